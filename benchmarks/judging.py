@@ -1,0 +1,174 @@
+"""How long verdicts take: a command from cold, and 100,000 of them in one process.
+
+Run it with ``python -m benchmarks.judging``; it writes ``docs/results/judging.md``.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.table import Table, machine
+from data.sides import Sides
+from data.tables import COMPARISON_DTYPES, RESULT_DTYPES, ComparisonTables, typed
+from features.comparisons import columns, vectors
+from serving.judge import judge
+from serving.model import ModelRef, Served
+from training.models import CATALOGUE
+from training.trained import Card, TrainedModel
+
+COMMAND = "python -m benchmarks.judging"
+VERDICTS = 100_000
+#: So many are judged one at a time.
+SINGLY = 200
+COLD = 300
+REPETITIONS = 5
+SLOWER_SHARE = 0.2
+MODELS = ("logistic", "xgboost", "random-forest")
+
+
+def synthetic(comparisons: int, seed: int = 0) -> tuple[ComparisonTables, np.ndarray]:
+    """Make comparisons of two configurations with five repetitions a side, every fifth 15 % slower."""
+    rng = np.random.default_rng(seed)
+    slower = rng.random(comparisons) < SLOWER_SHARE
+    rows = pd.MultiIndex.from_product(
+        [range(comparisons), (1, 4), (0, 1), range(REPETITIONS)], names=["row", "threads", "order", "k"]
+    ).to_frame(index=False)
+    name = np.array([f"operation-{row}" for row in range(comparisons)], dtype=object)
+    factor = np.where(slower[rows["row"]] & (rows["order"] == 1), 0.85, 1.0)
+    value = 1000.0 * rows["threads"] * rng.normal(1, 0.02, len(rows)) * factor
+    shared = {"benchmark": "synthetic", "machine": "m"}
+    results = pd.DataFrame(
+        {
+            "operation": name[rows["row"]],
+            "threads": rows["threads"],
+            "order": rows["order"],
+            "value": value,
+            "better": "higher",
+            "stat": None,
+            "measured_at": None,
+            **shared,
+        }
+    )
+    orders = {"baseline_from": 0, "baseline_to": 0, "target_from": 1, "target_to": 1}
+    asked = pd.DataFrame({"comparison_id": name, "operation": name}).assign(**shared, **orders)
+    nobody = ComparisonTables.of_rows([], [], []).labels
+    return ComparisonTables(typed(results, RESULT_DTYPES), typed(asked, COMPARISON_DTYPES), nobody), slower
+
+
+def served(name: str) -> Served:
+    """Fit the catalogue's model `name`, with its first configuration, on 1,000 synthetic comparisons."""
+    from training.pipeline import pipeline
+
+    tables, slower = synthetic(1000, seed=1)
+    features = vectors(Sides.of(tables))[list(columns("extended"))]
+    known = features.fillna(0.0)
+    model = CATALOGUE[name]
+    fitted = pipeline(model, model.start, slower.astype(int), 0).fit(features.to_numpy(), slower.astype(int))
+    reference = known[~slower].median().to_dict()
+    card = Card(name, tuple(features.columns), 0.5, dict(model.start), reference, "0" * 64, 0)
+    return Served(TrainedModel(fitted, card), ModelRef(name, "1", "benchmark"))
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Return the shorter of two runs."""
+    taken = []
+    for _ in range(2):
+        start = time.perf_counter()
+        work()
+        taken.append(time.perf_counter() - start)
+    return min(taken)
+
+
+def singly(tables: ComparisonTables, served: Served) -> float:
+    """Return the seconds per verdict when comparisons are handed over one at a time."""
+    parts = []
+    for row in range(SINGLY):
+        asked = tables.comparisons.iloc[[row]]
+        mine = tables.results["operation"] == asked["operation"].iloc[0]
+        parts.append(ComparisonTables(tables.results[mine], asked.reset_index(drop=True), tables.labels))
+    return seconds(lambda: [judge(part, served).verdicts for part in parts]) / SINGLY
+
+
+def verdict_rows() -> list[tuple[str, ...]]:
+    """Measure verdicts with features, probability and reasons, as objects that can be read."""
+    tables, _ = synthetic(VERDICTS)
+    few, _ = synthetic(SINGLY)
+    rows = []
+    for name in MODELS:
+        model = served(name)
+        together = seconds(lambda model=model: judge(tables, model).verdicts) / VERDICTS
+        alone = singly(few, model)
+        rows.append(
+            (
+                f"a verdict, {name}",
+                f"{together * 1e6:.1f} us",
+                f"{alone * 1e6:.0f} us",
+                f"{alone / together:.0f}",
+            )
+        )
+    return rows
+
+
+def cold_rows() -> list[tuple[str, ...]]:
+    """Measure commands in processes of their own."""
+    program = str(Path(sys.executable).with_name("perfjudge"))
+    with tempfile.TemporaryDirectory() as temporary:
+        directory = Path(temporary)
+        served("random-forest").model.write(directory / "model")
+        request = directory / "request.json"
+        request.write_text(
+            json.dumps({"comparisons": [_asked(row) for row in range(COLD)]}), encoding="utf-8"
+        )
+        judging = [program, "judge", str(request), "--model", str(directory / "model"), "--json"]
+        return [
+            ("perfjudge --help, cold", f"{_process([program, '--help']):.2f} s", "", ""),
+            (f"perfjudge judge on {COLD} comparisons, cold", f"{_process(judging):.2f} s", "", ""),
+        ]
+
+
+def _process(command: list[str]) -> float:
+    return seconds(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL))
+
+
+def _asked(row: int) -> dict[str, object]:
+    rng = np.random.default_rng(row)
+    sides = {side: rng.normal(100, 2, REPETITIONS).tolist() for side in ("baseline", "target")}
+    return {
+        "comparison_id": f"c{row}",
+        "benchmark": "synthetic",
+        "operation": f"operation-{row}",
+        "machine": "m",
+        "unit": "1/s",
+        "better": "higher",
+        "configurations": [{"threads": threads, **sides} for threads in (1, 4)],
+    }
+
+
+def main() -> None:
+    """Measure, print and write the table."""
+    Table(
+        "How long verdicts take",
+        COMMAND,
+        ("what", "perfjudge", "one at a time", "ratio"),
+        verdict_rows() + cold_rows(),
+        [
+            f"A verdict: {VERDICTS:,} synthetic comparisons of two configurations, judged in one call:",
+            f"{REPETITIONS} samples a side; features, probability, reasons and verdict objects.",
+            f"One at a time: the first {SINGLY} of them, a call each.",
+            "The shorter of two runs each.",
+            machine(),
+        ],
+    ).publish("judging")
+
+
+if __name__ == "__main__":
+    main()

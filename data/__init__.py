@@ -1,0 +1,1 @@
+"""Measurements come in: readers of formats, collectors, schemas, the label store."""

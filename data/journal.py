@@ -1,0 +1,93 @@
+"""What a measurement has measured so far: one JSON line each, kept at once, read again to resume."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from data.errors import InputError
+from data.files import write_text
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One repetition.
+
+    ``purpose`` is "sample" or "reference", ``nominal`` the work of the baseline in units, ``at`` a UTC time.
+    """
+
+    operation: str
+    version: str
+    threads: int
+    purpose: str
+    repetition: int
+    nominal: int
+    at: str
+    seconds: float
+    real_seconds: float
+    user_seconds: float
+    kernel_seconds: float
+    out_of_cpu_seconds: float
+
+    @property
+    def key(self) -> tuple[str, str, int, str, int]:
+        """What tells one repetition from another."""
+        return self.operation, self.version, self.threads, self.purpose, self.repetition
+
+
+class Journal:
+    """The file that `entries` and `works` (units of work by operation) live in.
+
+    Raises
+    ------
+    InputError
+        From `open`, if the file belongs to another suite or has a line that is no entry.
+    """
+
+    def __init__(self, path: Path, entries: list[Entry], works: dict[str, int]) -> None:
+        self.path = path
+        self.entries = entries
+        self.works = works
+
+    @classmethod
+    def open(cls, path: Path, suite: dict[str, Any]) -> Journal:
+        """Read the journal at `path`, or begin one for `suite`."""
+        if not path.exists():
+            write_text(path, json.dumps({"suite": suite}) + "\n")
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        # A line that was being written when the power went has no end.
+        whole = [line for line in lines if line.endswith("\n")]
+        if len(whole) < len(lines):
+            write_text(path, "".join(whole))
+        records = [_record(line, path, number) for number, line in enumerate(whole, 1)]
+        if not records or records[0].get("suite") != suite:
+            raise InputError("was begun with another suite; name another directory or remove it", file=path)
+        works = {record["operation"]: record["work"] for record in records[1:] if "work" in record}
+        entries = [Entry(**record) for record in records[1:] if "work" not in record]
+        return cls(path, entries, works)
+
+    def add(self, entries: list[Entry]) -> None:
+        """Keep `entries`."""
+        self.entries += entries
+        self._append([asdict(entry) for entry in entries])
+
+    def calibrate(self, operation: str, work: int) -> None:
+        """Keep the units of work that `operation`'s baseline does."""
+        self.works[operation] = work
+        self._append([{"operation": operation, "work": work}])
+
+    def _append(self, records: list[dict[str, Any]]) -> None:
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write("".join(json.dumps(record) + "\n" for record in records))
+
+
+def _record(line: str, path: Path, number: int) -> dict[str, Any]:
+    try:
+        record = json.loads(line)
+    except json.JSONDecodeError as exc:
+        raise InputError(f"is not JSON ({exc.msg})", file=path, line=number) from exc
+    if not isinstance(record, dict):
+        raise InputError(f"{line[:40]!r} is no record", file=path, line=number)
+    return record

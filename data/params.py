@@ -1,0 +1,118 @@
+"""Every knob of params.yaml, typed and validated once at the edge."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from data.errors import InputError
+
+Count = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(gt=0, lt=1)]
+
+
+class Section(BaseModel):
+    """A section of params.yaml: unknown keys are errors, values don't change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class LabelRules(Section):
+    """How marked change points become labelled comparisons (sap-hana)."""
+
+    versions_before: Count = 10
+    versions_after: Count = 5
+    clean_every: Count = 10
+    annotators: Count = 3
+    within: Count = 5
+    clear_of: Count = 12
+
+
+class Measure(Section):
+    """What a result is, in formats that don't say (result-xml, comparison-xml).
+
+    ``metric`` names the attribute or element (``mops``); without it, the first that is no time is taken.
+    """
+
+    metric: str | None = None
+    better: Literal["higher", "lower"] = "higher"
+
+
+class Featurize(Section):
+    """Which of the features the models see."""
+
+    set: Literal["seed", "extended"] = "extended"
+
+
+class Tune(Section):
+    """The search inside each training part.
+
+    ``rows`` bounds how many comparisons a search looks at: all fails, and passes drawn at random.
+    """
+
+    trials: Count = 20
+    folds: Annotated[int, Field(ge=2)] = 3
+    rows: Count = 4000
+    models: tuple[str, ...]
+
+
+class Evaluate(Section):
+    """The two ways to split: the seed's, and whole operations."""
+
+    folds: Annotated[int, Field(ge=2)] = 4
+    repeats: Count = 2
+    grouped_folds: Annotated[int, Field(ge=2)] = 5
+
+
+class Promote(Section):
+    """When a trained model takes the alias ``champion``."""
+
+    name: str = "regression-comparison"
+    resamples: Count = 2000
+    confidence: Share = 0.95
+
+
+class Comparisons(Section):
+    """The family ``comparisons``."""
+
+    format: str
+    path: Path
+    keep_going: bool = False
+    label_rules: LabelRules = LabelRules()
+    measure: Measure = Measure()
+    featurize: Featurize = Featurize()
+    tune: Tune
+    evaluate: Evaluate = Evaluate()
+    promote: Promote = Promote()
+
+
+class Params(Section):
+    """All of params.yaml."""
+
+    seed: Annotated[int, Field(ge=0, lt=2**32)]
+    jobs: Count = 2
+    comparisons: Comparisons
+
+
+def load(path: Path = Path("params.yaml")) -> Params:
+    """Read and validate params.yaml.
+
+    Raises
+    ------
+    InputError
+        Naming the key, the value and what was expected.
+    """
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        return Params.model_validate(content)
+    except OSError as exc:
+        raise InputError(exc.strerror or "cannot be read", file=path) from exc
+    except yaml.YAMLError as exc:
+        raise InputError(f"is not YAML ({exc})", file=path) from exc
+    except ValidationError as exc:
+        first = exc.errors()[0]
+        key = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise InputError(f"{key}={first['input']!r}: {first['msg']}", file=path) from exc

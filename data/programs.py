@@ -1,0 +1,122 @@
+"""Running one repetition of a real program and reading its clocks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from data.errors import InputError
+from data.suite import Operation
+
+WORKLOADS = Path(__file__).with_name("workloads.py")
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """What one repetition took (seed 000, section 3.1).
+
+    Attributes
+    ----------
+    seconds : float
+        The program's own figure for its work, without its start.
+    real_seconds, user_seconds, kernel_seconds : float
+        Of the whole process with its children, as ``time`` reports them.
+    """
+
+    seconds: float
+    real_seconds: float
+    user_seconds: float
+    kernel_seconds: float
+
+    def out_of_cpu_seconds(self, threads: int) -> float:
+        """Return real time x threads - (user + kernel time), the time spent waiting for a processor."""
+        return self.real_seconds * threads - (self.user_seconds + self.kernel_seconds)
+
+
+def run(operation: Operation, work: int, threads: int, before: Sequence[str] = ()) -> Clocks:
+    """Run `operation` once.
+
+    Parameters
+    ----------
+    operation : Operation
+    work : int
+        Units of work (bogo operations of a stressor) in all, shared among the threads.
+    threads : int
+    before : sequence of str
+        A command that starts the program, such as one that puts it into a control group.
+
+    Raises
+    ------
+    InputError
+        If the program is missing or fails, with the last line it printed.
+    """
+    with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch:
+        report = Path(scratch) / "report.yaml"
+        command = [*before, *_command(operation, work, threads, report)]
+        clocks, output = _timed(command, Path(scratch), operation)
+        return Clocks(_own_seconds(operation, report, output), *clocks)
+
+
+def _command(operation: Operation, work: int, threads: int, report: Path) -> list[str]:
+    if operation.stressor is None:
+        return [sys.executable, "-I", "-S", str(WORKLOADS), str(operation.workload), str(work), str(threads)]
+    stressor = f"--{operation.stressor}"
+    return [
+        *("stress-ng", stressor, str(threads), f"{stressor}-ops", str(work)),
+        *operation.options,
+        *("--metrics-brief", "--yaml", str(report), "--temp-path", str(report.parent)),
+        *("--no-rand-seed", "--timeout", "60"),
+    ]
+
+
+def _timed(command: list[str], scratch: Path, operation: Operation) -> tuple[tuple[float, float, float], str]:
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "TMPDIR": str(scratch)}
+    begin = time.perf_counter()
+    try:
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            text=True,
+            process_group=0,  # Ctrl-C is for us; we end the program
+        )
+    except FileNotFoundError as exc:
+        raise InputError(
+            f"needs the program {command[0]!r}, which is not installed", place=f'operation "{operation.name}"'
+        ) from exc
+    try:
+        output = process.stdout.read() if process.stdout else ""
+        _, status, usage = os.wait4(process.pid, 0)
+        real = time.perf_counter() - begin
+        process.returncode = os.waitstatus_to_exitcode(status)
+    except BaseException:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait()
+        raise
+    finally:
+        if process.stdout:
+            process.stdout.close()
+    if process.returncode:
+        last = (output.strip().splitlines() or ["it printed nothing"])[-1]
+        raise InputError(
+            f"exit code {process.returncode} ({last})", place=f'operation "{operation.name}": {command[0]}'
+        )
+    return (real, usage.ru_utime, usage.ru_stime), output
+
+
+def _own_seconds(operation: Operation, report: Path, output: str) -> float:
+    if operation.stressor is None:
+        return float(output)
+    for line in report.read_text().splitlines():
+        key, _, value = line.strip().partition(": ")
+        if key == "wall-clock-time":
+            return float(value)
+    raise InputError("stress-ng wrote no wall-clock-time", place=f'operation "{operation.name}"')

@@ -1,0 +1,124 @@
+"""What to measure: the typed form of a SUITE.yaml for comparisons."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from data.errors import InputError
+
+Count = Annotated[int, Field(ge=1)]
+
+
+class Section(BaseModel):
+    """A part of a suite: unknown keys are errors, values don't change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Operation(Section):
+    """One thing to measure.
+
+    ``stressor`` names a stress-ng stressor, ``workload`` one of `data.workloads`; exactly one is given.
+    ``options`` are further arguments of stress-ng.
+    """
+
+    name: str
+    group: str
+    stressor: str | None = None
+    workload: str | None = None
+    options: tuple[str, ...] = ()
+
+    @property
+    def program(self) -> Literal["stress-ng", "workload"]:
+        """Which kind of program runs it."""
+        return "workload" if self.stressor is None else "stress-ng"
+
+
+class Version(Section):
+    """A change to inject.
+
+    ``work`` does ``1 + size`` times the work; ``quota`` takes ``size`` of the processor time away by a
+    control group; ``competition`` pins a program to every processor that takes ``size`` of it; ``none`` is
+    an A/A repeat. It applies to ``programs`` of these kinds, and besides to the ``operations`` named.
+    """
+
+    name: str
+    change: Literal["none", "work", "quota", "competition"]
+    size: Annotated[float, Field(gt=-0.9, lt=10)] = 0.0
+    programs: tuple[Literal["stress-ng", "workload"], ...] = ("stress-ng", "workload")
+    operations: tuple[str, ...] = ()
+
+    def applies_to(self, operation: Operation) -> bool:
+        """Tell whether `operation` is measured in this version."""
+        return operation.program in self.programs or operation.name in self.operations
+
+    def exact(self, operation: Operation) -> bool:
+        """Tell whether the slow-down follows from the injection alone."""
+        return self.change == "none" or (self.change == "work" and operation.program == "workload")
+
+    @property
+    def work(self) -> float:
+        """How many times the nominal work it does."""
+        return 1 + self.size if self.change == "work" else 1.0
+
+
+class Suite(Section):
+    """A measurement of comparisons.
+
+    ``seconds`` is what one repetition of the baseline at one thread should take; ``foreign`` the share of the
+    machine that others may use before a batch of repetitions is measured again.
+    """
+
+    kind: Literal["comparisons"]
+    name: str
+    seed: int
+    threads: tuple[Count, ...]
+    repetitions: Annotated[int, Field(ge=2)]
+    reference_repetitions: Count
+    seconds: Annotated[float, Field(gt=0)]
+    foreign: Annotated[float, Field(gt=0, lt=1)]
+    versions: tuple[Version, ...]
+    operations: tuple[Operation, ...]
+
+    def versions_of(self, operation: Operation) -> tuple[Version, ...]:
+        """Return the baseline and the versions that apply to `operation`."""
+        baseline = Version(name="baseline", change="none")
+        return (baseline, *(version for version in self.versions if version.applies_to(operation)))
+
+
+def load(path: Path) -> Suite:
+    """Read and validate a suite.
+
+    Raises
+    ------
+    InputError
+        Naming file, key and value.
+    """
+    try:
+        suite = Suite.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError) as exc:
+        raise InputError(f"cannot be read ({exc})", file=path) from exc
+    except yaml.YAMLError as exc:
+        raise InputError(f"is not YAML ({exc})", file=path) from exc
+    except ValidationError as exc:
+        first = exc.errors()[0]
+        key = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise InputError(f"{key}={first['input']!r}: {first['msg']}", file=path) from exc
+    for operation in suite.operations:
+        if (operation.stressor is None) == (operation.workload is None):
+            raise InputError(
+                "names either a stressor or a workload", file=path, place=f'operation "{operation.name}"'
+            )
+    _unique([operation.name for operation in suite.operations], "operation", path)
+    _unique([version.name for version in suite.versions], "version", path)
+    return suite
+
+
+def _unique(names: list[str], what: str, path: Path) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError("stands twice", file=path, place=f'{what} "{name}"')

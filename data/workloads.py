@@ -1,0 +1,255 @@
+"""Programs of our own whose work is counted in exact units: ``python workloads.py NAME WORK THREADS``.
+
+Twice the units is twice the work, so extra work of x % slows the program down by exactly x % of its own time,
+as the NADDS parameter of seed 003, section 6.2, does for STREAM. The units are shared equally among THREADS
+processes, which start together; what is printed is the time from their common start to the last one's end.
+Imports are where they are used, because starting up counts as real time.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+
+Units = Callable[[int], object]
+
+
+def _repeat(unit: Callable[[], object]) -> Units:
+    def run(count: int) -> None:
+        for _ in range(count):
+            unit()
+
+    return run
+
+
+def sort() -> Units:
+    """Sort 800 numbers."""
+    import random
+
+    numbers = random.Random(1).sample(range(10**6), 800)
+    return _repeat(lambda: sorted(numbers))
+
+
+def hashing() -> Units:
+    """SHA-256 of 64 KiB."""
+    import hashlib
+
+    block = bytes(65536)
+    return _repeat(lambda: hashlib.sha256(block).digest())
+
+
+def compression() -> Units:
+    """Deflate 8 KiB of text."""
+    import zlib
+
+    text = b"".join(b"%d squared is %d;" % (i, i * i) for i in range(500))[:8192]
+    return _repeat(lambda: zlib.compress(text, 6))
+
+
+def json_text() -> Units:
+    """Write and read a nested JSON document of about 4 KiB."""
+    import json
+
+    document = [{"id": i, "name": f"row {i}", "values": [i, i / 7, None, True]} for i in range(50)]
+    return _repeat(lambda: json.loads(json.dumps(document)))
+
+
+def matrix() -> Units:
+    """Multiply two 80 x 80 matrices of doubles."""
+    # Python is started without site-packages, which only this workload needs.
+    import site
+
+    site.main()
+    import numpy as np
+
+    left = np.random.default_rng(1).random((80, 80))
+    return _repeat(lambda: left @ left)
+
+
+def memory_copy() -> Units:
+    """Copy 2 MiB from one buffer to another."""
+    source, target = memoryview(bytes(2 << 20)), memoryview(bytearray(2 << 20))
+
+    def copy() -> None:
+        target[:] = source
+
+    return _repeat(copy)
+
+
+def sqlite() -> Units:
+    """Update and read ten rows of an in-memory table in one transaction."""
+    import sqlite3
+
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    connection.execute("create table account (id integer primary key, balance integer)")
+    connection.executemany("insert into account values (?, 0)", [(i,) for i in range(1000)])
+
+    def transaction() -> None:
+        connection.execute("begin")
+        for i in range(0, 1000, 100):
+            connection.execute("update account set balance = balance + 1 where id = ?", (i,))
+            connection.execute("select balance from account where id = ?", (i,)).fetchone()
+        connection.execute("commit")
+
+    return _repeat(transaction)
+
+
+def regex() -> Units:
+    """Find all dates in 4 KiB of log text."""
+    import re
+
+    text = "".join(f"2018-05-{i % 28 + 1:02d} host{i} took {i * 7} ms\n" for i in range(130))
+    pattern = re.compile(r"(\d{4})-(\d{2})-(\d{2}) (\w+) took (\d+) ms")
+    return _repeat(lambda: pattern.findall(text))
+
+
+def file_io() -> Units:
+    """Write 64 KiB to a file at its start and read them back."""
+    import tempfile
+
+    block = bytes(65536)
+
+    def run(count: int) -> None:
+        with tempfile.TemporaryFile(buffering=0) as handle:
+            for _ in range(count):
+                handle.seek(0)
+                handle.write(block)
+                handle.seek(0)
+                handle.read(65536)
+
+    return run
+
+
+def hand_over() -> Units:
+    """Hand a token from one thread to another and back, twice."""
+    import threading
+
+    def run(count: int) -> None:
+        ping, pong = threading.Semaphore(0), threading.Semaphore(0)
+
+        def answer() -> None:
+            for _ in range(2 * count):
+                ping.acquire()
+                pong.release()
+
+        other = threading.Thread(target=answer)
+        other.start()
+        for _ in range(2 * count):
+            ping.release()
+            pong.acquire()
+        other.join()
+
+    return run
+
+
+def dictionary() -> Units:
+    """Count 1,000 words in a hash table."""
+    words = [f"word{i * i % 211}" for i in range(1000)]
+
+    def count() -> None:
+        counts: dict[str, int] = {}
+        for word in words:
+            counts[word] = counts.get(word, 0) + 1
+
+    return _repeat(count)
+
+
+def recursion() -> Units:
+    """Compute the 13th Fibonacci number by naive recursion."""
+
+    def fibonacci(n: int) -> int:
+        return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)  # noqa: PLR2004
+
+    return _repeat(lambda: fibonacci(13))
+
+
+WORKLOADS: dict[str, Callable[[], Units]] = {
+    "sort": sort,
+    "hashing": hashing,
+    "compression": compression,
+    "json": json_text,
+    "matrix": matrix,
+    "memory-copy": memory_copy,
+    "sqlite": sqlite,
+    "regex": regex,
+    "file-io": file_io,
+    "hand-over": hand_over,
+    "dictionary": dictionary,
+    "recursion": recursion,
+}
+
+
+def shares(work: int, threads: int) -> list[int]:
+    """Split `work` units over `threads` processes as evenly as whole units go."""
+    return [work // threads + (i < work % threads) for i in range(threads)]
+
+
+def run(name: str, work: int, threads: int) -> float:
+    """Do `work` units of `name` with `threads` processes.
+
+    Returns
+    -------
+    float
+        Seconds from the common start to the last end; setting up is not counted.
+    """
+    ready_read, ready_write = os.pipe()
+    start_read, start_write = os.pipe()
+    units = WORKLOADS[name]()
+    children = [
+        _fork(units, share, ready_write, (start_read, start_write)) for share in shares(work, threads)
+    ]
+    os.close(ready_write)
+    for _ in children:
+        if not os.read(ready_read, 1):
+            raise SystemExit(f"a process of {name} failed before the start")
+    begin = time.perf_counter()
+    os.close(start_write)
+    failed = [pid for pid in children if os.waitpid(pid, 0)[1] != 0]
+    seconds = time.perf_counter() - begin
+    if failed:
+        raise SystemExit(f"{len(failed)} of {threads} processes of {name} failed")
+    return seconds
+
+
+def _fork(units: Units, share: int, ready: int, start: tuple[int, int]) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 1
+    try:
+        os.close(start[1])
+        os.write(ready, b"r")
+        os.read(start[0], 1)
+        units(share)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def compete(cpu: int, share: float, period: float = 0.004) -> None:
+    """Keep processor `cpu` busy for `share` of every `period` seconds, until killed or orphaned."""
+    import ctypes
+    import signal
+
+    end_with_parent = 1  # PR_SET_PDEATHSIG of linux/prctl.h
+    ctypes.CDLL(None).prctl(end_with_parent, signal.SIGKILL)
+    os.sched_setaffinity(0, {cpu})
+    os.write(1, b"r")
+    while True:
+        end = time.perf_counter() + share * period
+        while time.perf_counter() < end:
+            pass
+        time.sleep((1 - share) * period)
+
+
+def main(arguments: list[str]) -> None:
+    """Run one workload and print its seconds, or compete."""
+    if arguments[0] == "compete":
+        compete(int(arguments[1]), float(arguments[2]))
+    sys.stdout.write(repr(run(arguments[0], int(arguments[1]), int(arguments[2]))))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,174 @@
+"""The HTTP interface: comparisons in, verdicts out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from typing import Any
+
+from anyio import CapacityLimiter, to_thread
+from fastapi import FastAPI, Request, Response
+
+from data.errors import InputError
+from serving import bodies, problems, schemas
+from serving.metrics import Metrics
+from serving.model import REGISTERED, Served, load
+from serving.problems import RefusedError
+from serving.reasons import contribution_unit
+
+#: The largest body that is read, in bytes.
+BODY_LIMIT = 64 * 1024 * 1024
+#: Where `perfjudge serve` tells its workers which model answers; unset = the champion.
+MODEL_VARIABLE = "PERFJUDGE_MODEL"
+
+
+def create_app(served: Served | None, *, body_limit: int = BODY_LIMIT, why_none: str = "") -> FastAPI:
+    """Make the application.
+
+    Parameters
+    ----------
+    served : Served or None
+        The model that answers. Without one, ``/readyz`` and judging answer 503.
+    body_limit : int
+        The largest body that is read, in bytes.
+    why_none : str
+        What the 503 says.
+    """
+    app = FastAPI(
+        title="perfjudge",
+        summary="Verdicts on performance measurements",
+        version="1",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=_warmed_up,
+    )
+    app.state.served = served
+    app.state.why_none = why_none
+    app.state.body_limit = body_limit
+    app.state.metrics = Metrics()
+    problems.install(app)
+    _add_judging(app)
+    _add_state(app)
+    _complete_schema(app)
+    return app
+
+
+def application() -> FastAPI:
+    """Make the application with the model that the environment names (for uvicorn's workers)."""
+    uri = os.environ.get(MODEL_VARIABLE)
+    try:
+        return create_app(load(uri))
+    except InputError as exc:
+        return create_app(None, why_none=str(exc))
+
+
+@asynccontextmanager
+async def _warmed_up(app: FastAPI) -> AsyncIterator[None]:
+    """Load what the first request would otherwise wait for."""
+    app.state.limiter = CapacityLimiter(max(2, os.cpu_count() or 1))
+    if app.state.served is not None:
+        await to_thread.run_sync(contribution_unit, app.state.served.model)
+    yield
+
+
+def _served(app: FastAPI) -> Served:
+    served: Served | None = app.state.served
+    if served is None:
+        raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, app.state.why_none or "no model is loaded")
+    return served
+
+
+def _add_judging(app: FastAPI) -> None:
+    @app.post(
+        "/v1/comparisons/judge",
+        response_model=schemas.JudgeAnswer,
+        openapi_extra=schemas.request_body(),
+        responses={
+            200: {"content": {"application/xml": {"schema": {"type": "string"}}}},
+            **problems.responses(400, 413, 415, 422, 503),
+        },
+    )
+    async def judge_comparisons(request: Request) -> Response:
+        """Judge comparisons: JSON is answered in JSON, XML with its ``result_status`` filled in."""
+        served = _served(app)
+        answer = bodies.answer_for(request.headers.get("content-type", ""))
+        body = await _body(request, app.state.body_limit)
+        with app.state.metrics.timed():
+            result = await to_thread.run_sync(answer, body, served, limiter=app.state.limiter)
+        app.state.metrics.count(result.judgement)
+        return Response(result.content, media_type=result.media_type)
+
+
+def _add_state(app: FastAPI) -> None:
+    @app.get("/v1/models", response_model=schemas.Models)
+    async def models() -> Any:
+        """Say which model answers."""
+        return {"models": [] if app.state.served is None else [_model(app.state.served)]}
+
+    @app.get("/healthz", response_model=schemas.Health)
+    async def healthz() -> Any:
+        """Say that the process runs."""
+        return {"status": "ok"}
+
+    @app.get("/readyz", response_model=schemas.Health, responses=problems.responses(503))
+    async def readyz() -> Any:
+        """Say that a model is loaded and requests are answered."""
+        _served(app)
+        return {"status": "ok"}
+
+    @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+    async def metrics() -> Response:
+        """Count verdicts and times of this process, in the format of Prometheus."""
+        content, media_type = app.state.metrics.exposition()
+        return Response(content, media_type=media_type)
+
+
+def _model(served: Served) -> dict[str, Any]:
+    card = served.model.card
+    return {
+        "name": served.ref.name,
+        "version": served.ref.version,
+        "uri": served.ref.uri,
+        "contribution_unit": contribution_unit(served.model),
+        "estimator": card.model,
+        "threshold": card.threshold,
+        "features": list(card.features),
+        "data_digest": card.data_digest,
+        "serves": REGISTERED,
+    }
+
+
+async def _body(request: Request, limit: int) -> bytes:
+    """Read the body; refuse as soon as more than `limit` bytes are announced or have come."""
+    announced = request.headers.get("content-length", "")
+    chunks: list[bytes] = []
+    size = int(announced) if announced.isdecimal() else 0
+    if size <= limit:
+        size = 0
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size > limit:
+                break
+            chunks.append(chunk)
+    if size > limit:
+        raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body has more than {limit} bytes")
+    return b"".join(chunks)
+
+
+def _complete_schema(app: FastAPI) -> None:
+    """Add the models that only the request's and the problems' descriptions refer to."""
+    described = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            components = described()["components"]["schemas"]
+            for model in (schemas.JudgeRequest, problems.ProblemDetails):
+                schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+                components.update(schema.pop("$defs", {}))
+                components[model.__name__] = schema
+        assert app.openapi_schema is not None
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]

@@ -1,0 +1,139 @@
+"""The one style that all charts of all reports share, and the way a chart becomes part of a page."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: Colours by role. In the page each becomes a CSS variable, so that dark and print styles apply.
+INK, MUTED, GRID, PAPER = "#20262d", "#66707b", "#dfe3e7", "#fefefe"
+PASS, FAIL = "#6ba3d0", "#a3310f"
+#: From dark to light, so that they differ on a grey-scale print too.
+SERIES = ("#2f1e5e", "#8a1f5c", "#1f6f8b", "#c4501b", "#3f9a6d", "#d99a1c", "#97a3ae")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
+LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
+_VARIABLES = {INK: "ink", MUTED: "muted", GRID: "grid", PAPER: "paper", PASS: "pass", FAIL: "fail"} | {
+    colour: f"series-{number}" for number, colour in enumerate(SERIES, 1)
+}
+_STYLE = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "perfjudge",
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 9.5,
+    "text.color": INK,
+    "text.parse_math": False,
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": INK,
+    "axes.facecolor": "none",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.7,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.major.size": 3,
+    "ytick.major.size": 3,
+    "legend.frameon": False,
+    "hatch.linewidth": 0.7,
+    "figure.facecolor": "none",
+    "savefig.facecolor": "none",
+}
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart as a page shows it.
+
+    Attributes
+    ----------
+    name : str
+        Its anchor in the page.
+    title : str
+        The finding, in one sentence.
+    alt : str
+        What a reader who cannot see it is told.
+    svg : Markup
+        Inline SVG, without scripts and references to anything outside.
+    note : str
+        What the title and the axes do not say.
+    """
+
+    name: str
+    title: str
+    alt: str
+    svg: Markup
+    note: str = ""
+
+
+@contextmanager
+def sketch(width: float, height: float) -> Iterator[Figure]:
+    """Give an empty figure of that size in inches, in the shared style, for as long as the block lasts."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(_STYLE):  # type: ignore[arg-type]
+        yield Figure(figsize=(width, height), layout="constrained")
+
+
+def inline(figure: Figure, name: str, alt: str) -> Markup:
+    """Return `figure` as an ``svg`` element for a page; equal figures are equal bytes.
+
+    Parameters
+    ----------
+    figure : Figure
+        Drawn within `sketch`.
+    name : str
+        Put before every id, so that figures of one page do not share any.
+    alt : str
+        The text for those who cannot see it.
+    """
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None})
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :].replace("xlink:href", "href")
+    text = re.sub(r"<metadata>.*?</metadata>\s*|<!--.*?-->\s*", "", text, flags=re.DOTALL)
+    text = re.sub(r'\bid="', f'id="{name}-', text)
+    text = re.sub(r'(url\(|href=")#', rf"\1#{name}-", text)
+    view = re.search(r'viewBox="[^"]*"', text)
+    body = text[text.index(">") + 1 :]
+    for colour, variable in _VARIABLES.items():
+        body = body.replace(colour, f"var(--{variable})")
+    label = Markup.escape(alt)
+    opening = f'<svg {view.group() if view else ""} role="img" aria-label="{label}" class="chart">'
+    return Markup(opening + body)  # noqa: S704 - matplotlib escapes the text it draws
+
+
+def percent_axis(axis: Axes, which: str) -> None:
+    """Label the ticks of the x or y axis, which holds shares, in percent."""
+    from matplotlib.ticker import PercentFormatter
+
+    target = axis.xaxis if which == "x" else axis.yaxis
+    target.set_major_formatter(PercentFormatter(1.0, decimals=None, symbol=" %"))
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """Write a share in percent: ``0.936`` as ``93.6 %``, without a line break in it; NaN as a dash."""
+    if math.isnan(share):
+        return "\N{EN DASH}"
+    return f"{share:.{digits}%}".replace("%", "\N{NO-BREAK SPACE}%").replace("-", "\u2212")
+
+
+def counted(number: int, singular: str, plural: str | None = None) -> str:
+    """Write a number with its noun: ``1 regression``, ``12,000 regressions``."""
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"

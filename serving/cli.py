@@ -1,0 +1,166 @@
+"""The command line ``perfjudge``: one function a command, which only passes on what the user said."""
+
+from __future__ import annotations
+
+import os
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from data.errors import InputError
+
+app = typer.Typer(
+    name="perfjudge",
+    help="Learns from engineers' verdicts on performance measurements, and then gives those verdicts itself.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+class Format(StrEnum):
+    """How verdicts are printed."""
+
+    table = "table"
+    json = "json"
+    xml = "xml"
+    markdown = "markdown"
+    junit = "junit"
+
+
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="PATH|URI",
+        help="A directory with model.skops and card.json, models:/name@alias or models:/name/version."
+        " Default: the champion.",
+    ),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Write there instead of to the terminal."),
+]
+Shown = Annotated[Format, typer.Option("--format", help="How verdicts are printed.")]
+AsJson = Annotated[bool, typer.Option("--json", help="The same as --format json.")]
+FailOnRegression = Annotated[
+    bool, typer.Option("--fail-on-regression", help="Exit with 1 if a comparison gets the verdict fail.")
+]
+KeepGoing = Annotated[bool, typer.Option("--keep-going", help="Skip what is bad in the input, and count it.")]
+Directory = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where the result goes.")]
+
+
+@app.command()
+def judge(  # noqa: PLR0917 - typer hands options over by name
+    source: Annotated[Path, typer.Argument(metavar="INPUT", help="Comparisons in any supported format.")],
+    model: Model = None,
+    shown: Shown = Format.table,
+    fail_on_regression: FailOnRegression = False,
+    keep_going: KeepGoing = False,
+    as_json: AsJson = False,
+    output: Output = None,
+) -> int:
+    """Give verdicts on the comparisons of a file or directory."""
+    from serving.answering import Wanted, judge_source
+
+    wanted = Wanted("json" if as_json else shown.value, output, fail_on_regression)
+    return judge_source(source, model, wanted, keep_going=keep_going)
+
+
+@app.command()
+def compare(  # noqa: PLR0917 - typer hands options over by name
+    baseline: Annotated[Path, typer.Argument(help="The results before.")],
+    target: Annotated[Path, typer.Argument(help="The results after.")],
+    model: Model = None,
+    shown: Shown = Format.table,
+    fail_on_regression: FailOnRegression = False,
+    as_json: AsJson = False,
+    output: Output = None,
+) -> int:
+    """Judge two result files at once."""
+    from serving.answering import Wanted, judge_pair
+
+    wanted = Wanted("json" if as_json else shown.value, output, fail_on_regression)
+    return judge_pair(baseline, target, model, wanted)
+
+
+@app.command("import")
+def import_(
+    kind: Annotated[str, typer.Argument(metavar="FORMAT", help="The format of the sources.")],
+    sources: Annotated[list[Path], typer.Argument(metavar="SOURCE...", help="Files or directories.")],
+    output: Directory,
+    keep_going: KeepGoing = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was imported as JSON.")] = False,
+) -> int:
+    """Read measurements of a supported format into tables."""
+    from serving.importing import import_sources
+
+    return import_sources(kind, sources, output, keep_going=keep_going, as_json=as_json)
+
+
+@app.command()
+def serve(
+    model: Model = None,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 = any that is free.")] = 8000,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="How many processes answer.")] = 1,
+) -> int:
+    """Answer over HTTP."""
+    from serving.server import serve as listen
+
+    return listen(model, host, port, workers)
+
+
+@app.command()
+def collect(
+    suite: Annotated[Path, typer.Argument(metavar="SUITE.yaml", help="What to measure, and how often.")],
+    output: Directory,
+) -> int:
+    """Measure comparisons on this machine."""
+    from data.collect import main as measure
+
+    return measure(suite, output)
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run one command and return its exit code.
+
+    Parameters
+    ----------
+    arguments : list of str, optional
+        By default those of the process.
+
+    Returns
+    -------
+    int
+        0 done, 1 a regression was found and ``--fail-on-regression`` given, 2 bad input or usage,
+        130 interrupted.
+    """
+    from typer.exceptions import Abort, TyperException
+
+    try:
+        return app(args=arguments, prog_name="perfjudge", standalone_mode=False) or 0
+    except (InputError, TyperException) as exc:
+        told = exc.format_message() if isinstance(exc, TyperException) else str(exc)
+        return _refuse(told)
+    except (Abort, KeyboardInterrupt):
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as exc:
+        return _refuse(f"{exc.filename or 'a file'}: {exc.strerror or exc}")
+
+
+def _refuse(why: str) -> int:
+    print(f"perfjudge: {' '.join(why.split())}", file=sys.stderr)  # noqa: T201 - the one line that says why
+    return 2
+
+
+def main() -> None:
+    """Run ``perfjudge``."""
+    sys.exit(run())

@@ -1,0 +1,104 @@
+"""What is wrong with a request, as RFC 9457 problem details."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict
+from starlette.exceptions import HTTPException
+
+from data.errors import InputError
+
+MEDIA_TYPE = "application/problem+json"
+
+
+class ProblemDetails(BaseModel):
+    """Why a request was refused (RFC 9457)."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "type": "about:blank",
+                    "title": "Unprocessable Content",
+                    "status": 422,
+                    "detail": 'comparisons[0].configurations[0]: threads="four" is not a whole number',
+                }
+            ]
+        }
+    )
+
+    type: str
+    title: str
+    status: int
+    detail: str
+
+
+class RefusedError(Exception):
+    """A request that is answered with problem details."""
+
+    def __init__(self, status: HTTPStatus, detail: str) -> None:
+        self.status = status
+        self.detail = detail
+        super().__init__(detail)
+
+
+def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return what OpenAPI says of these refusals."""
+    return {
+        status: {
+            "description": HTTPStatus(status).phrase,
+            "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDetails"}}},
+        }
+        for status in statuses
+    }
+
+
+def install(app: FastAPI) -> None:
+    """Let `app` answer every refusal and every mistake with problem details."""
+    app.add_exception_handler(RefusedError, _refused)
+    app.add_exception_handler(InputError, _input)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(RequestValidationError, _validation)
+    app.add_exception_handler(Exception, _unexpected)
+
+
+def _answer(status: int, detail: str, headers: Any = None) -> JSONResponse:
+    title = HTTPStatus(status).phrase
+    content = {"type": "about:blank", "title": title, "status": status, "detail": detail}
+    return JSONResponse(content, status, headers, MEDIA_TYPE)
+
+
+async def _refused(_request: Request, exc: Exception) -> JSONResponse:
+    assert isinstance(exc, RefusedError)
+    too_large = exc.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+    return _answer(exc.status, exc.detail, {"connection": "close"} if too_large else None)
+
+
+async def _input(_request: Request, exc: Exception) -> JSONResponse:
+    return _answer(HTTPStatus.UNPROCESSABLE_ENTITY, _printable(str(exc)))
+
+
+async def _http(_request: Request, exc: Exception) -> JSONResponse:
+    assert isinstance(exc, HTTPException)
+    return _answer(exc.status_code, str(exc.detail), exc.headers)
+
+
+async def _validation(_request: Request, exc: Exception) -> JSONResponse:
+    assert isinstance(exc, RequestValidationError)
+    first = exc.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    return _answer(HTTPStatus.UNPROCESSABLE_ENTITY, f"{place}: {first['msg']}")
+
+
+async def _unexpected(_request: Request, _exc: Exception) -> JSONResponse:
+    return _answer(HTTPStatus.INTERNAL_SERVER_ERROR, "an error of the server; its log says more")
+
+
+def _printable(text: str) -> str:
+    """Replace lone surrogates, which UTF-8 cannot hold, and cut what quotes a huge value."""
+    return text.encode("utf-8", "replace").decode()[:2000]

@@ -1,0 +1,53 @@
+"""Reports: one self-contained page a family, ``python -m serving.report FAMILY``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from data.errors import InputError
+from data.files import write_text
+
+#: Which module builds the page of which family, by its function ``page(root) -> str``.
+FAMILIES = {"comparisons": "serving.comparisons_report"}
+
+
+def render(template: str, **content: Any) -> str:
+    """Fill a template of ``serving/templates``; what is not marked as safe is escaped."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    from serving.charts import counted, percent
+
+    environment = Environment(
+        loader=PackageLoader("serving"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {"percent": percent, "counted": counted}
+    return environment.get_template(template).render(**content)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write ``reports/<family>/index.html`` under the working directory; return the exit status."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if len(given) != 1 or given[0] not in FAMILIES:
+        sys.stderr.write(f"usage: python -m serving.report {{{','.join(FAMILIES)}}}\n")
+        return 2
+    page: Callable[[Path], str] = import_module(FAMILIES[given[0]]).page
+    target = Path("reports") / given[0] / "index.html"
+    try:
+        write_text(target, page(Path()))
+    except InputError as exc:
+        sys.stderr.write(f"{exc}\n")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

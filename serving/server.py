@@ -1,0 +1,73 @@
+"""A server that listens: the model is loaded first, then the port is opened."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+
+from data.errors import InputError
+from serving.api import MODEL_VARIABLE, create_app
+from serving.model import Served, load
+
+#: Seconds that requests have to end once the server is told to.
+GRACE = 5
+
+
+def serve(uri: str | None, host: str, port: int, workers: int) -> int:
+    """Answer over HTTP until SIGTERM or Ctrl-C.
+
+    Parameters
+    ----------
+    uri : str, optional
+        As `serving.model.load` takes it.
+    host, port : str, int
+        Port 0 takes any that is free.
+    workers : int
+        How many processes answer; each loads the model.
+
+    Raises
+    ------
+    InputError
+        If there is no such model, or the address cannot be taken.
+    """
+    import uvicorn
+
+    served = load(uri)
+    listening = _listen(host, port)
+    _announce(served, host, listening.getsockname()[1])
+    if workers == 1:
+        config = uvicorn.Config(create_app(served), log_level="warning", timeout_graceful_shutdown=GRACE)
+        uvicorn.Server(config).run(sockets=[listening])
+        return 0
+    from uvicorn.supervisors import Multiprocess
+
+    os.environ[MODEL_VARIABLE] = served.ref.uri
+    config = uvicorn.Config(
+        "serving.api:application",
+        factory=True,
+        workers=workers,
+        log_level="warning",
+        timeout_graceful_shutdown=GRACE,
+    )
+    Multiprocess(config, sockets=[listening]).run()
+    return 0
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+    except OSError as exc:
+        raise InputError(f"cannot listen ({exc.strerror})", place=f"{host}:{port}") from exc
+    listening.set_inheritable(True)
+    return listening
+
+
+def _announce(served: Served, host: str, port: int) -> None:
+    shown = f"[{host}]" if ":" in host else host
+    ref = served.ref
+    sys.stdout.write(f"perfjudge serves {ref.name} {ref.version} ({ref.uri}) on http://{shown}:{port}\n")
+    sys.stdout.flush()

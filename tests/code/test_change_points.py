@@ -1,0 +1,67 @@
+import pytest
+
+from data.change_points import Boundary, Mark, Span, boundaries
+from data.params import LabelRules
+
+RULES = LabelRules(versions_before=10, versions_after=5, clean_every=10, annotators=3, within=5, clear_of=12)
+PEOPLE = ("7", "8", "11")
+
+
+def changes(marks, spans=None, rules=RULES):
+    found = boundaries(spans or [Span(0, 200, PEOPLE)], [Mark(*mark) for mark in marks], rules)
+    return [(boundary.version, boundary.annotators) for boundary in found if boundary.changed]
+
+
+def clean(marks, spans=None, rules=RULES):
+    found = boundaries(spans or [Span(0, 200, PEOPLE)], [Mark(*mark) for mark in marks], rules)
+    return [boundary.version for boundary in found if not boundary.changed]
+
+
+@pytest.mark.parametrize(
+    ("marks", "expected"),
+    [
+        ([(50, "7"), (50, "8"), (51, "11")], [(50, PEOPLE)]),
+        ([(50, "7"), (54, "8"), (55, "11")], [(54, PEOPLE)]),
+        ([(50, "7"), (53, "8"), (56, "11")], []),
+        ([(50, "7"), (50, "8")], []),
+        ([(50, "7"), (51, "7"), (52, "8")], []),
+        ([(50, "7"), (50, "8"), (50, "11"), (58, "7"), (58, "8"), (58, "11")], [(50, PEOPLE), (58, PEOPLE)]),
+        ([(46, "7"), (50, "7"), (51, "8"), (51, "11")], [(51, PEOPLE)]),
+        ([(9, "7"), (9, "8"), (9, "11")], []),
+        ([(10, "7"), (10, "8"), (10, "11")], [(10, PEOPLE)]),
+        ([(195, "7"), (195, "8"), (195, "11")], [(195, PEOPLE)]),
+        ([(196, "7"), (196, "8"), (196, "11")], []),
+    ],
+)
+def test_a_change_is_what_enough_people_mark_within_a_few_versions(marks, expected):
+    assert changes(marks) == expected
+
+
+def test_boundaries_without_marks_are_clean_every_ten_versions():
+    assert clean([]) == list(range(10, 200, 10))
+
+
+def test_one_or_two_marks_nearby_make_a_boundary_ambiguous():
+    assert clean([(58, "7")]) == [10, 20, 30, 40, *range(80, 200, 10)]
+    assert clean([(57, "7")]) == [10, 20, 30, 40, *range(70, 200, 10)]
+
+
+def test_spans_that_overlap_give_every_boundary_once():
+    spans = [Span(0, 100, PEOPLE), Span(80, 200, PEOPLE)]
+    assert clean([], spans) == list(range(10, 200, 10))
+    assert changes([(90, "7"), (90, "8"), (91, "11")], spans) == [(90, PEOPLE)]
+
+
+def test_nothing_is_said_where_too_few_people_looked():
+    assert clean([], [Span(0, 200, ("7", "8"))]) == []
+    assert clean([], [Span(0, 60, PEOPLE), Span(40, 200, ("9",))]) == [10, 20, 30, 40, 50]
+
+
+def test_nothing_is_said_beyond_what_people_looked_at():
+    assert clean([], [Span(750, 800, PEOPLE)]) == [760, 770, 780, 790]
+    assert changes([(20, "7"), (20, "8"), (20, "11")], [Span(750, 800, PEOPLE)]) == []
+
+
+def test_a_change_carries_the_names_of_those_who_marked_it():
+    found = boundaries([Span(0, 31, PEOPLE)], [Mark(12, name) for name in PEOPLE], RULES)
+    assert found == [Boundary(12, changed=True, annotators=PEOPLE)]

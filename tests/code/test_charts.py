@@ -1,0 +1,219 @@
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from data.tables import ComparisonTables
+from serving.accuracy_charts import by_model, by_neighbours, by_trees
+from serving.charts import counted, inline, percent, sketch
+from serving.evaluated import Confusion
+from serving.mistakes import _short, mistake_chart, worst_mistakes
+from serving.tree_chart import Node, nodes_of, tree_chart
+from serving.vector_chart import vectors_chart, without_root
+from serving.verdict_charts import confusion_chart, precision_recall_chart
+from training.trained import Card, TrainedModel
+
+SPACE = "\N{NO-BREAK SPACE}"
+
+
+def verdicts(entry, rows, kind="model", split="grouped"):
+    """Make held-out verdicts of (probability, status) at the threshold 0.5."""
+    frame = pd.DataFrame(rows, columns=["probability", "status"])
+    called = np.where(frame["probability"] >= 0.5, "fail", "pass")
+    names = [f"c{number}" for number in range(len(frame))]
+    frame = frame.assign(comparison_id=names, split=split, repeat=0, fold=np.arange(len(frame)) % 2)
+    return frame.assign(entry=entry, kind=kind, threshold=0.5, verdict=called)
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (0.936, f"93.6{SPACE}%"),
+        (-0.05, f"\u22125.0{SPACE}%"),
+        (1, f"100.0{SPACE}%"),
+        (float("nan"), "\N{EN DASH}"),
+    ],
+)
+def test_a_share_is_written_in_percent(share, text):
+    assert percent(share) == text
+
+
+@pytest.mark.parametrize(("number", "text"), [(0, "0 passes"), (1, "1 pass"), (12000, "12,000 passes")])
+def test_a_count_agrees_with_its_noun(number, text):
+    assert counted(number, "pass", "passes") == text
+
+
+def test_a_chart_is_the_same_bytes_twice_and_takes_its_colours_from_the_page():
+    def draw():
+        with sketch(2, 2) as figure:
+            figure.subplots().plot([0, 1], [0, 1], marker="o")
+            return inline(figure, "name", 'says "so" & <more>')
+
+    first = draw()
+    assert first == draw()
+    assert first.startswith("<svg viewBox=")
+    assert 'aria-label="says &#34;so&#34; &amp; &lt;more&gt;"' in first
+    assert "var(--ink)" in first
+    assert "http" not in first
+    assert all(found.startswith("name-") for found in re.findall(r'\bid="([^"]+)"', first))
+
+
+def test_the_title_of_the_neighbours_names_the_best_k_and_where_it_levels_off():
+    rows = [(1, 0.80), (3, 0.899), (5, 0.90), (7, 0.85)]
+    curves = pd.DataFrame(
+        [("knn-uniform", k, fold, a + d) for k, a in rows for fold, d in ((0, -0.01), (1, 0.01))],
+        columns=["curve", "parameter", "fold", "accuracy"],
+    )
+    chart = by_neighbours(curves, 0.7)
+    assert chart.title == f"Best with uniform votes at k = 5: 90.0{SPACE}% right, and hardly less at k = 3"
+    assert by_trees(curves, 0.7) is None
+
+
+def test_the_title_of_the_models_names_the_best_on_both_kinds_of_folds():
+    good, bad = [(0.9, "fail"), (0.1, "pass")] * 2, [(0.9, "fail"), (0.9, "pass")] * 2
+    parts = [verdicts("logistic", good, split="stratified"), verdicts("xgboost", bad, split="stratified")]
+    chart = by_model(pd.concat([*parts, verdicts("logistic", bad)]), 0.5)
+    assert chart.title == (
+        f"logistic is right most often on stratified folds: 100.0{SPACE}% at the median, "
+        f"50.0{SPACE}% on operations it never saw"
+    )
+    assert "another data set" in chart.note
+
+
+def test_verdicts_are_counted_by_label():
+    confusion = Confusion.of(
+        verdicts("m", [(0.9, "fail"), (0.1, "fail"), (0.8, "pass"), (0.2, "pass"), (0.3, "pass")])
+    )
+    assert confusion == Confusion(caught=1, missed=1, false_alarms=1, cleared=2)
+    assert (confusion.precision, confusion.recall) == (0.5, 0.5)
+    title = confusion_chart("c", "m", confusion).title
+    assert title == "m misses 1 of 2 regressions and raises 1 false alarm in 3 passes"
+
+
+def test_the_best_curve_is_compared_with_the_best_rule_at_the_same_recall():
+    models = pd.concat([
+        verdicts("good", [(0.9, "fail"), (0.8, "fail"), (0.2, "pass"), (0.1, "pass")]),
+        verdicts("poor", [(0.1, "fail"), (0.8, "fail"), (0.9, "pass"), (0.1, "pass")]),
+    ])  # fmt: skip
+    rules = verdicts("rule", [(1, "fail"), (0, "fail"), (1, "pass"), (0, "pass")], kind="rule")
+    chart = precision_recall_chart("pr", models, rules)
+    assert chart.title == (
+        "good has the best curve (average precision 1.000): where the best rule, rule, "
+        f"catches 50.0{SPACE}%, 100.0{SPACE}% of its alarms are right instead of 50.0{SPACE}%"
+    )
+    assert precision_recall_chart("pr", models[models["status"] == "pass"], rules) is None
+
+
+def test_the_square_root_is_undone_with_its_sign():
+    assert without_root(np.array([-0.5, 0.0, 0.2])).tolist() == pytest.approx([-0.25, 0.0, 0.04])
+
+
+def test_the_vectors_title_names_the_dimension_that_parts_best():
+    columns = ["medians_min", "mins_min", "q1s_min", "q3s_min"]
+    values = [[0.1, 0.1, 0.3, 0.1], [0.2, 0.3, 0.1, 0.1], [-0.5, 0.2, 0.2, 0.1], [-0.6, 0.1, 0.3, 0.1]]
+    features = pd.DataFrame(values, columns=columns).assign(status=["pass", "pass", "fail", "fail"])
+    assert vectors_chart("v", features, columns).title.startswith("medians_min parts pass from fail best")
+    assert vectors_chart("v", features[features["status"] == "pass"], columns) is None
+    assert vectors_chart("v", features, columns[:2]) is None
+
+
+def test_of_very_many_vectors_an_even_share_of_each_kind_is_drawn():
+    columns = ["medians_min", "mins_min", "q1s_min"]
+    values = np.random.default_rng(0).normal(size=(2010, 3))
+    features = pd.DataFrame(values, columns=columns).assign(status=["fail"] * 10 + ["pass"] * 2000)
+    assert vectors_chart("v", features, columns).note == "Drawn: 10 of 10 fails and 667 of 2,000 passes."
+
+
+def test_a_tree_is_read_in_the_units_of_its_features():
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.tree import DecisionTreeClassifier
+
+    pipeline = Pipeline([("scale", StandardScaler()), ("model", DecisionTreeClassifier(random_state=0))])
+    pipeline.fit(np.array([[-0.5], [-0.3], [0.1], [0.3]]), [1, 1, 0, 0])
+    card = Card("decision-tree", ("medians_min",), 0.5, {}, {"medians_min": 0.2}, "", 1)
+    root = nodes_of(TrainedModel(pipeline, card), frozenset(["medians_min"]))
+    assert root.question == f"medians_min \u2264 \u22120.1 (\u22121.0{SPACE}%)"
+    assert root.branches == (Node("", 2, 1.0), Node("", 2, 0.0))
+    assert tree_chart("t", root).title == (
+        f"The first question is whether medians_min \u2264 \u22120.1 (\u22121.0{SPACE}%): "
+        f"100{SPACE}% of those that say yes fail, 0{SPACE}% of the others"
+    )
+
+
+def test_what_lies_below_three_questions_is_counted_not_drawn():
+    from sklearn.pipeline import Pipeline
+    from sklearn.tree import DecisionTreeClassifier
+
+    pipeline = Pipeline([("model", DecisionTreeClassifier(random_state=0))])
+    pipeline.fit(np.arange(12.0)[:, None], [0, 1] * 6)
+    root = nodes_of(TrainedModel(pipeline, Card("decision-tree", ("x",), 0.5, {}, {}, "", 1)), frozenset())
+
+    def drawn(node):
+        return 1 + node.below + sum(drawn(branch) for branch in node.branches)
+
+    assert root.depth == 3
+    assert drawn(root) == pipeline[-1].tree_.node_count
+    assert "deeper" in tree_chart("t", root).svg
+
+
+def result(operation, order, value, better, stat=None):
+    return {
+        "series_id": operation, "group": "g", "benchmark": "b", "operation": operation, "machine": "m",
+        "unit": "s", "better": better, "threads": 2, "version": str(order), "order": order, "value": value,
+        "stat": stat,
+    }  # fmt: skip
+
+
+def tables(better="lower", stats=(None, None, None)):
+    results = [
+        result(name, order, base * (1 + 0.1 * order), better, stat)
+        for name in ("c0", "c1", "c2")
+        for order in (0, 1)
+        for base, stat in zip((9.0, 10.0, 11.0), stats, strict=True)
+    ]
+    comparisons = [
+        {"comparison_id": name, "benchmark": "b", "operation": name, "machine": "m", "baseline_from": 0,
+         "baseline_to": 0, "target_from": 1, "target_to": 1}
+        for name in ("c0", "c1", "c2")
+    ]  # fmt: skip
+    labels = [{"comparison_id": "c0", "status": "fail", "labelled_by": who} for who in ("ann", "bob", "ann")]
+    return ComparisonTables.of_rows(results, comparisons, labels)
+
+
+def test_the_surest_mistakes_come_first_and_right_verdicts_not_at_all():
+    held_out = verdicts("m", [(0.4, "fail"), (0.95, "pass"), (0.9, "fail")])
+    mistakes = worst_mistakes(held_out, tables())
+    assert [mistake.comparison_id for mistake in mistakes] == ["c1", "c0"]
+    assert [mistake.labelled_by for mistake in mistakes] == ["\N{EN DASH}", "ann, bob"]
+    assert len(worst_mistakes(held_out, tables(), most=1)) == 1
+    assert worst_mistakes(held_out.iloc[2:], tables()) == []
+
+
+@pytest.mark.parametrize(
+    ("better", "title"),
+    [
+        ("lower", f"Missed: c0, 10.0{SPACE}% worse at 2 threads, yet given p = 0.40"),
+        ("higher", f"Missed: c0, 10.0{SPACE}% better at 2 threads, yet given p = 0.40"),
+    ],
+)
+def test_a_longer_time_is_worse_and_a_higher_throughput_better(better, title):
+    mistake = worst_mistakes(verdicts("m", [(0.4, "fail")]), tables(better))[0]
+    assert mistake_chart(mistake).title == title
+    assert mistake.pairs[0].baseline_median == 10.0
+    assert mistake.pairs[0].samples[0].tolist() == pytest.approx([0.9, 1.0, 1.1])
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.01234, "0.01234"), (499.51, "499.5"), (16130.4, "16,130"), (2.5e9, "2.5e+09")]
+)
+def test_medians_below_the_boxes_are_short(value, text):
+    assert _short(value) == text
+
+
+def test_summaries_are_drawn_as_boxes_without_inventing_samples():
+    mistake = worst_mistakes(verdicts("m", [(0.4, "fail")]), tables(stats=("q1", "median", "q3")))[0]
+    assert mistake.pairs[0].samples[0].tolist() == []
+    assert mistake.pairs[0].boxes[0][1:4].tolist() == pytest.approx([0.9, 1.0, 1.1])
+    assert "10.0" in mistake_chart(mistake).title

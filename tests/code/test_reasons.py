@@ -1,0 +1,119 @@
+import numpy as np
+import pandas as pd
+import pytest
+from imblearn.over_sampling import RandomOverSampler
+from imblearn.pipeline import Pipeline
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+from xgboost import XGBClassifier
+
+from serving.reasons import contribution_unit, contributions, strongest
+from serving.trees import base_rate
+from training.trained import Card, TrainedModel
+
+NAMES = ("worse", "noise", "idle")
+
+
+def trained(classifier, sampler="passthrough"):
+    """Fit on data where a small ``worse`` means fail and the other two features mean nothing."""
+    rng = np.random.default_rng(0)
+    columns = rng.normal(size=(400, 3))
+    columns[::50, 1] = np.nan
+    status = (columns[:, 0] + 0.3 * rng.normal(size=400) < -0.5).astype(int)
+    steps = [
+        ("impute", SimpleImputer()),
+        ("scale", StandardScaler()),
+        ("sample", sampler),
+        ("classify", classifier),
+    ]
+    pipeline = Pipeline(steps).fit(columns, status)
+    reference = dict(zip(NAMES, [0.2, 0.0, 0.0], strict=True))
+    return TrainedModel(pipeline, Card("m", NAMES, 0.5, {}, reference, "0" * 64, 0))
+
+
+@pytest.fixture
+def features():
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(rng.normal(size=(50, 3)), columns=list(NAMES))
+    frame.loc[3, "noise"] = np.nan
+    return frame
+
+
+def log_odds(model, features):
+    probability = model.probability(features)
+    return np.log(probability / (1 - probability))
+
+
+@pytest.mark.parametrize(
+    "classifier",
+    [
+        DecisionTreeClassifier(min_samples_leaf=3, class_weight={0: 1, 1: 4}, random_state=0),
+        RandomForestClassifier(30, class_weight={0: 1, 1: 4}, random_state=0),
+        ExtraTreesClassifier(30, random_state=0),
+    ],
+)
+def test_contributions_of_trees_sum_to_the_probability_less_the_base_rate(classifier, features):
+    model = trained(classifier, RandomOverSampler(random_state=0))
+    found = contributions(model, features)
+    assert found.unit == "probability"
+    total = found.amounts.sum(axis=1) + base_rate(classifier_of(model))
+    np.testing.assert_allclose(total, model.probability(features), atol=1e-6)
+
+
+def classifier_of(model):
+    return model.pipeline.steps[-1][1]
+
+
+def test_contributions_of_a_linear_model_sum_to_the_log_odds_less_those_of_the_reference(features):
+    model = trained(LogisticRegression())
+    found = contributions(model, features)
+    at_reference = log_odds(model, pd.DataFrame([model.card.reference]))
+    assert found.unit == "log-odds"
+    np.testing.assert_allclose(found.amounts.sum(axis=1), log_odds(model, features) - at_reference)
+
+
+def test_contributions_of_boosting_sum_to_the_log_odds_up_to_a_constant(features):
+    model = trained(XGBClassifier(n_estimators=20, max_depth=3, nthread=1))
+    found = contributions(model, features)
+    rest = log_odds(model, features) - found.amounts.sum(axis=1)
+    assert found.unit == "log-odds"
+    np.testing.assert_allclose(rest, rest[0], atol=1e-4)
+
+
+def test_any_other_model_answers_by_what_changes_when_a_feature_becomes_ordinary(features):
+    model = trained(KNeighborsClassifier(5))
+    found = contributions(model, features)
+    ordinary = features.assign(worse=model.card.reference["worse"])
+    fall = model.probability(features) - model.probability(ordinary)
+    assert found.unit == contribution_unit(model) == "probability"
+    np.testing.assert_allclose(found.amounts[:, 0], fall)
+
+
+@pytest.mark.parametrize(
+    "classifier",
+    [
+        LogisticRegression(),
+        XGBClassifier(n_estimators=20, max_depth=3, nthread=1),
+        DecisionTreeClassifier(max_depth=4, random_state=0),
+        RandomForestClassifier(30, random_state=0),
+        ExtraTreesClassifier(30, random_state=0),
+        KNeighborsClassifier(5),
+    ],
+    ids=lambda classifier: type(classifier).__name__,
+)
+def test_what_makes_a_comparison_fail_contributes_most_and_towards_fail(classifier):
+    rows = pd.DataFrame([[-2.0, 0.1, 0.1], [2.0, 0.1, 0.1]], columns=list(NAMES))
+    found = contributions(trained(classifier), rows)
+    assert strongest(found.amounts, 1)[0] == [0]
+    assert found.amounts[0, 0] > 0 >= found.amounts[1, 0]
+
+
+def test_the_strongest_come_first_whatever_their_sign():
+    values = np.array([[0.1, -0.5, 0.3], [0.0, 0.2, -0.1]])
+    assert strongest(values, 2).tolist() == [[1, 2], [1, 2]]
+    assert strongest(values, 9).tolist() == [[1, 2, 0], [1, 2, 0]]
+    assert strongest(values[:0], 2).shape == (0, 2)

@@ -1,0 +1,170 @@
+import json
+
+import pytest
+
+from data import formats
+from data.errors import InputError
+from data.params import LabelRules
+from data.sides import Sides
+
+RULES = LabelRules(versions_before=2, versions_after=2, clean_every=2, annotators=3, within=1, clear_of=2)
+MARKS = {"8": [4], "11": [4], "15": [5]}
+
+
+def rows(values, first=100):
+    """Write two repetitions a version."""
+    lines = ["index_1based,timestamp,sut_version,value"]
+    for version, value in enumerate(values):
+        lines += [
+            f"{2 * version + k + 1},2021-09-01 10:00:0{k},{first + version},{value + k / 10}"
+            for k in range(2)
+        ]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def data_set(tmp_path):
+    def write(content, name="00052__elapsed-time__ms.csv", marks=None):
+        (tmp_path / "data").mkdir(exist_ok=True)
+        (tmp_path / "data" / name).write_text(content)
+        (tmp_path / "annotations.json").write_text(json.dumps(marks or {"sap_52": MARKS}))
+        return tmp_path
+
+    return write
+
+
+def labels(path, **options):
+    reading = formats.read("sap-hana", [path], label_rules=RULES, **options)
+    return {row.comparison_id: (row.status, row.labelled_by) for row in reading.tables.labels.itertuples()}
+
+
+@pytest.mark.parametrize(
+    ("unit", "after", "status"),
+    [
+        ("ms", 20, "fail"),
+        ("ms", 5, "pass"),
+        ("TPS", 20, "pass"),
+        ("TPS", 5, "fail"),
+        ("queries-per-minute", 5, "fail"),
+    ],
+)
+def test_a_worsening_change_is_a_fail_whatever_the_direction(data_set, unit, after, status):
+    path = data_set(rows([10] * 4 + [after] * 6), f"00052__throughput__{unit}.csv")
+    assert labels(path) == {
+        "sap-hana/00052/4": (status, "consensus of 8, 11, 15"),
+        "sap-hana/00052/8": ("pass", "no mark by 8, 11, 15"),
+    }
+
+
+def test_samples_are_the_raw_values_around_the_boundary(data_set):
+    tables = formats.read("sap-hana", [data_set(rows([10] * 4 + [20] * 6))], label_rules=RULES).tables
+    sides = Sides.of(tables)
+    baseline, target = sides.baseline, sides.target
+    assert baseline.values[baseline.starts[0] : baseline.stops[0]].tolist() == [10, 10.1, 10, 10.1]
+    assert target.values[target.starts[0] : target.stops[0]].tolist() == [20, 20.1, 20, 20.1]
+    assert sides.history.lengths.tolist() == [4, 12]
+    assert sides.sign.tolist() == [-1, -1]
+    first = tables.results.iloc[3]
+    assert first[["version", "order", "group", "unit", "threads"]].tolist() == [
+        "101",
+        1,
+        "elapsed-time",
+        "ms",
+        1,
+    ]
+    assert first["measured_at"].isoformat() == "2021-09-01T10:00:01+00:00"
+    assert tables.comparisons["source"].iloc[0].endswith('00052__elapsed-time__ms.csv:10 operation "00052"')
+
+
+def test_marks_of_the_second_split_count_from_version_750(data_set):
+    marks = {"sap_52_split2": {"8": [4], "11": [4], "15": [4]}}
+    path = data_set(rows([10] * 754 + [20] * 6), marks=marks)
+    assert labels(path) == {
+        "sap-hana/00052/754": ("fail", "consensus of 8, 11, 15"),
+        "sap-hana/00052/758": ("pass", "no mark by 8, 11, 15"),
+    }
+
+
+def test_a_series_without_marks_gives_results_only(data_set):
+    reading = formats.read("sap-hana", [data_set(rows([1, 2]), marks={"sap_9": MARKS})], label_rules=RULES)
+    assert len(reading.tables.results) == 4
+    assert reading.tables.comparisons.empty
+
+
+HEADER = "index_1based,timestamp,sut_version,value\n"
+GOOD = "1,2021-09-01 10:00:00,100,1.5\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (HEADER + GOOD + "2,2021-09-01 10:00:00,100,fast\n", ':3: value="fast" is not a finite number'),
+        (HEADER + GOOD + "2,2021-09-01 10:00:00,100,\n", ':3: value="" is not a finite number'),
+        (HEADER + "2,2021-09-01 10:00:00,100,NaN\n", ':2: value="NaN" is not a finite number'),
+        (HEADER + "2,2021-09-01 10:00:00,100,inf\n", ':2: value="inf" is not a finite number'),
+        (HEADER + "2,2021-09-01 10:00:00,10.5,1\n", ':2: sut_version="10.5" is not a whole number'),
+        (HEADER + GOOD + "2,2021-09-01 10:00:00,99,1\n", ':3: sut_version="99" is below the version before'),
+        (HEADER + "1,yesterday,1,1\n", ':2: timestamp="yesterday" is not a time like 2021-09-01 10:09:12'),
+        (
+            "index_1based,timestamp,value\n1,2021-09-01 10:00:00,1\n",
+            ':1: lacks the column "sut_version"; found index_1based, timestamp, value',
+        ),
+        (HEADER, ": holds no value"),
+        ("", ": is empty; expected CSV"),
+    ],
+)
+def test_a_bad_series_is_told_in_one_line_or_skipped(data_set, content, message):
+    path = data_set(content)
+    file = path / "data/00052__elapsed-time__ms.csv"
+    with pytest.raises(InputError) as caught:
+        formats.read("sap-hana", [path], label_rules=RULES)
+    assert str(caught.value) == f"{file}{message}"
+    data_set(rows([1, 2]), "00053__elapsed-time__ms.csv")
+    reading = formats.read("sap-hana", [path], label_rules=RULES, keep_going=True)
+    assert reading.tables.results["operation"].unique().tolist() == ["00053"]
+    assert [str(error) for error in reading.skipped] == [f"{file}{message}"]
+
+
+@pytest.mark.parametrize(
+    ("marks", "message"),
+    [
+        ({"52": {}}, ': "52" is not sap_<id> or sap_<id>_split<1 or 2>'),
+        ({"sap_52": {"8": 4}}, " sap_52: annotator 8 has no list of marks"),
+        ({"sap_52": {"8": ["4"]}}, ' sap_52: annotator 8: "4" is no index of a version'),
+        ({"sap_52": {"8": [10]}}, " sap_52: annotator 8: 10 is beyond the 10 versions of the series"),
+    ],
+)
+def test_bad_marks_are_told_in_one_line(data_set, marks, message):
+    path = data_set(rows([10] * 10), marks=marks)
+    with pytest.raises(InputError) as caught:
+        formats.read("sap-hana", [path], label_rules=RULES)
+    assert str(caught.value) == f"{path / 'annotations.json'}{message}"
+
+
+@pytest.mark.parametrize(
+    ("unit", "lower"),
+    [
+        ("ms", True), ("s", True), ("us", True), ("min", True), ("count", True), ("percent", True),
+        ("TPS", False), ("SAPS", False), ("RPS", False), ("items-per-second", False), ("trans-min", False),
+        ("actions--sec-threads-", False), ("rows_per_minute", False), ("commits", False),
+    ],
+)  # fmt: skip
+def test_rates_and_amounts_of_work_are_better_higher(data_set, unit, lower):
+    path = data_set(rows([1]), f"00052__something__{unit}.csv", marks={"sap_9": {}})
+    results = formats.read("sap-hana", [path], label_rules=RULES).tables.results
+    assert results["better"].unique().tolist() == ["lower" if lower else "higher"]
+
+
+def test_a_directory_without_series_is_refused(tmp_path):
+    (tmp_path / "annotations.json").write_text("{}")
+    with pytest.raises(InputError, match=r"holds no file <id>__<category>__<unit>.csv"):
+        formats.read("sap-hana", [tmp_path])
+
+
+def test_the_public_part_gives_the_counts_that_its_readme_names(shared_data):
+    tables = formats.read("sap-hana", [shared_data / "sap-hana"]).tables
+    assert len(tables.results) == 1_345_064
+    assert len(tables.comparisons) == 11_829
+    assert tables.labels["status"].value_counts().to_dict() == {"pass": 11_675, "fail": 154}
+    assert tables.labels["labelled_by"].str.startswith("consensus").sum() == 342
+    assert not tables.comparisons.duplicated(["operation", "target_from"]).any()

@@ -1,0 +1,77 @@
+import numpy as np
+import pytest
+
+from data.sides import Sides
+from data.tables import ComparisonTables
+
+
+def result(operation, threads, order, value, stat=None, better="higher"):
+    return {
+        "series_id": f"{operation}/{threads}", "group": "g", "benchmark": "b", "operation": operation,
+        "machine": "m", "unit": "ops/s", "better": better, "threads": threads, "version": str(order),
+        "order": order, "value": value, "stat": stat,
+    }  # fmt: skip
+
+
+def comparison(operation, baseline, target):
+    return {
+        "comparison_id": f"{operation}-{baseline}-{target}", "benchmark": "b", "operation": operation,
+        "machine": "m", "baseline_from": baseline[0], "baseline_to": baseline[1],
+        "target_from": target[0], "target_to": target[1],
+    }  # fmt: skip
+
+
+def samples(side, row):
+    return side.values[side.starts[row] : side.stops[row]].tolist()
+
+
+@pytest.fixture
+def tables():
+    results = [result("x", 1, order, 10.0 * order + k) for order in range(5) for k in range(2)]
+    results += [result("x", 2, 3, 7.0), result("x", 2, 4, 8.0)]
+    results += [
+        result("y", 4, 0, v, s, "lower")
+        for s, v in zip(("min", "q1", "median", "q3", "max"), range(1, 6), strict=True)
+    ]
+    results += [
+        result("y", 4, 1, v, s, "lower")
+        for s, v in zip(("min", "q1", "median", "q3", "max"), range(2, 7), strict=True)
+    ]
+    comparisons = [
+        comparison("y", (0, 0), (1, 1)),
+        comparison("x", (2, 3), (4, 4)),
+        comparison("z", (0, 0), (1, 1)),
+    ]
+    return ComparisonTables.of_rows(results, comparisons, [])
+
+
+def test_samples_lie_within_the_orders_and_history_before_them(tables):
+    sides = Sides.of(tables)
+    assert sides.comparison.tolist() == [0, 1, 1]
+    assert sides.threads.tolist() == [4, 1, 2]
+    assert samples(sides.baseline, 1) == [20, 21, 30, 31]
+    assert samples(sides.target, 1) == [40, 41]
+    assert samples(sides.history, 1) == [0, 1, 10, 11]
+    assert samples(sides.baseline, 2) == [7]
+    assert samples(sides.history, 2) == []
+    assert sides.n_comparisons == 3
+
+
+def test_given_summaries_fill_the_five_numbers_without_inventing_samples(tables):
+    sides = Sides.of(tables)
+    assert sides.baseline_five[0].tolist() == [1, 2, 3, 4, 5]
+    assert sides.target_five[0].tolist() == [2, 3, 4, 5, 6]
+    assert sides.baseline.lengths[0] == 0
+    assert sides.sign.tolist() == [-1, 1, 1]
+    np.testing.assert_allclose(sides.target_five[1], [40, 40.25, 40.5, 40.75, 41])
+
+
+def test_history_keeps_the_newest_forty_versions():
+    results = [result("x", 1, order, float(order)) for order in range(60)]
+    sides = Sides.of(ComparisonTables.of_rows(results, [comparison("x", (50, 54), (55, 59))], []))
+    assert samples(sides.history, 0) == list(range(10, 50))
+
+
+def test_no_comparisons_give_no_configurations():
+    sides = Sides.of(ComparisonTables.of_rows([result("x", 1, 0, 1.0)], [], []))
+    assert len(sides.comparison) == 0

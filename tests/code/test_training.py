@@ -1,0 +1,186 @@
+from dataclasses import replace
+
+import numpy as np
+import optuna
+import pytest
+
+from data.errors import InputError
+from data.params import Evaluate
+from tests.families import feature_table, small_family
+from training import tuning
+from training.bootstrap import paired_difference
+from training.examples import Examples, FeatureTable
+from training.metrics import scores
+from training.models import CATALOGUE
+from training.pipeline import Counts, InfeasibleError, pipeline
+from training.splits import grouped, parts
+from training.threshold import best_cut
+from training.trained import Card, TrainedModel
+from training.tune import tasks_of
+from training.tuning import search
+
+
+@pytest.fixture
+def examples():
+    table = feature_table()
+    return Examples(
+        table[["medians_min", "medians_med", "noise", "spread"]].to_numpy(),
+        (table["status"] == "fail").to_numpy(np.int64),
+        table["fold_group"].to_numpy(np.str_),
+    )
+
+
+@pytest.mark.parametrize(
+    ("sampler", "rate", "passed", "failed"),
+    [("under", 0.5, 40, 20), ("over", 0.5, 80, 40), ("smote", 1.0, 80, 80)],
+)
+def test_resampling_brings_the_classes_to_the_rate(sampler, rate, passed, failed):
+    assert Counts(80, 20).resampled(sampler, rate) == Counts(passed, failed)
+
+
+@pytest.mark.parametrize(
+    ("counts", "sampler", "rate"),
+    [(Counts(80, 20), "over", 0.2), (Counts(80, 20), "under", 0.25), (Counts(80, 5), "smote", 0.5)],
+)
+def test_a_sampler_that_has_nothing_to_do_or_too_few_fails_is_infeasible(counts, sampler, rate):
+    with pytest.raises(InfeasibleError):
+        counts.resampled(sampler, rate)
+
+
+def test_the_cost_ratio_stands_on_top_of_balanced_classes():
+    for counts in (Counts(50, 50), Counts(990, 10)):
+        weights = counts.weights(3.0)
+        assert weights.failed * counts.failed == pytest.approx(3 * weights.passed * counts.passed)
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+@pytest.mark.parametrize("sampler", ["none", "under", "over", "smote"])
+def test_every_model_is_stored_with_trusted_types_only_and_answers_the_same(
+    examples, tmp_path, name, sampler
+):
+    model = CATALOGUE[name]
+    params = {**model.start, "sampler": sampler, "rate": 0.9}
+    fitted = pipeline(model, params, examples.y, 3).fit(examples.x, examples.y)
+    columns = ("a", "b", "c", "d")
+    before = TrainedModel(fitted, Card(name, columns, 0.5, params, dict.fromkeys(columns, 0.0), "d", 3))
+    before.write(tmp_path)
+    after = TrainedModel.read(tmp_path)
+    frame = feature_table(seed=1)[["medians_min", "medians_med", "noise", "spread"]].set_axis(columns, axis=1)
+    assert after.card == before.card
+    assert after.probability(frame).tolist() == before.probability(frame).tolist()
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_the_first_trial_of_every_search_is_the_configuration_of_the_seed(name):
+    model = CATALOGUE[name]
+    study = optuna.create_study(direction="maximize")
+    study.enqueue_trial(model.start)
+    assert model.space(study.ask()) == model.start
+
+
+def test_no_operation_is_in_training_and_test_at_once(examples):
+    for part in grouped(examples, Evaluate(grouped_folds=3), 1):
+        assert not set(examples.groups[part.train]) & set(examples.groups[part.test])
+
+
+def test_every_comparison_is_tested_once_in_each_repeat_of_each_split(examples):
+    divided = parts(examples, Evaluate(folds=4, repeats=2, grouped_folds=3), 1)
+    for split, repeats in (("grouped", 1), ("stratified", 2)):
+        tested = np.concatenate([part.test for part in divided if part.split == split])
+        assert np.bincount(tested).tolist() == [repeats] * len(examples.y)
+
+
+def test_fails_from_too_few_operations_are_refused_in_words(examples):
+    few = Examples(examples.x, examples.y, np.where(examples.y == 1, "b/only", examples.groups))
+    with pytest.raises(
+        InputError, match="grouped split: fails come from 1 operations; 3 folds need at least 3"
+    ):
+        grouped(few, Evaluate(grouped_folds=3), 1)
+
+
+def test_a_sample_keeps_all_fails(examples):
+    sample = examples.sample(30, 5)
+    assert (sample.y.sum(), len(sample.y)) == (20, 30)
+
+
+def test_the_threshold_lies_in_the_middle_between_the_classes():
+    cut = best_cut(np.array([0, 0, 0, 1, 1]), np.array([0.1, 0.2, 0.3, 0.7, 0.9]))
+    assert cut.threshold == pytest.approx(0.5)
+    assert cut.balanced_accuracy == 1
+
+
+def test_the_threshold_goes_where_most_fails_are_caught_for_few_false_alarms():
+    y = np.array([0] * 100 + [1] * 10)
+    probability = np.concatenate([np.linspace(0.0, 0.3, 100), [0.05], np.linspace(0.6, 0.9, 9)])
+    cut = best_cut(y, probability)
+    assert 0.28 < cut.threshold <= 0.6
+    assert cut.balanced_accuracy == pytest.approx(0.95)
+
+
+def test_probabilities_that_are_all_alike_give_the_neutral_threshold():
+    assert best_cut(np.array([0, 1]), np.array([0.4, 0.4])).threshold == 0.5
+
+
+def test_scores_count_both_kinds_of_mistakes():
+    failed = np.array([1, 1, 1, 1, 0, 0, 0, 0, 0, 0], bool)
+    judged = np.array([1, 1, 1, 0, 1, 0, 0, 0, 0, 0], bool)
+    found = scores(failed, judged, None)
+    assert found.false_negative_rate == pytest.approx(1 / 4)
+    assert found.false_positive_rate == pytest.approx(1 / 6)
+    assert found.balanced_accuracy == pytest.approx((3 / 4 + 5 / 6) / 2)
+    assert (found.precision, found.recall, found.f1, found.accuracy) == pytest.approx((0.75, 0.75, 0.75, 0.8))
+    assert found.average_precision is None
+
+
+def flags(*rows):
+    return np.repeat(np.array(rows, bool), 20)
+
+
+def test_a_judge_that_misses_everywhere_is_worse_and_an_equal_one_is_not():
+    failed = flags(1, 0)
+    groups = np.array([f"o{number % 10}" for number in range(40)])
+    knobs = {"resamples": 300, "confidence": 0.95, "seed": 1}
+    assert paired_difference(failed, flags(0, 0), failed, groups, **knobs).worse
+    same = paired_difference(failed, failed, failed, groups, **knobs)
+    assert (same.observed, same.low, same.high, same.worse) == (0, 0, 0, False)
+
+
+def test_one_operation_alone_does_not_show_that_a_judge_is_worse():
+    failed = flags(1, 0)
+    groups = np.array([f"o{number % 10}" for number in range(40)])
+    once = failed & (groups != "o3")
+    found = paired_difference(failed, once, failed, groups, resamples=300, confidence=0.95, seed=1)
+    assert found.observed == pytest.approx(-0.05)
+    assert not found.worse
+
+
+def test_an_interrupted_search_ends_as_if_it_had_not_been(tmp_path, monkeypatch):
+    family = small_family(tmp_path, trials=9)
+    task = tasks_of(family, FeatureTable.read(family.features, family.columns()))[-1]
+    whole = search(replace(task, log=tmp_path / "whole.log"))
+    calls = []
+    measure = tuning._worth
+
+    def interrupted(y, probability):
+        calls.append(1)
+        if len(calls) == 7:
+            raise KeyboardInterrupt
+        return measure(y, probability)
+
+    monkeypatch.setattr(tuning, "_worth", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        search(task)
+    assert search(task) == whole
+    assert len(whole.trials) == 9
+
+
+def test_an_unknown_model_in_the_params_is_named(tmp_path):
+    family = small_family(tmp_path, models=("knn-uniform", "perceptron"))
+    with pytest.raises(InputError, match=r"params.yaml comparisons.tune: models='perceptron' is none of"):
+        tasks_of(family, FeatureTable.read(family.features, family.columns()))
+
+
+def test_a_feature_table_without_a_feature_is_refused(tmp_path):
+    family = small_family(tmp_path, table=feature_table().drop(columns="noise"))
+    with pytest.raises(InputError, match=r"features.parquet: lacks the column 'noise'"):
+        FeatureTable.read(family.features, family.columns())

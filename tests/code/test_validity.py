@@ -1,0 +1,95 @@
+import numpy as np
+import pytest
+
+from data.sides import Sides
+from data.tables import ComparisonTables
+from data.validity import check, reasons, unusable
+
+
+def result(threads, order, value, stat=None):
+    return {
+        "series_id": "x", "group": "g", "benchmark": "b", "operation": "x", "machine": "m", "unit": "s",
+        "better": "lower", "threads": threads, "version": str(order), "order": order, "value": value,
+        "stat": stat,
+    }  # fmt: skip
+
+
+def comparison(name="c", source=None, target=1):
+    return {
+        "comparison_id": name, "benchmark": "b", "operation": "x", "machine": "m", "baseline_from": 0,
+        "baseline_to": 0, "target_from": target, "target_to": target, "source": source,
+    }  # fmt: skip
+
+
+def tables(results, comparisons=None):
+    return ComparisonTables.of_rows(results, comparisons or [comparison()], [])
+
+
+def samples(threads, *sides):
+    return [result(threads, order, value) for order, side in enumerate(sides) for value in side]
+
+
+GOOD = samples(1, [1.0, 2.0], [3.0, 4.0])
+
+
+@pytest.mark.parametrize(
+    ("results", "reason"),
+    [
+        (GOOD, ""),
+        ([], "has no measurement"),
+        (samples(1, [], [], [1.0]), "has no measurement"),
+        (GOOD + samples(2, [1.0]), "sides with different thread counts: threads 2 only in the baseline"),
+        (
+            samples(2, [1.0]) + samples(4, [], [1.0]) + samples(8, [1.0]),
+            (
+                "sides with different thread counts: threads 2, 8 only in the baseline; "
+                "threads 4 only in the target"
+            ),
+        ),
+        (samples(1, [1.0, np.inf], [3.0, 4.0]), "threads 1: the baseline holds a value that is not finite"),
+        (samples(1, [1.0, 2.0], [np.nan, 4.0]), "threads 1: the target holds a value that is not finite"),
+        (samples(1, [np.nan], [np.nan]), "threads 1: the baseline holds a value that is not finite"),
+        (GOOD + samples(4, [1.0], [3.0, 4.0]), "threads 4: the baseline has one repetition only"),
+        (samples(4, [1.0, 2.0], [3.0]), "threads 4: the target has one repetition only"),
+        (samples(4, [0.0, 0.0], [3.0, 4.0]), "threads 4: the baseline has the median 0"),
+        (samples(4, [1.0, 1.0], [-1.0, 1.0]), "threads 4: the target has the median 0"),
+    ],
+)
+def test_a_comparison_that_cannot_be_judged_has_a_reason(results, reason):
+    assert reasons(Sides.of(tables(results))).tolist() == [reason]
+
+
+def test_a_summary_must_have_all_five_numbers():
+    names = ("min", "q1", "median", "q3", "max")
+    whole = [result(1, order, 1.0, name) for order in (0, 1) for name in names]
+    assert reasons(Sides.of(tables(whole))).tolist() == [""]
+    assert reasons(Sides.of(tables(whole[1:]))).tolist() == [
+        "threads 1: the baseline holds a value that is not finite"
+    ]
+
+
+def test_every_comparison_has_its_own_reason():
+    results = GOOD + samples(1, [], [], [5.0], [0.0, 0.0])
+    pairs = [comparison("a"), comparison("b", target=2), comparison("c", target=9), comparison("d", target=3)]
+    assert reasons(Sides.of(tables(results, pairs))).tolist() == [
+        "",
+        "threads 1: the target has one repetition only",
+        "sides with different thread counts: threads 1 only in the baseline",
+        "threads 1: the target has the median 0",
+    ]
+
+
+@pytest.mark.parametrize(
+    "pair", [[comparison("a"), comparison("a", target=2)], [comparison("a"), comparison("b")]]
+)
+def test_comparisons_that_repeat_others_cannot_be_used(pair):
+    results = GOOD + samples(1, [], [], [5.0, 6.0])
+    assert unusable(tables(results, pair)).tolist() == ["", "repeats an earlier comparison"]
+
+
+def test_errors_name_the_place_that_the_comparison_came_from():
+    pairs = [comparison("a", 'r.xml:7 operation "x"', 9), comparison("b", None, 8)]
+    assert [str(error) for error in check(tables(GOOD, pairs))] == [
+        'r.xml:7 operation "x": sides with different thread counts: threads 1 only in the baseline',
+        'comparison "b": sides with different thread counts: threads 1 only in the baseline',
+    ]

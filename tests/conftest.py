@@ -1,0 +1,14 @@
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def shared_data():
+    """The public data sets that lie beside the checkout."""
+    given = os.environ.get("PERFJUDGE_SHARED")
+    path = Path(given) if given else Path(__file__).parents[1].parent / "shared/data"
+    if not path.is_dir():
+        pytest.skip(f"the public data sets are not there ({path})")
+    return path

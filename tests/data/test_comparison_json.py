@@ -1,0 +1,146 @@
+import json
+import math
+
+import pytest
+
+from data import formats
+from data.comparison_json import of_request, tables_of
+from data.errors import InputError
+from data.reading import Problems
+from data.sides import Sides
+
+FIVE = {"min": 1, "q1": 2, "median": 3, "q3": 4, "max": 5}
+
+
+def configuration(threads=2, baseline=(1.0, 2.0), target=(3.0, 4.0), **more):
+    return {"threads": threads, "baseline": list(baseline), "target": list(target), **more}
+
+
+def request(*configurations, **more):
+    comparison = {"comparison_id": "a", "operation": "sort", "better": "lower", **more}
+    return {"comparisons": [{**comparison, "configurations": list(configurations)}]}
+
+
+def problem(content):
+    with pytest.raises(InputError) as caught:
+        tables_of(content, "r.json")
+    return str(caught.value)
+
+
+def test_samples_keep_their_threads_sides_and_values():
+    sides = Sides.of(tables_of(request(configuration(2), configuration(4, [5], [6]))))
+    assert sides.threads.tolist() == [2, 4]
+    assert sides.sign.tolist() == [-1, -1]
+    assert [sides.baseline_five[:, 2].tolist(), sides.target_five[:, 2].tolist()] == [[1.5, 5], [3.5, 6]]
+
+
+def test_what_is_left_out_is_unknown():
+    row = tables_of(request(configuration())).results.iloc[0]
+    assert row[["benchmark", "machine", "unit"]].tolist() == ["unknown"] * 3
+
+
+def test_all_configurations_of_a_comparison_share_the_order_of_the_baseline():
+    tables = tables_of(request(configuration(2, history=[[7], [8, 9]]), configuration(4, history=[[6]])))
+    comparison = tables.comparisons.iloc[0]
+    assert comparison[["baseline_from", "target_to"]].tolist() == [2, 3]
+    history = tables.results.query("order < 2")
+    rows = history[["threads", "order", "value"]].to_numpy().tolist()
+    assert rows == [[2, 0, 7], [2, 1, 8], [2, 1, 9], [4, 1, 6]]
+
+
+def test_a_summary_may_stand_for_samples_on_either_side():
+    tables = tables_of(request({"threads": 2, "baseline": FIVE, "target": [2.0, 4.0]}))
+    sides = Sides.of(tables)
+    assert sides.baseline_five.tolist() == [[1, 2, 3, 4, 5]]
+    assert sides.target_five.tolist() == [[2, 2.5, 3, 3.5, 4]]
+
+
+def test_comparisons_of_one_operation_share_no_samples():
+    one = request(configuration(history=[[9.0]]))["comparisons"][0]
+    other = {**one, "comparison_id": "b", "configurations": [configuration(2, [5.0], [6.0])]}
+    third = {**one, "comparison_id": "c", "machine": "unknown #2"}
+    tables = tables_of({"comparisons": [one, other, third]})
+    sides = Sides.of(tables)
+    assert sides.comparison.tolist() == [0, 1, 2]
+    assert sides.baseline_five[:, 2].tolist() == [1.5, 5.0, 1.5]
+    assert sides.history.lengths.tolist() == [1, 0, 1]
+    assert tables.comparisons["operation"].tolist() == ["sort"] * 3
+
+
+def test_files_of_a_directory_share_no_samples_either(tmp_path):
+    for name, value in (("a", 1.0), ("b", 5.0)):
+        content = request(configuration(2, [value] * 2, [value] * 2), comparison_id=name)
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    sides = Sides.of(formats.read("comparison-json", [tmp_path]).tables)
+    assert sides.baseline_five[:, 2].tolist() == [1, 5]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (3, "r.json: the request=3 is not an object"),
+        ({}, "r.json: lacks comparisons"),
+        ({"comparisons": {}}, "r.json: comparisons={...} is not a list"),
+        ({"comparisons": []}, "r.json: comparisons is empty; expected at least one"),
+        ({"comparisons": [None]}, "r.json: comparisons[0]=null is not an object"),
+        ({"comparisons": [{}]}, "r.json: comparisons[0] lacks comparison_id"),
+        (request(comparison_id=7), "r.json: comparisons[0].comparison_id=7 is not a string"),
+        (request(operation=" "), "r.json: comparisons[0].operation is empty"),
+        (request(unit="\ud800"), "r.json: comparisons[0].unit holds half a surrogate pair"),
+        (request(better="up"), 'r.json: comparisons[0].better="up" is not "lower" or "higher"'),
+        (
+            {"comparisons": [{"comparison_id": "a", "operation": "b", "configurations": []}]},
+            "r.json: comparisons[0] lacks better",
+        ),
+        (
+            {"comparisons": request(configuration())["comparisons"] * 2},
+            'r.json: comparisons[1].comparison_id "a" stands twice',
+        ),
+        (
+            request(configuration(), configuration()),
+            "r.json: comparisons[0].configurations[1].threads 2 stands twice",
+        ),
+    ],
+)
+def test_a_wrong_request_is_told_in_one_line(content, message):
+    assert problem(content) == message
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"threads": True}, ".threads=true is not a whole number from 1 to 999999"),
+        ({"threads": 0}, ".threads=0 is not a whole number from 1 to 999999"),
+        ({"threads": 2.0}, ".threads=2.0 is not a whole number from 1 to 999999"),
+        ({"baseline": [1, 2, "x"]}, '.baseline[2]="x" is not a number'),
+        ({"baseline": [1, True]}, ".baseline[1]=true is not a number"),
+        ({"baseline": [[1]]}, ".baseline[0]=[...] is not a number"),
+        ({"target": [None]}, ".target[0]=null is not a number"),
+        ({"target": [1.0, math.inf]}, ".target[1]=Infinity is not a finite number"),
+        ({"target": [math.nan]}, ".target[0]=NaN is not a finite number"),
+        ({"target": [10**400]}, ".target[0]=a huge number is not a finite number"),
+        ({"target": 3}, ".target=3 is not a list of numbers or a five-number summary"),
+        ({"target": {"min": 1}}, ".target lacks q1"),
+        ({"target": {**FIVE, "q3": "4"}}, '.target.q3="4" is not a number'),
+        ({"history": [1]}, ".history[0]=1 is not a list of numbers or a five-number summary"),
+        ({"history": [[1], ["x"]]}, '.history[1][0]="x" is not a number'),
+        ({"history": None}, ".history=null is not a list"),
+    ],
+)
+def test_a_wrong_configuration_is_told_with_its_place(wrong, message):
+    content = request({**configuration(), **wrong})
+    assert problem(content) == f"r.json: comparisons[0].configurations[0]{message}"
+
+
+def test_finite_numbers_whose_sum_overflows_are_fine():
+    sides = Sides.of(tables_of(request(configuration(2, [1.7e308, 1.7e308], [1.0, 1.0]))))
+    assert sides.baseline.values[:2].tolist() == [1.7e308, 1.7e308]
+
+
+def test_keep_going_skips_the_wrong_comparison_alone():
+    good = request(configuration())["comparisons"][0]
+    problems = Problems(keep_going=True)
+    bad = {**good, "comparison_id": "b", "better": None}
+    tables = of_request({"comparisons": [bad, good]}, problems, "r.json")
+    assert tables.comparisons["comparison_id"].tolist() == ["a"]
+    assert list(map(str, problems.skipped)) == ["r.json: comparisons[0].better=null is not a string"]

@@ -1,0 +1,184 @@
+from pathlib import Path
+
+import pytest
+
+from data import formats
+from data.errors import InputError
+from data.sides import Sides
+
+FIGURES = Path(__file__).parent / "figures"
+
+
+def run_xml(*operations, settings=""):
+    return f"<beaker_run_result>{settings}<test_run>{''.join(operations)}</test_run></beaker_run_result>"
+
+
+def operation(name="mg", results=("mops='1'", "mops='2'"), threads=2, suite="nas"):
+    inner = "".join(f"<result {result}/>" for result in results)
+    return (
+        f"<{suite}_result benchmark_name='{name}'><threads number='{threads}'>{inner}</threads>"
+        f"</{suite}_result>"
+    )
+
+
+@pytest.fixture
+def files(tmp_path):
+    def write(*contents):
+        paths = []
+        for index, content in enumerate(contents):
+            paths.append(tmp_path / f"v{index}.xml")
+            paths[-1].write_text(content)
+        return paths
+
+    return write
+
+
+def read(paths, **options):
+    return formats.read("result-xml", paths, **options)
+
+
+def problem(paths):
+    with pytest.raises(InputError) as caught:
+        read(paths)
+    return str(caught.value).replace(f"{paths[0].parent}/", "")
+
+
+def test_the_raw_and_the_aggregated_figure_have_the_same_five_numbers():
+    tables = read([FIGURES / "figure_4_1.xml", FIGURES / "figure_4_2.xml"]).tables
+    sides = Sides.of(tables)
+    assert sides.threads.tolist() == [2, 4]
+    assert sides.baseline_five.tolist() == sides.target_five.tolist()
+    assert sides.baseline_five[0].tolist() == [5376.1, 5407.4, 5411.4, 5499.3, 5560.4]
+
+
+def test_figure_4_1_keeps_the_times_of_every_repetition():
+    results = read([FIGURES / "figure_4_1.xml", FIGURES / "figure_4_2.xml"]).tables.results
+    first = results.iloc[0]
+    columns = [
+        "operation",
+        "unit",
+        "better",
+        "threads",
+        "order",
+        "value",
+        "real_seconds",
+        "out_of_cpu_seconds",
+    ]
+    assert first[columns].tolist() == ["mg_C_x", "mops", "higher", 2, 0, 5560.4, 31.0, 0.9]
+    assert results.loc[results["order"] == 1, "real_seconds"].isna().all()
+
+
+def test_every_version_is_compared_with_the_one_before(files):
+    paths = files(*(run_xml(operation(results=[f"mops='{v}'"] * 2)) for v in (1, 2, 3)))
+    tables = read(paths).tables
+    assert tables.comparisons["comparison_id"].tolist() == ["v1/mg", "v2/mg"]
+    sides = Sides.of(tables)
+    assert sides.baseline_five[:, 2].tolist() == [1, 2]
+    assert sides.target_five[:, 2].tolist() == [2, 3]
+    assert sides.history.lengths.tolist() == [0, 2]
+
+
+def test_files_of_one_name_in_two_directories_get_distinct_identifiers(tmp_path):
+    paths = []
+    for directory in ("a", "b", "c"):
+        paths.append(tmp_path / directory / "run.xml")
+        paths[-1].parent.mkdir()
+        paths[-1].write_text(run_xml(operation()))
+    assert read(paths).tables.comparisons["comparison_id"].tolist() == ["run/mg", "run#2/mg"]
+
+
+@pytest.mark.parametrize(
+    ("result", "unit", "better"),
+    [
+        ("real_time='1' bops='7'", "bops", "higher"),
+        ("out_of_cpu_time='1' total_time='2'", "total_time", "lower"),
+    ],
+)
+def test_the_metric_is_the_first_that_is_no_time_or_else_the_time(files, result, unit, better):
+    content = run_xml(operation(results=[result] * 2))
+    row = read(files(content, content)).tables.results.iloc[0]
+    assert row[["unit", "better"]].tolist() == [unit, better]
+
+
+def test_figure_4_3_beside_a_result_names_version_and_benchmark(files):
+    paths = files(run_xml(operation()), run_xml(operation()))
+    settings = (FIGURES / "figure_4_3.xml").read_text()
+    (paths[0].parent / "settings.xml").write_text(settings)
+    row = read([paths[0].parent]).tables.results.iloc[0]
+    assert row[["benchmark", "version", "machine"]].tolist() == [
+        "NASParallel",
+        "kernel-3.10.0-862.el7.x86_64",
+        "unknown",
+    ]
+
+
+def test_machines_must_be_the_same(files):
+    settings = "<settings><Hostname value='{}'/></settings>"
+    contents = [run_xml(operation(), settings=settings.format(host)) for host in ("ant", "bee")]
+    assert problem(files(*contents)) == 'v1.xml: was measured on "bee", but v0.xml on "ant"'
+
+
+def test_the_hostname_is_the_machine(files):
+    content = run_xml(operation(), settings="<settings><Hostname value='ant'/></settings>")
+    assert set(read(files(content, content)).tables.results["machine"]) == {"ant"}
+
+
+def test_a_single_file_is_too_few(files):
+    message = "v0.xml: is one result file; two are needed, the older version's first"
+    assert problem(files(run_xml(operation()))) == message
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("<report/>", "v1.xml:1: <report> is no benchmark run; expected <beaker_run_result>"),
+        (run_xml(), "v1.xml: <beaker_run_result> holds no result of an operation"),
+        (run_xml("<nas_result/>"), "v1.xml:1: <nas_result> lacks the attribute benchmark_name"),
+        (run_xml("<nas_result benchmark_name='mg'/>"), 'v1.xml:1 operation "mg": has no <threads>'),
+        (
+            run_xml(operation(threads="four")),
+            'v1.xml:1 operation "mg": number="four" is not a whole number',
+        ),
+        (
+            run_xml(operation(results=())),
+            'v1.xml:1 operation "mg": <threads number="2"> holds no measurement',
+        ),
+        (
+            run_xml(operation(results=("mops='1'", "mops='x'"))),
+            'v1.xml:1 operation "mg" threads="2": mops="x" is not a number',
+        ),
+        (
+            run_xml(operation(results=("mops='1'", "bops='2'"))),
+            'v1.xml:1 operation "mg" threads="2": <result> lacks the attribute mops',
+        ),
+        (
+            run_xml(operation(results=("mops='1' real_time='nan'",))),
+            'v1.xml:1 operation "mg" threads="2": real_time="nan" is not a finite number',
+        ),
+        (run_xml(operation(), operation()), 'v1.xml:1 operation "mg": <nas_result> stands twice'),
+        (run_xml(operation("ft")), 'v0.xml:1 operation "mg": is not in v1.xml'),
+        (
+            run_xml(operation(suite="spec")),
+            'v1.xml:1 operation "mg": benchmark "spec" is not that of v0.xml, "nas"',
+        ),
+        (
+            run_xml(operation(results=("bops='1'", "bops='2'"))),
+            'v1.xml:1 operation "mg": metric "bops" is not that of v0.xml, "mops"',
+        ),
+        (
+            run_xml(operation(), settings="<settings><Kernel/></settings>"),
+            "v1.xml:1 settings: <Kernel> lacks the attribute value",
+        ),
+    ],
+)
+def test_bad_input_is_told_in_one_line(files, content, message):
+    assert problem(files(run_xml(operation()), content)) == message
+
+
+def test_keep_going_skips_the_wrong_operation_once_and_keeps_the_rest(files):
+    broken = operation("ft", ["mops='x'"])
+    paths = files(run_xml(operation(), operation("ft")), run_xml(broken, operation()))
+    reading = read(paths, keep_going=True)
+    assert reading.tables.comparisons["operation"].tolist() == ["mg"]
+    assert len(reading.skipped) == 1
+    assert 'mops="x" is not a number' in str(reading.skipped[0])

@@ -1,0 +1,62 @@
+import pytest
+
+from data import schema
+from data.comparison_json import tables_of
+from data.errors import InputError
+from data.tables import ComparisonTables
+
+
+@pytest.fixture
+def tables():
+    configuration = {"threads": 2, "baseline": [1.0, 2.0], "target": [1.0, 2.0]}
+    comparison = {
+        "comparison_id": "a",
+        "operation": "o",
+        "better": "higher",
+        "configurations": [configuration],
+    }
+    return tables_of({"comparisons": [comparison]})
+
+
+def test_what_a_reader_gives_satisfies_the_schema(tables):
+    schema.check(tables)
+    assert len(tables.comparisons) == 1
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value", "message"),
+    [
+        ("results", "better", "up", 'results row 0: better=up must be "lower" or "higher"'),
+        ("results", "threads", 0, "results row 0: threads=0 must be 1 or more"),
+    ],
+)
+def test_a_broken_table_is_told_with_column_row_and_value(tables, table, column, value, message):
+    getattr(tables, table).loc[0, column] = value
+    with pytest.raises(InputError) as caught:
+        schema.check(tables)
+    assert str(caught.value) == message
+
+
+def test_a_target_before_its_baseline_is_refused(tables):
+    tables.comparisons["target_from"] = 0
+    with pytest.raises(
+        InputError,
+        match="comparisons row 0: must satisfy baseline_from <= baseline_to < target_from <= target_to",
+    ):
+        schema.check(tables)
+
+
+def test_an_unknown_status_is_refused(tables):
+    labels = [{"comparison_id": "a", "status": "maybe"}]
+    broken = ComparisonTables(
+        tables.results, tables.comparisons, ComparisonTables.of_rows([], [], labels).labels
+    )
+    with pytest.raises(InputError, match='labels row 0: status=maybe must be "pass" or "fail"'):
+        schema.check(broken)
+
+
+def test_a_missing_column_is_named(tables):
+    broken = ComparisonTables(tables.results, tables.comparisons.drop(columns="comparison_id"), tables.labels)
+    with pytest.raises(InputError) as caught:
+        schema.check(broken)
+    assert str(caught.value) == "comparisons: the column comparison_id must be there"

@@ -1,0 +1,66 @@
+"""Small families for tests: a table of vectors on disk, and params that keep the searches short."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from data.params import Params
+from training.family import Family
+
+MODELS = ("knn-uniform", "logistic")
+
+
+def params(seed=7, models=MODELS, jobs=1, trials=3):
+    return Params.model_validate(
+        {
+            "seed": seed,
+            "jobs": jobs,
+            "comparisons": {
+                "format": "tables",
+                "path": "data/raw/small",
+                "tune": {"trials": trials, "folds": 2, "rows": 60, "models": list(models)},
+                "evaluate": {"folds": 2, "repeats": 1, "grouped_folds": 2},
+                "promote": {"resamples": 200},
+            },
+        }
+    )
+
+
+def feature_table(rows=80, operations=10, seed=0):
+    """The median's change decides; two features are noise, one is often missing."""
+    generator = np.random.default_rng(seed)
+    failed = np.arange(rows) % 4 == 0
+    change = np.where(failed, -0.4, 0.0) + generator.normal(0, 0.05, rows)
+    spread = generator.normal(0, 1, rows)
+    spread[::3] = np.nan
+    return pd.DataFrame(
+        {
+            "comparison_id": [f"c{number}" for number in range(rows)],
+            "fold_group": [f"b/o{number % operations}" for number in generator.permutation(rows)],
+            "status": np.where(failed, "fail", "pass"),
+            "medians_min": change,
+            "medians_med": change + generator.normal(0, 0.05, rows),
+            "noise": generator.normal(0, 1, rows),
+            "spread": spread,
+        }
+    )
+
+
+COLUMNS = ("medians_min", "medians_med", "noise", "spread")
+
+
+def small_family(root: Path, table=None, **knobs):
+    """Write the table under `root`; return the family bound to it, with one rule."""
+    table = feature_table() if table is None else table
+    bound = params(**knobs)
+
+    def rules():
+        return pd.DataFrame(
+            {"median-5": (table["medians_min"] < -0.22).to_numpy()}, index=pd.Index(table["comparison_id"])
+        )
+
+    family = Family("comparisons", bound, bound.comparisons, lambda: COLUMNS, rules, root)
+    family.features.parent.mkdir(parents=True, exist_ok=True)
+    table.to_parquet(family.features, index=False)
+    return family

@@ -1,0 +1,140 @@
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+
+from features.comparisons import SEED_FEATURES
+from training.trained import Card, TrainedModel
+
+#: Figure 6.1 of seed 000, closed, with the operation once as it was and once 10 % slower at 8 threads.
+FIGURE = """<?xml version="1.0"?>
+<comparison_results base_uuid="11111111-1111-4111-8111-111111111111"
+    report_uuid="22222222-2222-4222-8222-222222222222" target_uuid="33333333-3333-4333-8333-333333333333">
+  <comparison_result benchmark_name="NASParallel" operation_name="bt_C_x">
+    <result median_diff="1" threads_no="4">
+      <base_result first_q="7409.2" max="7507.0" mean="7451.7"
+          median="7456.5" min="7406.4" stdev="39.2" third_q="7479.3"/>
+      <target_result first_q="7503.0" max="7597.5" mean="7513.1"
+          median="7522.2" min="7404.8" stdev="62.7" third_q="7537.8"/>
+    </result>
+    <result median_diff="0" threads_no="8">
+      <base_result first_q="14330.8" max="14740.1" mean="14476.6"
+          median="14469.1" min="14325.9" stdev="151.7" third_q="14517.2"/>
+      <target_result first_q="14494.4" max="14619.3" mean="14481.1"
+          median="14521.6" min="14233.7" stdev="130.5" third_q="14536.5"/>
+    </result>
+  </comparison_result>
+  <comparison_result benchmark_name="NASParallel" operation_name="mg_C_x">
+    <result median_diff="-10" threads_no="8">
+      <base_result first_q="14330.8" max="14740.1" mean="14476.6"
+          median="14469.1" min="14325.9" stdev="151.7" third_q="14517.2"/>
+      <target_result first_q="12897.7" max="13266.1" mean="13028.9"
+          median="13022.2" min="12893.3" stdev="136.5" third_q="13065.5"/>
+    </result>
+  </comparison_result>
+</comparison_results>
+"""
+
+
+def comparison(name="x", target=100.0, **changes):
+    """One comparison as requests hold it: five samples around 100 before, and around `target` after."""
+    spread = (-1.0, -0.5, 0.0, 0.5, 1.0)
+    configuration = {
+        "threads": 1,
+        "baseline": [100 + s for s in spread],
+        "target": [target + s for s in spread],
+    }
+    return {
+        "comparison_id": name, "benchmark": "b", "operation": name, "machine": "m", "unit": "ops/s",
+        "better": "higher", "configurations": [configuration], **changes,
+    }  # fmt: skip
+
+
+def fitted(classifier):
+    """Fit on vectors whose medians are 3 % to 30 % worse where they fail."""
+    rng = np.random.default_rng(5)
+    columns = rng.normal(0, 0.1, (400, len(SEED_FEATURES)))
+    status = np.arange(400) % 4 == 0
+    columns[status, :3] -= np.sqrt(rng.uniform(0.03, 0.3, (100, 1)))
+    steps = [("impute", SimpleImputer()), ("scale", StandardScaler()), ("classify", classifier)]
+    pipeline = Pipeline(steps).fit(columns, status.astype(int))
+    reference = dict(zip(SEED_FEATURES, np.median(columns[~status], axis=0).tolist(), strict=True))
+    card = Card(type(classifier).__name__, SEED_FEATURES, 0.5, {}, reference, "ab" * 32, 5)
+    return TrainedModel(pipeline, card)
+
+
+@pytest.fixture(scope="session")
+def figure():
+    return FIGURE
+
+
+@pytest.fixture(scope="session")
+def model_directory(tmp_path_factory):
+    """A small model that is on disk as training leaves it."""
+    directory = tmp_path_factory.mktemp("model")
+    fitted(LogisticRegression()).write(directory)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def forest_directory(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("forest")
+    fitted(RandomForestClassifier(20, random_state=0)).write(directory)
+    return directory
+
+
+@pytest.fixture
+def request_file(tmp_path):
+    path = tmp_path / "request.json"
+    path.write_text(json.dumps({"comparisons": [comparison("same"), comparison("slow", 80.0)]}))
+    return path
+
+
+class Listening:
+    """A server in a process of its own, and where it listens."""
+
+    def __init__(self, *arguments):
+        command = [Path(sys.executable).with_name("perfjudge"), "serve", "--port", "0", *arguments]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.announced = self.process.stdout.readline()
+        self.url = self.announced.rsplit(" ", 1)[-1].strip()
+        if not self.url.startswith("http"):
+            raise AssertionError(self.process.communicate(timeout=30))
+        self.wait_until_ready(deadline=time.monotonic() + 120)
+
+    def wait_until_ready(self, deadline):
+        while True:
+            try:
+                if httpx.get(f"{self.url}/healthz", timeout=2).status_code == 200:
+                    return
+            except httpx.TransportError:
+                if time.monotonic() > deadline or self.process.poll() is not None:
+                    self.stop()
+                    raise
+
+    def stop(self):
+        """Ask it to end, and return its exit code and what it said on stderr."""
+        self.process.terminate()
+        try:
+            _, said = self.process.communicate(timeout=120)
+        finally:
+            self.process.kill()
+            self.process.wait()
+        return self.process.returncode, said
+
+
+@pytest.fixture(scope="session")
+def listening(model_directory):
+    server = Listening("--model", str(model_directory))
+    yield server
+    server.stop()

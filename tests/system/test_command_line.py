@@ -1,0 +1,232 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from lxml import etree
+
+from tests.system.conftest import comparison
+
+PROGRAM = Path(sys.executable).with_name("perfjudge")
+
+
+def perfjudge(*arguments, **environment):
+    """Run the command in a process of its own."""
+    return subprocess.run(
+        [PROGRAM, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=os.environ | environment,
+        check=False,
+    )
+
+
+@pytest.fixture
+def judged(request_file, model_directory):
+    """Judge the equal and the slower comparison with further arguments."""
+    return lambda *more: perfjudge("judge", request_file, "--model", model_directory, *more)
+
+
+def test_help_names_the_commands_and_comes_within_half_a_second():
+    taken = []
+    for _ in range(3):
+        start = time.perf_counter()
+        done = perfjudge("--help")
+        taken.append(time.perf_counter() - start)
+    assert {"judge", "compare", "import", "serve", "collect"} <= set(done.stdout.split())
+    assert min(taken) < 0.5
+
+
+def test_help_imports_nothing_heavy():
+    script = "import sys; import serving.cli; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert not {"numpy", "pandas", "sklearn", "mlflow", "fastapi", "lxml", "pydantic"} & set(loaded)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["judge"], "INPUT"),
+        (["nonsense"], "nonsense"),
+        (["judge", "x", "--format", "pdf"], "pdf"),
+        (["serve", "--port", "x"], "port"),
+        (["judge", "absent.json", "--model", "absent"], "absent"),
+        (["judge", "absent.json", "--model", "models:/nobody@champion"], "nobody"),
+        (["serve", "--model", "absent"], "absent"),
+    ],
+)
+def test_bad_usage_gets_one_line_and_exit_2(arguments, named, tmp_path):
+    done = perfjudge(*arguments, MLFLOW_TRACKING_URI=f"sqlite:///{tmp_path}/none.db")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert named in done.stderr
+
+
+@pytest.mark.parametrize("command", [["judge", "x.json"], ["serve"]])
+def test_without_a_champion_one_line_names_the_command_which_makes_one(command, tmp_path):
+    done = perfjudge(*command, MLFLOW_TRACKING_URI=f"sqlite:///{tmp_path}/none.db")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "dvc repro" in done.stderr
+
+
+def test_a_model_that_is_none_is_named(tmp_path, request_file):
+    (tmp_path / "card.json").write_text("{}")
+    (tmp_path / "model.skops").write_bytes(b"PK nothing")
+    done = perfjudge("judge", request_file, "--model", tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert str(tmp_path) in done.stderr
+
+
+def test_a_taken_port_is_named(listening, model_directory):
+    port = listening.url.rsplit(":", 1)[-1]
+    done = perfjudge("serve", "--model", model_directory, "--port", port)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert port in done.stderr
+
+
+def test_the_table_shows_every_verdict_and_counts_them(judged):
+    done = judged()
+    assert done.returncode == 0
+    assert "2 comparisons: 1 fail, 1 pass, 0 invalid" in done.stdout
+    cells = [line.split("\u2502") for line in done.stdout.splitlines() if "\u2502" in line]
+    assert [(row[1].strip(), row[4].strip()) for row in cells] == [("pass", "same"), ("fail", "slow")]
+
+
+def test_json_has_the_shape_of_the_design(judged):
+    done = judged("--json")
+    answer = json.loads(done.stdout)
+    assert done.stdout == judged("--format", "json").stdout
+    assert set(answer["model"]) == {"name", "version", "uri", "contribution_unit"}
+    assert [v["verdict"] for v in answer["verdicts"]] == ["pass", "fail"]
+    assert [r["contribution"] > 0 for r in answer["verdicts"][1]["reasons"]] == [True] * 3
+
+
+def test_a_regression_is_exit_1_only_when_asked_for(judged, tmp_path, model_directory):
+    fine = tmp_path / "fine.json"
+    fine.write_text(json.dumps({"comparisons": [comparison("same")]}))
+    assert judged("--json").returncode == 0
+    assert judged("--fail-on-regression").returncode == 1
+    assert perfjudge("judge", fine, "--model", model_directory, "--fail-on-regression").returncode == 0
+
+
+def test_markdown_puts_the_regression_first(judged):
+    rows = [line for line in judged("--format", "markdown").stdout.splitlines() if line.startswith("|")]
+    assert rows[0] == "| verdict | probability | benchmark | operation | reasons |"
+    assert [row.split(" | ")[0] for row in rows[2:]] == ["| **fail**", "| pass"]
+
+
+def test_junit_has_a_suite_a_benchmark_and_a_failure_a_regression(judged, tmp_path):
+    file = tmp_path / "junit.xml"
+    assert judged("--format", "junit", "-o", file).stdout == ""
+    root = etree.fromstring(file.read_bytes())
+    assert [(s.get("name"), s.get("tests"), s.get("failures")) for s in root] == [("b", "2", "1")]
+    (failed,) = root.findall(".//failure/..")
+    assert failed.get("name") == "slow"
+    assert "medians_" in failed.findtext("failure")
+
+
+def test_xml_is_the_same_xml_with_the_status_filled_in(figure, tmp_path, model_directory):
+    source, file = tmp_path / "figure.xml", tmp_path / "out.xml"
+    source.write_text(figure)
+    done = perfjudge("judge", source, "--model", model_directory, "--format", "xml", "-o", file)
+    assert done.returncode == 0
+    root = etree.fromstring(file.read_bytes())
+    assert root.get("base_uuid") == "11111111-1111-4111-8111-111111111111"
+    assert [node.get("result_status") for node in root] == ["pass", "fail"]
+    assert len(root.findall(".//base_result")) == 3
+
+
+def test_xml_of_another_source_has_the_layout_of_the_figure(judged):
+    root = etree.fromstring(judged("--format", "xml").stdout.encode())
+    assert root.tag == "comparison_results"
+    assert [(n.get("operation_name"), n.get("result_status")) for n in root] == [
+        ("same", "pass"),
+        ("slow", "fail"),
+    ]
+    assert root[1].find("result").get("threads_no") == "1"
+    assert root[1].find("result/target_result").get("median") == "80.0"
+    assert float(root[1].find("result").get("median_diff")) == -20
+
+
+def test_an_output_that_cannot_be_written_is_named_and_nothing_is_left(judged, tmp_path):
+    (tmp_path / "file").write_text("")
+    done = judged("-o", tmp_path / "file" / "out.json", "--json")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+
+
+def run_of(value, path):
+    samples = [value - 1, value - 0.5, value, value + 0.5, value + 1]
+    result = {"benchmark": "b", "operation": "x", "machine": "m", "unit": "1/s", "better": "higher"}
+    configurations = [{"threads": threads, "samples": samples} for threads in (1, 2)]
+    path.write_text(json.dumps({"results": [{**result, "configurations": configurations}]}))
+    return path
+
+
+def test_two_files_of_samples_are_judged_at_once(tmp_path, model_directory):
+    before, after = run_of(100.0, tmp_path / "before.json"), run_of(80.0, tmp_path / "after.json")
+    options = ("--model", model_directory, "--json", "--fail-on-regression")
+    slower, faster = (
+        perfjudge("compare", before, after, *options),
+        perfjudge("compare", after, before, *options),
+    )
+    assert (slower.returncode, faster.returncode) == (1, 0)
+    (verdict,) = json.loads(slower.stdout)["verdicts"]
+    assert (verdict["operation"], verdict["verdict"]) == ("x", "fail")
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        ("{}", "results"),
+        ('{"results": [{"benchmark": "b"}]}', "operation"),
+        ('{"results": NaN}', "NaN"),
+        ("{", "JSON"),
+        ("", "empty"),
+    ],
+)
+def test_a_file_of_samples_that_is_wrong_is_named(tmp_path, model_directory, content, named):
+    before, after = run_of(100.0, tmp_path / "before.json"), tmp_path / "after.json"
+    after.write_text(content)
+    done = perfjudge("compare", before, after, "--model", model_directory)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "after.json" in done.stderr
+    assert named in done.stderr
+
+
+def test_import_writes_the_tables_that_judge_reads(request_file, tmp_path, model_directory):
+    done = perfjudge("import", "comparison-json", request_file, "-o", tmp_path / "tables", "--json")
+    assert json.loads(done.stdout)["comparisons"] == 2
+    judged = perfjudge("judge", tmp_path / "tables", "--model", model_directory, "--json")
+    assert [v["verdict"] for v in json.loads(judged.stdout)["verdicts"]] == ["pass", "fail"]
+
+
+def test_import_of_bad_input_leaves_nothing_and_keeps_going_only_when_told(tmp_path, figure):
+    source, directory = tmp_path / "figure.xml", tmp_path / "tables"
+    source.write_text(figure.replace('threads_no="4"', 'threads_no="four"'))
+    refused = perfjudge("import", "comparison-xml", source, "-o", directory)
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert {"figure.xml", "four", "bt_C_x"} <= set(
+        refused.stderr.replace('"', " ").replace(":", " ").split("/")[-1].split()
+    )
+    assert list(directory.glob("*")) == []
+    kept = perfjudge("import", "comparison-xml", source, "-o", directory, "--keep-going")
+    assert kept.returncode == 0
+    assert "1 comparisons" in kept.stdout
+    assert "skipped 1" in kept.stderr
+
+
+def test_ctrl_c_ends_the_server_with_130_or_cleanly(model_directory):
+    command = [PROGRAM, "serve", "--model", model_directory, "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert "http://" in process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode in {0, 130}
+    assert "Traceback" not in said

@@ -1,0 +1,151 @@
+"""What verdicts are worth: rates of both kinds of mistake, per fold and pooled."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+#: Digits kept in metrics.json.
+DIGITS = 6
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Measures of one set of verdicts; ``fail`` is the positive class.
+
+    Attributes
+    ----------
+    balanced_accuracy : float
+        Mean of the shares of fails and of passes that are judged rightly.
+    false_negative_rate : float
+        Share of the fails that are missed.
+    false_positive_rate : float
+        Share of the passes that raise a false alarm.
+    precision, recall, f1, accuracy : float
+        Precision is 0 where nothing is judged to fail.
+    average_precision : float or None
+        Of the ranking by probability; None for rules, which have none.
+    """
+
+    balanced_accuracy: float
+    false_negative_rate: float
+    false_positive_rate: float
+    precision: float
+    recall: float
+    f1: float
+    accuracy: float
+    average_precision: float | None
+
+
+METRICS = tuple(Scores.__dataclass_fields__)
+
+
+def scores(
+    failed: NDArray[np.bool_], judged: NDArray[np.bool_], probability: NDArray[np.float64] | None
+) -> Scores:
+    """Score verdicts.
+
+    Parameters
+    ----------
+    failed : ndarray of bool, shape (n,)
+        The people's verdicts; both kinds must occur.
+    judged : ndarray of bool, shape (n,)
+        Ours.
+    probability : ndarray of shape (n,) or None
+        Of fail.
+    """
+    caught = int((failed & judged).sum())
+    alarms = int((~failed & judged).sum())
+    fails, passes = int(failed.sum()), int((~failed).sum())
+    recall, spared = caught / fails, 1 - alarms / passes
+    precision = caught / (caught + alarms) if caught + alarms else 0.0
+    return Scores(
+        balanced_accuracy=(recall + spared) / 2,
+        false_negative_rate=1 - recall,
+        false_positive_rate=1 - spared,
+        precision=precision,
+        recall=recall,
+        f1=2 * caught / (2 * caught + alarms + fails - caught),
+        accuracy=float((failed == judged).mean()),
+        average_precision=_average_precision(failed, probability),
+    )
+
+
+def _average_precision(failed: NDArray[np.bool_], probability: NDArray[np.float64] | None) -> float | None:
+    from sklearn.metrics import average_precision_score
+
+    return None if probability is None else float(average_precision_score(failed, probability))
+
+
+def scores_of(verdicts: pd.DataFrame) -> Scores:
+    """Score the rows of one entry of oof.parquet."""
+    probability = None if (verdicts["kind"] == "rule").any() else verdicts["probability"].to_numpy(np.float64)
+    return scores(
+        (verdicts["status"] == "fail").to_numpy(bool),
+        (verdicts["verdict"] == "fail").to_numpy(bool),
+        probability,
+    )
+
+
+def summary(verdicts: pd.DataFrame) -> dict[str, Any]:
+    """Summarise one entry in one split.
+
+    Returns
+    -------
+    dict
+        ``kind``, and per metric ``mean`` and ``std`` over the folds and ``pooled`` over all rows (None
+        where the entry has no such metric).
+    """
+    folds = [scores_of(rows) for _, rows in verdicts.groupby(["repeat", "fold"], sort=True)]
+    pooled = scores_of(verdicts)
+    content: dict[str, Any] = {"kind": str(verdicts["kind"].iloc[0])}
+    for metric in METRICS:
+        values = [getattr(fold, metric) for fold in folds]
+        content[metric] = _spread(values, getattr(pooled, metric))
+    return content
+
+
+def _spread(values: list[float | None], pooled: float | None) -> dict[str, float | None]:
+    known = [value for value in values if value is not None]
+    if pooled is None or not known:
+        return {"mean": None, "std": None, "pooled": None}
+    return {
+        "mean": round(float(np.mean(known)), DIGITS),
+        "std": round(float(np.std(known)), DIGITS),
+        "pooled": round(pooled, DIGITS),
+    }
+
+
+def entries(verdicts: pd.DataFrame, split: str) -> dict[str, Any]:
+    """Summarise all entries of oof.parquet in one split."""
+    rows = verdicts[verdicts["split"] == split]
+    return {str(entry): summary(own) for entry, own in rows.groupby("entry", sort=True)}
+
+
+def best_model(summaries: dict[str, Any]) -> str:
+    """Return the model with the highest pooled balanced accuracy (then average precision, then name)."""
+    models = {name: content for name, content in summaries.items() if content["kind"] == "model"}
+    return min(
+        models,
+        key=lambda name: (
+            -models[name]["balanced_accuracy"]["pooled"],
+            -models[name]["average_precision"]["pooled"],
+            name,
+        ),
+    )
+
+
+def confusion(failed: NDArray[np.bool_], judged: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Count verdicts: rows are the people's pass and fail, columns ours."""
+    return np.array(
+        [[((failed == row) & (judged == column)).sum() for column in (False, True)] for row in (False, True)]
+    )
+
+
+def as_dict(score: Scores) -> dict[str, float]:
+    """Return the metrics that the entry has, by name."""
+    return {name: value for name, value in asdict(score).items() if value is not None}

@@ -1,0 +1,41 @@
+"""The table of models and rules on the same folds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def opponents(metrics: dict[str, Any]) -> Table:
+    """Make the table of the folds of whole operations from the content of metrics.json; best first."""
+    from rich.table import Table
+
+    split, data = metrics["splits"]["grouped"], metrics["data"]
+    table = Table(
+        title=f"{Path(data['path']).name}: {data['comparisons']} comparisons, {data['fails']} fails; "
+        f"{split['scheme']}, seed {metrics['seed']}",
+        title_justify="left",
+    )
+    for name in ("judge", "kind"):
+        table.add_column(name, no_wrap=True)
+    for name in ("balanced accuracy", "missed fails", "false alarms", "average precision"):
+        table.add_column(name, justify="right", no_wrap=True)
+    entries = split["entries"]
+    for name in sorted(entries, key=lambda name: (-entries[name]["balanced_accuracy"]["pooled"], name)):
+        style = "bold" if name == metrics["champion"] else ""
+        table.add_row(name, *_cells(entries[name]), style=style)
+    return table
+
+
+def _cells(entry: dict[str, Any]) -> tuple[str, ...]:
+    accuracy, ranking = entry["balanced_accuracy"], entry["average_precision"]["pooled"]
+    return (
+        entry["kind"],
+        f"{accuracy['pooled']:.3f} ± {accuracy['std']:.3f}",
+        f"{entry['false_negative_rate']['pooled']:.1%}",
+        f"{entry['false_positive_rate']['pooled']:.1%}",
+        "" if ranking is None else f"{ranking:.3f}",
+    )

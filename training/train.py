@@ -1,0 +1,28 @@
+"""Stage ``train``: fit every model to all labelled comparisons."""
+
+from __future__ import annotations
+
+from training.examples import FeatureTable
+from training.family import Family, run
+from training.fitting import Fit, fitted, read_tuned
+from training.sidebyside import side_by_side
+from training.trained import Card, TrainedModel
+
+
+def train(family: Family) -> None:
+    """Write ``<model>/model.skops`` and ``<model>/card.json`` for every model."""
+    table = FeatureTable.read(family.features, family.columns())
+    examples, seed = table.examples, family.params.seed
+    tuned = read_tuned(family.tuned / "tuned.json")["all"]
+    fits = [Fit(name, chosen, examples, examples.x[:0], seed) for name, chosen in tuned.items()]
+    pipelines = side_by_side(fitted, fits, 1, f"train {family.name}")
+    reference = table.reference()
+    for fit, pipeline in zip(fits, pipelines, strict=True):
+        card = Card(
+            fit.model, table.columns, fit.tuned.threshold, fit.tuned.params, reference, table.digest, seed
+        )
+        TrainedModel(pipeline, card).write(family.models / fit.model)
+
+
+if __name__ == "__main__":
+    run(train)
