@@ -89,12 +89,26 @@ class Comparisons(Section):
     promote: Promote = Promote()
 
 
+class Fingerprints(Section):
+    """The family ``fingerprints``.
+
+    ``missing`` is the share of the fingerprint that a machine may lack, and the share of the machines that may
+    lack a stressor; beyond it either is left out, below it the gaps are left to the model.
+    """
+
+    format: str = "tables"
+    path: Path = Path("data/raw/fingerprints")
+    keep_going: bool = False
+    missing: Share = 0.2
+
+
 class Params(Section):
     """All of params.yaml."""
 
     seed: Annotated[int, Field(ge=0, lt=2**32)]
     jobs: Count = 2
     comparisons: Comparisons
+    fingerprints: Fingerprints = Fingerprints()
 
 
 def load(path: Path = Path("params.yaml")) -> Params:

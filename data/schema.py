@@ -8,6 +8,7 @@ from data.errors import InputError
 from data.tables import STATS, ComparisonTables
 
 if TYPE_CHECKING:
+    import pandas as pd
     import pandera.pandas as pa
     from pandera.errors import SchemaError
 
@@ -62,13 +63,24 @@ def check(tables: ComparisonTables) -> None:
     InputError
         Naming the first table, column, row and value that is wrong.
     """
+    for name, make in (("results", results), ("comparisons", comparisons), ("labels", labels)):
+        require(make(), name, getattr(tables, name))
+
+
+def require(schema: pa.DataFrameSchema, name: str, table: pd.DataFrame) -> None:
+    """Check one table.
+
+    Raises
+    ------
+    InputError
+        Naming the table, column, row and value that is wrong.
+    """
     from pandera.errors import SchemaError
 
-    for name, make in (("results", results), ("comparisons", comparisons), ("labels", labels)):
-        try:
-            make().validate(getattr(tables, name))
-        except SchemaError as exc:
-            raise _told(name, exc) from exc
+    try:
+        schema.validate(table)
+    except SchemaError as exc:
+        raise _told(name, exc) from exc
 
 
 #: What pandera calls the checks of columns that are not ours to name.

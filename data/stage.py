@@ -10,7 +10,7 @@ from typing import Any
 
 from data.errors import InputError
 
-FAMILIES = ("comparisons",)
+FAMILIES = ("comparisons", "fingerprints")
 
 
 def run_family(verb: str, package: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -98,7 +99,7 @@ class ComparisonTables:
 
 
 #: Columns that a source may leave out.
-OPTIONAL = {"stat", "source", "measured_at", "version", "labelled_by", "labelled_at"}
+OPTIONAL = frozenset({"stat", "source", "measured_at", "version", "labelled_by", "labelled_at"})
 
 
 def typed(frame: pd.DataFrame, dtypes: dict[str, str]) -> pd.DataFrame:
@@ -108,8 +109,8 @@ def typed(frame: pd.DataFrame, dtypes: dict[str, str]) -> pd.DataFrame:
     return ordered.astype(dtypes)
 
 
-def read_table(path: Path, dtypes: dict[str, str]) -> pd.DataFrame:
-    """Read one Parquet table and give its columns their types.
+def read_table(path: Path, dtypes: dict[str, str], optional: Collection[str] = OPTIONAL) -> pd.DataFrame:
+    """Read one Parquet table and give its columns their types; those in `optional` may be absent.
 
     Raises
     ------
@@ -122,7 +123,7 @@ def read_table(path: Path, dtypes: dict[str, str]) -> pd.DataFrame:
         frame = pd.read_parquet(path)
     except (OSError, ValueError) as exc:
         raise InputError(f"is not a readable Parquet file ({exc})", file=path) from exc
-    missing = [column for column in dtypes if column not in frame.columns and column not in OPTIONAL]
+    missing = [column for column in dtypes if column not in frame.columns and column not in optional]
     if missing:
         raise InputError(f"lacks the column {missing[0]!r}; found {list(frame.columns)}", file=path)
     try:

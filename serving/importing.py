@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
+from data import fingerprint_formats, formats
+from data.errors import InputError
 from data.importing import import_tables
 from serving.answering import tell_skipped
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many rows of each kind were imported, and how many skipped."""
+
+    rows: dict[str, int]
+    skipped: tuple[InputError, ...]
 
 
 def import_sources(
     kind: str, sources: list[Path], directory: Path, *, keep_going: bool, as_json: bool
 ) -> int:
-    """Read `sources`, write the three tables to `directory`, and return the exit code.
+    """Read `sources`, write their tables to `directory`, and return the exit code.
 
     Parameters
     ----------
     kind : str
-        The format of all sources.
+        The format of all sources; it decides the family.
     keep_going : bool
         Skip what is bad, say so on stderr, and count it.
     as_json : bool
@@ -29,15 +40,33 @@ def import_sources(
     InputError
         At the first thing that is wrong, unless `keep_going`.
     """
-    imported = import_tables(kind, sources, directory, keep_going=keep_going)
-    tell_skipped(imported.skipped)
-    counts = {
-        "comparisons": imported.comparisons,
-        "results": imported.results,
-        "labels": imported.labels,
-        "skipped": len(imported.skipped),
-    }
-    told = ", ".join(f"{count} {name}" for name, count in counts.items())
-    answer = json.dumps(counts | {"directory": str(directory)}) if as_json else f"{told} -> {directory}"
+    if kind not in {*formats.FORMATS, *fingerprint_formats.FORMATS}:
+        known = dict.fromkeys([*formats.FORMATS, *fingerprint_formats.FORMATS])
+        raise InputError(f'format "{kind}" is unknown; there are {", ".join(known)}')
+    family = _fingerprints if fingerprint_formats.holds_fingerprints(kind, sources[0]) else _comparisons
+    counts = family(kind, sources, directory, keep_going=keep_going)
+    tell_skipped(counts.skipped)
+    numbers = counts.rows | {"skipped": len(counts.skipped)}
+    told = ", ".join(f"{count} {name}" for name, count in numbers.items())
+    answer = json.dumps(numbers | {"directory": str(directory)}) if as_json else f"{told} -> {directory}"
     sys.stdout.write(answer + "\n")
     return 0
+
+
+def _comparisons(kind: str, sources: list[Path], directory: Path, *, keep_going: bool) -> Counts:
+    imported = import_tables(kind, sources, directory, keep_going=keep_going)
+    rows = {name: getattr(imported, name) for name in ("comparisons", "results", "labels")}
+    return Counts(rows, imported.skipped)
+
+
+def _fingerprints(kind: str, sources: list[Path], directory: Path, *, keep_going: bool) -> Counts:
+    reading = fingerprint_formats.read(kind, sources, keep_going=keep_going)
+    reading.tables.write(directory)
+    tables = reading.tables
+    rows = {
+        "machines": tables.machines["machine"].nunique(),
+        "rates": len(tables.machines),
+        "applications": tables.applications["application"].nunique(),
+        "values": len(tables.applications),
+    }
+    return Counts(rows, reading.skipped)
