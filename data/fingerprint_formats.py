@@ -49,7 +49,7 @@ FORMATS: dict[str, Callable[[Path], FingerprintTables]] = {
 
 
 def holds_fingerprints(name: str, path: Path) -> bool:
-    """Tell whether `path` in the format `name` holds fingerprints; several families have the format tables."""
+    """Tell whether `path` holds fingerprints; the format ``tables`` belongs to several families."""
     if name == "tables":
         return path.suffix == ".csv" or (path / "machines.parquet").exists()
     return name in FORMATS

@@ -55,9 +55,9 @@ class FingerprintTables:
         fingerprint has too was measured beside it and belongs to that run; any other belongs to the machine.
         A missing value: measured, but below what the source resolves.
     hosts : DataFrame
-        One row per machine, with the columns of `HOST_DTYPES`, and any further columns. Machines with the same
-        ``cpu`` are held out together; ``cores`` and ``stress_ng`` (its version) are missing where unknown;
-        ``source`` says where the machine's data comes from.
+        One row per machine, with the columns of `HOST_DTYPES`, and any further columns. ``cpu`` is the CPU
+        model, whose machines are held out together; ``cores`` and ``stress_ng`` (its version) are missing
+        where unknown; ``source`` says where the machine's data comes from.
     """
 
     machines: pd.DataFrame

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from data import fingerprint_formats, params
-from data.comparisons import told
+from data import fingerprint_formats, fingerprint_schema, params
+from data.comparisons import SHOWN, told
 from data.fingerprint_formats import FingerprintReading
 from data.fingerprint_tables import FingerprintTables
+from data.fingerprint_validity import Decisions, decide
 
 INTERIM = Path("data/interim/fingerprints")
 PROCESSED = Path("data/processed/fingerprints")
@@ -31,3 +32,53 @@ def counted(tables: FingerprintTables) -> str:
     """Say how much is in the tables."""
     machines, applications = tables.machines["machine"], tables.applications["application"]
     return f"{machines.nunique()} machines, {len(machines)} rates, {applications.nunique()} applications"
+
+
+def validate(tables: FingerprintTables, section: params.Fingerprints) -> Decisions:
+    """Say what can be learned from.
+
+    Raises
+    ------
+    InputError
+        If a table breaks its schema, or too little is left.
+    """
+    fingerprint_schema.check(tables)
+    return decide(tables, section.missing)
+
+
+def validate_stage() -> None:
+    """Stage validate: which machines, stressors and applications can be learned from."""
+    decisions = validate(FingerprintTables.read(INTERIM), params.load().fingerprints)
+    decisions.write(PROCESSED)
+    sys.stderr.write(explained(decisions))
+    print(kept(decisions))  # noqa: T201
+
+
+def explained(decisions: Decisions) -> str:
+    """Tell in a few lines the warnings, what was left out and why."""
+    lines = [f"warning: {warning}" for warning in decisions.warnings["warning"]]
+    for what, table, name in (
+        ("machine", decisions.machines, "machine"),
+        ("stressor", decisions.stressors, "stressor"),
+        ("application", decisions.applications, "application"),
+    ):
+        out = table[~table["kept"]]
+        lines += [
+            f'left out {what} "{row[name]}": {row["reason"]}' for row in out.head(SHOWN).to_dict("records")
+        ]
+        if len(out) > SHOWN:
+            lines.append(f"... and {len(out) - SHOWN} more {what}s")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def kept(decisions: Decisions) -> str:
+    """Say how much can be learned from."""
+    parts = [
+        f"{table['kept'].sum()} of {len(table)} {what}"
+        for what, table in (
+            ("machines", decisions.machines),
+            ("stressors", decisions.stressors),
+            ("applications", decisions.applications),
+        )
+    ]
+    return f"{', '.join(parts)} are kept, {len(decisions.imputed)} gaps left to the model"

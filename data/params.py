@@ -92,8 +92,8 @@ class Comparisons(Section):
 class Fingerprints(Section):
     """The family ``fingerprints``.
 
-    ``missing`` is the share of the fingerprint that a machine may lack, and the share of the machines that may
-    lack a stressor; beyond it either is left out, below it the gaps are left to the model.
+    ``missing`` is the share of the fingerprint that a machine may lack, and the share of the machines that
+    may lack a stressor; beyond it either is left out, below it the gaps are left to the model.
     """
 
     format: str = "tables"

@@ -1,10 +1,10 @@
 """The data of the quiho paper (seed 003): results.csv and machines.csv become fingerprints and applications.
 
-A node is named ``<type>.<experiment>.<project>.<site>``, but the types seem to be those that were asked for:
-within a campaign, three quarters of the pairs of nodes of one site differ by less than 1.4 % in the median
-stressor, whatever types they are named (``d430`` and ``pc3000``), while across sites the median pair differs by
-43 %. Nodes of Schedock and of Wisconsin differ by as little, and table 2 and the providers give both the same
-processor. So the machines held out together are those of a site, and of all sites with the same processor.
+A node is named ``<type>.<experiment>.<project>.<site>``, but the types seem to be those asked for: within a
+campaign, three quarters of the pairs of nodes of one site differ by less than 1.5 % in the median stressor,
+whatever types they are named (``d430``, ``pc3000``); across sites the median pair differs by 0.42 (log).
+Nodes of Schedock and of Wisconsin come within 1.6 to 3 % of each other in the last campaign. So the machines
+held out together are those of a site, and of all sites with the same processor.
 
 The campaigns 1497506400000 and 1497974400000 hold the same runs of the fingerprint, number for number, beside
 different applications. Both are kept, so that each application finds its own.
@@ -70,8 +70,8 @@ def read(directory: Path) -> FingerprintTables:
 
     A run of the fingerprint is a (machine, timestamp, repetition): repetitions are numbered through all
     timestamps of a machine, so that (machine, repetition) joins an application with the run beside it. A rate
-    of 0 is how the source writes a stressor that did not run, and becomes missing; so does an application's 0,
-    which is a time below the clock's hundredth of a second. Further columns: ``timestamp``, as the source has it.
+    of 0 is how the source writes a stressor that did not run, and becomes missing; so does an application's
+    0, which is a time below the clock's hundredth of a second. ``timestamp`` is a further column.
 
     Raises
     ------
@@ -162,7 +162,7 @@ def application(benchmark: str, test: str) -> str:
 
 
 def _one_row_a_direction(rows: pd.DataFrame) -> pd.DataFrame:
-    """Name the two rows of each fio test for what they count, reads and writes; drop the one that it skips."""
+    """Name the two rows of each fio test for what they count, reads and writes; drop the idle one."""
     twin = rows.groupby([*RUN, "benchmark", "test"]).cumcount()
     is_fio = rows["benchmark"] == "fio"
     named = rows["test"] + twin.map({0: "-read", 1: "-write"})
