@@ -92,8 +92,9 @@ def decide(tables: FingerprintTables, missing: float) -> Decisions:
     """Decide what can be learned from.
 
     A stressor goes if more than `missing` of the runs lack it or all have the same rate; then a machine goes
-    if it lacks more than `missing` of the cells that are left; then an application goes if fewer than `ENOUGH`
-    of the machines left have it, more than `missing` of its measurements have no value, or all have the same.
+    if it lacks more than `missing` of the cells that are left; then an application goes if fewer than
+    `ENOUGH` of the machines left have it, more than `missing` of its measurements have no value, or all have
+    the same.
 
     Parameters
     ----------
