@@ -207,6 +207,19 @@ def test_import_writes_the_tables_that_judge_reads(request_file, tmp_path, model
     assert [v["verdict"] for v in json.loads(judged.stdout)["verdicts"]] == ["pass", "fail"]
 
 
+def test_import_of_fingerprints_writes_their_tables(tmp_path):
+    source = tmp_path / "machines.csv"
+    source.write_text("machine,cpu,cpu@all,zlog\nm1,10,20,5\n")
+    done = perfjudge("import", "tables", source, "-o", tmp_path / "tables", "--json")
+    assert json.loads(done.stdout) == {
+        "machines": 1, "rates": 2, "applications": 1, "values": 1, "skipped": 0,
+        "directory": str(tmp_path / "tables"),
+    }  # fmt: skip
+    again = perfjudge("import", "tables", tmp_path / "tables", "-o", tmp_path / "again")
+    assert (again.returncode, again.stderr) == (0, "")
+    assert {path.stem for path in (tmp_path / "again").iterdir()} == {"machines", "applications", "hosts"}
+
+
 def test_import_of_bad_input_leaves_nothing_and_keeps_going_only_when_told(tmp_path, figure):
     source, directory = tmp_path / "figure.xml", tmp_path / "tables"
     source.write_text(figure.replace('threads_no="4"', 'threads_no="four"'))
