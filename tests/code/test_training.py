@@ -62,8 +62,9 @@ def test_every_model_is_stored_with_trusted_types_only_and_answers_the_same(
     params = {**model.start, "sampler": sampler, "rate": 0.9}
     fitted = pipeline(model, params, examples.y, 3).fit(examples.x, examples.y)
     columns = ("a", "b", "c", "d")
-    before = TrainedModel(fitted, Card(name, columns, 0.5, params, dict.fromkeys(columns, 0.0), "d", 3))
-    before.write(tmp_path)
+    card = Card(name, columns, 0.5, params, dict.fromkeys(columns, 0.0), "d", 3)
+    before = TrainedModel(fitted, card)
+    TrainedModel(answering(fitted), card).write(tmp_path)
     after = TrainedModel.read(tmp_path)
     frame = feature_table(seed=1)[["medians_min", "medians_med", "noise", "spread"]].set_axis(columns, axis=1)
     assert after.card == before.card
