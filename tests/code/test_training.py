@@ -12,7 +12,7 @@ from training.bootstrap import paired_difference
 from training.examples import Examples, FeatureTable
 from training.metrics import scores
 from training.models import CATALOGUE
-from training.pipeline import Counts, InfeasibleError, pipeline
+from training.pipeline import Counts, InfeasibleError, answering, pipeline
 from training.splits import grouped, parts
 from training.threshold import best_cut
 from training.trained import Card, TrainedModel
