@@ -29,8 +29,8 @@ def reasons(sides: Sides) -> NDArray[np.object_]:
     -------
     ndarray of str, shape (n_comparisons,)
         Empty where it can be judged. Otherwise the first that applies: no measurement at all, sides with
-        different thread counts, a value that is not finite, five numbers that don't ascend, one repetition
-        only, a median of zero.
+        different thread counts, a value that is not finite, one repetition only, a median of zero, five
+        numbers that don't ascend.
     """
     found = np.full(sides.n_comparisons, "", object)
     absent = np.ones(sides.n_comparisons, bool)
@@ -44,13 +44,13 @@ def reasons(sides: Sides) -> NDArray[np.object_]:
     for name, samples, five in parts:
         wrong = ~np.isfinite(five).all(axis=1) | _holds_infinite(samples)
         _note(found, sides, wrong, f"{name} holds a value that is not finite")
-    for name, samples, five in parts:
-        fallen = (samples.lengths == 0) & (np.diff(five, axis=1) < 0).any(axis=1)
-        _note(found, sides, fallen, f"{name} has five numbers that don't ascend from min to max")
     for name, samples, _ in parts:
         _note(found, sides, samples.lengths == 1, f"{name} has one repetition only")
     for name, _, five in parts:
         _note(found, sides, five[:, 2] == 0, f"{name} has the median 0")
+    for name, samples, five in parts:
+        fallen = (samples.lengths == 0) & (np.diff(five, axis=1) < 0).any(axis=1)
+        _note(found, sides, fallen, f"{name} has five numbers that don't ascend from min to max")
     return found
 
 
