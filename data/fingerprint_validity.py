@@ -97,9 +97,9 @@ class Decisions:
 def decide(tables: FingerprintTables, missing: float) -> Decisions:
     """Decide what can be learned from.
 
-    A stressor goes if more than `missing` of the runs lack it or all have the same rate; then a run goes if
-    it lacks more than `missing` of the stressors that are left, and a machine if it has no run left; then an
-    application goes if fewer than `ENOUGH` of the machines left have it, more than `missing` of its
+    A stressor goes if more than `missing` of the machines lack it or all have the same rate; then a run goes
+    if it lacks more than `missing` of the stressors that are left, and a machine if it has no run left; then
+    an application goes if fewer than `ENOUGH` of the machines left have it, more than `missing` of its
     measurements have no value, or all have the same.
 
     Parameters
@@ -114,7 +114,8 @@ def decide(tables: FingerprintTables, missing: float) -> Decisions:
     InputError
         If no stressor or no application is left, or fewer than `ENOUGH` machines.
     """
-    runs = tables.machines.pivot(index=RUN, columns=COLUMN, values="bogo_ops_per_second")
+    cells = tables.machines.pivot(index=RUN, columns=COLUMN, values="bogo_ops_per_second")
+    runs = cells.sort_index().sort_index(axis="columns")
     columns = _columns(runs, missing)
     runs = runs.loc[:, (columns == "").to_numpy()]
     whole = _runs(runs, missing)
@@ -143,9 +144,14 @@ def _of(table: pd.DataFrame, machines: pd.Series | pd.Index) -> pd.DataFrame:
 
 def _columns(runs: pd.DataFrame, missing: float) -> pd.Series:
     """Say why a stressor cannot be used; empty where it can."""
-    gaps = runs.isna()
-    told = (len(runs) - gaps.sum()).map(lambda count: f"has a rate in {count} of {len(runs)} runs")
-    return told.where(gaps.mean() > missing, "").astype("str")
+    by_machine = runs.notna().groupby("machine")
+    # a machine counts once, however often its fingerprint was taken
+    has, machines = by_machine.mean(), by_machine.any().sum()
+    told = [
+        f"has a rate in {count} of {len(runs)} runs, on {found} of {len(has)} machines"
+        for count, found in zip(runs.notna().sum(), machines, strict=True)
+    ]
+    return pd.Series(told, runs.columns, dtype="str").where(1 - has.mean() > missing, "")
 
 
 def _constant(runs: pd.DataFrame) -> pd.Index:

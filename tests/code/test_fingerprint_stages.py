@@ -47,11 +47,12 @@ def test_the_stages_write_tables_and_decisions_and_say_what_they_left_out(projec
     validated = run(directory, "data.validate", "fingerprints")
     assert validated.returncode == 0
     assert validated.stdout == (
-        "3 of 3 machines, 2 of 4 stressors, 1 of 1 applications are kept, 0 gaps left to the model\n"
+        "3 of 3 machines, 3 of 3 runs, 2 of 4 stressors, 1 of 1 applications are kept,"
+        " 0 gaps left to the model\n"
     )
     assert validated.stderr == (
-        'left out stressor "null": has the same rate on all machines\n'
-        'left out stressor "vm": has a rate in 1 of 3 runs\n'
+        'left out stressor "null", threads "1": has the same rate on all machines\n'
+        'left out stressor "vm", threads "1": has a rate in 1 of 3 runs, on 1 of 3 machines\n'
     )
     assert [row["stressor"] for row in processed(directory, "valid_stressors")] == ["null", "vm"]
 
@@ -66,7 +67,7 @@ def test_a_rate_of_zero_ends_with_2_or_is_dropped_and_named_when_told_to_keep_go
     kept = run(directory, "data.ingest", "fingerprints")
     assert (kept.returncode, kept.stderr) == (0, f"1 skipped\n  {told}")
     run(directory, "data.validate", "fingerprints")
-    assert {"cpu": "has a rate in 3 of 4 runs"}.items() <= {
+    assert {"cpu": "has a rate in 3 of 4 runs, on 3 of 4 machines"}.items() <= {
         row["stressor"]: row["reason"] for row in processed(directory, "valid_stressors")
     }.items()
 

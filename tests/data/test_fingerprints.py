@@ -131,9 +131,17 @@ def test_stressors_that_most_machines_lack_and_those_that_never_vary_go():
     decisions = decide(small([*same, rate("a", "vm", 3.0), rate("b", "vm", np.nan)]), 0.2)
     assert reasons(decisions.stressors) == {
         "null": "has the same rate on all machines",
-        "vm": "has a rate in 1 of 4 runs",
+        "vm": "has a rate in 1 of 4 runs, on 1 of 4 machines",
     }
     assert decisions.machines["kept"].all()
+
+
+def test_a_machine_measured_often_counts_once():
+    often = [rate("d", name, 3.0, repetition=n) for n in range(1, 30) for name in ("vm", *STRESSORS)]
+    tables = small(often, without=[("d", name) for name in STRESSORS])
+    decisions = decide(tables, 0.2)
+    assert reasons(decisions.stressors) == {"vm": "has a rate in 29 of 32 runs, on 1 of 4 machines"}
+    assert decisions.runs["kept"].all()
 
 
 def test_threads_tell_two_columns_of_one_stressor_apart():
