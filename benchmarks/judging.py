@@ -23,6 +23,7 @@ from features.comparisons import columns, vectors
 from serving.judge import judge
 from serving.model import ModelRef, Served
 from training.models import CATALOGUE
+from training.ready import ReadyModel
 from training.trained import Card, TrainedModel
 
 COMMAND = "python -m benchmarks.judging"
@@ -64,9 +65,9 @@ def synthetic(comparisons: int, seed: int = 0) -> tuple[ComparisonTables, np.nda
     return ComparisonTables(typed(results, RESULT_DTYPES), typed(asked, COMPARISON_DTYPES), nobody), slower
 
 
-def served(name: str) -> Served:
+def trained(name: str) -> TrainedModel:
     """Fit the catalogue's model `name`, with its first configuration, on 1,000 synthetic comparisons."""
-    from training.pipeline import pipeline
+    from training.pipeline import answering, pipeline
 
     tables, slower = synthetic(1000, seed=1)
     features = vectors(Sides.of(tables))[list(columns("extended"))]
@@ -75,7 +76,7 @@ def served(name: str) -> Served:
     fitted = pipeline(model, model.start, slower.astype(int), 0).fit(features.to_numpy(), slower.astype(int))
     reference = known[~slower].median().to_dict()
     card = Card(name, tuple(features.columns), 0.5, dict(model.start), reference, "0" * 64, 0)
-    return Served(TrainedModel(fitted, card), ModelRef(name, "1", "benchmark"))
+    return TrainedModel(answering(fitted), card)
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -104,7 +105,7 @@ def verdict_rows() -> list[tuple[str, ...]]:
     few, _ = synthetic(SINGLY)
     rows = []
     for name in MODELS:
-        model = served(name)
+        model = Served(ReadyModel.of(trained(name)), ModelRef(name, "1", "benchmark"))
         together = seconds(lambda model=model: judge(tables, model).verdicts) / VERDICTS
         alone = singly(few, model)
         rows.append(
@@ -123,7 +124,7 @@ def cold_rows() -> list[tuple[str, ...]]:
     program = str(Path(sys.executable).with_name("perfjudge"))
     with tempfile.TemporaryDirectory() as temporary:
         directory = Path(temporary)
-        served("random-forest").model.write(directory / "model")
+        trained("random-forest").write(directory / "model")
         request = directory / "request.json"
         request.write_text(
             json.dumps({"comparisons": [_asked(row) for row in range(COLD)]}), encoding="utf-8"

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any
 
+import pandas as pd
 from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI, Request, Response
 
@@ -16,7 +17,6 @@ from serving import bodies, problems, schemas
 from serving.metrics import Metrics
 from serving.model import REGISTERED, Served, load
 from serving.problems import RefusedError
-from serving.reasons import contribution_unit
 
 #: The largest body that is read, in bytes.
 BODY_LIMIT = 64 * 1024 * 1024
@@ -69,7 +69,8 @@ async def _warmed_up(app: FastAPI) -> AsyncIterator[None]:
     """Load what the first request would otherwise wait for."""
     app.state.limiter = CapacityLimiter(max(2, os.cpu_count() or 1))
     if app.state.served is not None:
-        await to_thread.run_sync(contribution_unit, app.state.served.model)
+        model = app.state.served.model
+        await to_thread.run_sync(model.contributions, pd.DataFrame([model.card.reference]))
     yield
 
 
@@ -131,7 +132,7 @@ def _model(served: Served) -> dict[str, Any]:
         "name": served.ref.name,
         "version": served.ref.version,
         "uri": served.ref.uri,
-        "contribution_unit": contribution_unit(served.model),
+        "contribution_unit": served.model.unit,
         "estimator": card.model,
         "threshold": card.threshold,
         "features": list(card.features),

@@ -16,7 +16,9 @@ from data.sides import Sides
 from data.tables import ComparisonTables
 from features.comparisons import vectors
 from serving.model import ModelRef, Served
-from serving.reasons import Unit, contribution_unit, contributions, strongest
+from serving.reasons import strongest
+from training.answering import Unit
+from training.ready import ReadyModel
 
 #: How many reasons a verdict gives.
 REASONS = 3
@@ -161,20 +163,20 @@ def judge(tables: ComparisonTables, served: Served, reasons: int = REASONS) -> J
         probability[judged] = served.model.probability(features)
     threshold = served.model.card.threshold
     answers = np.where(judged, np.where(probability >= threshold, "fail", "pass"), "invalid")
-    top, unit = _top(features, served, reasons)
+    top = _top(features, served.model, reasons)
+    unit = served.model.unit
     return Judgement(served.ref, unit, threshold, tables.comparisons, answers, probability, problems, top)
 
 
-def _top(features: pd.DataFrame, served: Served, count: int) -> tuple[Top, Unit]:
-    names = served.model.card.features
+def _top(features: pd.DataFrame, model: ReadyModel, count: int) -> Top:
+    names = model.card.features
     if not len(features):
         nothing = np.zeros((0, 0))
-        return Top(names, nothing.astype(np.int64), nothing, nothing), contribution_unit(served.model)
-    found = contributions(served.model, features)
-    index = strongest(found.amounts, count)
+        return Top(names, nothing.astype(np.int64), nothing, nothing)
+    amounts = model.contributions(features)
+    index = strongest(amounts, count)
     values = features[list(names)].to_numpy(np.float64)
-    chosen = (np.take_along_axis(array, index, axis=1) for array in (values, found.amounts))
-    return Top(names, index, *chosen), found.unit
+    return Top(names, index, *(np.take_along_axis(array, index, axis=1) for array in (values, amounts)))
 
 
 def _reasons(top: Top) -> Iterator[tuple[Reason, ...]]:

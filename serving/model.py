@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from zipfile import BadZipFile
 
 from data.errors import InputError
-from training.trained import TrainedModel
+from training.ready import ReadyModel
 
 #: The name under which models of comparisons are registered.
 REGISTERED = "regression-comparison"
@@ -25,7 +25,7 @@ class ModelRef:
 class Served:
     """A trained model that gives verdicts, and where it comes from."""
 
-    model: TrainedModel
+    model: ReadyModel
     ref: ModelRef
 
 
@@ -52,7 +52,7 @@ def load(uri: str | None = None) -> Served:
     return Served(model, ModelRef(_name(model, address), version or model.card.data_digest[:12], address))
 
 
-def _name(model: TrainedModel, address: str) -> str:
+def _name(model: ReadyModel, address: str) -> str:
     """Return the registered name, or for a model in a directory what its card calls it."""
     if address.startswith("models:/"):
         return address.removeprefix("models:/").partition("/")[0].partition("@")[0]

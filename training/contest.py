@@ -15,9 +15,9 @@ from data.errors import InputError
 from training.bootstrap import Difference, paired_difference
 from training.examples import FeatureTable
 from training.family import Family
+from training.ready import ReadyModel
 from training.registry import CHALLENGER, CHAMPION, Version, download, present, version_of
 from training.tracking import VERDICTS, Tracked, client, mlflow, track
-from training.trained import TrainedModel
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def champion_verdicts(champion: Version, table: FeatureTable) -> NDArray[np.bool
     """
     with tempfile.TemporaryDirectory() as temporary:
         directory = download(champion, Path(temporary))
-        model = TrainedModel.read(directory)
+        model = ReadyModel.read(directory)
         stored = pd.read_parquet(directory / "extra_files" / VERDICTS)
     missing = [name for name in model.card.features if name not in table.frame.columns]
     if missing:

@@ -18,7 +18,7 @@ from urllib.request import urlopen
 from data.errors import InputError
 
 if TYPE_CHECKING:
-    from training.trained import TrainedModel
+    from training.ready import ReadyModel
 
 CHAMPION = "champion"
 CHALLENGER = "challenger"
@@ -53,7 +53,7 @@ class Version:
 class Served(NamedTuple):
     """A model to answer with, the version it has, and its address."""
 
-    model: TrainedModel
+    model: ReadyModel
     version: str
     uri: str
 
@@ -109,9 +109,9 @@ def load_model(uri: str) -> Served:
         If there is no such model.
     """
     if Path(uri).is_dir():
-        from training.trained import TrainedModel
+        from training.ready import ReadyModel
 
-        return Served(TrainedModel.read(Path(uri)), "", uri)
+        return Served(ReadyModel.read(Path(uri)), "", uri)
     address = _MODEL_URI.fullmatch(uri)
     if address is None:
         raise InputError(
@@ -124,14 +124,14 @@ def load_model(uri: str) -> Served:
     return Served(read_model(found), found.version, found.uri)
 
 
-def read_model(version: Version) -> TrainedModel:
+def read_model(version: Version) -> ReadyModel:
     """Read the model of `version`, from its directory or from the server."""
-    from training.trained import TrainedModel
+    from training.ready import ReadyModel
 
     if version.directory is not None:
-        return TrainedModel.read(version.directory)
+        return ReadyModel.read(version.directory)
     with tempfile.TemporaryDirectory() as temporary:
-        return TrainedModel.read(download(version, Path(temporary)))
+        return ReadyModel.read(download(version, Path(temporary)))
 
 
 def download(version: Version, directory: Path) -> Path:

@@ -21,8 +21,10 @@ from training.examples import FeatureTable
 from training.family import Family
 from training.figures import confusion_matrix, precision_recall
 from training.fitting import read_tuned
+from training.frozen import FILE as FROZEN
 from training.metrics import as_dict, scores_of
 from training.models import CATALOGUE
+from training.pipeline import fail_probability
 from training.registry import project_root, tracking_uri
 from training.trained import TrainedModel
 from training.trusted import TRUSTED_TYPES
@@ -252,6 +254,8 @@ def _log_model(run: str, outs: _Outs, model: TrainedModel, grouped: pd.DataFrame
     import mlflow.sklearn as flavour
     from mlflow.models import infer_signature
 
+    written = outs.family.models / model.card.model
+    beside = [path for path in (written / "card.json", written / FROZEN) if path.is_file()]
     example = outs.table.frame[list(model.card.features)].head(_EXAMPLE_ROWS).astype(float)
     with _verdict_file(grouped) as verdicts, _quiet(), flow.start_run(run_id=run):
         logged = flavour.log_model(
@@ -260,11 +264,13 @@ def _log_model(run: str, outs: _Outs, model: TrainedModel, grouped: pd.DataFrame
             serialization_format="skops",
             skops_trusted_types=list(TRUSTED_TYPES),
             pip_requirements=_REQUIREMENTS,
-            signature=infer_signature(example, model.probability(example)),
+            signature=infer_signature(example, fail_probability(model.pipeline, example.to_numpy())),
             input_example=example,
             pyfunc_predict_fn="predict_proba",
-            extra_files=[str(outs.family.models / model.card.model / "card.json"), str(verdicts)],
+            extra_files=[str(path) for path in (*beside, verdicts)],
         )
+    # MLflow stores the pipeline anew, in other bytes; what was written belongs to the file that was written
+    client().log_model_artifact(logged.model_id, str(written / "model.skops"))
     return f"models:/{logged.model_id}"
 
 

@@ -11,7 +11,7 @@ from training.trained import Card, TrainedModel
 
 
 def train(family: Family) -> None:
-    """Write ``<model>/model.skops`` and ``<model>/card.json`` for every model."""
+    """Write every model to a directory of its own name."""
     table = FeatureTable.read(family.features, family.columns())
     examples, seed = table.examples, family.params.seed
     tuned = read_tuned(family.tuned / "tuned.json")["all"]

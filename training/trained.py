@@ -1,4 +1,4 @@
-"""A trained model as it lies on disk and answers: a pipeline, and a card that says what it is."""
+"""A trained model as it lies on disk: a pipeline, and a card that says what it is."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
-
 from data.errors import InputError
 from data.files import replacing, write_json
+from training import frozen
 
 
 @dataclass(frozen=True)
@@ -46,6 +43,23 @@ class Card:
     data_digest: str
     seed: int
 
+    @classmethod
+    def read(cls, directory: Path) -> Card:
+        """Read ``card.json``.
+
+        Raises
+        ------
+        InputError
+            If it is missing.
+        """
+        path = beside_model(directory, "card.json")
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except OSError as exc:
+            raise InputError(exc.strerror or "cannot be read", file=path) from exc
+        content["features"] = tuple(content["features"])
+        return cls(**content)
+
 
 @dataclass(frozen=True)
 class TrainedModel:
@@ -54,28 +68,18 @@ class TrainedModel:
     pipeline: Any
     card: Card
 
-    def probability(self, features: pd.DataFrame) -> NDArray[np.float64]:
-        """Return the probability of ``fail``, shape (n_comparisons,).
-
-        Parameters
-        ----------
-        features : DataFrame
-            At least the card's columns, one row per comparison.
-        """
-        columns = features[list(self.card.features)].to_numpy(np.float64)
-        return np.asarray(self.pipeline.predict_proba(columns)[:, 1], np.float64)
-
     def write(self, directory: Path) -> None:
-        """Write ``model.skops`` and ``card.json`` to `directory`."""
+        """Write ``model.skops`` and ``card.json`` to `directory`, and ``model.npz`` if arrays can answer."""
         with replacing(directory / "model.skops") as path:
             _skops().dump(self.pipeline, path)
+        arrays = frozen.freeze(self.pipeline)
+        if arrays is not None:
+            frozen.write(directory / frozen.FILE, arrays, directory / "model.skops")
         write_json(directory / "card.json", asdict(self.card))
 
     @classmethod
     def read(cls, directory: Path) -> TrainedModel:
         """Read what `write` wrote, trusting only the types of `training.trusted`.
-
-        MLflow keeps the card in a directory ``extra_files`` beside the model; that is read as well.
 
         Raises
         ------
@@ -89,14 +93,12 @@ class TrainedModel:
 
         path = directory / "model.skops"
         try:
-            content = json.loads(_card_of(directory).read_text(encoding="utf-8"))
             pipeline = skops.load(path, trusted=list(TRUSTED_TYPES))
         except OSError as exc:
             raise InputError(exc.strerror or "cannot be read", file=exc.filename) from exc
         except UntrustedTypesFoundException as exc:
             raise InputError(f"holds types that are not trusted ({exc})", file=path) from exc
-        content["features"] = tuple(content["features"])
-        return cls(pipeline, Card(**content))
+        return cls(pipeline, Card.read(directory))
 
 
 def _skops() -> ModuleType:
@@ -116,6 +118,7 @@ def _skops() -> ModuleType:
     return skops.io
 
 
-def _card_of(directory: Path) -> Path:
-    tracked = directory / "extra_files" / "card.json"
-    return tracked if tracked.is_file() else directory / "card.json"
+def beside_model(directory: Path, name: str) -> Path:
+    """Return the path of a file that came with a model: MLflow keeps it in ``extra_files``."""
+    tracked = directory / "extra_files" / name
+    return tracked if tracked.is_file() else directory / name

@@ -3,6 +3,7 @@ import json
 import numpy as np
 import pytest
 from lxml import etree
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
@@ -15,6 +16,7 @@ from serving import render
 from serving.figure import as_xml
 from serving.judge import judge
 from serving.model import ModelRef, Served
+from training.ready import ReadyModel
 from training.trained import Card, TrainedModel
 
 FIVE = ("min", "q1", "median", "q3", "max")
@@ -57,10 +59,11 @@ def served():
     rng = np.random.default_rng(0)
     columns = rng.normal(0, 0.05, (200, len(SEED_FEATURES)))
     columns[:50, :3] -= 0.4
-    pipeline = Pipeline([("scale", StandardScaler()), ("classify", LogisticRegression())])
+    steps = [("impute", SimpleImputer()), ("scale", StandardScaler()), ("classify", LogisticRegression())]
+    pipeline = Pipeline(steps)
     pipeline.fit(columns, np.arange(200) < 50)
     card = Card("logistic", SEED_FEATURES, 0.5, {}, dict.fromkeys(SEED_FEATURES, 0.0), "0" * 64, 0)
-    return Served(TrainedModel(pipeline, card), ModelRef("m", "7", "models:/m/7"))
+    return Served(ReadyModel.of(TrainedModel(pipeline, card)), ModelRef("m", "7", "models:/m/7"))
 
 
 def test_verdicts_keep_the_order_and_what_cannot_be_judged_takes_nobodys_reasons(tables, served):
@@ -84,10 +87,8 @@ def test_the_threshold_itself_is_a_fail(tables, served):
     probability = judge(tables, served).verdicts[0].probability
     card = served.model.card
     moved = Card(card.model, card.features, probability, {}, card.reference, card.data_digest, 0)
-    assert (
-        judge(tables, Served(TrainedModel(served.model.pipeline, moved), served.ref)).verdicts[0].verdict
-        == "fail"
-    )
+    model = ReadyModel(served.model.answering, moved)
+    assert judge(tables, Served(model, served.ref)).verdicts[0].verdict == "fail"
 
 
 def test_the_verdict_on_one_does_not_depend_on_the_others(tables, served):

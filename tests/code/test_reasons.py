@@ -10,8 +10,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from xgboost import XGBClassifier
 
-from serving.reasons import contribution_unit, contributions, strongest
-from serving.trees import base_rate
+from serving.reasons import strongest
+from training.ready import ReadyModel
 from training.trained import Card, TrainedModel
 
 NAMES = ("worse", "noise", "idle")
@@ -26,7 +26,7 @@ def trained(classifier):
     steps = [("impute", SimpleImputer()), ("scale", StandardScaler()), ("classify", classifier)]
     pipeline = Pipeline(steps).fit(columns, status)
     reference = dict(zip(NAMES, [0.2, 0.0, 0.0], strict=True))
-    return TrainedModel(pipeline, Card("m", NAMES, 0.5, {}, reference, "0" * 64, 0))
+    return ReadyModel.of(TrainedModel(pipeline, Card("m", NAMES, 0.5, {}, reference, "0" * 64, 0)))
 
 
 @pytest.fixture
@@ -52,39 +52,35 @@ def log_odds(model, features):
 )
 def test_contributions_of_trees_sum_to_the_probability_less_the_base_rate(classifier, features):
     model = trained(classifier)
-    found = contributions(model, features)
-    assert found.unit == "probability"
-    total = found.amounts.sum(axis=1) + base_rate(classifier_of(model))
-    np.testing.assert_allclose(total, model.probability(features), atol=1e-6)
-
-
-def classifier_of(model):
-    return model.pipeline.steps[-1][1]
+    found = model.contributions(features)
+    assert model.unit == "probability"
+    total = found.sum(axis=1) + model.answering.base_rate
+    np.testing.assert_allclose(total, model.probability(features), atol=1e-12)
 
 
 def test_contributions_of_a_linear_model_sum_to_the_log_odds_less_those_of_the_reference(features):
     model = trained(LogisticRegression())
-    found = contributions(model, features)
+    found = model.contributions(features)
     at_reference = log_odds(model, pd.DataFrame([model.card.reference]))
-    assert found.unit == "log-odds"
-    np.testing.assert_allclose(found.amounts.sum(axis=1), log_odds(model, features) - at_reference)
+    assert model.unit == "log-odds"
+    np.testing.assert_allclose(found.sum(axis=1), log_odds(model, features) - at_reference)
 
 
 def test_contributions_of_boosting_sum_to_the_log_odds_up_to_a_constant(features):
     model = trained(XGBClassifier(n_estimators=20, max_depth=3, nthread=1))
-    found = contributions(model, features)
-    rest = log_odds(model, features) - found.amounts.sum(axis=1)
-    assert found.unit == "log-odds"
+    found = model.contributions(features)
+    rest = log_odds(model, features) - found.sum(axis=1)
+    assert model.unit == "log-odds"
     np.testing.assert_allclose(rest, rest[0], atol=1e-4)
 
 
 def test_any_other_model_answers_by_what_changes_when_a_feature_becomes_ordinary(features):
     model = trained(KNeighborsClassifier(5))
-    found = contributions(model, features)
+    found = model.contributions(features)
     ordinary = features.assign(worse=model.card.reference["worse"])
     fall = model.probability(features) - model.probability(ordinary)
-    assert found.unit == contribution_unit(model) == "probability"
-    np.testing.assert_allclose(found.amounts[:, 0], fall)
+    assert model.unit == "probability"
+    np.testing.assert_allclose(found[:, 0], fall)
 
 
 @pytest.mark.parametrize(
@@ -101,9 +97,9 @@ def test_any_other_model_answers_by_what_changes_when_a_feature_becomes_ordinary
 )
 def test_what_makes_a_comparison_fail_contributes_most_and_towards_fail(classifier):
     rows = pd.DataFrame([[-2.0, 0.1, 0.1], [2.0, 0.1, 0.1]], columns=list(NAMES))
-    found = contributions(trained(classifier), rows)
-    assert strongest(found.amounts, 1)[0] == [0]
-    assert found.amounts[0, 0] > 0 >= found.amounts[1, 0]
+    found = trained(classifier).contributions(rows)
+    assert strongest(found, 1)[0] == [0]
+    assert found[0, 0] > 0 >= found[1, 0]
 
 
 def test_the_strongest_come_first_whatever_their_sign():
