@@ -43,6 +43,17 @@ def test_help_imports_nothing_heavy():
     assert not {"numpy", "pandas", "sklearn", "mlflow", "fastapi", "lxml", "pydantic"} & set(loaded)
 
 
+@pytest.mark.parametrize("model", ["model_directory", "forest_directory"])
+def test_a_model_with_arrays_judges_without_its_heavy_libraries(model, request, request_file):
+    script = "import sys; from serving.cli import run; code = run(); print(*sys.modules); sys.exit(code)"
+    directory = request.getfixturevalue(model)
+    command = [sys.executable, "-c", script, "judge", request_file, "--model", directory, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    shown, _, loaded = done.stdout.strip().rpartition("\n")
+    assert [verdict["verdict"] for verdict in json.loads(shown)["verdicts"]] == ["pass", "fail"]
+    assert not {"sklearn", "skops", "scipy.stats", "xgboost", "mlflow"} & set(loaded.split())
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [

@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -6,9 +7,11 @@ import pytest
 
 from data.errors import InputError
 from tests.families import feature_table, small_family
+from training import frozen
 from training.evaluate import evaluate
 from training.promote import promote
 from training.registry import CHALLENGER, CHAMPION, load_champion, load_model, version_of
+from training.tracking import mlflow, track
 from training.train import train
 from training.tune import tune
 
@@ -95,6 +98,15 @@ def test_the_first_model_is_champion_then_stands_and_a_lost_store_is_filled_agai
     promote(trained)
     assert "is champion: it is the first one" in capsys.readouterr().out
     assert load_champion(NAME).version == "1"
+
+
+@pytest.mark.slow
+def test_a_model_in_the_store_has_its_arrays_beside_it(trained, store, tmp_path):
+    tracked = track(trained, "evidence")["logistic"]
+    address = {"artifact_uri": tracked.model_uri, "dst_path": str(tmp_path)}
+    directory = Path(mlflow().artifacts.download_artifacts(**address))
+    arrays = frozen.read(directory / "extra_files" / frozen.FILE, directory / "model.skops")
+    assert isinstance(arrays, frozen.Linear)
 
 
 @pytest.mark.slow
