@@ -89,6 +89,25 @@ class Comparisons(Section):
     promote: Promote = Promote()
 
 
+class TrustLimits(Section):
+    """What a profile must reach, or the answer is "not enough diversity"."""
+
+    machines: Count = 15
+    cpus: Count = 5
+    r2: float = 0.5
+    stability: float = 0.2
+
+
+class Profiling(Section):
+    """How profiles are made and compared."""
+
+    resamples: Count = 200
+    confidence: Share = 0.9
+    significance: Share = 0.05
+    tolerance: Annotated[float, Field(gt=0)] = 10
+    trust: TrustLimits = TrustLimits()
+
+
 class Fingerprints(Section):
     """The family ``fingerprints``.
 
@@ -100,6 +119,8 @@ class Fingerprints(Section):
     path: Path = Path("data/raw/fingerprints")
     keep_going: bool = False
     missing: Share = 0.2
+    threads: Literal["one", "all", "both"] = "both"
+    profile: Profiling = Profiling()
 
 
 class Params(Section):
