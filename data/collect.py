@@ -5,21 +5,20 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
 from data import suite as suites
-from data.comparison_collector import Laboratory, measure
-from data.files import write_json
-from data.journal import Journal
-from data.machine import settings
-from data.truth import tables
+from data.errors import InputError
+from data.screen import Screen
+
+#: The module that collects a suite, by the suite's kind.
+COLLECTORS = {"comparisons": "data.comparison_collector", "fingerprint": "data.fingerprint_collector"}
 
 
-def collect(suite_path: Path, directory: Path) -> bool:
-    """Measure a suite into `directory`, resuming what is there; write the tables of what is complete.
+def collect(path: Path, directory: Path) -> bool:
+    """Measure a suite of any kind into `directory`, resuming what is there, and write its tables.
 
     Returns
     -------
@@ -31,34 +30,18 @@ def collect(suite_path: Path, directory: Path) -> bool:
     InputError
         If the suite is wrong or a program is missing.
     """
-    suite = suites.load(suite_path)
-    journal = Journal.open(directory / "journal.jsonl", suite.model_dump(mode="json"))
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    finished = True
-    with (
-        Laboratory(suite) as laboratory,
-        Progress(*columns, console=console, disable=not console.is_terminal) as bar,
-    ):
-        for change, why in laboratory.missing.items():
-            console.print(f"leaving out versions by {change}: {why}")
-        line = bar.add_task("measuring", total=None)
-        try:
-            measure(
-                suite,
-                journal,
-                laboratory,
-                lambda done, of, what: bar.update(line, completed=done, total=of, description=what),
-            )
-        except KeyboardInterrupt:
-            finished = False
-            console.print(f"kept {len(journal.entries)} repetitions; start again to resume")
-        available = laboratory.available
-    measured = tables(suite, journal, available)
-    measured.tables.write(directory)
-    measured.write_reference(directory / "reference.parquet")
-    write_json(directory / "settings.json", {"machine": settings(), "suite": suite.model_dump(mode="json")})
-    return finished
+    measure = collector(path)
+    with Screen() as screen:
+        return measure(path, directory, screen)
+
+
+def collector(path: Path) -> Callable[[Path, Path, Screen], bool]:
+    """Return what collects the suite at `path`, as its ``kind`` says; InputError if it is unknown."""
+    content = suites.content(path)
+    kind = content.get("kind") if isinstance(content, dict) else None
+    if not isinstance(kind, str) or kind not in COLLECTORS:
+        raise InputError(f"kind={kind!r}: expected {' or '.join(COLLECTORS)}", file=path)
+    return import_module(COLLECTORS[kind]).collect
 
 
 def main(suite: Path, directory: Path) -> int:

@@ -9,13 +9,19 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Self
 
+from data import suite as suites
 from data.disturbance import Disturbance
+from data.files import write_json
 from data.interventions import Competition, Quota
 from data.journal import Entry, Journal
+from data.machine import settings
 from data.programs import run
+from data.screen import Screen
 from data.suite import Operation, Suite, Version
+from data.truth import tables
 
 #: Units of work are a multiple of this: 1 % of the work is a whole number of units for each of 4 threads.
 UNITS = 400
@@ -167,3 +173,35 @@ def measure(
                 len(tasks) - len(waiting), len(tasks), f"waiting: others use {foreign:.0%} of the machine"
             )
             time.sleep(PATIENCE)
+
+
+def collect(path: Path, directory: Path, screen: Screen) -> bool:
+    """Measure the suite at `path` into `directory`, resuming what is there; write what is complete.
+
+    Returns
+    -------
+    bool
+        Whether everything was measured; False after Ctrl-C.
+
+    Raises
+    ------
+    InputError
+        If the suite is wrong or a program is missing.
+    """
+    suite = suites.load(path)
+    journal = Journal.open(directory / "journal.jsonl", suite.model_dump(mode="json"))
+    finished = True
+    with Laboratory(suite) as laboratory:
+        for change, why in laboratory.missing.items():
+            screen.say(f"leaving out versions by {change}: {why}")
+        try:
+            measure(suite, journal, laboratory, screen.advance)
+        except KeyboardInterrupt:
+            finished = False
+            screen.say(f"kept {len(journal.entries)} repetitions; start again to resume")
+        available = laboratory.available
+    measured = tables(suite, journal, available)
+    measured.tables.write(directory)
+    measured.write_reference(directory / "reference.parquet")
+    write_json(directory / "settings.json", {"machine": settings(), "suite": suite.model_dump(mode="json")})
+    return finished

@@ -54,33 +54,47 @@ class Journal:
     @classmethod
     def open(cls, path: Path, suite: dict[str, Any]) -> Journal:
         """Read the journal at `path`, or begin one for `suite`."""
-        if not path.exists():
-            write_text(path, json.dumps({"suite": suite}) + "\n")
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-        # A line that was being written when the power went has no end.
-        whole = [line for line in lines if line.endswith("\n")]
-        if len(whole) < len(lines):
-            write_text(path, "".join(whole))
-        records = [_record(line, path, number) for number, line in enumerate(whole, 1)]
-        if not records or records[0].get("suite") != suite:
-            raise InputError("was begun with another suite; name another directory or remove it", file=path)
-        works = {record["operation"]: record["work"] for record in records[1:] if "work" in record}
-        entries = [Entry(**record) for record in records[1:] if "work" not in record]
+        records = resume(path, suite)
+        works = {record["operation"]: record["work"] for record in records if "work" in record}
+        entries = [Entry(**record) for record in records if "work" not in record]
         return cls(path, entries, works)
 
     def add(self, entries: list[Entry]) -> None:
         """Keep `entries`."""
         self.entries += entries
-        self._append([asdict(entry) for entry in entries])
+        append(self.path, [asdict(entry) for entry in entries])
 
     def calibrate(self, operation: str, work: int) -> None:
         """Keep the units of work that `operation`'s baseline does."""
         self.works[operation] = work
-        self._append([{"operation": operation, "work": work}])
+        append(self.path, [{"operation": operation, "work": work}])
 
-    def _append(self, records: list[dict[str, Any]]) -> None:
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write("".join(json.dumps(record) + "\n" for record in records))
+
+def resume(path: Path, suite: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the records of the journal at `path`, or begin one for `suite`.
+
+    Raises
+    ------
+    InputError
+        If the file belongs to another suite or has a line that is no record.
+    """
+    if not path.exists():
+        write_text(path, json.dumps({"suite": suite}) + "\n")
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    # A line that was being written when the power went has no end.
+    whole = [line for line in lines if line.endswith("\n")]
+    if len(whole) < len(lines):
+        write_text(path, "".join(whole))
+    records = [_record(line, path, number) for number, line in enumerate(whole, 1)]
+    if not records or records[0].get("suite") != suite:
+        raise InputError("was begun with another suite; name another directory or remove it", file=path)
+    return records[1:]
+
+
+def append(path: Path, records: list[dict[str, Any]]) -> None:
+    """Add `records` to the journal at `path`."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write("".join(json.dumps(record) + "\n" for record in records))
 
 
 def _record(line: str, path: Path, number: int) -> dict[str, Any]:

@@ -21,13 +21,22 @@ def settings() -> dict[str, str]:
         "governor": _text(Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
         "nice": str(os.nice(0)),
         "python": platform.python_version(),
-        "stress-ng": _stress_ng(),
+        "stress-ng": stress_ng(),
     }
 
 
 def name() -> str:
     """Return a short name for this kind of machine, such as ``AMD EPYC x2``."""
     return f"{_field(Path('/proc/cpuinfo'), 'model name')} x{os.cpu_count()}"
+
+
+def stress_ng() -> str:
+    """Return the version of stress-ng."""
+    try:
+        output = subprocess.run(["stress-ng", "--version"], capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return "not installed"
+    return output.split(",")[1].split()[1]
 
 
 def _field(path: Path, key: str, separator: str = ":") -> str:
@@ -43,11 +52,3 @@ def _text(path: Path) -> str:
         return path.read_text().strip()
     except OSError:
         return "unknown"
-
-
-def _stress_ng() -> str:
-    try:
-        output = subprocess.run(["stress-ng", "--version"], capture_output=True, text=True, check=True).stdout
-    except (OSError, subprocess.CalledProcessError):
-        return "not installed"
-    return output.split(",")[1].split()[1]

@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Timer
 
 from data.errors import InputError
 from data.suite import Operation
@@ -40,6 +41,20 @@ class Clocks:
         return self.real_seconds * threads - (self.user_seconds + self.kernel_seconds)
 
 
+@dataclass(frozen=True)
+class Finished:
+    """A program that has run: its exit code (negative: a signal), output, and real, user and kernel time."""
+
+    code: int
+    output: str
+    seconds: tuple[float, float, float]
+
+    @property
+    def last_line(self) -> str:
+        """What it printed last."""
+        return (self.output.strip().splitlines() or ["it printed nothing"])[-1]
+
+
 def run(operation: Operation, work: int, threads: int, before: Sequence[str] = ()) -> Clocks:
     """Run `operation` once.
 
@@ -60,8 +75,11 @@ def run(operation: Operation, work: int, threads: int, before: Sequence[str] = (
     with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch:
         report = Path(scratch) / "report.yaml"
         command = [*before, *_command(operation, work, threads, report)]
-        clocks, output = _timed(command, Path(scratch), operation)
-        return Clocks(_own_seconds(operation, report, output), *clocks)
+        place = f'operation "{operation.name}"'
+        done = execute(command, Path(scratch), place)
+        if done.code:
+            raise InputError(f"exit code {done.code} ({done.last_line})", place=f"{place}: {command[0]}")
+        return Clocks(_own_seconds(operation, report, done.output), *done.seconds)
 
 
 def _command(operation: Operation, work: int, threads: int, report: Path) -> list[str]:
@@ -76,7 +94,24 @@ def _command(operation: Operation, work: int, threads: int, report: Path) -> lis
     ]
 
 
-def _timed(command: list[str], scratch: Path, operation: Operation) -> tuple[tuple[float, float, float], str]:
+def execute(command: Sequence[str], scratch: Path, place: str, limit: float | None = None) -> Finished:
+    """Run `command` to its end.
+
+    Parameters
+    ----------
+    command : sequence of str
+    scratch : Path
+        Where it may leave temporary files.
+    place : str
+        What an error names.
+    limit : float, optional
+        Seconds after which the program and what it started are killed.
+
+    Raises
+    ------
+    InputError
+        If the program is not installed.
+    """
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "TMPDIR": str(scratch)}
     begin = time.perf_counter()
     try:
@@ -89,10 +124,12 @@ def _timed(command: list[str], scratch: Path, operation: Operation) -> tuple[tup
             process_group=0,  # Ctrl-C is for us; we end the program
         )
     except FileNotFoundError as exc:
-        raise InputError(
-            f"needs the program {command[0]!r}, which is not installed", place=f'operation "{operation.name}"'
-        ) from exc
+        raise InputError(f"needs the program {command[0]!r}, which is not installed", place=place) from exc
+    # a timer that never runs out costs no thread: it is not started
+    killer = Timer(limit or 0, os.killpg, (process.pid, signal.SIGKILL))
     try:
+        if limit is not None:
+            killer.start()
         output = process.stdout.read() if process.stdout else ""
         _, status, usage = os.wait4(process.pid, 0)
         real = time.perf_counter() - begin
@@ -102,14 +139,10 @@ def _timed(command: list[str], scratch: Path, operation: Operation) -> tuple[tup
         process.wait()
         raise
     finally:
+        killer.cancel()
         if process.stdout:
             process.stdout.close()
-    if process.returncode:
-        last = (output.strip().splitlines() or ["it printed nothing"])[-1]
-        raise InputError(
-            f"exit code {process.returncode} ({last})", place=f'operation "{operation.name}": {command[0]}'
-        )
-    return (real, usage.ru_utime, usage.ru_stime), output
+    return Finished(process.returncode, output, (real, usage.ru_utime, usage.ru_stime))
 
 
 def _own_seconds(operation: Operation, report: Path, output: str) -> float:

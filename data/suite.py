@@ -1,9 +1,10 @@
-"""What to measure: the typed form of a SUITE.yaml for comparisons."""
+"""What to measure: reading a SUITE.yaml, and its typed form for comparisons."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -17,6 +18,9 @@ class Section(BaseModel):
     """A part of a suite: unknown keys are errors, values don't change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+Kind = TypeVar("Kind", bound=Section)
 
 
 class Operation(Section):
@@ -98,27 +102,39 @@ def load(path: Path) -> Suite:
     InputError
         Naming file, key and value.
     """
-    try:
-        suite = Suite.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError) as exc:
-        raise InputError(f"cannot be read ({exc})", file=path) from exc
-    except yaml.YAMLError as exc:
-        raise InputError(f"is not YAML ({exc})", file=path) from exc
-    except ValidationError as exc:
-        first = exc.errors()[0]
-        key = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise InputError(f"{key}={first['input']!r}: {first['msg']}", file=path) from exc
+    suite = typed(Suite, content(path), path)
     for operation in suite.operations:
         if (operation.stressor is None) == (operation.workload is None):
             raise InputError(
                 "names either a stressor or a workload", file=path, place=f'operation "{operation.name}"'
             )
-    _unique([operation.name for operation in suite.operations], "operation", path)
-    _unique([version.name for version in suite.versions], "version", path)
+    unique([operation.name for operation in suite.operations], "operation", path)
+    unique([version.name for version in suite.versions], "version", path)
     return suite
 
 
-def _unique(names: list[str], what: str, path: Path) -> None:
+def content(path: Path) -> Any:
+    """Read the YAML of a suite of any kind; InputError if it is none."""
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as exc:
+        raise InputError(f"cannot be read ({exc})", file=path) from exc
+    except yaml.YAMLError as exc:
+        raise InputError(f"is not YAML ({exc})", file=path) from exc
+
+
+def typed(kind: type[Kind], content: Any, path: Path) -> Kind:
+    """Validate what a suite says; InputError naming file, key and value."""
+    try:
+        return kind.model_validate(content)
+    except ValidationError as exc:
+        first = exc.errors()[0]
+        key = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise InputError(f"{key}={first['input']!r}: {first['msg']}", file=path) from exc
+
+
+def unique(names: Sequence[str], what: str, path: Path) -> None:
+    """Raise an InputError if a name stands twice."""
     for name in names:
         if names.count(name) > 1:
             raise InputError("stands twice", file=path, place=f'{what} "{name}"')
