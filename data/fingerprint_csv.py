@@ -2,9 +2,9 @@
 
 The first column names the machine. A stressor is one of stress-ng's, on one thread, or on all threads where
 its name ends in ``@all``; any other column is an application: ``zlog`` is a running time in seconds, and
-``redis-set (requests/s, higher)`` says its metric and which direction is better. ``repetition``, ``cpu``,
-``cores``, ``stress_ng`` and ``source`` may stand beside them. Without ``cpu`` every machine counts as a CPU
-model of its own. An empty cell was not measured.
+``redis-set (requests/s, higher)`` says its metric and which direction is better. ``repetition``,
+``cpu_model``, ``cores``, ``stress_ng`` and ``source`` may stand beside them; without ``cpu_model`` every
+machine counts as a model of its own. An empty cell was not measured.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ import numpy as np
 import pandas as pd
 
 from data.errors import InputError
-from data.fingerprint_tables import ALL_THREADS, FingerprintTables
+from data.fingerprint_tables import ALL_THREADS, HOST_DTYPES, FingerprintTables
 
-HOST_COLUMNS = ("cpu", "cores", "stress_ng", "source")
+#: As in `HOST_DTYPES`, except that ``cpu`` is a stressor.
+CPU_MODEL = "cpu_model"
+HOST_COLUMNS = (CPU_MODEL, "cores", "stress_ng", "source")
 WHOLE = ("repetition", "cores")
 ON_ALL = "@all"
 RUNNING_TIME = ("seconds", "lower")
@@ -131,9 +133,9 @@ def _hosts(table: pd.DataFrame, whole: pd.DataFrame, path: Path) -> list[dict[st
     """Describe each machine once, from its first row."""
     machine = table.columns[0]
     first = table[~table[machine].duplicated()].replace({name: {"": None} for name in HOST_COLUMNS})
-    hosts = first.reindex(columns=[machine, *HOST_COLUMNS]).rename(columns={machine: "machine"})
+    hosts = first.reindex(columns=[machine, *HOST_COLUMNS]).astype("str")
+    hosts.columns = pd.Index(HOST_DTYPES)
     hosts["cpu"] = hosts["cpu"].fillna(hosts["machine"])
     hosts["source"] = hosts["source"].fillna(path.name)
-    if "cores" in whole:
-        hosts["cores"] = whole["cores"].reindex(hosts.index).astype("Int64")
+    hosts["cores"] = whole["cores"].reindex(hosts.index).astype("Int64") if "cores" in whole else None
     return hosts.to_dict("records")

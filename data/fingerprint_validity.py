@@ -19,12 +19,14 @@ ENOUGH = 3
 COLUMN = ["stressor", "threads"]
 RUN = ["machine", "repetition"]
 MACHINE_DTYPES = {"machine": "str", "kept": "bool", "reason": "str"}
+RUN_DTYPES = {"machine": "str", "repetition": "int64", "kept": "bool", "reason": "str"}
 STRESSOR_DTYPES = {"stressor": "str", "threads": "int64", "kept": "bool", "reason": "str"}
 APPLICATION_DTYPES = {"application": "str", "kept": "bool", "reason": "str"}
 IMPUTED_DTYPES = {"machine": "str", "repetition": "int64", "stressor": "str", "threads": "int64"}
 WARNING_DTYPES = {"warning": "str"}
 FILES = {
     "machines": ("valid", MACHINE_DTYPES),
+    "runs": ("valid_runs", RUN_DTYPES),
     "stressors": ("valid_stressors", STRESSOR_DTYPES),
     "applications": ("valid_applications", APPLICATION_DTYPES),
     "imputed": ("imputed", IMPUTED_DTYPES),
@@ -40,6 +42,8 @@ class Decisions:
     ----------
     machines : DataFrame
         ``machine, kept, reason``, for every machine with a fingerprint or an application.
+    runs : DataFrame
+        ``machine, repetition, kept, reason``: the repetitions of the fingerprint.
     stressors : DataFrame
         ``stressor, threads, kept, reason``: the columns of the fingerprint.
     applications : DataFrame
@@ -51,6 +55,7 @@ class Decisions:
     """
 
     machines: pd.DataFrame
+    runs: pd.DataFrame
     stressors: pd.DataFrame
     applications: pd.DataFrame
     imputed: pd.DataFrame
@@ -78,11 +83,12 @@ class Decisions:
     def kept(self, tables: FingerprintTables) -> FingerprintTables:
         """Return what of `tables` can be learned from; gaps stay gaps."""
         machines = self.machines.loc[self.machines["kept"], "machine"]
+        runs = self.runs.loc[self.runs["kept"], RUN]
         stressors = self.stressors.loc[self.stressors["kept"], COLUMN]
         applications = self.applications.loc[self.applications["kept"], "application"]
         measured = tables.applications[tables.applications["application"].isin(applications)]
         return FingerprintTables(
-            _of(tables.machines, machines).merge(stressors, on=COLUMN),
+            tables.machines.merge(runs, on=RUN).merge(stressors, on=COLUMN),
             _of(measured, machines).reset_index(drop=True),
             _of(tables.hosts, machines).reset_index(drop=True),
         )
@@ -91,10 +97,10 @@ class Decisions:
 def decide(tables: FingerprintTables, missing: float) -> Decisions:
     """Decide what can be learned from.
 
-    A stressor goes if more than `missing` of the runs lack it or all have the same rate; then a machine goes
-    if it lacks more than `missing` of the cells that are left; then an application goes if fewer than
-    `ENOUGH` of the machines left have it, more than `missing` of its measurements have no value, or all have
-    the same.
+    A stressor goes if more than `missing` of the machines lack it or all have the same rate; then a run goes
+    if it lacks more than `missing` of the stressors that are left, and a machine if it has no run left; then
+    an application goes if fewer than `ENOUGH` of the machines left have it, more than `missing` of its
+    measurements have no value, or all have the same.
 
     Parameters
     ----------
@@ -108,12 +114,14 @@ def decide(tables: FingerprintTables, missing: float) -> Decisions:
     InputError
         If no stressor or no application is left, or fewer than `ENOUGH` machines.
     """
-    runs = tables.machines.pivot(index=RUN, columns=COLUMN, values="bogo_ops_per_second")
+    cells = tables.machines.pivot(index=RUN, columns=COLUMN, values="bogo_ops_per_second")
+    runs = cells.sort_index().sort_index(axis="columns")
     columns = _columns(runs, missing)
     runs = runs.loc[:, (columns == "").to_numpy()]
-    machines = _machines(runs, missing)
+    whole = _runs(runs, missing)
+    machines = _machines(whole)
     left = machines.index[machines == ""]
-    runs = runs[runs.index.get_level_values("machine").isin(left)]
+    runs = runs[(whole == "").to_numpy()]
     columns = columns.where(~columns.index.isin(_constant(runs)), "has the same rate on all machines")
     runs = runs.loc[:, (columns[runs.columns] == "").to_numpy()]
     _refuse_few(len(left), len(machines), runs.shape[1])
@@ -122,6 +130,7 @@ def decide(tables: FingerprintTables, missing: float) -> Decisions:
         raise InputError(_none(applications), place="applications")
     return Decisions(
         _decided(machines.combine_first(_strangers(tables)), MACHINE_DTYPES),
+        _decided(whole, RUN_DTYPES),
         _decided(columns, STRESSOR_DTYPES),
         _decided(applications, APPLICATION_DTYPES),
         _gaps(runs),
@@ -135,35 +144,39 @@ def _of(table: pd.DataFrame, machines: pd.Series | pd.Index) -> pd.DataFrame:
 
 def _columns(runs: pd.DataFrame, missing: float) -> pd.Series:
     """Say why a stressor cannot be used; empty where it can."""
-    has = runs.notna().sum()
-    few = has < (1 - missing) * len(runs)
-    return pd.Series(
-        [
-            f"has a rate in {count} of {len(runs)} runs" if bad else ""
-            for count, bad in zip(has, few, strict=True)
-        ],
-        runs.columns,
-        dtype="str",
-    )
+    by_machine = runs.notna().groupby("machine")
+    # a machine counts once, however often its fingerprint was taken
+    has, machines = by_machine.mean(), by_machine.any().sum()
+    told = [
+        f"has a rate in {count} of {len(runs)} runs, on {found} of {len(has)} machines"
+        for count, found in zip(runs.notna().sum(), machines, strict=True)
+    ]
+    return pd.Series(told, runs.columns, dtype="str").where(1 - has.mean() > missing, "")
 
 
 def _constant(runs: pd.DataFrame) -> pd.Index:
     return runs.columns[runs.min() == runs.max()]
 
 
-def _machines(runs: pd.DataFrame, missing: float) -> pd.Series:
-    gaps = runs.isna().groupby("machine")
-    shares = gaps.mean().mean(axis="columns")
-    reasons = {
-        machine: _lacks(gaps.get_group(machine), share) if share > missing else ""
-        for machine, share in shares.items()
-    }
-    return pd.Series(reasons, shares.index, dtype="str")
+def _runs(runs: pd.DataFrame, missing: float) -> pd.Series:
+    """Say why a repetition of a fingerprint cannot be used; empty where it can."""
+    gaps = runs.isna()
+    told = [
+        f'lacks {share:.0%} of the fingerprint, such as the stressor "{first}"'
+        for share, first in zip(gaps.mean(axis="columns"), _first(gaps), strict=True)
+    ]
+    return pd.Series(told, runs.index, dtype="str").where(gaps.mean(axis="columns") > missing, "")
 
 
-def _lacks(gaps: pd.DataFrame, share: float) -> str:
-    first = gaps.columns[gaps.any().to_numpy()][0]
-    return f'lacks {share:.0%} of the fingerprint, such as the stressor "{first[0]}"'
+def _first(gaps: pd.DataFrame) -> list[str]:
+    """Name the first stressor that each run lacks."""
+    names = gaps.columns.get_level_values("stressor")
+    return [str(names[row.argmax()]) if len(row) else "" for row in gaps.to_numpy(bool)]
+
+
+def _machines(runs: pd.Series) -> pd.Series:
+    """Say why no repetition of a machine can be used; empty where one can."""
+    return runs.groupby("machine").min()
 
 
 def _strangers(tables: FingerprintTables) -> pd.Series:

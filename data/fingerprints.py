@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+
+import pandas as pd
 
 from data import fingerprint_formats, fingerprint_schema, params
 from data.comparisons import SHOWN, told
@@ -57,28 +60,23 @@ def validate_stage() -> None:
 def explained(decisions: Decisions) -> str:
     """Tell in a few lines the warnings, what was left out and why."""
     lines = [f"warning: {warning}" for warning in decisions.warnings["warning"]]
-    for what, table, name in (
-        ("machine", decisions.machines, "machine"),
-        ("stressor", decisions.stressors, "stressor"),
-        ("application", decisions.applications, "application"),
-    ):
-        out = table[~table["kept"]]
-        lines += [
-            f'left out {what} "{row[name]}": {row["reason"]}' for row in out.head(SHOWN).to_dict("records")
-        ]
+    for what, table in _tables(decisions):
+        out = table[~table["kept"]].drop(columns="kept")
+        for row in out.head(SHOWN).to_dict("records"):
+            reason = row.pop("reason")
+            place = ", ".join(f'{name} "{value}"' for name, value in row.items())
+            lines.append(f"left out {place}: {reason}")
         if len(out) > SHOWN:
-            lines.append(f"... and {len(out) - SHOWN} more {what}s")
+            lines.append(f"... and {len(out) - SHOWN} more {what}")
     return "".join(f"{line}\n" for line in lines)
 
 
 def kept(decisions: Decisions) -> str:
     """Say how much can be learned from."""
-    parts = [
-        f"{table['kept'].sum()} of {len(table)} {what}"
-        for what, table in (
-            ("machines", decisions.machines),
-            ("stressors", decisions.stressors),
-            ("applications", decisions.applications),
-        )
-    ]
+    parts = [f"{table['kept'].sum()} of {len(table)} {what}" for what, table in _tables(decisions)]
     return f"{', '.join(parts)} are kept, {len(decisions.imputed)} gaps left to the model"
+
+
+def _tables(decisions: Decisions) -> Iterator[tuple[str, pd.DataFrame]]:
+    for what in ("machines", "runs", "stressors", "applications"):
+        yield what, getattr(decisions, what)

@@ -171,11 +171,11 @@ def _one_row_a_direction(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _cores(path: Path) -> dict[str, int]:
-    """Return the cores of all processors by the first label of the machine's name."""
+    """Return the cores of all processors by the first label of the machine's name; where known."""
     table = _read(path, {"machine": "str", "cores": "str", "num_cpus": "str"})
-    return {
-        row.machine.split(".")[0]: int(row.cores) * int(row.num_cpus) for row in table.itertuples(index=False)
-    }
+    cores = pd.to_numeric(table["cores"], errors="coerce") * pd.to_numeric(table["num_cpus"], errors="coerce")
+    known = cores.set_axis(table["machine"].str.split(".").str[0]).dropna().astype("int64")
+    return {str(label): int(count) for label, count in known.items()}
 
 
 def _hosts(machines: list[str], cores: dict[str, int]) -> pd.DataFrame:

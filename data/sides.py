@@ -109,7 +109,8 @@ def five_numbers(samples: Samples) -> Floats:
         Quartiles are interpolated linearly, as NumPy does by default.
     """
     five = np.full((len(samples.starts), len(FIVE_NUMBERS)), np.nan)
-    with np.errstate(invalid="ignore"):  # infinite samples give NaN, which data.validity reports
+    # what is infinite, or so large that it becomes it, data.validity reports
+    with np.errstate(invalid="ignore", over="ignore"):
         for rows, matrix in samples.matrices():
             five[rows] = np.quantile(matrix, (0.0, 0.25, 0.5, 0.75, 1.0), axis=1).T
     return five

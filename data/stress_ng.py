@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from data.rates import Rate, Task
 #: Seconds that a stressor may take to start and to end beyond the time it is given, before it is killed.
 PATIENCE = 60.0
 RATE = "bogo-ops-per-second-real-time"
+_PREFIX = re.compile(r"^stress-ng: \w+:\s+\[\d+\] ")
 
 
 def available() -> frozenset[str]:
@@ -44,7 +46,7 @@ def run(task: Task, seconds: int) -> Rate:
         done = execute(command(task, seconds, report), Path(scratch), "fingerprint", seconds + PATIENCE)
         rate = reported(report)
     foreign = round(watch.share(), 4)
-    problem = why_no_rate(done) if rate is None or done.code else ""
+    problem = why_no_rate(task.stressor, done) if rate is None or done.code else ""
     return Rate(**asdict(task), at=at, rate=None if problem else rate, problem=problem, foreign=foreign)
 
 
@@ -75,10 +77,12 @@ def reported(report: Path) -> float | None:
     return float(rate) if isinstance(rate, int | float) and rate > 0 else None
 
 
-def why_no_rate(done: Finished) -> str:
-    """Say why a stressor has no rate."""
+def why_no_rate(stressor: str, done: Finished) -> str:
+    """Say why a stressor has no rate, in stress-ng's words where it has some."""
     if done.code < 0:
         return f"did not end within {PATIENCE:g} s of its time"
-    return (
-        f"did nothing ({done.last_line})" if done.code == 0 else f"exit code {done.code} ({done.last_line})"
-    )
+    if not done.code:
+        return "did nothing"
+    lines = [_PREFIX.sub("", line) for line in done.output.strip().splitlines()]
+    about = (line for line in lines if stressor in line and not line.startswith("dispatching"))
+    return f"ended with exit code {done.code} ({next(about, _PREFIX.sub('', done.last_line))})"

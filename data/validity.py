@@ -29,7 +29,8 @@ def reasons(sides: Sides) -> NDArray[np.object_]:
     -------
     ndarray of str, shape (n_comparisons,)
         Empty where it can be judged. Otherwise the first that applies: no measurement at all, sides with
-        different thread counts, a value that is not finite, one repetition only, a median of zero.
+        different thread counts, a value that is not finite, one repetition only, a median of zero, five
+        numbers that don't ascend.
     """
     found = np.full(sides.n_comparisons, "", object)
     absent = np.ones(sides.n_comparisons, bool)
@@ -47,6 +48,9 @@ def reasons(sides: Sides) -> NDArray[np.object_]:
         _note(found, sides, samples.lengths == 1, f"{name} has one repetition only")
     for name, _, five in parts:
         _note(found, sides, five[:, 2] == 0, f"{name} has the median 0")
+    for name, samples, five in parts:
+        fallen = (samples.lengths == 0) & (np.diff(five, axis=1) < 0).any(axis=1)
+        _note(found, sides, fallen, f"{name} has five numbers that don't ascend from min to max")
     return found
 
 

@@ -50,6 +50,8 @@ EXTENDED_FEATURES = tuple(
 _BLOCK = 16_384
 #: Statistics in units of noise are cut off here before their root is taken.
 _LARGEST = 1e4
+#: No feature is larger: forests compute in float32, and such a value says "beyond comparison" already.
+_BOUND = 1e9
 #: Repetitions a side that five numbers stand for where a source does not say: the fewest that have them all.
 SUMMARISED = 5
 
@@ -88,10 +90,15 @@ def vectors(sides: Sides) -> pd.DataFrame:
     Returns
     -------
     DataFrame of shape (n_comparisons, n_features)
-        Columns `SEED_FEATURES` and `EXTENDED_FEATURES`, float64, finite, or NaN where a feature cannot be
-        known: everything about versions without history and with one version a side. Where there are
-        five numbers instead of samples, what only samples tell is estimated from them.
+        Columns `SEED_FEATURES` and `EXTENDED_FEATURES`, float64, between -`_BOUND` and `_BOUND`, or NaN
+        where a feature cannot be known: everything about versions without history and with one version a
+        side. Where there are five numbers instead of samples, what only samples tell is estimated from them.
     """
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        return pd.concat([seed_vectors(sides), _extended(sides)], axis=1).clip(-_BOUND, _BOUND)
+
+
+def _extended(sides: Sides) -> pd.DataFrame:
     values = _per_configuration(sides)
     stacked = np.vstack([values[name] for name in _PER_CONFIGURATION])
     extent = over_configurations(stacked, sides.comparison, sides.n_comparisons)
@@ -102,7 +109,7 @@ def vectors(sides: Sides) -> pd.DataFrame:
         for row, (name, reductions) in enumerate(_PER_CONFIGURATION.items())
         for reduction in reductions
     }
-    return pd.concat([seed_vectors(sides), pd.DataFrame(extended, columns=list(EXTENDED_FEATURES))], axis=1)
+    return pd.DataFrame(extended, columns=list(EXTENDED_FEATURES))
 
 
 def featurize(tables: ComparisonTables, valid: pd.DataFrame) -> pd.DataFrame:
@@ -140,9 +147,8 @@ def _stouffer(z: Floats, sides: Sides) -> Floats:
 
 def _per_configuration(sides: Sides) -> dict[str, Floats]:
     """Compute what `_PER_CONFIGURATION` names, each of shape (n_configurations,)."""
-    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        values = _of_five_numbers(sides) | _of_samples(sides)
-        values |= dict(zip(HISTORY, version_features(sides), strict=True))
+    values = _of_five_numbers(sides) | _of_samples(sides)
+    values |= dict(zip(HISTORY, version_features(sides), strict=True))
     given = np.flatnonzero(~sampled(sides))
     for name, estimate in _of_summaries(sides, given).items():
         values[name][given] = estimate
@@ -185,14 +191,13 @@ def _of_summaries(sides: Sides, given: Ints) -> dict[str, Floats]:
     b = oriented(sides.baseline_five, sides.sign)[given]
     t = oriented(sides.target_five, sides.sign)[given]
     better, n = superiority(b, t), float(SUMMARISED)
-    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        error = np.sqrt((spread(b) ** 2 + spread(t) ** 2) / n)
-        return {
-            "superiority": better,
-            "rank_z": (better - 0.5) / np.sqrt((2 * n + 1) / (12 * n * n)),
-            "welch_t": _compressed((t[:, 2] - b[:, 2]) / error),
-            "repetitions": np.where(np.isnan(better), np.nan, np.log2(n)),
-        }
+    error = np.sqrt((spread(b) ** 2 + spread(t) ** 2) / n)
+    return {
+        "superiority": better,
+        "rank_z": (better - 0.5) / np.sqrt((2 * n + 1) / (12 * n * n)),
+        "welch_t": _compressed((t[:, 2] - b[:, 2]) / error),
+        "repetitions": np.where(np.isnan(better), np.nan, np.log2(n)),
+    }
 
 
 def _compressed(statistic: Floats) -> Floats:

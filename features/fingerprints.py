@@ -26,7 +26,10 @@ PROCESSED = Path("data/processed/fingerprints")
 RUN = ["machine", "repetition"]
 #: What the column of a stressor that ran on every thread ends with.
 EVERY_THREAD = "@all"
-KEYS = {"machine": "str", "repetition": "int64", "cpu": "str", "cores": "float64"}
+#: Applications whose logarithms correlate this much are the same one at other settings.
+COPY = 0.99
+#: ``cpu_model``, because ``cpu`` is a stressor.
+KEYS = {"machine": "str", "repetition": "int64", "cpu_model": "str", "cores": "float64"}
 TARGETS = {
     "application": "str",
     "metric": "str",
@@ -104,7 +107,7 @@ class FingerprintTable:
     Attributes
     ----------
     runs : DataFrame
-        ``machine, repetition, cpu, cores``, then one column of rates per stressor.
+        ``machine, repetition, cpu_model, cores``, then one column of rates per stressor.
     targets : DataFrame
         ``application, metric, better, machine, repetition, value``, positive values only.
     """
@@ -142,7 +145,7 @@ class FingerprintTable:
         alone = rows.merge(self.runs[RUN], on=RUN, how="left", indicator="found")
         alone = alone[alone["found"] == "left_only"].drop(columns="found")
         medians = self.runs.groupby("machine")[columns].median()
-        hosts = self.runs.groupby("machine")[["cpu", "cores"]].first()
+        hosts = self.runs.groupby("machine")[["cpu_model", "cores"]].first()
         whole = alone.join(hosts.join(medians), on="machine", how="inner")
         both = pd.concat([beside, whole], ignore_index=True).sort_values([*RUN, "value"], ignore_index=True)
         if both.empty:
@@ -155,8 +158,37 @@ class FingerprintTable:
             both[columns].to_numpy(np.float64),
             both["value"].to_numpy(np.float64),
             both["machine"].to_numpy(str),
-            both["cpu"].to_numpy(str),
+            both["cpu_model"].to_numpy(str),
         )
+
+    def covering(self, limit: int) -> tuple[str, ...]:
+        """Choose applications: those measured on most machines, spread over the kinds, without near-copies.
+
+        The kinds (what comes before the first colon of the name; without colons there is one) take turns; each
+        gives the application that most machines have, first by name among equals. An application whose
+        logarithm correlates by `COPY` or more with one already chosen is passed over.
+
+        Parameters
+        ----------
+        limit : int
+            The most that are chosen; all are taken where there are no more than that.
+        """
+        if len(self.applications) <= limit:
+            return self.applications
+        logs = np.log(self.targets.groupby(["machine", "application"])["value"].median()).unstack()
+        order = sorted(logs.columns, key=lambda name: (-int(logs[name].notna().sum()), name))
+        kinds: dict[str, list[str]] = {}
+        for name in order:
+            kinds.setdefault(name.partition(":")[0] if ":" in name else "", []).append(name)
+        correlations = logs.corr().abs()
+        chosen: list[str] = []
+        while len(chosen) < limit and any(kinds.values()):
+            for queue in kinds.values():
+                fresh = next((name for name in queue if _is_new(correlations[name], chosen)), None)
+                del queue[: len(queue) if fresh is None else queue.index(fresh) + 1]
+                if fresh is not None and len(chosen) < limit:
+                    chosen.append(fresh)
+        return tuple(sorted(chosen))
 
     @classmethod
     def read(cls, directory: Path) -> FingerprintTable:
@@ -204,10 +236,15 @@ def featurize(tables: FingerprintTables, threads: Threads = "both") -> Fingerpri
     labelled = rates.assign(column=rates["stressor"] + suffix)
     matrix = labelled.pivot(index=RUN, columns="column", values="bogo_ops_per_second")
     matrix = matrix.where(matrix > 0).rename_axis(columns=None).reset_index()
-    hosts = tables.hosts.drop_duplicates("machine").set_index("machine")[["cpu", "cores"]]
+    hosts = tables.hosts.drop_duplicates("machine").set_index("machine")
+    hosts = hosts[["cpu", "cores"]].rename(columns={"cpu": "cpu_model"})
     runs = matrix[RUN].join(hosts, on="machine").join(matrix.drop(columns=RUN))
     targets = tables.applications[tables.applications["value"] > 0]
     return FingerprintTable(runs.astype(KEYS), targets[list(TARGETS)].reset_index(drop=True).astype(TARGETS))
+
+
+def _is_new(correlations: pd.Series, chosen: list[str]) -> bool:
+    return not (correlations[chosen] >= COPY).any()
 
 
 def _threads(threads: Threads) -> list[int]:

@@ -86,12 +86,7 @@ def strongest(values: Floats, count: int) -> NDArray[np.int64]:
 
 def _steps(pipeline: Any) -> list[Any]:
     """Return what acts when a pipeline predicts: its transformers and its classifier."""
-    steps = [step for _, step in pipeline.steps] if hasattr(pipeline, "steps") else [pipeline]
-    return [step for step in steps if not _idle(step)]
-
-
-def _idle(step: Any) -> bool:
-    return step is None or isinstance(step, str) or hasattr(step, "fit_resample")
+    return [step for _, step in pipeline.steps] if hasattr(pipeline, "steps") else [pipeline]
 
 
 def _prepared(transformers: list[Any], columns: Floats) -> Floats:

@@ -28,9 +28,9 @@ def as_json(judgement: Judgement) -> str:
 def summary(judgement: Judgement) -> str:
     """Return how many comparisons got which verdict, in one line."""
     counted = ", ".join(f"{judgement.count(answer)} {answer}" for answer in ("fail", "pass", "invalid"))
-    model = judgement.model
+    model, number = judgement.model, len(judgement)
     return (
-        f"{len(judgement)} comparisons: {counted} (model {model.name} {model.version}, "
+        f"{number} comparison{'' if number == 1 else 's'}: {counted} (model {model.name} {model.version}, "
         f"fail from a probability of {judgement.threshold:.3f})"
     )
 

@@ -109,6 +109,13 @@ def pipeline(model: Model, params: Params, y: NDArray[np.int64], seed: int) -> A
         return strict_pipeline(model, {**params, **nearest, "sampler": "none"}, y, seed)
 
 
+def answering(fitted: Any) -> Any:
+    """Return what of a fitted pipeline acts when it answers: all but its sampler."""
+    from sklearn.pipeline import Pipeline
+
+    return Pipeline([(name, step) for name, step in fitted.steps if not hasattr(step, "fit_resample")])
+
+
 def fail_probability(fitted: Any, x: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the probability of ``fail`` for every row of `x`, shape (n_rows,)."""
     return np.asarray(fitted.predict_proba(x)[:, 1], np.float64)

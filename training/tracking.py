@@ -33,7 +33,7 @@ _QUIET = {
     "DO_NOT_TRACK": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
 }
-_REQUIREMENTS = ["scikit-learn", "imbalanced-learn", "xgboost-cpu", "skops"]
+_REQUIREMENTS = ["scikit-learn", "xgboost-cpu", "skops"]
 _EXAMPLE_ROWS = 5
 #: The file beside a logged model that holds its verdicts on comparisons it had not seen.
 VERDICTS = "verdicts.parquet"

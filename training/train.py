@@ -5,6 +5,7 @@ from __future__ import annotations
 from training.examples import FeatureTable
 from training.family import Family, run
 from training.fitting import Fit, fitted, read_tuned
+from training.pipeline import answering
 from training.sidebyside import side_by_side
 from training.trained import Card, TrainedModel
 
@@ -21,7 +22,7 @@ def train(family: Family) -> None:
         card = Card(
             fit.model, table.columns, fit.tuned.threshold, fit.tuned.params, reference, table.digest, seed
         )
-        TrainedModel(pipeline, card).write(family.models / fit.model)
+        TrainedModel(answering(pipeline), card).write(family.models / fit.model)
 
 
 if __name__ == "__main__":

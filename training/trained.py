@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -66,10 +67,8 @@ class TrainedModel:
 
     def write(self, directory: Path) -> None:
         """Write ``model.skops`` and ``card.json`` to `directory`."""
-        import skops.io
-
         with replacing(directory / "model.skops") as path:
-            skops.io.dump(self.pipeline, path)
+            _skops().dump(self.pipeline, path)
         write_json(directory / "card.json", asdict(self.card))
 
     @classmethod
@@ -83,7 +82,7 @@ class TrainedModel:
         InputError
             If a file is missing or the model holds a type that is not trusted.
         """
-        import skops.io
+        skops = _skops()
         from skops.io.exceptions import UntrustedTypesFoundException
 
         from training.trusted import TRUSTED_TYPES
@@ -91,13 +90,30 @@ class TrainedModel:
         path = directory / "model.skops"
         try:
             content = json.loads(_card_of(directory).read_text(encoding="utf-8"))
-            pipeline = skops.io.load(path, trusted=list(TRUSTED_TYPES))
+            pipeline = skops.load(path, trusted=list(TRUSTED_TYPES))
         except OSError as exc:
             raise InputError(exc.strerror or "cannot be read", file=exc.filename) from exc
         except UntrustedTypesFoundException as exc:
             raise InputError(f"holds types that are not trusted ({exc})", file=path) from exc
         content["features"] = tuple(content["features"])
         return cls(pipeline, Card(**content))
+
+
+def _skops() -> ModuleType:
+    """Import ``skops.io`` without its list of all estimators of scikit-learn.
+
+    To collect it, skops imports every module of scikit-learn, which takes longer than to judge. It would
+    trust all of them; what a model may hold stands in `training.trusted`.
+    """
+    import sklearn.utils
+
+    collect = sklearn.utils.all_estimators
+    sklearn.utils.all_estimators = list
+    try:
+        import skops.io
+    finally:
+        sklearn.utils.all_estimators = collect
+    return skops.io
 
 
 def _card_of(directory: Path) -> Path:

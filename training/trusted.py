@@ -1,17 +1,23 @@
-"""The types that a stored model may hold beyond what skops trusts by itself.
+"""The types that a stored model may hold.
 
 Every entry was read: none of them runs code that comes with the file. ``xgboost.core.Booster`` hands its
-bytes to XGBoost's own reader of its binary format.
+bytes to XGBoost's own reader of its binary format. Samplers are absent: they act in fits only, and
+`training.pipeline.answering` leaves them out.
 """
 
 from __future__ import annotations
 
 TRUSTED_TYPES = (
-    "imblearn.over_sampling._random_over_sampler.RandomOverSampler",
-    "imblearn.over_sampling._smote.base.SMOTE",
-    "imblearn.pipeline.Pipeline",
-    "imblearn.under_sampling._prototype_selection._random_under_sampler.RandomUnderSampler",
     "numpy.dtype",
+    "sklearn.ensemble._forest.ExtraTreesClassifier",
+    "sklearn.ensemble._forest.RandomForestClassifier",
+    "sklearn.impute._base.SimpleImputer",
+    "sklearn.linear_model._logistic.LogisticRegression",
+    "sklearn.neighbors._classification.KNeighborsClassifier",
+    "sklearn.pipeline.Pipeline",
+    "sklearn.preprocessing._data.StandardScaler",
+    "sklearn.tree._classes.DecisionTreeClassifier",
+    "sklearn.tree._classes.ExtraTreeClassifier",
     "sklearn.tree._tree.Tree",
     "xgboost.core.Booster",
     "xgboost.sklearn.XGBClassifier",

@@ -143,6 +143,14 @@ def test_features_are_never_infinite(comparisons):
     assert not np.isinf(vectors(sides_of(comparisons)).to_numpy()).any()
 
 
+@pytest.mark.parametrize("far", [1e-311, 1e-160, 1e160, 1e308])
+def test_features_of_numbers_no_measurement_has_are_bounded(far):
+    past = [[far, -far], [1.0], [-far]] * 4
+    sides = sides_of([[([[0.0, far, 1.0]], [[1.0, -far, 2 * -far]], past)], [([[far]], [[1546.0]])]])
+    values = vectors(sides).to_numpy()
+    assert np.abs(values[~np.isnan(values)]).max() <= np.finfo(np.float32).max
+
+
 def test_summaries_leave_unknown_only_what_versions_tell():
     vector = vectors(sides_of_summaries([FIGURE_6_1])).iloc[0]
     unknown = {name for name in vector.index if np.isnan(vector[name])}

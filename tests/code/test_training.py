@@ -12,7 +12,7 @@ from training.bootstrap import paired_difference
 from training.examples import Examples, FeatureTable
 from training.metrics import scores
 from training.models import CATALOGUE
-from training.pipeline import Counts, InfeasibleError, pipeline
+from training.pipeline import Counts, InfeasibleError, answering, pipeline
 from training.splits import grouped, parts
 from training.threshold import best_cut
 from training.trained import Card, TrainedModel
@@ -62,8 +62,9 @@ def test_every_model_is_stored_with_trusted_types_only_and_answers_the_same(
     params = {**model.start, "sampler": sampler, "rate": 0.9}
     fitted = pipeline(model, params, examples.y, 3).fit(examples.x, examples.y)
     columns = ("a", "b", "c", "d")
-    before = TrainedModel(fitted, Card(name, columns, 0.5, params, dict.fromkeys(columns, 0.0), "d", 3))
-    before.write(tmp_path)
+    card = Card(name, columns, 0.5, params, dict.fromkeys(columns, 0.0), "d", 3)
+    before = TrainedModel(fitted, card)
+    TrainedModel(answering(fitted), card).write(tmp_path)
     after = TrainedModel.read(tmp_path)
     frame = feature_table(seed=1)[["medians_min", "medians_med", "noise", "spread"]].set_axis(columns, axis=1)
     assert after.card == before.card

@@ -68,6 +68,15 @@ def test_a_summary_must_have_all_five_numbers():
     ]
 
 
+def test_the_five_numbers_of_a_summary_must_ascend():
+    numbers = {"min": 1.0, "q1": 2.0, "median": 3.0, "q3": 2.5, "max": 4.0}
+    rows = [result(1, 0, 1.0, name) for name in numbers]
+    rows += [result(1, 1, value, name) for name, value in numbers.items()]
+    assert reasons(Sides.of(tables(rows))).tolist() == [
+        "threads 1: the target has five numbers that don't ascend from min to max"
+    ]
+
+
 def test_every_comparison_has_its_own_reason():
     results = GOOD + samples(1, [], [], [5.0], [0.0, 0.0])
     pairs = [comparison("a"), comparison("b", target=2), comparison("c", target=9), comparison("d", target=3)]

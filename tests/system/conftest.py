@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -105,11 +106,13 @@ class Listening:
 
     def __init__(self, *arguments):
         command = [Path(sys.executable).with_name("perfjudge"), "serve", "--port", "0", *arguments]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        # a pipe that nobody empties would stop a server that has much to say
+        self.said = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed by stop
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.said, text=True)
         self.announced = self.process.stdout.readline()
         self.url = self.announced.rsplit(" ", 1)[-1].strip()
         if not self.url.startswith("http"):
-            raise AssertionError(self.process.communicate(timeout=30))
+            raise AssertionError(self.stop())
         self.wait_until_ready(deadline=time.monotonic() + 120)
 
     def wait_until_ready(self, deadline):
@@ -126,11 +129,13 @@ class Listening:
         """Ask it to end, and return its exit code and what it said on stderr."""
         self.process.terminate()
         try:
-            _, said = self.process.communicate(timeout=120)
+            self.process.communicate(timeout=120)
         finally:
             self.process.kill()
             self.process.wait()
-        return self.process.returncode, said
+        with self.said:
+            self.said.seek(0)
+            return self.process.returncode, self.said.read()
 
 
 @pytest.fixture(scope="session")

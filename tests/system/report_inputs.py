@@ -170,7 +170,7 @@ def _curves(random):
 
 def write_tree(root, features):
     """Fit and write a small decision tree as the train stage does."""
-    from imblearn.pipeline import Pipeline
+    from sklearn.pipeline import Pipeline
     from sklearn.preprocessing import StandardScaler
     from sklearn.tree import DecisionTreeClassifier
 
