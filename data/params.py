@@ -103,7 +103,7 @@ class Profiling(Section):
 
     resamples: Count = 200
     confidence: Share = 0.9
-    significance: Share = 0.05
+    significance: Share = 0.025
     tolerance: Annotated[float, Field(gt=0)] = 10
     trust: TrustLimits = TrustLimits()
 

@@ -94,6 +94,21 @@ class Measured:
             self.cpus,
         )
 
+    def by_machine(self) -> Measured:
+        """Return one row per machine, sorted: the geometric means over its repetitions."""
+        names, first, rows = np.unique(self.machines, return_index=True, return_inverse=True)
+        logs = pd.DataFrame(np.log(np.column_stack([self.x, self.y]))).groupby(rows).mean().to_numpy()
+        return Measured(
+            self.application,
+            self.metric,
+            self.better,
+            self.columns,
+            np.exp(logs[:, :-1]),
+            np.exp(logs[:, -1]),
+            names,
+            self.cpus[first],
+        )
+
     @property
     def speed(self) -> NDArray[np.float64]:
         """The logarithm of the performance, turned so that more is better."""
@@ -164,8 +179,8 @@ class FingerprintTable:
     def covering(self, limit: int) -> tuple[str, ...]:
         """Choose applications: those measured on most machines, spread over the kinds, without near-copies.
 
-        The kinds (what comes before the first colon of the name; without colons there is one) take turns; each
-        gives the application that most machines have, first by name among equals. An application whose
+        The kinds (what comes before the first colon of the name; without colons there is one) take turns;
+        each gives the application that most machines have, first by name among equals. An application whose
         logarithm correlates by `COPY` or more with one already chosen is passed over.
 
         Parameters

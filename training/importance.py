@@ -1,10 +1,10 @@
 """Our way to a profile: correlation-adjusted scores, which share importance among correlated stressors.
 
-On logarithms a power law (performance = product of rates to some power) is a linear regression. Its R2 is split
-among the stressors by the squares of the correlation-adjusted (CAR) scores ``R^(-1/2) r`` of Zuber and Strimmer
-(2011): ``R`` are the correlations among the stressors, ``r`` those with the performance. Twins get equal
-shares, and the shares of a group add up to what the group explains, which the seed's importances don't do: each
-split gives everything to the one twin that happened to be ahead.
+On logarithms a power law (performance = product of rates to some power) is a linear regression. Its R2 is
+split among the stressors by the squares of the correlation-adjusted (CAR) scores ``R^(-1/2) r`` of Zuber and
+Strimmer (2011): ``R`` are the correlations among the stressors, ``r`` those with the performance. Twins get
+equal shares, and the shares of a group add up to what the group explains, which the seed's importances don't
+do: each split gives everything to the one twin that happened to be ahead.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 from features.fingerprints import Measured
 
 Floats = NDArray[np.float64]
-#: Weight of the identity in ``R``: correlations of 40 to 170 stressors over some tens of machines are singular.
+#: Weight of the identity in ``R``: correlations of 40 stressors over some tens of machines are singular.
 SHRINKAGE = 0.3
 #: Resamples whose correlations are computed in one go; bounds memory.
 BLOCK = 16
+#: Below this a constant column differs from its mean by rounding only.
+STILL = 1e-9
 
 
 def log_rates(x: Floats, weights: Floats | None = None) -> Floats:
@@ -42,29 +44,22 @@ def log_rates(x: Floats, weights: Floats | None = None) -> Floats:
     return np.where(gaps, medians, logs)
 
 
-def shares(measured: Measured, weights: Floats | None = None) -> Floats:
-    """Return the share of each stressor in what all explain.
+def car_scores(measured: Measured, weights: Floats | None = None) -> Floats:
+    """Return the correlation-adjusted scores, signed: positive where a faster stressor goes with more speed.
+
+    Their squares are what each stressor explains.
 
     Parameters
     ----------
     measured : Measured
+        One row per machine.
     weights : ndarray of shape (n_resamples, n_rows), optional
         How often each row counts in each resample; without, once and every row alike.
 
     Returns
     -------
     ndarray of shape (n_resamples, n_columns)
-        Rows add up to 1, or are 0 where nothing correlates.
-    """
-    scores = car_scores(measured, weights) ** 2
-    totals = scores.sum(axis=1, keepdims=True)
-    return scores / np.where(totals > 0, totals, 1)
-
-
-def car_scores(measured: Measured, weights: Floats | None = None) -> Floats:
-    """Return the correlation-adjusted scores, signed: positive where a faster stressor goes with more speed.
-
-    Parameters and shape are those of `shares`.
+        0 where nothing correlates.
     """
     counts = np.ones((1, len(measured.y))) if weights is None else weights
     logs = log_rates(measured.x)
@@ -72,6 +67,26 @@ def car_scores(measured: Measured, weights: Floats | None = None) -> Floats:
     both -= both.mean(axis=0)
     blocks = [_car(both, counts[start : start + BLOCK]) for start in range(0, len(counts), BLOCK)]
     return np.concatenate(blocks)
+
+
+def car_operator(logs: Floats) -> Floats:
+    """Return the matrix that turns standardised performances into scores, every row counting alike.
+
+    Parameters
+    ----------
+    logs : ndarray of shape (n_rows, n_columns)
+        Logarithms of the rates, without gaps.
+
+    Returns
+    -------
+    ndarray of shape (n_columns, n_rows)
+    """
+    centred = logs - logs.mean(axis=0)
+    spread = centred.std(axis=0)
+    standard = centred / np.where(spread > STILL, spread, np.inf)
+    among = standard.T @ standard / len(logs)
+    values, vectors = np.linalg.eigh((1 - SHRINKAGE) * among + SHRINKAGE * np.eye(len(among)))
+    return np.asarray((vectors / np.sqrt(values)) @ vectors.T @ standard.T / len(logs), np.float64)
 
 
 def _car(both: Floats, counts: Floats) -> Floats:
@@ -89,8 +104,7 @@ def _correlation(both: Floats, weights: Floats) -> Floats:
     centred = (both - mean) * np.sqrt(weights)[:, None]
     covariance = centred.T @ centred
     spread = np.sqrt(np.diag(covariance))
-    # below this a constant column differs from its mean by rounding only
-    scale = np.where(spread > 1e-9, spread, np.inf)
+    scale = np.where(spread > STILL, spread, np.inf)
     correlation = covariance / np.outer(scale, scale)
     np.fill_diagonal(correlation, 1)
     return np.asarray(correlation, np.float64)

@@ -1,8 +1,8 @@
-"""The seed's own way to a profile: gradient boosting on z-scores, importances from its splits (section 5.2)."""
+"""The seed's own way to a profile: importances of gradient boosting on z-scores (section 5.2)."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,7 @@ def seed_shares(
     return np.asarray(model.feature_importances_, np.float64)
 
 
-def _model(boosting: Boosting, seed: int) -> object:
+def _model(boosting: Boosting, seed: int) -> Any:
     if boosting == "xgboost":
         from xgboost import XGBRegressor
 
