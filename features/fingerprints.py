@@ -280,11 +280,21 @@ def categories(columns: tuple[str, ...]) -> dict[str, list[int]]:
     return dict(sorted(found.items()))
 
 
-def zscores(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return (x - mean) / standard deviation by column (seed 003, section 5.2); gaps become 0, the mean."""
-    spread = np.nanstd(x, axis=0)
-    scores = (x - np.nanmean(x, axis=0)) / np.where(spread > 0, spread, np.inf)
-    return np.nan_to_num(scores)
+def zscores(x: NDArray[np.float64], known: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
+    """Return (x - mean) / standard deviation by column (seed 003, section 5.2).
+
+    Parameters
+    ----------
+    x : ndarray of shape (n_rows, n_columns)
+        Rates; gaps become 0, the mean.
+    known : ndarray of int, optional
+        The rows that mean and deviation are taken from (the training part); all without.
+    """
+    rows = x if known is None else x[known]
+    counts = np.maximum((~np.isnan(rows)).sum(axis=0), 1)
+    mean = np.nansum(rows, axis=0) / counts
+    spread = np.sqrt(np.nansum((rows - mean) ** 2, axis=0) / counts)
+    return np.nan_to_num((x - mean) / np.where(spread > 0, spread, np.inf))
 
 
 def featurize_stage() -> None:

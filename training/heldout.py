@@ -88,7 +88,7 @@ def _forest(measured: Measured, train: Rows, seed: int) -> tuple[Any, Floats]:
     known = np.zeros(len(measured.y))
     known[train] = 1
     logs = log_rates(measured.x, known)
-    forest = ExtraTreesRegressor(TREES, max_features=1 / 3, min_samples_leaf=2, random_state=seed)
+    forest = ExtraTreesRegressor(TREES, max_features=0.5, min_samples_leaf=2, random_state=seed)
     return forest.fit(logs[train], measured.speed[train]), logs
 
 

@@ -40,11 +40,12 @@ def seed_shares(
     counts = np.ones(len(measured.y)) if weights is None else weights
     kept = counts > 0
     scores = zscores(measured.x)[kept]
-    model = _model(boosting, seed).fit(scores, measured.y[kept], sample_weight=counts[kept])
+    model = seed_model(boosting, seed).fit(scores, measured.y[kept], sample_weight=counts[kept])
     return np.asarray(model.feature_importances_, np.float64)
 
 
-def _model(boosting: Boosting, seed: int) -> Any:
+def seed_model(boosting: Boosting, seed: int) -> Any:
+    """Return the seed's regression, unfitted."""
     if boosting == "xgboost":
         from xgboost import XGBRegressor
 
