@@ -108,7 +108,7 @@ def summary(given: Profiled) -> str:
     trusted = sum(one.trust.enough for one in given.profiles.values())
     machines, cpus = given.table.runs["machine"].nunique(), given.table.runs["cpu_model"].nunique()
     return (
-        f"{trusted} of {counted(len(given.profiles), 'profile')} can be trusted: the fingerprints come from "
+        f"{trusted} of {len(given.profiles)} profiles can be trusted: the fingerprints come from "
         f"{counted(machines, 'machine')} of {counted(cpus, 'CPU model')}."
     )
 

@@ -130,7 +130,7 @@ def _heat_map(name: str, pearson: pd.DataFrame, title: str, alt: str, note: str)
     names = [str(pearson.index[place]) for place in shown]
     if every > 1:
         note += f" Every {_ordinal(every)} is named."
-    with sketch(8.4, 7.4) as figure:
+    with sketch(8.4, min(7.4, 2.4 + 0.2 * len(pearson))) as figure:
         axes = figure.subplots()
         image = axes.imshow(pearson.to_numpy(float), cmap="RdBu_r", vmin=-1, vmax=1, interpolation="none")
         axes.set_xticks(shown, names, rotation=90, fontsize=7)
