@@ -89,17 +89,61 @@ class Comparisons(Section):
     promote: Promote = Promote()
 
 
+class TrustLimits(Section):
+    """What a profile must reach, or the answer is "not enough diversity"."""
+
+    machines: Count = 15
+    cpus: Count = 5
+    r2: float = 0.5
+    stability: float = 0.2
+
+
+class Profiling(Section):
+    """How profiles are made and compared.
+
+    Machines are resampled ``resamples`` times for an interval of ``confidence``; two profiles differ at
+    ``significance``, after as many exchanges. ``tolerance`` (on the scale of 100) is what the seed's
+    algorithm calls similar. The seed's own method is fitted by ``boosting``, and on ``seed_resamples`` for
+    its stability.
+    """
+
+    resamples: Count = 200
+    confidence: Share = 0.9
+    significance: Share = 0.025
+    tolerance: Annotated[float, Field(gt=0)] = 10
+    trust: TrustLimits = TrustLimits()
+    boosting: Literal["gradient-boosting", "xgboost"] = "gradient-boosting"
+    seed_resamples: Annotated[int, Field(ge=2)] = 5
+
+
+class Predicting(Section):
+    """How predictions are judged: on CPU models held out, within this relative error of the truth."""
+
+    tolerance: Share = 0.1
+    entries: tuple[Literal["ensemble", "forest", "seed", "median"], ...] = (
+        "ensemble",
+        "forest",
+        "seed",
+        "median",
+    )
+
+
 class Fingerprints(Section):
     """The family ``fingerprints``.
 
     ``missing`` is the share of the fingerprint that a machine may lack, and the share of the machines that
-    may lack a stressor; beyond it either is left out, below it the gaps are left to the model.
+    may lack a stressor; beyond it either is left out, below it the gaps are left to the model. ``threads``
+    says which rates are used, ``applications`` how many applications at most.
     """
 
     format: str = "tables"
     path: Path = Path("data/raw/fingerprints")
     keep_going: bool = False
     missing: Share = 0.2
+    threads: Literal["one", "all", "both"] = "both"
+    applications: Count = 120
+    profile: Profiling = Profiling()
+    evaluate: Predicting = Predicting()
 
 
 class Params(Section):

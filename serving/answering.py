@@ -54,7 +54,7 @@ def judge_source(source: Path, uri: str | None, wanted: Wanted, *, keep_going: b
     if wanted.shown == "xml" and kind == "comparison-xml" and source.is_file():
         from data.comparison_status import with_status
 
-        _write(with_status(source, judgement.statuses), wanted.output)
+        write(with_status(source, judgement.statuses), wanted.output)
         return _code(judgement, wanted)
     return _give(judgement, tables, wanted)
 
@@ -97,7 +97,7 @@ def tell_skipped(skipped: Sequence[InputError]) -> None:
 
 
 def _give(judgement: Judgement, tables: ComparisonTables, wanted: Wanted) -> int:
-    _write(_content(judgement, tables, wanted), wanted.output)
+    write(_content(judgement, tables, wanted), wanted.output)
     return _code(judgement, wanted)
 
 
@@ -117,7 +117,8 @@ def _code(judgement: Judgement, wanted: Wanted) -> int:
     return 1 if wanted.fail_on_regression and judgement.count("fail") else 0
 
 
-def _write(content: bytes, output: Path | None) -> None:
+def write(content: bytes, output: Path | None) -> None:
+    """Write to a file in one piece, or to standard output."""
     if output is None:
         sys.stdout.buffer.write(content)
         sys.stdout.flush()

@@ -13,13 +13,15 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI, Request, Response
 
 from data.errors import InputError
-from serving import bodies, problems, schemas
+from serving import bodies, irup_schemas, problems, schemas
 from serving.metrics import Metrics
 from serving.model import REGISTERED, Served, load
 from serving.problems import RefusedError
 
 #: The largest body that is read, in bytes.
 BODY_LIMIT = 64 * 1024 * 1024
+#: The largest body that asks for a profile; the work grows with it.
+IRUP_LIMIT = 16 * 1024 * 1024
 #: Where `perfjudge serve` tells its workers which model answers; unset = the champion.
 MODEL_VARIABLE = "PERFJUDGE_MODEL"
 
@@ -50,6 +52,7 @@ def create_app(served: Served | None, *, body_limit: int = BODY_LIMIT, why_none:
     app.state.metrics = Metrics()
     problems.install(app)
     _add_judging(app)
+    _add_profiles(app)
     _add_state(app)
     _complete_schema(app)
     return app
@@ -68,6 +71,8 @@ def application() -> FastAPI:
 async def _warmed_up(app: FastAPI) -> AsyncIterator[None]:
     """Load what the first request would otherwise wait for."""
     app.state.limiter = CapacityLimiter(max(2, os.cpu_count() or 1))
+    # a profile takes seconds on every core: one at a time, so that verdicts are still given meanwhile
+    app.state.profiling = CapacityLimiter(1)
     if app.state.served is not None:
         model = app.state.served.model
         await to_thread.run_sync(model.contributions, pd.DataFrame([model.card.reference]))
@@ -100,6 +105,24 @@ def _add_judging(app: FastAPI) -> None:
             result = await to_thread.run_sync(answer, body, served, limiter=app.state.limiter)
         app.state.metrics.count(result.judgement)
         return Response(result.content, media_type=result.media_type)
+
+
+def _add_profiles(app: FastAPI) -> None:
+    @app.post(
+        "/v1/irup",
+        response_model=irup_schemas.ProfileAnswer,
+        openapi_extra=irup_schemas.request_body(),
+        responses=problems.responses(400, 413, 415, 422),
+    )
+    async def profile_application(request: Request) -> Response:
+        """Tell what an application leans on, how far that can be trusted, and predict it elsewhere."""
+        from serving.irup import Learning
+        from serving.irup_body import MEDIA_TYPE, answer_irup, check_media_type
+
+        check_media_type(request.headers.get("content-type", ""))
+        body = await _body(request, min(IRUP_LIMIT, app.state.body_limit))
+        content = await to_thread.run_sync(answer_irup, body, Learning(), limiter=app.state.profiling)
+        return Response(content, media_type=MEDIA_TYPE)
 
 
 def _add_state(app: FastAPI) -> None:
@@ -165,7 +188,7 @@ def _complete_schema(app: FastAPI) -> None:
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
             components = described()["components"]["schemas"]
-            for model in (schemas.JudgeRequest, problems.ProblemDetails):
+            for model in (schemas.JudgeRequest, irup_schemas.IrupRequest, problems.ProblemDetails):
                 schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
                 components.update(schema.pop("$defs", {}))
                 components[model.__name__] = schema

@@ -134,6 +134,11 @@ def percent(share: float, digits: int = 1) -> str:
     return f"{share:.{digits}%}".replace("%", "\N{NO-BREAK SPACE}%").replace("-", "\u2212")
 
 
+def figures(number: float) -> str:
+    """Write a number with two digits after the point; NaN as a dash."""
+    return "\N{EN DASH}" if math.isnan(number) else f"{number:.2f}".replace("-", "\u2212")
+
+
 def counted(number: int, singular: str, plural: str | None = None) -> str:
     """Write a number with its noun: ``1 regression``, ``12,000 regressions``."""
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"

@@ -22,6 +22,19 @@ app = typer.Typer(
 )
 
 
+irup = typer.Typer(
+    help="Which resources does an application lean on, and did that change?", no_args_is_help=True
+)
+app.add_typer(irup, name="irup")
+
+
+class Better(StrEnum):
+    """Which values are better."""
+
+    LOWER = "lower"
+    HIGHER = "higher"
+
+
 class Format(StrEnum):
     """How verdicts are printed."""
 
@@ -51,6 +64,12 @@ FailOnRegression = Annotated[
     bool, typer.Option("--fail-on-regression", help="Exit with 1 if a comparison gets the verdict fail.")
 ]
 KeepGoing = Annotated[bool, typer.Option("--keep-going", help="Skip what is bad in the input, and count it.")]
+PrintJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Metric = Annotated[str, typer.Option("--metric", help="What the values of a CSV file are.")]
+Direction = Annotated[Better, typer.Option("--better", help="Which values of a CSV file are better.")]
+Seed = Annotated[
+    int | None, typer.Option("--seed", min=0, max=2**32 - 1, help="Of all that is drawn at random.")
+]
 Directory = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where the result goes.")]
 
 
@@ -100,6 +119,70 @@ def import_(
     from serving.importing import import_sources
 
     return import_sources(kind, sources, output, keep_going=keep_going, as_json=as_json)
+
+
+@irup.command("profile")
+def irup_profile(  # noqa: PLR0917 - typer hands options over by name
+    machines: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MACHINES",
+            help="Fingerprints: a directory of tables, of the paper's data (quiho) or of Spare Cores' data"
+            " (sparecores); or a CSV file with a row per machine and a column per stressor.",
+        ),
+    ],
+    application: Annotated[
+        str,
+        typer.Argument(
+            metavar="APPLICATION",
+            help="A CSV file machine,value[,repetition], or the name of an application among MACHINES.",
+        ),
+    ],
+    metric: Metric = "seconds",
+    better: Direction = Better.LOWER,
+    predict: Annotated[
+        bool, typer.Option("--predict", help="Also predict machines that were only fingerprinted.")
+    ] = False,
+    keep_going: KeepGoing = False,
+    seed: Seed = None,
+    as_json: PrintJson = False,
+    output: Output = None,
+) -> int:
+    """Tell which resources an application leans on, and how far that can be trusted."""
+    from serving.irup import Shown, learning, profile_machines
+
+    how = learning(metric, better.value, seed, keep_going=keep_going)
+    return profile_machines(machines, application, how, Shown(as_json, output), predicting=predict)
+
+
+@irup.command("diff")
+def irup_diff(  # noqa: PLR0917 - typer hands options over by name
+    a: Annotated[str, typer.Argument(metavar="A", help="A profile that `irup profile --json` wrote.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    machines: Annotated[
+        Path | None,
+        typer.Option(
+            "--machines",
+            metavar="MACHINES",
+            help="Fingerprints as for `irup profile`; A and B are applications then, as there.",
+        ),
+    ] = None,
+    metric: Metric = "seconds",
+    better: Direction = Better.LOWER,
+    fail_on_regression: Annotated[
+        bool, typer.Option("--fail-on-regression", help="Exit with 1 if a stressor really moved.")
+    ] = False,
+    keep_going: KeepGoing = False,
+    seed: Seed = None,
+    as_json: PrintJson = False,
+    output: Output = None,
+) -> int:
+    """Tell whether two profiles differ, and in which stressors."""
+    from serving.irup import Shown, compare_profiles, learning
+
+    how = learning(metric, better.value, seed, keep_going=keep_going)
+    shown = Shown(as_json, output)
+    return compare_profiles(a, b, machines, how, shown, fail_on_regression=fail_on_regression)
 
 
 @app.command()

@@ -7,13 +7,12 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from serving.judge import Judgement, Reason, Verdict
+from serving.tables import printed
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 _MARK = {"fail": "red", "pass": "green", "invalid": "yellow"}
-#: Columns of a table that does not go to a terminal.
-_WIDTH = 180
 
 
 def as_json(judgement: Judgement) -> str:
@@ -47,13 +46,7 @@ def as_terminal(judgement: Judgement) -> str:
 
 def as_plain(judgement: Judgement) -> str:
     """Return the verdicts as a table for a file or a pipe: wide, without colours."""
-    from io import StringIO
-
-    from rich.console import Console
-
-    text = StringIO()
-    Console(file=text, width=_WIDTH).print(_table(judgement))
-    return text.getvalue()
+    return printed(_table(judgement))
 
 
 def _table(judgement: Judgement) -> Table:

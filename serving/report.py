@@ -6,22 +6,30 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from data.errors import InputError
 from data.files import write_text
 
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
 #: Which module builds the page of which family, by its function ``page(root) -> str``.
-FAMILIES = {"comparisons": "serving.comparisons_report"}
+FAMILIES = {"comparisons": "serving.comparisons_report", "fingerprints": "serving.fingerprints_report"}
 
 
 def render(template: str, **content: Any) -> str:
     """Fill a template of ``serving/templates``; what is not marked as safe is escaped."""
+    return environment().get_template(template).render(**content)
+
+
+def environment() -> Environment:
+    """Return the templates of ``serving/templates``, with the filters that they use."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    from serving.charts import counted, percent
+    from serving.charts import counted, figures, percent
 
-    environment = Environment(
+    made = Environment(
         loader=PackageLoader("serving"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -29,8 +37,8 @@ def render(template: str, **content: Any) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"percent": percent, "counted": counted}
-    return environment.get_template(template).render(**content)
+    made.filters |= {"percent": percent, "counted": counted, "figures": figures}
+    return made
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

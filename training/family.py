@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from data.errors import InputError
 from data.params import Comparisons, Params, load
-from data.stage import guard
+from data.stage import FAMILIES, guard
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,5 +92,14 @@ def family(name: str) -> Family:
 
 
 def run(stage: Callable[[Family], None]) -> None:
-    """Run a stage for the family named on the command line; bad input is one line and exit code 2."""
-    guard(lambda: stage(family(" ".join(sys.argv[1:]))))
+    """Run a stage for the family named on the command line; bad input is one line and exit code 2.
+
+    A family that is no classification has stages of its own, ``training.<family>.<verb>_stage``.
+    """
+    name = " ".join(sys.argv[1:])
+    own = (
+        getattr(import_module(f"training.{name}"), f"{stage.__name__}_stage", None)
+        if name in FAMILIES
+        else None
+    )
+    guard(own or (lambda: stage(family(name))))

@@ -1,0 +1,234 @@
+"""What the page about fingerprints holds: the figures of seed 003, drawn from whatever data was given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from data.params import Profiling, load
+from features.fingerprints import FingerprintTable, Measured, zscores
+from serving.charts import Chart, counted, percent
+from serving.difference_bars import Changes, changes
+from serving.machine_charts import boxes_chart, components_chart, correlation_chart, series_chart
+from serving.profile_bars import Bar, Bars, bars, of_shares
+from serving.profiled import Profiled, Reported
+from serving.report import render
+from training.claims import CLAIMS
+from training.differences import Difference, difference
+from training.profiles import profile
+from training.seed_profile import seed_shares
+
+#: Figures of the seed that show profiles, by application.
+PROFILES = {
+    "hpccg": "Figure 5 of the seed",
+    "redis-set": "Figure 10 of the seed",
+    "redis-get": "Figure 10 of the seed",
+    "scikit-learn": "Figure 10 of the seed",
+    "ssca": "Figure 10 of the seed",
+    "stream-nadds-add-1": "Figure 13 of the seed",
+    "stream-nadds-add-30": "Figure 13 of the seed",
+}
+#: Figures of the seed that show a change, by the pair.
+CHANGES = {
+    ("mariadb-innodb-load", "mariadb-memory-load"): "Figure 11 of the seed",
+    ("stream-nadds-add-1", "stream-nadds-add-30"): "Figure 13 of the seed",
+    ("mariadb-10.3.2-innodb-load", "mariadb-5.5.58-innodb-load"): "Figure 14 of the seed",
+}
+#: The application that figure 16 is about, where it was measured.
+CONTRADICTED = "redis-set"
+#: Pairs that are compared where the data has none of the seed's.
+PAIRS = 6
+#: Rankings in figure 16.
+TIMES = 3
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """Rankings of one application from two random machines: figures 15 and 16.
+
+    Attributes
+    ----------
+    application : str
+    machines : tuple of str
+    chart : Chart or None
+        Correlations between the stressors on those machines.
+    rankings : list of list of Bar
+        The first of each ranking.
+    agree : int
+        Stressors that all rankings have among their first five.
+    """
+
+    application: str
+    machines: tuple[str, str]
+    chart: Chart | None
+    rankings: list[list[Bar]]
+    agree: int
+
+
+def page(root: Path) -> str:
+    """Return the page for the files under `root`, as one self-contained HTML text.
+
+    Raises
+    ------
+    InputError
+        If a file that the page cannot do without is missing or broken.
+    """
+    return page_of(Profiled.read(root), load(root / "params.yaml").fingerprints.profile)
+
+
+def page_of(given: Profiled, params: Profiling) -> str:
+    """Return the page as one self-contained HTML text."""
+    ranked = sorted(given.profiles.values(), key=lambda one: (not one.trust.enough, one.application))
+    profiles = [drawn_profile(one, given) for one in ranked]
+    return render(
+        "fingerprints.html",
+        given=given,
+        summary=summary(given),
+        profiles=profiles,
+        trusted=[one for one in profiles if one.profile.trust.enough],
+        refused=[one for one in profiles if not one.profile.trust.enough],
+        differences=drawn_differences(differences(given, params)),
+        claims=given.claims.to_dict("records"),
+        unclaimed=[claim for claim in CLAIMS if claim.text not in set(given.claims["claim"])],
+        charts=list(machine_figures(given.table)),
+        contradiction=contradiction(given.table, given.metrics.seed),
+        stability=stability_told(given.stability),
+        accuracy=accuracy_told(given.accuracy),
+        methods=[name for name in given.accuracy.columns if name != "application"],
+    )
+
+
+def summary(given: Profiled) -> str:
+    """Say in one sentence how much can be trusted."""
+    trusted = sum(one.trust.enough for one in given.profiles.values())
+    machines, cpus = given.table.runs["machine"].nunique(), given.table.runs["cpu_model"].nunique()
+    return (
+        f"{trusted} of {len(given.profiles)} profiles can be trusted: the fingerprints come from "
+        f"{counted(machines, 'machine')} of {counted(cpus, 'CPU model')}."
+    )
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A profile beside what the seed's method makes of the same application."""
+
+    profile: Reported
+    bars: Bars
+    seed: list[Bar]
+
+
+def drawn_profile(one: Reported, given: Profiled) -> Drawn:
+    """Prepare one profile; those of the seed's figures bear their number."""
+    place = list(given.profiles).index(one.application) + 1
+    number = PROFILES.get(one.application, "")
+    return Drawn(one, bars(f"profile-{place}", one, number), of_shares(one.seed_ranking))
+
+
+def pairs(given: Profiled) -> list[tuple[str, str]]:
+    """Choose what to compare: the pairs of the seed's figures, else trusted applications of different kinds.
+
+    The kind is what comes before the first colon of the name; of each the best predicted one is taken.
+    """
+    seeds = [pair for pair in CHANGES if set(pair) <= set(given.profiles)]
+    if seeds:
+        return seeds
+    trusted = [one for one in given.profiles.values() if one.trust.enough]
+    best: dict[str, str] = {}
+    for one in sorted(trusted, key=lambda each: (-each.trust.r2, each.application)):
+        best.setdefault(one.application.partition(":")[0], one.application)
+    return list(pairwise(sorted(best.values())))[:PAIRS]
+
+
+def differences(given: Profiled, params: Profiling) -> list[Difference]:
+    """Compare the pairs; their profiles are learned again, which gives the same ones."""
+    chosen = pairs(given)
+    learned = {
+        name: profile(given.table.measured(name), params, given.metrics.seed)
+        for name in sorted({name for pair in chosen for name in pair})
+    }
+    return [difference(learned[a], learned[b], params, given.metrics.seed) for a, b in chosen]
+
+
+def drawn_differences(found: list[Difference]) -> list[Changes]:
+    """Prepare the differences; those of the seed's figures bear their number."""
+    return [
+        changes(f"difference-{place}", one, CHANGES.get((one.a, one.b), ""))
+        for place, one in enumerate(found, 1)
+    ]
+
+
+def stability_told(stability: pd.DataFrame) -> str:
+    """Say on how many applications our top five is the more stable one."""
+    if stability.empty:
+        return ""
+    higher = int((stability["ours"] > stability["seed"]).sum())
+    means = stability[["seed", "ours"]].mean()
+    return (
+        f"The top five of our method overlap more between resamples than the seed's on {higher} of "
+        f"{counted(len(stability), 'application')} ({percent(higher / len(stability), 0)}): "
+        f"{means['ours']:.2f} against {means['seed']:.2f} on average."
+    )
+
+
+def accuracy_told(accuracy: pd.DataFrame) -> str:
+    """Say on how many applications each method has the smallest error."""
+    if accuracy.empty:
+        return ""
+    errors = accuracy.drop(columns="application")
+    best = errors.dropna().idxmin(axis="columns").value_counts()
+    told = ", ".join(f"{name} on {best.get(name, 0)}" for name in errors)
+    return f"Of {counted(len(accuracy), 'application')}, each has its smallest median error with: {told}."
+
+
+def machine_figures(table: FingerprintTable) -> Iterator[tuple[str, Chart | None, str]]:
+    """Draw figures 6 to 9 and 12: number, chart, and what to say where it cannot be drawn."""
+    columns = list(table.columns)
+    scores = zscores(table.runs[columns].to_numpy(np.float64))
+    rates = pd.DataFrame(scores, columns=columns).where(table.runs[columns].notna())
+    yield "6", boxes_chart("figure-6", rates, "stressor", "stressors"), ""
+    yield "7", correlation_chart("figure-7", rates, "all machines"), "Fewer than two stressors vary."
+    yield "8", components_chart("figure-8", scores, "stressor"), ""
+    yield "9", boxes_chart("figure-9", _application_scores(table.targets), "application", "applications"), ""
+    yield "12", series_chart("figure-12", table.targets), "No applications differ by a number only."
+
+
+def _application_scores(targets: pd.DataFrame) -> pd.DataFrame:
+    numbered = targets.assign(row=targets.groupby("application").cumcount())
+    values = numbered.pivot(index="row", columns="application", values="value")
+    return (values - values.mean()) / values.std(ddof=0).where(lambda spread: spread > 0)
+
+
+def contradiction(table: FingerprintTable, seed: int) -> Contradiction | None:
+    """Draw two machines at random, and rank the stressors of one application several times from them.
+
+    Returns
+    -------
+    Contradiction or None
+        None where no application was measured on two machines.
+    """
+    if not table.applications:
+        return None
+    known = table.applications
+    application = CONTRADICTED if CONTRADICTED in known else known[0]
+    measured = table.measured(application)
+    machines = np.unique(measured.machines)
+    if len(machines) < 2:  # noqa: PLR2004 - two random machines
+        return None
+    a, b = np.sort(np.random.default_rng(seed).choice(machines, 2, replace=False))
+    two = measured.rows(np.isin(measured.machines, [a, b]))
+    rankings = [of_shares(_ranking(two, number)) for number in range(TIMES)]
+    common = set.intersection(*({bar.name for bar in ranking} for ranking in rankings))
+    rates = pd.DataFrame(two.x, columns=list(two.columns))
+    chart = correlation_chart("figure-15", rates, "two machines")
+    return Contradiction(application, (str(a), str(b)), chart, rankings, len(common))
+
+
+def _ranking(measured: Measured, seed: int) -> pd.Series:
+    shares = pd.Series(seed_shares(measured, seed), index=list(measured.columns))
+    top = shares.max()
+    return (100 * shares / (top if top > 0 else 1)).sort_values(ascending=False, kind="stable")

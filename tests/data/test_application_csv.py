@@ -1,0 +1,50 @@
+import pytest
+
+from data.application_csv import read
+from data.errors import InputError
+from data.fingerprint_csv import Measure
+
+SECONDS = Measure("mine", "seconds", "lower")
+
+
+def written(tmp_path, text):
+    path = tmp_path / "mine.csv"
+    path.write_text(text)
+    return path
+
+
+def test_values_without_a_repetition_belong_to_no_run_of_the_fingerprint(tmp_path):
+    table = read(written(tmp_path, "machine,value\na,1.5\nb,2\na,1.25\n"), SECONDS, beyond=3)
+    assert table[["machine", "repetition", "value"]].values.tolist() == [
+        ["a", 4, 1.5],
+        ["b", 4, 2.0],
+        ["a", 5, 1.25],
+    ]
+    assert set(table["application"]) == {"mine"}
+
+
+def test_a_given_repetition_stays(tmp_path):
+    table = read(written(tmp_path, "value, machine, repetition\n1, a, 2\n1, a, 1\n"), SECONDS, beyond=3)
+    assert table["repetition"].tolist() == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "cannot be read as CSV"),
+        ("machine,value\n", "holds no measurement"),
+        ("machine,seconds\na,1\n", ':1: lacks the column "value"; found machine, seconds'),
+        ("machine,value\na,1\nb,fast\n", ':3: value="fast" is not a number above 0'),
+        ("machine,value\na,0\n", ':2: value="0" is not a number above 0'),
+        ("machine,value\na,-1\n", ':2: value="-1" is not a number above 0'),
+        ("machine,value\na,inf\n", ':2: value="inf" is not a number above 0'),
+        ("machine,value\n ,1\n", ":2: names no machine"),
+        ("machine,value,repetition\na,1,x\n", ':2: repetition="x" is not a whole number'),
+        ("machine,value,repetition\na,1,1\na,2,1\n", ':3: machine "a" has the repetition 1 twice'),
+    ],
+)
+def test_what_cannot_be_used_is_told_with_its_line(tmp_path, text, told):
+    with pytest.raises(InputError) as caught:
+        read(written(tmp_path, text), SECONDS)
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
