@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from data.fingerprint_tables import FingerprintTables
-from data.schema import require
+from data.schema import positive, require
 
 if TYPE_CHECKING:
     import pandera.pandas as pa
@@ -21,7 +21,7 @@ def machines() -> pa.DataFrameSchema:
             "stressor": pa.Column("str"),
             "threads": pa.Column("int64", pa.Check.isin([0, 1], error="0 (all threads) or 1")),
             "repetition": pa.Column("int64"),
-            "bogo_ops_per_second": pa.Column("float64", _positive(), nullable=True),
+            "bogo_ops_per_second": pa.Column("float64", positive(), nullable=True),
         },
         unique=["machine", "stressor", "threads", "repetition"],
     )
@@ -38,7 +38,7 @@ def applications() -> pa.DataFrameSchema:
             "metric": pa.Column("str"),
             "better": pa.Column("str", pa.Check.isin(["lower", "higher"], error='"lower" or "higher"')),
             "repetition": pa.Column("int64"),
-            "value": pa.Column("float64", _positive(), nullable=True),
+            "value": pa.Column("float64", positive(), nullable=True),
         },
         unique=["machine", "application", "repetition"],
     )
@@ -67,11 +67,3 @@ def check(tables: FingerprintTables) -> None:
     """
     for name, make in (("machines", machines), ("applications", applications), ("hosts", hosts)):
         require(make(), name, getattr(tables, name))
-
-
-def _positive() -> pa.Check:
-    import pandera.pandas as pa
-
-    return pa.Check.in_range(
-        0, float("inf"), include_min=False, include_max=False, error="above 0 and finite"
-    )

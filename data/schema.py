@@ -83,6 +83,15 @@ def require(schema: pa.DataFrameSchema, name: str, table: pd.DataFrame) -> None:
         raise _told(name, exc) from exc
 
 
+def positive() -> pa.Check:
+    """Return the check of a number above 0 and finite."""
+    import pandera.pandas as pa
+
+    return pa.Check.in_range(
+        0, float("inf"), include_min=False, include_max=False, error="above 0 and finite"
+    )
+
+
 #: What pandera calls the checks of columns that are not ours to name.
 _EXPECTED = {"column_in_dataframe": "there", "not_nullable": "without gaps"}
 

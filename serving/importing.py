@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from data import fingerprint_formats, formats
+from data import corun_formats, fingerprint_formats, formats
 from data.errors import InputError
 from data.importing import import_tables
 from serving.answering import tell_skipped
@@ -40,10 +40,14 @@ def import_sources(
     InputError
         At the first thing that is wrong, unless `keep_going`.
     """
-    if kind not in {*formats.FORMATS, *fingerprint_formats.FORMATS}:
-        known = dict.fromkeys([*formats.FORMATS, *fingerprint_formats.FORMATS])
+    known = dict.fromkeys([*formats.FORMATS, *fingerprint_formats.FORMATS, *corun_formats.FORMATS])
+    if kind not in known:
         raise InputError(f'format "{kind}" is unknown; there are {", ".join(known)}')
-    family = _fingerprints if fingerprint_formats.holds_fingerprints(kind, sources[0]) else _comparisons
+    family = _comparisons
+    if fingerprint_formats.holds_fingerprints(kind, sources[0]):
+        family = _fingerprints
+    elif corun_formats.holds_coruns(kind, sources[0]):
+        family = _coruns
     counts = family(kind, sources, directory, keep_going=keep_going)
     tell_skipped(counts.skipped)
     numbers = counts.rows | {"skipped": len(counts.skipped)}
@@ -68,5 +72,20 @@ def _fingerprints(kind: str, sources: list[Path], directory: Path, *, keep_going
         "rates": len(tables.machines),
         "applications": tables.applications["application"].nunique(),
         "values": len(tables.applications),
+    }
+    return Counts(rows, reading.skipped)
+
+
+def _coruns(kind: str, sources: list[Path], directory: Path, *, keep_going: bool) -> Counts:
+    reading = corun_formats.read(kind, sources, keep_going=keep_going)
+    tables = reading.tables
+    tables.write(directory)
+    rows = {
+        "machines": tables.tasks["machine"].nunique(),
+        "tasks": tables.tasks["task"].nunique(),
+        "events": len(tables.events),
+        "solo_runs": len(tables.tasks),
+        "pairs": len(tables.pairs),
+        "samples": len(tables.samples),
     }
     return Counts(rows, reading.skipped)

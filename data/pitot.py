@@ -1,0 +1,106 @@
+"""Pitot's WebAssembly workloads (MIT, WiseLabCMU/pitot): data.npz and if2.npz become tasks and pairs.
+
+Its events are no hardware counters: they are counts of executed WebAssembly opcodes, the same on all
+platforms.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from data.corun_tables import HOST_DTYPES, PAIR_DTYPES, TASK_DTYPES, CorunTables
+from data.errors import InputError
+from data.tables import typed
+
+SOLO = ("t", "i_platform", "i_workload", "d_platform", "d_workload", "n_platform", "n_workload")
+NAMES = ("f_platform", "f_workload")
+CORUN = ("t", "i_platform", "i_workload", "i_interference0")
+NANOSECOND = 1e-9
+#: The last part of a workload's name, where its family comes in sizes: large, medium, small.
+SIZE = re.compile(r"_[sml]$")
+NOTE = "pitot: events are WebAssembly opcodes, not hardware counters"
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def read(directory: Path) -> CorunTables:
+    """Read a directory with ``data.npz`` (solo) and ``if2.npz`` (beside one co-runner).
+
+    A machine is a platform, ``<engine>:<device>``. A family is a workload without its size. Times beside the
+    same co-runner are numbered as repetitions.
+
+    Raises
+    ------
+    InputError
+        If a file or array is missing, or an index names no platform or workload.
+    """
+    solo = _arrays(directory / "data.npz", (*SOLO, *NAMES))
+    corun = _arrays(directory / "if2.npz", CORUN)
+    platforms, workloads = (
+        pd.array(solo[name].tolist(), dtype="str") for name in ("n_platform", "n_workload")
+    )
+    for path, arrays in ((directory / "data.npz", solo), (directory / "if2.npz", corun)):
+        for index in arrays.keys() & {"i_platform", "i_workload", "i_interference0"}:
+            _require_within(
+                arrays[index], len(platforms if index == "i_platform" else workloads), index, path
+            )
+    counts = np.expm1(solo["d_workload"].astype(np.float64)).round()
+    tasks = pd.DataFrame(
+        {
+            "task": workloads.take(solo["i_workload"]),
+            "family": pd.Series(workloads).str.replace(SIZE, "", regex=True).array.take(solo["i_workload"]),
+            "machine": platforms.take(solo["i_platform"]),
+            "solo_seconds": solo["t"].astype(np.float64) * NANOSECOND,
+            "repetition": 1,
+        }
+    )
+    events = pd.DataFrame(counts[solo["i_workload"]], columns=[f"op_{name}" for name in solo["f_workload"]])
+    pairs = pd.DataFrame(
+        {
+            "task": workloads.take(corun["i_workload"]),
+            "corunner_1": workloads.take(corun["i_interference0"]),
+            "machine": platforms.take(corun["i_platform"]),
+            "corun_seconds": corun["t"].astype(np.float64) * NANOSECOND,
+        }
+    )
+    pairs["repetition"] = pairs.groupby(["machine", "task", "corunner_1"]).cumcount() + 1
+    return CorunTables(
+        typed(pd.concat([tasks, events], axis="columns"), TASK_DTYPES),
+        typed(pairs, PAIR_DTYPES),
+        CorunTables.of_rows([], []).samples,
+        _hosts(pd.Series(platforms), solo),
+    )
+
+
+def _hosts(platforms: pd.Series, solo: Arrays) -> pd.DataFrame:
+    parts = platforms.str.split(":", n=1, expand=True)
+    hosts = pd.DataFrame({"machine": platforms, "device": parts[1], "engine": parts[0], "note": NOTE})
+    described = pd.DataFrame(solo["d_platform"].astype(np.float64), columns=solo["f_platform"].tolist())
+    return typed(pd.concat([hosts, described], axis="columns"), HOST_DTYPES)
+
+
+def _arrays(path: Path, names: tuple[str, ...]) -> Arrays:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            missing = [name for name in names if name not in archive]
+            if missing:
+                raise InputError(f'lacks the array "{missing[0]}"; found {archive.files}', file=path)
+            return {name: archive[name] for name in names}
+    except FileNotFoundError as exc:
+        raise InputError("no such file; pitot has data.npz and if2.npz", file=path) from exc
+    except (OSError, ValueError, zipfile.BadZipFile) as exc:
+        raise InputError(f"is not a readable NumPy archive ({exc})", file=path) from exc
+
+
+def _require_within(index: NDArray[Any], count: int, name: str, path: Path) -> None:
+    wrong = np.flatnonzero((index < 0) | (index >= count))
+    if len(wrong):
+        problem = f"{name}={index[wrong[0]]} names none of the {count}"
+        raise InputError(problem, file=path, place=f"row {wrong[0]}")
