@@ -61,14 +61,21 @@ def explained(decisions: Decisions) -> str:
     """Tell in a few lines the warnings, what was left out and why."""
     lines = [f"warning: {warning}" for warning in decisions.warnings["warning"]]
     for what, table in _tables(decisions):
-        out = table[~table["kept"]].drop(columns="kept")
-        for row in out.head(SHOWN).to_dict("records"):
-            reason = row.pop("reason")
-            place = ", ".join(f'{name} "{value}"' for name, value in row.items())
-            lines.append(f"left out {place}: {reason}")
-        if len(out) > SHOWN:
-            lines.append(f"... and {len(out) - SHOWN} more {what}")
+        lines += left_out(table, what)
     return "".join(f"{line}\n" for line in lines)
+
+
+def left_out(table: pd.DataFrame, what: str) -> list[str]:
+    """Tell what decisions leave out: the first rows one by one, then how many more `what` there are."""
+    out = table[~table["kept"]].drop(columns="kept")
+    lines = []
+    for row in out.head(SHOWN).to_dict("records"):
+        reason = row.pop("reason")
+        place = ", ".join(f'{name} "{value}"' for name, value in row.items())
+        lines.append(f"left out {place}: {reason}")
+    if len(out) > SHOWN:
+        lines.append(f"... and {len(out) - SHOWN} more {what}")
+    return lines
 
 
 def kept(decisions: Decisions) -> str:

@@ -146,6 +146,19 @@ class Fingerprints(Section):
     evaluate: Predicting = Predicting()
 
 
+class Corun(Section):
+    """The family ``corun``.
+
+    ``missing`` is the share of the solo runs that may lack an event, and the share of the events that a solo
+    run may lack; beyond it either is left out.
+    """
+
+    format: str = "tables"
+    path: Path = Path("data/raw/corun")
+    keep_going: bool = False
+    missing: Share = 0.2
+
+
 class Params(Section):
     """All of params.yaml."""
 
@@ -153,6 +166,7 @@ class Params(Section):
     jobs: Count = 2
     comparisons: Comparisons
     fingerprints: Fingerprints = Fingerprints()
+    corun: Corun = Corun()
 
 
 def load(path: Path = Path("params.yaml")) -> Params:

@@ -10,7 +10,7 @@ from typing import Any
 
 from data.errors import InputError
 
-FAMILIES = ("comparisons", "fingerprints")
+FAMILIES = ("comparisons", "fingerprints", "corun")
 
 
 def run_family(verb: str, package: str) -> None:

@@ -1,0 +1,78 @@
+"""The family ``corun`` in the data package: its stages ingest and validate."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from data import corun_formats, corun_schema, params
+from data.comparisons import told
+from data.corun_formats import CorunReading
+from data.corun_tables import CorunTables
+from data.corun_validity import Decisions, decide
+from data.fingerprints import left_out
+
+INTERIM = Path("data/interim/corun")
+PROCESSED = Path("data/processed/corun")
+
+
+def ingest(section: params.Corun) -> CorunReading:
+    """Read the co-runs that params.yaml names."""
+    return corun_formats.read(section.format, [section.path], keep_going=section.keep_going)
+
+
+def ingest_stage() -> None:
+    """Stage ingest: the source becomes the four tables."""
+    reading = ingest(params.load().corun)
+    reading.tables.write(INTERIM)
+    sys.stderr.write(told(reading.skipped))
+    print(counted(reading.tables))  # noqa: T201
+
+
+def counted(tables: CorunTables) -> str:
+    """Say how much is in the tables."""
+    machines, tasks = tables.tasks["machine"].nunique(), tables.tasks["task"].nunique()
+    return (
+        f"{machines} machines, {tasks} tasks, {len(tables.events)} events, {len(tables.tasks)} solo runs, "
+        f"{len(tables.pairs)} co-runs, {len(tables.samples)} samples"
+    )
+
+
+def validate(tables: CorunTables, section: params.Corun) -> Decisions:
+    """Say what can be learned from.
+
+    Raises
+    ------
+    InputError
+        If a table breaks its schema, or too little is left.
+    """
+    corun_schema.check(tables)
+    return decide(tables, section.missing)
+
+
+def validate_stage() -> None:
+    """Stage validate: which events, solo runs, co-runs and samples can be learned from."""
+    decisions = validate(CorunTables.read(INTERIM), params.load().corun)
+    decisions.write(PROCESSED)
+    sys.stderr.write(explained(decisions))
+    print(kept(decisions))  # noqa: T201
+
+
+WHAT = {"events": "events", "tasks": "solo runs", "pairs": "co-runs", "samples": "sampled runs"}
+
+
+def explained(decisions: Decisions) -> str:
+    """Tell in a few lines the warnings, what was left out and why."""
+    lines = [f"warning: {warning}" for warning in decisions.warnings["warning"]]
+    for name, what in WHAT.items():
+        lines += left_out(getattr(decisions, name).drop(columns="flag", errors="ignore"), what)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def kept(decisions: Decisions) -> str:
+    """Say how much can be learned from."""
+    parts = [
+        f"{table['kept'].sum()} of {len(table)} {what}"
+        for table, what in ((getattr(decisions, name), what) for name, what in WHAT.items())
+    ]
+    return f"{', '.join(parts)} are kept"
