@@ -13,6 +13,9 @@ from data.errors import InputError
 from data.programs import command_of
 from data.suite import Count, Operation, Section
 
+#: Seconds after which stress-ng would end with its work undone; the run has been given up long before.
+UNENDING = 86400
+
 
 class CorunTask(Operation):
     """A program with a fixed amount of work.
@@ -26,7 +29,7 @@ class CorunTask(Operation):
 
     def words(self, report: Path) -> list[str]:
         """Return the command; what it writes goes to `report` and beside it."""
-        return list(self.command) or command_of(self, self.work, 1, report)
+        return list(self.command) or command_of(self, self.work, 1, report, UNENDING)
 
 
 class CorunSuite(Section):

@@ -82,10 +82,11 @@ def run(operation: Operation, work: int, threads: int, before: Sequence[str] = (
         return Clocks(_own_seconds(operation, report, done.output), *done.seconds)
 
 
-def command_of(operation: Operation, work: int, threads: int, report: Path) -> list[str]:
+def command_of(operation: Operation, work: int, threads: int, report: Path, limit: int = 60) -> list[str]:
     """Return the command that does `work` units (bogo operations of a stressor) of `operation`.
 
-    stress-ng writes its metrics to `report` and temporary files beside it.
+    stress-ng writes its metrics to `report` and temporary files beside it, and ends after `limit` seconds
+    whatever it has done.
     """
     if operation.stressor is None:
         return [sys.executable, "-I", "-S", str(WORKLOADS), str(operation.workload), str(work), str(threads)]
@@ -94,7 +95,7 @@ def command_of(operation: Operation, work: int, threads: int, report: Path) -> l
         *("stress-ng", stressor, str(threads), f"{stressor}-ops", str(work)),
         *operation.options,
         *("--metrics-brief", "--yaml", str(report), "--temp-path", str(report.parent)),
-        *("--no-rand-seed", "--timeout", "60"),
+        *("--no-rand-seed", "--timeout", str(limit)),
     ]
 
 
