@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -141,6 +142,10 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
         raise InputError(problem, file=path)
     why = perf_stat.countable(suite.events)
     lacking = [event for event, problem in why.items() if problem]
+    if len(lacking) == len(suite.events):
+        raise InputError(
+            f"perf counts none of them here ({lacking[0]} {why[lacking[0]]})", file=path, place="events"
+        )
     remove_abandoned_groups()
     groups = _groups()
     means = Means([event for event in suite.events if not why[event]], suite.interval, not groups)
@@ -184,7 +189,14 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
 def _groups() -> str:
     """Say why programs cannot be put into control groups; empty if they can."""
     try:
-        Group("trial").close()
+        group = Group("trial")
+        with subprocess.Popen(["sleep", "9"]) as program:
+            try:
+                group.add(program.pid)
+            finally:
+                program.kill()
+                program.wait()
+                group.close()
     except OSError as exc:
         return f"no control groups to count in ({exc})"
     return ""

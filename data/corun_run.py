@@ -112,10 +112,12 @@ def _until_ended(measured: list[_Watched], interval: float, stack: ExitStack) ->
         poll.register(ended, select.POLLIN)
     while first:
         ready = poll.poll(max(0.0, (begin + tick * interval - time.perf_counter()) * 1000))
+        now = time.perf_counter()
         for ended, _ in ready:
             poll.unregister(ended)
             if ended in first:
-                first.pop(ended).end()
+                first.pop(ended).end(now)
+        for ended, _ in ready:
             program = running.pop(ended)
             program.reap()
             if first:
@@ -124,11 +126,11 @@ def _until_ended(measured: list[_Watched], interval: float, stack: ExitStack) ->
                 again.start()
                 running[again.ended] = again
                 poll.register(again.ended, select.POLLIN)
-        if time.perf_counter() >= begin + tick * interval:
-            tick += 1
+        if now >= begin + tick * interval:
+            tick = int((now - begin) / interval) + 1
             for watched in first.values():
-                watched.look()
-        if time.perf_counter() > begin + LIMIT:
+                watched.look(time.perf_counter())
+        if now > begin + LIMIT:
             names = ", ".join(watched.program.task.name for watched in first.values())
             raise InputError(f"did not end within {LIMIT:g} s", place=f'task "{names}"')
     return list(running.values())
@@ -166,7 +168,8 @@ class _Program:
         return Tree(self.pid, self.cpu, None).seconds()
 
     def reap(self) -> None:
-        """Take note that it has ended; InputError if it failed."""
+        """Take note that it has ended, with all it started; InputError if it failed."""
+        self._end_group()
         code = self._process.wait()
         self._close()
         if code:
@@ -175,15 +178,18 @@ class _Program:
 
     def kill(self) -> None:
         """End it, if it still runs, and all it started."""
+        # the number of a program that was waited for may be another's by now
+        if self._process.returncode is None:
+            self._end_group()
+            self._process.wait()
+            self._close()
+
+    def _end_group(self) -> None:
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
-        self._process.wait()
-        self._close()
 
     def _close(self) -> None:
-        if self.ended >= 0:
-            os.close(self.ended)
-            self.ended = -1
+        os.close(self.ended)
 
 
 @dataclass
@@ -216,8 +222,8 @@ class _Watched:
         self._begin = time.perf_counter()
         self.program.start()
 
-    def look(self) -> None:
-        self._look(time.perf_counter() - self._begin)
+    def look(self, now: float) -> None:
+        self._look(now - self._begin)
 
     def _look(self, seconds: float) -> None:
         counts = self._tree.counts()
@@ -225,9 +231,9 @@ class _Watched:
             self._resident += (seconds - self._looks[-1][0]) * self._tree.resident_mebibytes
         self._looks.append((seconds, counts | {RESIDENT: self._resident}))
 
-    def end(self) -> None:
+    def end(self, now: float) -> None:
         """Take the last look, before the program is reaped."""
-        self.look()
+        self.look(now)
         self._perf = self._counting.stop()
 
     def close(self) -> None:
