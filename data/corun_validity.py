@@ -202,7 +202,12 @@ def _joined(pairs: pd.DataFrame) -> pd.Series:
     joined = pairs[first]
     for column in others:
         joined = joined + (AND + pairs[column]).fillna("")
-    return joined
+    return _unordered(joined)
+
+
+def _unordered(names: pd.Series) -> pd.Series:
+    """Bring joined names into one order, since that of co-runners does not matter."""
+    return names.map({joined: AND.join(sorted(joined.split(AND))) for joined in names.unique()})
 
 
 def _impacts(pairs: pd.DataFrame, solo: pd.DataFrame) -> pd.Series:
@@ -236,8 +241,9 @@ def _samples(tables: CorunTables, pairs: pd.DataFrame) -> pd.DataFrame:
     reasons = pd.Series(told, longest.index, dtype="str").where(longest["seconds"] > GAP * usual, "")
     solo = tables.tasks[RUN_OF_TASK].assign(corunners="", phase="solo")[RUN]
     there = pd.concat([solo, pairs.assign(phase="corun")[RUN]])
-    reasons = reasons.where(reasons.index.isin(pd.MultiIndex.from_frame(there)), "belong to no run")
     table = reasons.rename("reason").reset_index()
+    known = pd.MultiIndex.from_frame(table[RUN].assign(corunners=_unordered(table["corunners"])))
+    table["reason"] = table["reason"].where(known.isin(pd.MultiIndex.from_frame(there)), "belong to no run")
     return (
         table.assign(kept=table["reason"] == "")[list(SAMPLE_DTYPES)]
         .sort_values(RUN, ignore_index=True)

@@ -173,7 +173,7 @@ def test_a_task_without_solo_run_takes_its_co_runs_along():
         ("pipe", "sort"): 'task "pipe"',
         ("pipe", "pipe"): 'task "pipe"',
         ("copy", "lost"): lost,
-        ("copy", "sort+lost"): lost,
+        ("copy", "lost+sort"): lost,
     }
     assert decisions.kept(small([solo("pipe", machine="n")], further, without=["pipe"])).pairs.shape[0] == 6
 
@@ -224,6 +224,11 @@ def test_samples_with_a_gap_and_samples_of_no_run_are_left_out_and_a_late_tick_i
     }
     left = decisions.kept(small(samples=[*gap, *late, *lost])).samples
     assert sorted(set(left["task"])) == ["copy", "pipe", "sort"]
+    other_way = [sample("copy", 0.2, "sort+pipe", "corun", 2)]
+    three = [beside("copy", "sort", repetition=2, corunner_2="pipe")]
+    assert decide(small(pairs=three, samples=other_way), 0.2).samples["kept"].all()
+    swapped = [sample("copy", 0.2, "pipe+sort", "corun", 2)]
+    assert decide(small(pairs=three, samples=swapped), 0.2).samples["kept"].all()
     assert set(left.loc[left["task"] == "sort", "phase"]) == {"corun"}
 
 
