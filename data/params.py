@@ -159,6 +159,19 @@ class Corun(Section):
     missing: Share = 0.2
 
 
+class Matrices(Section):
+    """The family ``matrices``.
+
+    ``missing`` is the share of the runs that may lack a metric, and the share of the raw metrics that a run
+    may lack; beyond it either is left out.
+    """
+
+    format: str = "tables"
+    path: Path = Path("data/raw/matrices")
+    keep_going: bool = False
+    missing: Share = 0.5
+
+
 class Params(Section):
     """All of params.yaml."""
 
@@ -167,6 +180,7 @@ class Params(Section):
     comparisons: Comparisons
     fingerprints: Fingerprints = Fingerprints()
     corun: Corun = Corun()
+    matrices: Matrices = Matrices()
 
 
 def load(path: Path = Path("params.yaml")) -> Params:

@@ -10,7 +10,7 @@ from typing import Any
 
 from data.errors import InputError
 
-FAMILIES = ("comparisons", "fingerprints", "corun")
+FAMILIES = ("comparisons", "fingerprints", "corun", "matrices")
 
 
 def run_family(verb: str, package: str) -> None:

@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from data import corun_formats, fingerprint_formats, formats
+from data import corun_formats, fingerprint_formats, formats, matrix_formats
 from data.errors import InputError
 from data.importing import import_tables
 from serving.answering import tell_skipped
@@ -40,7 +40,9 @@ def import_sources(
     InputError
         At the first thing that is wrong, unless `keep_going`.
     """
-    known = dict.fromkeys([*formats.FORMATS, *fingerprint_formats.FORMATS, *corun_formats.FORMATS])
+    known = dict.fromkeys(
+        [*formats.FORMATS, *fingerprint_formats.FORMATS, *corun_formats.FORMATS, *matrix_formats.FORMATS]
+    )
     if kind not in known:
         raise InputError(f'format "{kind}" is unknown; there are {", ".join(known)}')
     family = _comparisons
@@ -48,6 +50,8 @@ def import_sources(
         family = _fingerprints
     elif corun_formats.holds_coruns(kind, sources[0]):
         family = _coruns
+    elif matrix_formats.holds_matrices(kind, sources[0]):
+        family = _matrices
     counts = family(kind, sources, directory, keep_going=keep_going)
     tell_skipped(counts.skipped)
     numbers = counts.rows | {"skipped": len(counts.skipped)}
@@ -87,5 +91,20 @@ def _coruns(kind: str, sources: list[Path], directory: Path, *, keep_going: bool
         "solo_runs": len(tables.tasks),
         "pairs": len(tables.pairs),
         "samples": len(tables.samples),
+    }
+    return Counts(rows, reading.skipped)
+
+
+def _matrices(kind: str, sources: list[Path], directory: Path, *, keep_going: bool) -> Counts:
+    reading = matrix_formats.read(kind, sources, keep_going=keep_going)
+    tables = reading.tables
+    tables.write(directory)
+    rows = {
+        "groups": tables.runs["group"].nunique(),
+        "workloads": tables.runs["workload"].nunique(),
+        "pairs": tables.runs["pair_id"].nunique(),
+        "runs": len(tables.runs),
+        "raw_metrics": len(tables.raw),
+        "summary_metrics": len(tables.summary),
     }
     return Counts(rows, reading.skipped)
