@@ -18,6 +18,7 @@ COLLECTORS = {
     "comparisons": "data.comparison_collector",
     "fingerprint": "data.fingerprint_collector",
     "corun": "data.corun_collector",
+    "matrix": "data.matrix_collector",
 }
 
 

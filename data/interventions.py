@@ -58,6 +58,15 @@ class Quota:
         """Return the words that start a command inside the group."""
         return ("sh", "-c", f'echo $$ > {self.path / "cgroup.procs"} && exec "$@"', "sh")
 
+    @property
+    def apart(self) -> bool:
+        """Whether a program in this group can be in another that counts."""
+        return self._legacy
+
+    def add(self, pid: int) -> None:
+        """Move a program that runs into the group."""
+        (self.path / "cgroup.procs").write_text(str(pid))
+
     def close(self) -> None:
         """Remove the group; its programs have ended."""
         self.path.rmdir()

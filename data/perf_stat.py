@@ -56,22 +56,25 @@ class Counting:
 
     Parameters
     ----------
-    pid : int
-        The program; what it starts is counted, too.
+    pids : int or sequence of int
+        The program, with what it has started; what they start from now on is counted, too.
     events : sequence of str
     interval : float
         Seconds.
     output : Path
     """
 
-    def __init__(self, pid: int, events: Sequence[str], interval: float, output: Path) -> None:
+    def __init__(
+        self, pids: int | Sequence[int], events: Sequence[str], interval: float, output: Path
+    ) -> None:
         self.output = output
+        programs = [pids] if isinstance(pids, int) else pids
         commands, self._commands = os.pipe()
         self._acknowledged, acknowledge = os.pipe()
         command = [
             *("perf", "stat", "-I", str(round(interval * 1000)), "-x,", "-o", str(output)),
             *("-D", "-1", "--control", f"fd:{commands},{acknowledge}"),
-            *("-e", ",".join(events), "-p", str(pid)),
+            *("-e", ",".join(events), "-p", ",".join(map(str, programs))),
         ]
         self._perf = subprocess.Popen(
             command,

@@ -53,12 +53,12 @@ class Group:
     def counts(self) -> dict[str, float]:
         """Return processor time and pressure so far, in microseconds."""
         counts: dict[str, float] = {}
-        for line in _lines(self._path / "cpu.stat"):
+        for line in lines(self._path / "cpu.stat"):
             name, value = line.split()
             if name in {"user_usec", "system_usec"}:
                 counts[f"group-{name.replace('_', '-')}"] = float(value)
         for resource in PRESSURES:
-            for line in _lines(self._path / f"{resource}.pressure"):
+            for line in lines(self._path / f"{resource}.pressure"):
                 kind, *_, total = line.split()
                 counts[f"group-{resource}-pressure-{kind}-usec"] = float(total.partition("=")[2])
         return counts
@@ -108,17 +108,18 @@ class Tree:
 
     def counts(self) -> dict[str, float]:
         """Return all counts so far."""
-        counts = self._processes()
+        counts = self.processes()
         if self._group is not None:
             counts |= self._group.counts()
         return counts | _machine(self._cpu)
 
     def seconds(self) -> float:
         """Return the processor time so far."""
-        counts = self._processes()
+        counts = self.processes()
         return (counts["process-user-ms"] + counts["process-system-ms"]) / 1000
 
-    def _processes(self) -> dict[str, float]:
+    def processes(self) -> dict[str, float]:
+        """Return what the processes have counted so far."""
         counts = dict.fromkeys([*_STAT, *_IO], 0.0)
         resident = 0.0
         for pid in descendants(self._pid):
@@ -128,7 +129,7 @@ class Tree:
             for name, columns in _STAT.items():
                 counts[name] += sum(int(stat[column]) for column in columns)
             resident += int(stat[_RSS]) * PAGE_MEBIBYTES
-            for line in _lines(Path(f"/proc/{pid}/io")):
+            for line in lines(Path(f"/proc/{pid}/io")):
                 name, _, value = line.partition(": ")
                 if name in _IO:
                     counts[name] += int(value)
@@ -145,7 +146,7 @@ class Tree:
     def _look_at_threads(self, pid: int) -> None:
         with suppress(OSError):
             for thread in Path(f"/proc/{pid}/task").iterdir():
-                for line in _lines(thread / "schedstat"):
+                for line in lines(thread / "schedstat"):
                     self._threads[int(thread.name)] = tuple(float(number) for number in line.split())
 
 
@@ -154,7 +155,7 @@ def descendants(pid: int) -> Iterator[int]:
     yield pid
     with suppress(OSError):
         for thread in Path(f"/proc/{pid}/task").iterdir():
-            for line in _lines(thread / "children"):
+            for line in lines(thread / "children"):
                 for child in line.split():
                     yield from descendants(int(child))
 
@@ -165,7 +166,7 @@ def _machine(cpu: int) -> dict[str, float]:
 
 def _times(cpu: int) -> dict[str, float]:
     counts: dict[str, float] = {}
-    for line in _lines(Path("/proc/stat")):
+    for line in lines(Path("/proc/stat")):
         name, *values = line.split()
         if name == f"cpu{cpu}":
             times = dict(zip(CPU_TIMES, map(int, values), strict=False))
@@ -180,9 +181,9 @@ def _times(cpu: int) -> dict[str, float]:
 def _interrupts(cpu: int) -> dict[str, float]:
     counts: dict[str, float] = {}
     for path, names in (("/proc/interrupts", INTERRUPTS), ("/proc/softirqs", SOFTIRQS)):
-        head, *lines = _lines(Path(path)) or [""]
+        head, *rows = lines(Path(path)) or [""]
         processors = head.split()
-        for line in lines:
+        for line in rows:
             name, _, values = line.strip().partition(":")
             if name in names and f"CPU{cpu}" in processors:
                 count = values.split()[processors.index(f"CPU{cpu}")]
@@ -192,7 +193,7 @@ def _interrupts(cpu: int) -> dict[str, float]:
 
 def _memory() -> dict[str, float]:
     counts = {"system-pgalloc": 0.0}
-    for line in _lines(Path("/proc/vmstat")):
+    for line in lines(Path("/proc/vmstat")):
         name, _, value = line.partition(" ")
         if name in VMSTAT:
             counts[f"system-{name.replace('_', '-')}"] = float(value)
@@ -202,10 +203,10 @@ def _memory() -> dict[str, float]:
 
 
 def _stat(pid: int) -> list[str]:
-    return "".join(_lines(Path(f"/proc/{pid}/stat"))).rpartition(")")[2].split()
+    return "".join(lines(Path(f"/proc/{pid}/stat"))).rpartition(")")[2].split()
 
 
-def _lines(path: Path) -> list[str]:
+def lines(path: Path) -> list[str]:
     """Return the lines of a file; none if it is gone, or not ours to read."""
     try:
         return path.read_text().splitlines()

@@ -37,6 +37,7 @@ from data.matrix_tables import SUMMARY
 
 ELAPSED = f"{SUMMARY}elapsed"
 TRANSACTIONS = f"{SUMMARY}transactions"
+CPU_OTHERS = f"{SUMMARY}cpu_others"
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ BUSY = ("user", "nice", "system", "irq", "softirq")
 FORMULAS: dict[str, Formula] = {
     f"{SUMMARY}throughput": Formula("1/s", lambda runs: runs[TRANSACTIONS] / runs[ELAPSED]),
     f"{SUMMARY}cpu": Formula("%", lambda runs: _sum(*(f"cpu.{kind}" for kind in BUSY))(runs) / 10),
-    f"{SUMMARY}cpu_others": Formula(
+    CPU_OTHERS: Formula(
         "%", lambda runs: (_sum(*(f"stat.{kind}" for kind in BUSY))(runs) - runs["process.busy"]) / 10
     ),
     f"{SUMMARY}kernel_path": Formula("ms/txn", _sum("process.system")),
