@@ -17,16 +17,21 @@ from data import machine, matrix_rates, matrix_suite, perf_stat, summaries
 from data.corun_collector import PATIENCE
 from data.files import write_json
 from data.matrix_journal import Matrices, Measured, Planned
+from data.matrix_programs import DEFECTS
 from data.matrix_run import HEAVY, Bench, Order, Run, calibrate
 from data.matrix_suite import EXTRA_WORK, KILLED, QUOTA, WRONG_COUNT, MatrixSuite, TestCase
-from data.matrix_tables import SIDES, MatrixTables
+from data.matrix_tables import SIDES, SUMMARY, MatrixTables
 from data.proc_events import remove_abandoned_groups
 from data.screen import Screen
 
 #: Seconds that each cost is calibrated from.
 CALIBRATION = 0.15
+#: Trial runs for each cost, the size that defects are tried with, and the most that a trial may correct.
+TRIALS, TRIAL_SIZE, LARGEST = 2, 0.4, 4.0
 #: A metric varies if at least this share of the runs does not have its commonest value.
 VARIES = 0.005
+
+Seconds = Callable[[Order], float]
 
 
 def plan(suite: MatrixSuite, causes: Sequence[str], kinds: Sequence[str]) -> list[Planned]:
@@ -112,13 +117,42 @@ def order(suite: MatrixSuite, planned: Planned, costs: dict[str, float]) -> Orde
     return Order(case.workload, transactions, units, defect, amount, quota, planned.invalid, moment, heavy)
 
 
+def trials(
+    suite: MatrixSuite, case: TestCase, needed: Sequence[str], first: dict[str, float], seconds: Seconds
+) -> dict[str, float]:
+    """Correct the costs of a test case by trial runs, as counting makes some programs slower than others.
+
+    Parameters
+    ----------
+    suite : MatrixSuite
+    case : TestCase
+    needed : sequence of str
+        The defects that its versions will have.
+    first : dict
+        Costs as the program itself found them, without anybody counting.
+    seconds : callable
+        Makes one run and returns its elapsed seconds.
+    """
+    costs = dict(first)
+    plain = Planned(case.name, 0, SIDES[0], 0)
+    for _ in range(TRIALS):
+        costs["unit"] *= seconds(order(suite, plain, costs)) / suite.seconds
+    for cause in needed:
+        if cause in costs:
+            spoiled = replace(plain, side=SIDES[1], cause=cause, size=TRIAL_SIZE)
+            for _ in range(TRIALS):
+                extra = seconds(order(suite, spoiled, costs)) / suite.seconds - 1
+                costs[cause] *= min(LARGEST, max(1 / LARGEST, extra / TRIAL_SIZE))
+    return costs
+
+
 def measure(
     suite: MatrixSuite,
     matrices: Matrices,
     everything: Sequence[Planned],
     *,
     run: Callable[[Order], Run],
-    cost: Callable[[TestCase], dict[str, float]],
+    cost: Callable[[TestCase, Sequence[str]], dict[str, float]],
     progress: Callable[[int, int, str], None],
 ) -> None:
     """Measure what the journal lacks, keeping each run at once.
@@ -128,7 +162,7 @@ def measure(
     run : callable
         Makes one run.
     cost : callable
-        Calibrates a test case.
+        Calibrates a test case, and for it the defects that are named.
     progress : callable
         Called with runs done, runs in all, and what is being measured or waited for.
     """
@@ -138,7 +172,8 @@ def measure(
     for name in dict.fromkeys(planned.case for planned in waiting):
         if name not in matrices.costs:
             progress(len(kept), len(everything), f"calibrating {name}")
-            matrices.calibrate(name, cost(cases[name]))
+            needed = {run.cause for run in everything if run.case == name and run.cause in DEFECTS}
+            matrices.calibrate(name, cost(cases[name], sorted(needed)))
     for number, planned in enumerate(waiting, len(kept)):
         progress(number, len(everything), planned.pair_id)
         best: Measured | None = None
@@ -185,12 +220,12 @@ def tables(suite: MatrixSuite, entries: Sequence[Measured], name: str) -> Matrix
     # what a run did not count at all, such as an interrupt that never came before, is none
     raw = pd.DataFrame([entry.metrics for entry in entries])
     raw = raw.mask(pd.DataFrame([dict.fromkeys(entry.metrics, False) for entry in entries]).isna(), 0.0)
-    raw = raw[[column for column in raw.columns if varies(raw[column])]].astype("float64")
     measured = {
         summaries.ELAPSED: [float(f"{entry.elapsed:.6g}") for entry in entries],
         summaries.TRANSACTIONS: [float(entry.transactions) for entry in entries],
     }
-    values = summaries.rolled_up(pd.concat([raw, pd.DataFrame(measured)], axis="columns"))
+    rolled = summaries.rolled_up(pd.concat([raw.astype("float64"), pd.DataFrame(measured)], axis="columns"))
+    values = rolled[[name for name in rolled if name.startswith(SUMMARY) or varies(rolled[name])]]
     described = [
         {
             "metric": metric,
@@ -262,7 +297,13 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
                 matrices,
                 everything,
                 run=bench.run,
-                cost=lambda case: calibrate(case.workload, CALIBRATION, cpu),
+                cost=lambda case, needed: trials(
+                    suite,
+                    case,
+                    needed,
+                    calibrate(case.workload, CALIBRATION, cpu),
+                    lambda trial: bench.run(trial).elapsed,
+                ),
                 progress=screen.advance,
             )
     except KeyboardInterrupt:
