@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
 #: Where nobody says whether a metric may be negative, it may if this share of its values is.
 SIGNED_SHARE = 0.05
-#: Percent that a share may be above 100 because clocks are read one after the other.
-OVER = 5.0
+#: Percent, and how much more a share may be because clocks are read one after the other.
+ALL, OVER = 100.0, 5.0
 RULE_DTYPES = {"run_id": "str", "metric": "str", "rule": "str", "value": "float64"}
 
 
@@ -58,53 +59,64 @@ def check(tables: MatrixTables) -> None:
     require(metrics(), "metrics", tables.metrics[list(METRIC_DTYPES)])
 
 
-def possible(tables: MatrixTables) -> pa.DataFrameSchema:
-    """Return the schema of what a run can be.
+def possible() -> pa.DataFrameSchema:
+    """Return the schema of a number that a run can have, in the columns that `cells` makes.
 
     Every metric is finite where it was measured; one that is not signed is 0 or more; a share is no more than
-    all; the elapsed time is above 0.
+    all; the elapsed time is there and above 0.
     """
     import pandera.pandas as pa
 
-    described = tables.metrics.set_index("metric")
-    values = tables.runs[tables.all_metrics]
-    often = (values < 0).mean() > SIGNED_SHARE
-    signed = described["signed"].astype("boolean").fillna(often.reindex(described.index).astype("boolean"))
-    finite = pa.Check(lambda column: column.abs() < np.inf, name="finite")
-    columns = {}
-    for name in tables.all_metrics:
-        checks = [finite]
-        if not signed[name]:
-            checks.append(pa.Check(lambda column: column >= 0, name="0 or more"))
-        if described.loc[name, "unit"] == "%":
-            limit = 100 + OVER
-            checks.append(pa.Check(lambda column, limit=limit: column <= limit, name="100 % at most"))
-        if name == ELAPSED:
-            checks.append(pa.Check(lambda column: column > 0, name="above 0"))
-        columns[name] = pa.Column("float64", checks, nullable=name != ELAPSED)
-    return pa.DataFrameSchema(columns)
+    rules: dict[str, Callable[[pd.DataFrame], pd.Series]] = {
+        "measured": lambda cells: cells["value"].notna() | ~cells["clock"],
+        "finite": lambda cells: ~np.isinf(cells["value"]),
+        "0 or more": lambda cells: cells["signed"] | ~(cells["value"] < 0),
+        "100 % at most": lambda cells: ~cells["share"] | ~(cells["value"] > ALL + OVER),
+        "above 0": lambda cells: ~cells["clock"] | ~(cells["value"] <= 0),
+    }
+    return pa.DataFrameSchema(
+        {"value": pa.Column("float64", nullable=True)},
+        checks=[pa.Check(rule, name=name, ignore_na=False) for name, rule in rules.items()],
+    )
 
 
 def impossible(tables: MatrixTables) -> pd.DataFrame:
     """Return what breaks `possible`: ``run_id, metric, rule, value``, in the order of runs and metrics."""
     from pandera.errors import SchemaErrors
 
-    values = tables.runs[tables.all_metrics].reset_index(drop=True)
+    found = cells(tables)
     try:
-        possible(tables).validate(values, lazy=True)
+        possible().validate(found, lazy=True)
     except SchemaErrors as exc:
-        cases = exc.failure_cases
-        rows = cases["index"].to_numpy(np.int64)
-        found = pd.DataFrame(
-            {
-                "run_id": tables.runs["run_id"].to_numpy()[rows],
-                "metric": cases["column"].to_numpy(),
-                "rule": cases["check"].replace({"not_nullable": "measured"}).to_numpy(),
-                "value": values.to_numpy()[rows, values.columns.get_indexer(cases["column"])],
-                "row": rows,
-            }
-        )
-        return found.sort_values("row", kind="stable", ignore_index=True)[list(RULE_DTYPES)].astype(
-            RULE_DTYPES
-        )
+        broken = exc.failure_cases.drop_duplicates(["check", "index"])
+        rows = broken["index"].to_numpy(np.int64)
+        told = found.iloc[rows].assign(rule=broken["check"].to_numpy())
+        return told.sort_index(kind="stable")[list(RULE_DTYPES)].reset_index(drop=True).astype(RULE_DTYPES)
     return typed(pd.DataFrame(), RULE_DTYPES)
+
+
+def cells(tables: MatrixTables) -> pd.DataFrame:
+    """Return one row per number that may break a rule; most cannot, and rules are slow.
+
+    Returns
+    -------
+    DataFrame
+        ``run_id, metric, value, signed, share, clock``: whether the metric may be negative, is a percentage,
+        is the elapsed time.
+    """
+    metrics, values = tables.metrics, tables.runs[tables.all_metrics].to_numpy(np.float64)
+    share, clock = (metrics["unit"] == "%").to_numpy(bool), (metrics["metric"] == ELAPSED).to_numpy(bool)
+    often = np.mean(values < 0, axis=0) > SIGNED_SHARE if len(values) else share
+    signed = metrics["signed"].fillna(pd.Series(often, dtype="boolean")).to_numpy(bool)
+    odd = (values < 0) | np.isinf(values) | (share & (values > ALL)) | (clock & ~(values > 0))
+    rows, columns = np.nonzero(odd)
+    return pd.DataFrame(
+        {
+            "run_id": tables.runs["run_id"].to_numpy()[rows],
+            "metric": metrics["metric"].to_numpy()[columns],
+            "value": values[rows, columns],
+            "signed": signed[columns],
+            "share": share[columns],
+            "clock": clock[columns],
+        }
+    )

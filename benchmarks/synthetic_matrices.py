@@ -1,0 +1,132 @@
+"""Synthetic matrices of the exact shape of seed 001's data (section 3), for speed and scale only.
+
+22,964 vectors of 200 raw and 16 summary metrics, 20 groups, 300 test cases; 2,044 vectors are invalid, 740 of
+the 20,920 valid ones abnormal; every target has its baseline. Nothing was measured: wherever a number comes
+from these, it is called synthetic.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from data.matrix_tables import SUMMARY, MatrixTables
+from data.summaries import ELAPSED, TRANSACTIONS
+
+VECTORS, INVALID, ABNORMAL = 22_964, 2_044, 740
+RAW, GROUPS, CASES, FACTORS, CAUSES, RUNS = 200, 20, 300, 12, 10, 3
+SUMMARIES = 14
+NAME = "synthetic"
+#: What makes a synthetic vector invalid.
+NEGATIVE, WRONG_COUNT, DISTURBED = "synthetic-negative", "synthetic-wrong-count", "synthetic-disturbed"
+
+
+def generate(vectors: int = VECTORS, seed: int = 1) -> MatrixTables:
+    """Make the tables.
+
+    Parameters
+    ----------
+    vectors : int
+        Rows in all; shares of invalid and abnormal ones stay the seed's.
+    seed : int
+
+    Notes
+    -----
+    The logarithm of a raw metric is what its test case is like, plus 12 common factors and noise of each run,
+    plus in an abnormal target one of 10 causes, each of which moves 20 metrics, in each group in its own way.
+    """
+    draw = np.random.default_rng(seed)
+    pairs = max(1, vectors // (2 * RUNS))
+    pair = np.minimum(np.arange(vectors) // (2 * RUNS), pairs - 1)
+    target = (np.arange(vectors) % (2 * RUNS) >= RUNS) | (np.arange(vectors) >= pairs * 2 * RUNS)
+    case = draw.permutation(np.arange(pairs) % CASES)[pair]
+    group = case % GROUPS
+    valid = np.ones(vectors, bool)
+    valid[draw.choice(vectors, round(vectors * INVALID / VECTORS), replace=False)] = False
+    spoiled = _spoiled(pair, target & valid, pairs, round(vectors * ABNORMAL / VECTORS), draw)
+    cause, size = draw.integers(CAUSES, size=pairs)[pair], draw.uniform(0.15, 0.8, pairs)[pair]
+    abnormal = target & spoiled[pair]
+
+    loadings = draw.normal(0, 0.02, (FACTORS, RAW))
+    like = draw.normal(0, 1, (GROUPS, RAW))[np.arange(CASES) % GROUPS] + draw.normal(0, 0.5, (CASES, RAW))
+    moves = np.zeros((GROUPS, CAUSES, RAW))
+    for which in range(CAUSES):
+        moved = draw.choice(RAW, 20, replace=False)
+        moves[:, which, moved] = draw.uniform(0.5, 1.5, (GROUPS, 20))
+    values = draw.normal(0, 0.03, (vectors, RAW))
+    values += draw.normal(0, 1, (vectors, FACTORS)) @ loadings
+    values += like[case]
+    rows = np.flatnonzero(abnormal)
+    values[rows] += size[rows, None] * moves[group[rows], cause[rows]]
+    kind = draw.choice([NEGATIVE, WRONG_COUNT, DISTURBED], vectors)
+    disturbed = np.flatnonzero(~valid & (kind == DISTURBED))
+    values[disturbed] += draw.normal(0, 0.8, (len(disturbed), RAW))
+    np.exp(values, out=values)
+
+    # each summary metric is the mean of every 14th raw one
+    summary = np.column_stack([values[:, first::SUMMARIES].mean(axis=1) for first in range(SUMMARIES)])
+    counts = (100.0 + 10 * (np.arange(CASES) % 7))[case]
+    wrong = ~valid & (kind == WRONG_COUNT)
+    counts[wrong] = np.round(counts[wrong] * 0.8)
+    negative = np.flatnonzero(~valid & (kind == NEGATIVE))
+    values[negative, draw.integers(RAW, size=len(negative))] *= -1
+    names = [
+        *(f"{NAME}_{number:03d}" for number in range(RAW)),
+        *(f"{SUMMARY}{NAME}_{number:02d}" for number in range(SUMMARIES)),
+        *(ELAPSED, TRANSACTIONS),
+    ]
+    elapsed = counts * summary[:, 0]
+    numbers = pd.DataFrame(np.column_stack([values, summary, elapsed, counts]), columns=names)
+    number = pd.Series(np.arange(vectors)).astype("str")
+    side = pd.Series(np.where(target, "target", "baseline"), dtype="str")
+    pair_name = f"{NAME} pair " + pd.Series(pair).astype("str")
+    about = pd.DataFrame(
+        {
+            "run_id": f"{NAME} run " + number,
+            "workload": f"{NAME} case " + pd.Series(case).astype("str"),
+            "group": f"{NAME} group " + pd.Series(group).astype("str"),
+            "version": side.map({"baseline": "v0", "target": "v1"}),
+            "machine": NAME,
+            "side": side,
+            "pair_id": pair_name,
+            "valid": valid,
+            "abnormal": pd.Series(abnormal).astype("boolean").mask(~valid),
+        }
+    )
+    known = pd.DataFrame(
+        {
+            "run_id": about["run_id"],
+            "cause": np.where(abnormal, pd.Series(cause).map(lambda one: f"{NAME}-cause-{one}"), ""),
+            "cause_size": np.where(abnormal, size, np.nan),
+            "invalid_kind": np.where(valid, "", kind),
+        }
+    )
+    described = pd.DataFrame({"metric": names, "unit": "", "signed": False, "note": NAME})
+    return MatrixTables.of_rows(
+        pd.concat([about, numbers], axis="columns"), known[abnormal | ~valid], described
+    )
+
+
+def _spoiled(
+    pair: np.ndarray, counted: np.ndarray, pairs: int, vectors: int, draw: np.random.Generator
+) -> np.ndarray:
+    """Choose pairs whose targets have `vectors` valid runs together."""
+    sizes = np.bincount(pair, counted, pairs).astype(int)
+    chosen = np.zeros(pairs, bool)
+    for one in draw.permutation(pairs):
+        if 0 < sizes[one] <= vectors:
+            chosen[one] = True
+            vectors -= sizes[one]
+    return chosen
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--vectors", type=int, default=VECTORS)
+    arguments = parser.parse_args()
+    generate(arguments.vectors).write(arguments.directory)
+    print(f"{arguments.vectors} {NAME} vectors -> {arguments.directory}")

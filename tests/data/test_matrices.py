@@ -1,0 +1,295 @@
+"""Matrices as they come in: a flaw is told in one line, or a decision leaves it out."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchmarks import synthetic_matrices
+from data import dbsherlock, matrix_formats, petshop
+from data.errors import InputError
+from data.matrix_match import matched
+from data.matrix_tables import MOST_METRICS, MatrixTables
+from data.matrix_validity import Decisions, decide
+from serving.importing import import_sources
+from tests.data.matrix_rows import pair, run, small
+
+PUBLIC = Path(__file__).parents[3] / "shared/data"
+SORT = "sort 1 target 1"
+
+
+def read(tables, directory, **how):
+    tables.write(directory)
+    return matrix_formats.read("tables", [directory], **how)
+
+
+def needs(name):
+    there = (PUBLIC / name).exists()
+    return pytest.mark.skipif(not there, reason=f"the public data {name} is not at ../shared/data")
+
+
+FLAWS = {
+    "no name": ({"run_id": ""}, "run row 0: has no run_id"),
+    "no group": ({"group": None}, "run row 0: has no group"),
+    "an unknown side": ({"side": "left"}, f'run "{SORT}": side="left" must be "baseline" or "target"'),
+    "a mixed side": (
+        {"version": "v2"}, 'pair "sort 1": the target mixes version "v2" and "v1"; expected one',
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "message"), FLAWS.values(), ids=FLAWS)
+def test_a_flaw_is_told_in_one_line_and_left_out_on_request(change, message, tmp_path):
+    others = small(without=(SORT,)).runs
+    flawed = pd.DataFrame([run("sort 1", "target", 1) | change])
+    tables = MatrixTables.of_rows(pd.concat([flawed, others], ignore_index=True))
+    with pytest.raises(InputError) as error:
+        read(tables, tmp_path)
+    assert str(error.value) == message
+    kept = read(tables, tmp_path, keep_going=True)
+    assert [str(skipped) for skipped in kept.skipped] == [message]
+    assert len(kept.tables.runs) == (6 if "mixes" in message else 11)
+
+
+def test_runs_that_stand_twice_and_sides_that_differ_in_more_than_one_field_are_told(tmp_path):
+    tables = small()
+    twice = pd.concat([tables.runs, tables.runs.tail(1)], ignore_index=True)
+    with pytest.raises(InputError, match=f'^run "{tables.runs["run_id"].iloc[-1]}": stands twice$'):
+        read(MatrixTables(twice, tables.causes, tables.metrics), tmp_path)
+    other = [row | {"machine": "n"} for row in pair("sort 1") if row["side"] == "target"]
+    with pytest.raises(InputError) as error:
+        read(small(*other), tmp_path)
+    assert str(error.value) == (
+        'pair "sort 1": baseline and target differ in version, machine; expected one field to compare by'
+    )
+    one = [row | {"machine": "n", "version": "v0"} for row in other]
+    assert len(read(small(*one), tmp_path).tables.runs) == 12
+
+
+def test_a_missing_side_and_no_run_at_all_are_told(tmp_path):
+    alone = small(without=[f"sort 1 baseline {number}" for number in (1, 2, 3)])
+    with pytest.raises(InputError, match=r'^pair "sort 1": has no run of the baseline$'):
+        read(alone, tmp_path)
+    with pytest.raises(InputError, match=r": holds no run$"):
+        read(MatrixTables(small().runs.head(0), *(small().causes, small().metrics)), tmp_path)
+
+
+def test_too_many_columns_and_a_file_cut_short_are_told_before_they_are_read(tmp_path):
+    wide = pd.DataFrame(np.zeros((2, 100_000)), columns=[f"m{number}" for number in range(100_000)])
+    path = tmp_path / "matrices.parquet"
+    pd.concat([small().runs.head(2), wide], axis="columns").to_parquet(path)
+    with pytest.raises(InputError, match=f"has 100004 metrics; expected {MOST_METRICS} at most"):
+        MatrixTables.read(path)
+    small().write(tmp_path)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(InputError, match="is not a readable Parquet file") as error:
+        MatrixTables.read(tmp_path)
+    assert "\n" not in str(error.value)
+
+
+def test_a_metric_that_is_no_number_is_told_with_its_run(tmp_path):
+    runs = small().runs.astype({"faults": object})
+    runs.loc[2, "faults"] = "many"
+    runs["faults"] = runs["faults"].astype(str)
+    runs.to_parquet(tmp_path / "runs.parquet")
+    told = 'runs.parquet run "sort 1 baseline 3": faults="many" is not a number'
+    with pytest.raises(InputError, match=re.escape(told)):
+        MatrixTables.read(tmp_path / "runs.parquet")
+
+
+INVALID = {
+    "a negative rate": ({"faults": -3.0}, "0 or more", "faults=-3 must be 0 or more"),
+    "an infinite rate": ({"switches": np.inf}, "finite", "switches=inf must be finite"),
+    "no time": ({"summary_elapsed": 0.0}, "above 0", "summary_elapsed=0 must be above 0"),
+    "no number": ({"summary_elapsed": np.nan}, "measured", "summary_elapsed=nan must be measured"),
+    "more than all": ({"summary_cpu": 140.0}, "100 % at most", "summary_cpu=140 must be 100 % at most"),
+    "nothing measured": (
+        {"faults": np.nan, "switches": np.nan}, "measured", "lacks 100% of the raw metrics",
+    ),
+    "another count": (
+        {"summary_transactions": 28.0}, "same transaction count",
+        "summary_transactions=28, where this workload has 30",
+    ),
+}  # fmt: skip
+METRICS = [
+    {"metric": "summary_cpu", "unit": "%", "signed": False},
+    {"metric": "faults", "unit": "1/s", "signed": False},
+]
+
+
+@pytest.mark.parametrize(("values", "rule", "reason"), INVALID.values(), ids=INVALID)
+def test_what_is_impossible_makes_a_run_invalid_by_a_rule_and_the_others_are_kept(values, rule, reason):
+    rows = [row | {"summary_cpu": 50.0} for row in (*pair("sort 1"), *pair("pipe 1"))]
+    tables = small(*rows, rows[3] | values, metrics=METRICS)
+    decided = decide(tables, 0.5)
+    out = decided.runs[~decided.runs["kept"]]
+    assert out[["run_id", "rule", "reason"]].to_numpy().tolist() == [[SORT, rule, reason]]
+    assert decided.pairs["kept"].all()
+    assert len(decided.kept(tables).runs) == 11
+
+
+def test_a_metric_that_may_be_negative_is_not_invalid():
+    negative = [row | {"faults": -row["faults"]} for row in (*pair("sort 1"), *pair("pipe 1"))]
+    assert decide(small(*negative), 0.5).runs["kept"].all()
+    known = [{"metric": "faults", "unit": "", "signed": False}]
+    with pytest.raises(
+        InputError, match=r'^pairs: none can be judged; the first, "sort 1", has 0 valid of 3'
+    ):
+        decide(small(*negative, metrics=known), 0.5)
+
+
+def test_metrics_that_say_nothing_are_left_out_with_a_reason():
+    rows = [
+        row | {"same": 5.0, "never": np.nan, "seldom": 1.0 if number == 0 else np.nan}
+        for number, row in enumerate((*pair("sort 1"), *pair("pipe 1")))
+    ]
+    decided = decide(small(*rows), 0.5)
+    assert decided.metrics[~decided.metrics["kept"]].set_index("metric")["reason"].to_dict() == {
+        "same": "has the same value 5 in all runs",
+        "never": "was measured in 0 of 12 runs",
+        "seldom": "was measured in 1 of 12 runs",
+        "summary_transactions": "has the same value 30 in all runs",
+    }
+    with pytest.raises(InputError, match=r'^metrics: no raw metric says anything; the first, "faults", has'):
+        decide(small(*(row | {"faults": 1.0, "switches": 1.0} for row in rows)), 0.5)
+
+
+def test_a_baseline_with_one_run_is_no_baseline_and_other_pairs_are_judged(tmp_path):
+    one = small(without=["sort 1 baseline 2", "sort 1 baseline 3"])
+    decided = decide(one, 0.5)
+    assert decided.pairs.to_numpy().tolist() == [
+        ["sort 1", False, "has 1 valid of 1 baseline run; expected at least 2"], ["pipe 1", True, ""],
+    ]  # fmt: skip
+    assert decided.kept(one).runs["pair_id"].unique().tolist() == ["pipe 1"]
+    decided.write(tmp_path)
+    for name in ("runs", "pairs", "metrics", "warnings"):
+        assert getattr(Decisions.read(tmp_path), name).equals(getattr(decided, name))
+
+
+def test_a_change_of_unit_is_a_warning():
+    exact = [row | {"faults": 108_000.0 + number} for number, row in enumerate(pair("sort 1")) if number >= 3]
+    assert decide(small(), 0.5).warnings.empty
+    assert decide(small(*exact), 0.5).warnings["warning"].iloc[0] == (
+        'pair "sort 1": faults is 1000.04 times its baseline; is it in another unit?'
+    )
+
+
+def test_matrices_are_brought_to_the_metrics_that_a_model_knows():
+    known = small(metrics=METRICS[1:]).metrics
+    tables = small()
+    shuffled = MatrixTables.of_rows(tables.runs[[*reversed(tables.runs.columns)]])
+    same = matched(shuffled, known, {"sorting", "pipes"}, 0.5)
+    assert same.notes == ()
+    assert same.tables.runs.equals(tables.runs)
+
+    renamed = MatrixTables.of_rows(tables.runs.rename(columns={"switches": "switchs"}).assign(new=1.0))
+    found = matched(renamed, known, {"sorting"}, 0.5)
+    assert found.notes == (
+        'metric "switches" is missing; it is taken as not measured; was it renamed "switchs"?',
+        'metric "switchs" is unknown to the model; it is not used',
+        'metric "new" is unknown to the model; it is not used',
+        'group "pipes" is unknown to the model; what it learned from all groups answers',
+    )
+    assert found.tables.all_metrics == tables.all_metrics
+    assert found.tables.runs["switches"].isna().all()
+
+    per_ms = MatrixTables.of_rows(tables.runs, None, [{"metric": "faults", "unit": "1/ms"}])
+    assert matched(per_ms, known, {"sorting", "pipes"}, 0.5).notes == (
+        'metric "faults" comes in 1/ms, where the model knows it in 1/s; it is taken as not measured',
+    )
+    with pytest.raises(InputError) as error:
+        matched(MatrixTables.of_rows(tables.runs.drop(columns=["faults", "switches"])), known, set(), 0.5)
+    assert str(error.value) == (
+        'runs: lack 2 of the 2 raw metrics that the model knows, such as "faults"; expected 50% of them'
+    )
+
+
+def test_sources_with_one_metric_in_two_units_cannot_be_joined():
+    parts = [
+        MatrixTables.of_rows(small().runs, None, [{"metric": "faults", "unit": unit}]) for unit in ("s", "ms")
+    ]
+    with pytest.raises(InputError, match=r'^metric "faults": comes in the units "s" and "ms"; expected one$'):
+        MatrixTables.joined(parts)
+
+
+def test_import_says_how_much_there_is(tmp_path, capsys):
+    small().write(tmp_path / "in")
+    assert import_sources("tables", [tmp_path / "in"], tmp_path / "out", keep_going=False, as_json=False) == 0
+    assert capsys.readouterr().out == (
+        "2 groups, 2 workloads, 2 pairs, 12 runs, 2 raw_metrics, 2 summary_metrics, 0 skipped -> "
+        f"{tmp_path / 'out'}\n"
+    )
+    assert MatrixTables.read(tmp_path / "out").runs.equals(small().runs)
+
+
+def test_synthetic_matrices_have_the_exact_shape_of_the_seeds_data():
+    tables = synthetic_matrices.generate()
+    runs = tables.runs
+    assert (len(runs), len(tables.raw), len(tables.summary)) == (22_964, 200, 16)
+    assert (runs["group"].nunique(), runs["workload"].nunique()) == (20, 300)
+    assert (runs["valid"].sum(), (runs["abnormal"] & runs["valid"]).sum()) == (20_920, 740)
+    assert not runs.loc[runs["side"] == "baseline", "abnormal"].any()
+    decided = decide(tables, 0.5)
+    caught = ~decided.runs["kept"]
+    assert not (caught & runs["valid"]).any()
+    assert 0.5 < (caught & ~runs["valid"]).sum() / 2_044 < 0.8
+    assert decided.pairs["kept"].mean() > 0.95
+    words = [name for name in tables.all_metrics if name not in {"summary_elapsed", "summary_transactions"}]
+    assert all("synthetic" in name for name in [*words, *runs["run_id"].head()])
+    assert synthetic_matrices.generate(3_000).runs.equals(synthetic_matrices.generate(3_000).runs)
+
+
+@needs("dbsherlock")
+def test_dbsherlock_becomes_pairs_of_normal_and_faulty_stretches_of_the_same_run():
+    tables = matrix_formats.read("dbsherlock", [PUBLIC / "dbsherlock"]).tables
+    runs = tables.runs
+    assert runs["workload"].nunique() == 110
+    sides = runs.drop_duplicates(["pair_id", "side"]).set_index("pair_id")
+    targets = sides[sides["side"] == "target"]
+    assert (~targets["abnormal"]).sum() > targets["abnormal"].sum() > 300
+    assert set(runs[runs["side"] == "baseline"]["abnormal"]) == {False}
+    sizes = runs.groupby(["pair_id", "side"]).size().unstack()
+    assert sizes["target"].unique().tolist() == [4]
+    # how long the baseline is does not tell what the target is
+    about = targets.join(sizes)
+    assert not (about["baseline"] != about.groupby("workload")["baseline"].transform("first")).any()
+    assert not {"Epoch", "second", "cause"} & set(tables.all_metrics)
+    known = tables.causes.set_index("run_id")["cause"]
+    assert known.nunique() == 10
+    assert set(known.index) == set(runs.loc[runs["abnormal"], "run_id"])
+    decided = decide(tables, 0.5)
+    assert decided.runs["kept"].mean() > 0.999
+    assert decided.pairs["kept"].all()
+
+
+@needs("petshop")
+def test_petshop_keeps_gaps_and_no_row_is_in_two_pairs():
+    tables = matrix_formats.read("petshop", [PUBLIC / "petshop"]).tables
+    runs = tables.runs
+    assert set(runs["group"]) == {"high_traffic", "low_traffic"}
+    targets = runs[runs["side"] == "target"].groupby("workload")["abnormal"].agg(["size", "first"])
+    assert set(targets["size"]) == {5}
+    assert targets["first"].sum() == 52
+    assert (~targets["first"].astype(bool)).sum() == 58
+    normal = runs.loc[~runs["abnormal"], tables.all_metrics]
+    assert not normal.dropna(axis="columns", thresh=400).duplicated().any()
+    assert 0.05 < normal.isna().to_numpy().mean() < 0.3
+    assert "PetSite/latency/Average" in tables.raw
+    assert "PetSearch_AWS::ECS::Fargate" in set(tables.causes["cause"])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (petshop.read, r": holds no traffic pattern; expected \*/noissue/metrics.csv$"),
+        (dbsherlock.read, r": holds no \.parquet file$"),
+        (lambda path: dbsherlock.read(path / "x.parquet"), 'lacks the column "cause"; expected cause, run'),
+    ],
+)
+def test_public_formats_that_are_not_there_are_told(make, message, tmp_path):
+    if "lacks" in message:
+        pd.DataFrame({"run": [1]}).to_parquet(tmp_path / "x.parquet")
+    with pytest.raises(InputError, match=message):
+        make(tmp_path)
