@@ -34,6 +34,24 @@ SCHEDULE = ("yields", "", "schedules", "idles", "wakeups", "local_wakeups", "run
 #: Levels of /proc/meminfo that vmstat has not.
 MEMINFO = ("MemAvailable", "Buffers", "Cached", "Committed_AS", "VmallocUsed", "Percpu", "DirectMap4k")
 
+#: Objects that the kernel makes for programs, files and connections.
+SLABS = frozenset(
+    {
+        *(
+            "dentry",
+            "filp",
+            "vm_area_struct",
+            "anon_vma",
+            "anon_vma_chain",
+            "task_struct",
+            "pid",
+            "mm_struct",
+        ),
+        *("files_cache", "signal_cache", "ext4_inode_cache", "proc_inode_cache", "buffer_head", "maple_node"),
+        *("radix_tree_node", "kmalloc-64", "kmalloc-1k", "skbuff_head_cache"),
+    }
+)
+
 Numbers = dict[str, float]
 
 
@@ -45,7 +63,7 @@ def counts(cpu: int) -> Numbers:
 
 def levels(cpu: int) -> Numbers:
     """Return all levels."""
-    return _stat(cpu)[1] | _vmstat()[1] | _disks()[1] | _memory()
+    return _stat(cpu)[1] | _vmstat()[1] | _disks()[1] | _memory() | _objects()
 
 
 def _stat(cpu: int) -> tuple[Numbers, Numbers]:
@@ -160,6 +178,20 @@ def _memory() -> Numbers:
             level[f"zone.{zone}_free"] = float(words[2])
         elif words[:1] == ["count:"]:
             level[f"zone.{zone}_ready"] = level.get(f"zone.{zone}_ready", 0.0) + float(words[1])
+    return level
+
+
+def _objects() -> Numbers:
+    level: Numbers = {}
+    for line in lines(PROC / "slabinfo"):
+        name, *values = line.split()
+        if name in SLABS:
+            level[f"slab.{name}"] = float(values[0])
+    for line in lines(PROC / "buddyinfo"):
+        _, _, rest = line.partition("zone")
+        zone, *free = rest.split()
+        if zone == "Normal":
+            level |= {f"buddy.order_{order}": float(blocks) for order, blocks in enumerate(free)}
     return level
 
 

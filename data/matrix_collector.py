@@ -25,7 +25,7 @@ from data.proc_events import remove_abandoned_groups
 from data.screen import Screen
 
 #: Seconds that each cost is calibrated from.
-CALIBRATION = 0.15
+CALIBRATION = 0.1
 #: Trial runs for each cost, the size that defects are tried with, and the most that a trial may correct.
 TRIALS, TRIAL_SIZE, LARGEST = 2, 0.4, 4.0
 #: A metric varies if at least this share of the runs does not have its commonest value.
@@ -250,9 +250,7 @@ def tables(suite: MatrixSuite, entries: Sequence[Measured], name: str) -> Matrix
 
 def varies(values: pd.Series) -> bool:
     """Tell whether a metric really varies."""
-    if not len(values):
-        return False
-    return bool((values != values.mode(dropna=False).iloc[0]).mean() >= VARIES)
+    return bool(1 - values.value_counts(normalize=True, dropna=False).max() >= VARIES)
 
 
 def collect(path: Path, directory: Path, screen: Screen) -> bool:

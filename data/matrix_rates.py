@@ -33,6 +33,7 @@ PEAKED = (
     *("vmstat.pgfault", "vmstat.pgfree", "vmstat.pgalloc_normal", "vmstat.pgpgout", "vmstat.nr_dirtied"),
     *("softirq.SCHED", "softirq.RCU", "irq.RES", "irq.LOC", "disk.writes", "pressure.cpu_some"),
 )
+PLAIN_LEVELS = ("level_Threads", "level_files", "level_avg")
 #: Units of what a program or its control group counts, other than plain numbers.
 PROGRAM_UNITS = {
     "user": "ms",
@@ -51,7 +52,7 @@ PROGRAM_UNITS = {
 
 @dataclass(frozen=True)
 class Look:
-    """What was read at one moment, ``at`` seconds after the start.
+    """What was read at one moment, ``at`` in seconds of any clock.
 
     ``machine``, ``program`` and ``group`` are counts, ``levels`` are levels of the machine and
     ``program_levels`` those of the program.
@@ -125,7 +126,7 @@ def unit(name: str) -> str:
     if name.startswith(PROGRAM):
         kind = name.removeprefix(PROGRAM)
         if kind.startswith("level_"):
-            return "KiB" if kind.startswith(("level_Vm", "level_Rss")) else "1"
+            return "1" if kind.startswith(PLAIN_LEVELS) else "KiB"
         known = PROGRAM_UNITS.get(kind, "1")
         return known if known == "MiB" else f"{known}/txn"
     return f"{kernel_counts.unit(name.removesuffix(CHANGE).removesuffix(PEAK))}/s"

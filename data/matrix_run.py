@@ -90,6 +90,7 @@ class Bench:
     _group: Group | None = None
     _quota: Quota | None = None
     _competition: Competition | None = None
+    _keeper: ExitStack = field(default_factory=ExitStack)
 
     def __enter__(self) -> Self:
         try:
@@ -103,11 +104,25 @@ class Bench:
         except OSError as exc:
             self.missing[QUOTA] = f"no control group for processor time ({exc})"
         self._competition = Competition(HEAVY)
+        self._keep_events()
         return self
+
+    def _keep_events(self) -> None:
+        """Count all events of a program that sleeps: enabling a tracepoint that nobody counts takes long."""
+        if not self.events:
+            return
+        scratch = self._keeper.enter_context(tempfile.TemporaryDirectory(prefix="perfjudge-"))
+        # it ends when we do, whatever ends us
+        sleeper = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, process_group=0)
+        self._keeper.callback(sleeper.communicate)
+        counting = Counting(sleeper.pid, self.events, 3600.0, Path(scratch) / "perf.csv")
+        self._keeper.callback(counting.close)
+        counting.ready()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
+        self._keeper.close()
         for means in (self._competition, self._group, self._quota):
             if means is not None:
                 means.close()
@@ -134,7 +149,7 @@ class Bench:
             if counting is not None:
                 counting.ready()
                 counting.enable()
-            looks = [self._look(0.0, program)]
+            looks = [self._look(program)]
             self._watch(started, order, program, looks, stack)
             stack_of_perf = counting.stop() if counting is not None else None
             done, begin, end = Progress.read(started.progress)
@@ -165,10 +180,10 @@ class Bench:
                 with suppress(OSError):
                     self._group.add(one)
 
-    def _look(self, at: float, program: Program) -> Look:
+    def _look(self, program: Program) -> Look:
         group = self._group.counts() if self._group is not None else {}
         return Look(
-            at,
+            time.perf_counter(),
             kernel_counts.counts(self.cpu),
             program.counts(),
             {name.removeprefix("group-").replace("-", "_"): value for name, value in group.items()},
@@ -191,12 +206,12 @@ class Bench:
                 spoiled = True
             wait = due if spoiled else min(due, order.moment)
             if started.done(max(0.0, wait - now)):
-                looks.append(self._look(time.perf_counter() - begin, program))
+                looks.append(self._look(program))
                 return
             now = time.perf_counter() - begin
             if now >= due:
                 tick += 1
-                looks.append(self._look(now, program))
+                looks.append(self._look(program))
             if now > LIMIT:
                 raise InputError(f"did not end within {LIMIT:g} s", place=f'workload "{order.workload}"')
 

@@ -23,7 +23,19 @@ NAMES = {
     "process-wait-ns": ("wait", 1e6),
     "process-timeslices": ("slices", 1.0),
 }
-LEVELS = ("VmSize", "VmHWM", "RssAnon", "RssFile", "RssShmem", "VmData", "VmStk", "VmPTE", "Threads")
+#: Levels by the file of /proc/PID that has them.
+LEVELS = {
+    "status": ("VmSize", "VmHWM", "RssAnon", "RssFile", "RssShmem", "VmData", "VmStk", "VmPTE", "Threads"),
+    "smaps_rollup": (
+        "Pss",
+        "Shared_Clean",
+        "Shared_Dirty",
+        "Private_Clean",
+        "Private_Dirty",
+        "AnonHugePages",
+    ),
+    "sched": ("se.avg.load_avg", "se.avg.runnable_avg", "se.avg.util_avg"),
+}
 #: Counts of a thread: our names by those of /proc/PID/task/TID/status and sched.
 SWITCHES = {
     "voluntary_ctxt_switches": "voluntary_switches",
@@ -73,10 +85,15 @@ class Program:
         """Return levels, summed over the processes; nothing once it has ended."""
         total: dict[str, float] = {}
         for pid in descendants(self._pid):
-            for line in lines(Path(f"/proc/{pid}/status")):
-                name, _, value = line.partition(":")
-                if name in LEVELS:
-                    total[f"level_{name}"] = total.get(f"level_{name}", 0.0) + float(value.split()[0])
+            for file, names in LEVELS.items():
+                for line in lines(Path(f"/proc/{pid}/{file}")):
+                    name, _, value = line.partition(":")
+                    if name.strip() in names:
+                        level = f"level_{name.strip().removeprefix('se.')}"
+                        total[level] = total.get(level, 0.0) + float(value.split()[0])
+            with suppress(OSError):
+                files = len(list(Path(f"/proc/{pid}/fd").iterdir()))
+                total["level_files"] = total.get("level_files", 0.0) + files
         if total:
             total["resident"] = self._tree.resident_mebibytes
         return total

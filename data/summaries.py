@@ -1,7 +1,8 @@
 """Summary metrics: written formulas that roll raw metrics up, as figure 1 of seed 001 does.
 
-Raw metrics come per second (``/s``) or per transaction (``/txn``), see `data.matrix_rates`. A formula
-that needs a raw metric which a machine lacks gives no number there.
+Raw metrics come per second (``/s``) or per transaction (``/txn``), see `data.matrix_rates`. Busy time is
+user, nice, system, irq and softirq; all time is that, idle, iowait and steal. A formula that needs a raw
+metric which a machine lacks gives no number there.
 
 =========================  ==========  ======================================================================
 summary metric             unit        formula
@@ -9,8 +10,8 @@ summary metric             unit        formula
 summary_elapsed            s           measured: from the start signal to the last transaction's end
 summary_transactions       1           measured: transactions done
 summary_throughput         1/s         transactions / elapsed
-summary_cpu                %           cpu.user + cpu.system + cpu.irq + cpu.softirq, of the run's processor
-summary_cpu_others         %           busy time of all processors less that of the program, of one processor
+summary_cpu                %           busy / all time of the processor that the program runs on
+summary_cpu_others         %           (busy time of all processors - process.busy) / all their time
 summary_kernel_path        ms/txn      process.system
 summary_user_path          ms/txn      process.user
 summary_queueing           ms/txn      process.wait, runnable without a processor
@@ -53,12 +54,21 @@ def _sum(*names: str) -> Callable[[pd.DataFrame], pd.Series]:
 
 
 BUSY = ("user", "nice", "system", "irq", "softirq")
+ALL = (*BUSY, "idle", "iowait", "steal")
+
+
+def _share(place: str, less: str | None = None) -> Callable[[pd.DataFrame], pd.Series]:
+    def share(runs: pd.DataFrame) -> pd.Series:
+        busy, all_of = (_sum(*(f"{place}.{kind}" for kind in kinds))(runs) for kinds in (BUSY, ALL))
+        return 100 * (busy - runs[less] if less else busy) / all_of
+
+    return share
+
+
 FORMULAS: dict[str, Formula] = {
     f"{SUMMARY}throughput": Formula("1/s", lambda runs: runs[TRANSACTIONS] / runs[ELAPSED]),
-    f"{SUMMARY}cpu": Formula("%", lambda runs: _sum(*(f"cpu.{kind}" for kind in BUSY))(runs) / 10),
-    CPU_OTHERS: Formula(
-        "%", lambda runs: (_sum(*(f"stat.{kind}" for kind in BUSY))(runs) - runs["process.busy"]) / 10
-    ),
+    f"{SUMMARY}cpu": Formula("%", _share("cpu")),
+    CPU_OTHERS: Formula("%", _share("stat", less="process.busy")),
     f"{SUMMARY}kernel_path": Formula("ms/txn", _sum("process.system")),
     f"{SUMMARY}user_path": Formula("ms/txn", _sum("process.user")),
     f"{SUMMARY}queueing": Formula("ms/txn", _sum("process.wait")),
