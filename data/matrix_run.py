@@ -115,7 +115,7 @@ class Bench:
         # it ends when we do, whatever ends us
         sleeper = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, process_group=0)
         self._keeper.callback(sleeper.communicate)
-        counting = Counting(sleeper.pid, self.events, 3600.0, Path(scratch) / "perf.csv")
+        counting = Counting(sleeper.pid, self.events, 5.0, Path(scratch) / "perf.csv")
         self._keeper.callback(counting.close)
         counting.ready()
 
@@ -135,9 +135,8 @@ class Bench:
         InputError
             If the program fails or does not end.
         """
-        competitors = self._competition.seconds if self._competition else 0.0
         with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch, ExitStack() as stack:
-            watch = Disturbance(competitors)
+            watch = Disturbance(self._competing())
             started = _Started(order, Path(scratch), self.cpu)
             stack.callback(started.close)
             started.expect(b"r")
@@ -151,17 +150,14 @@ class Bench:
                 counting.enable()
             looks = [self._look(program)]
             self._watch(started, order, program, looks, stack)
-            stack_of_perf = counting.stop() if counting is not None else None
+            perf = _totals(counting)
             done, begin, end = Progress.read(started.progress)
-            elapsed = (end or started.ended) - begin
-            started.close()
-            events = (
-                {}
-                if stack_of_perf is None
-                else stack_of_perf.drop(columns="t_seconds").sum(min_count=1).to_dict()
-            )
-            competing = self._competition.seconds if self._competition else 0.0
-            return Run(elapsed, done, rates(looks, events, done), round(watch.share(competing), 4))
+            # before it is reaped: what its children used would go to nobody
+            foreign = watch.share(self._competing() + _used(looks))
+            return Run((end or started.ended) - begin, done, rates(looks, perf, done), round(foreign, 4))
+
+    def _competing(self) -> float:
+        return self._competition.seconds if self._competition is not None else 0.0
 
     def _counting(self, pid: int, scratch: Path) -> Counting | None:
         if not self.events:
@@ -296,6 +292,19 @@ class _Started:
         self.close()
         said = self._errors.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
         return InputError(f"failed ({said[-1]})", place=f'workload "{self._order.workload}"')
+
+
+def _totals(counting: Counting | None) -> dict[str, float]:
+    """End counting; return the count of each event."""
+    if counting is None:
+        return {}
+    within = counting.stop().drop(columns="t_seconds")
+    return {str(event): float(count) for event, count in within.sum(min_count=1).items()}
+
+
+def _used(looks: Sequence[Look]) -> float:
+    """Return the processor seconds of the program and its children since they were started."""
+    return max(look.program["user"] + look.program["system"] for look in looks) / 1000
 
 
 def calibrate(workload: str, seconds: float, cpu: int) -> dict[str, float]:

@@ -49,7 +49,7 @@ def everything_measured(suite, path):
     return matrices
 
 
-def test_the_shipped_suite_measures_4000_runs_of_39_test_cases_in_13_groups():
+def test_the_shipped_suite_measures_more_than_4000_runs_of_39_test_cases_in_13_groups():
     shipped = matrix_suite.load(SHIPPED)
     assert Counter(case.group for case in shipped.cases) == dict.fromkeys(
         {case.group for case in shipped.cases}, 3
@@ -58,7 +58,7 @@ def test_the_shipped_suite_measures_4000_runs_of_39_test_cases_in_13_groups():
     assert {case.workload for case in shipped.cases} == set(WORKLOADS)
     assert set(shipped.causes) == set(CAUSES)
     everything = plan(shipped, shipped.causes, shipped.invalid_kinds)
-    assert len(everything) == 4371
+    assert len(everything) == 4114
     valid = [planned for planned in everything if not planned.invalid]
     assert set(Counter((planned.pair_id, planned.side) for planned in valid).values()) == {3}
     assert (len(everything) - len(valid)) / len(everything) == pytest.approx(0.09, abs=0.001)
