@@ -280,9 +280,9 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
     finished = True
     counted = [event for event in suite.events if not why[event]]
     try:
-        # we look from another processor than the one that programs run on
-        os.sched_setaffinity(0, cpus[:-1] or cpus)
         with Bench(cpu, suite.interval, counted) as bench:
+            # we look from another processor than the one that programs run on
+            os.sched_setaffinity(0, cpus[:-1] or cpus)
             for what, problem in bench.missing.items():
                 screen.say(f"leaving out {what}: {problem}")
             causes, kinds = (

@@ -19,7 +19,7 @@ from data.tables import read_table
 #: A baseline needs as many runs, or nothing is known of how much runs differ by themselves.
 BASELINE_RUNS = 2
 #: Factors between units that a person may have taken for another, and how near a ratio must come.
-UNIT_FACTORS = (1e3, 1e6, 1e9, 1024.0, 1024.0**2, 60.0)
+UNIT_FACTORS = (1e3, 1e6, 1e9, 1024.0, 1024.0**2)
 NEAR = 0.02
 #: A metric whose runs differ by more than this share cannot tell a change of unit.
 STEADY = 0.1

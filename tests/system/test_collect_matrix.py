@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from data import matrix_formats, matrix_suite
+from data import matrix_collector, matrix_formats, matrix_suite
 from data.errors import InputError
 from data.matrix_collector import plan
 from data.matrix_run import Bench, Order
 from data.matrix_tables import MatrixTables
 from data.matrix_validity import decide
 from data.proc_events import descendants
+from data.screen import Screen
 from tests.system.test_collect_corun import ROOT, interrupt, kept
 
 SUITE = {
@@ -132,3 +133,22 @@ def test_a_program_that_fails_is_told_with_what_it_said_and_nothing_is_left(benc
         bench.run(Order("no-such", 1, 1.0))
     words = [Path(f"/proc/{pid}/cmdline").read_text().split("\0") for pid in descendants(os.getpid())]
     assert not [command for command in words[1:] if "data.matrix_programs" in command]
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one processor")
+def test_a_heavy_program_waits_on_every_processor_and_we_look_from_another_than_the_measured(
+    tmp_path, monkeypatch
+):
+    (tmp_path / "suite.yaml").write_text(yaml.safe_dump(SUITE | {"events": []}))
+    cpus, found = os.sched_getaffinity(0), []
+
+    def look(*_, **__):
+        found.append(os.sched_getaffinity(0))
+        words = [Path(f"/proc/{pid}/cmdline").read_text().split("\0") for pid in descendants(os.getpid())]
+        found.append({int(line[line.index("compete") + 1]) for line in words if "compete" in line})
+
+    monkeypatch.setattr("data.matrix_collector.measure", look)
+    with Screen() as screen:
+        matrix_collector.collect(tmp_path / "suite.yaml", tmp_path / "out", screen)
+    assert found == [cpus - {max(cpus)}, cpus]
+    assert os.sched_getaffinity(0) == cpus
