@@ -20,7 +20,7 @@ Whole = NDArray[np.intp]
 #: Values that are looked up at once, and numbers of a one-hot matrix that are multiplied at once.
 _VALUES, _ONE_HOT = 1 << 17, 1 << 20
 #: Ways to cut that are compared: by class alone, and by frequency.
-_COMPARED: tuple[str | int, ...] = ("classes", 3, 5, 8)
+_COMPARED: tuple[str | int, ...] = ("classes", 3, 5)
 #: Naive Bayes is too sure of itself, the more so the more features it has; these divide its log-odds.
 _TEMPERATURES = 2.0 ** np.arange(0, 8)
 
@@ -40,7 +40,7 @@ class TAN(ClassifierMixin, BaseEstimator):
         How features are cut. ``"classes"``: where their relation to the class changes
         (`training.cuts.class_cuts`); features that tell nothing of the class by themselves are left out. A
         number from 2 to 256: into so many levels of equal frequency; a feature of no more distinct values
-        keeps them. ``"best"``: whichever of classes, 3, 5 and 8 makes the classes of left-out rows most
+        keeps them. ``"best"``: whichever of classes, 3 and 5 makes the classes of left-out rows most
         probable, see `Notes`.
     smoothing : float
         What is added to every count of the tables (Laplace).
