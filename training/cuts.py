@@ -67,7 +67,9 @@ def class_cuts(rows: Labelled) -> Floats:
         chosen = _even((below / totals).sum(axis=1), float(n_classes), _CELLS)
         grid[place, : len(chosen)] = bounds[chosen]
         counts[place, : len(chosen) + 1] = np.diff(below[chosen], axis=0, prepend=0.0, append=totals[None])
-    kept = np.concatenate([_modl(part) for part in np.array_split(counts, range(_FEATURES, len(counts), _FEATURES))])
+    kept = np.concatenate(
+        [_modl(part) for part in np.array_split(counts, range(_FEATURES, len(counts), _FEATURES))]
+    )
     cuts = np.sort(np.where(kept, grid, np.inf), axis=1)
     return np.ascontiguousarray(cuts[:, : int(kept.sum(axis=1).max())])
 
@@ -104,7 +106,7 @@ def _bounds(column: Floats, weights: Floats | None) -> tuple[Floats, Floats]:
     low, high = values[last].astype(np.float64), values[last + 1].astype(np.float64)
     middle = low / 2 + high / 2
     # the middle of two neighbours among floating-point numbers may be the upper one
-    return np.where((low <= middle) & (middle < high), middle, low), below
+    return np.where((low <= middle) & (middle < high), middle, low), np.asarray(below, np.float64)
 
 
 def _even(below: Floats, total: float, levels: int) -> NDArray[np.intp]:

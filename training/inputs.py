@@ -40,7 +40,9 @@ class Labelled:
         return np.ones(len(self.y)) if self.weights is None else self.weights
 
 
-def labelled(estimator: BaseEstimator, x: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Labelled:
+def labelled(
+    estimator: BaseEstimator, x: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
+) -> Labelled:
     """Check what ``fit`` was given, and note the features' names and number on `estimator`.
 
     Raises
@@ -59,9 +61,11 @@ def labelled(estimator: BaseEstimator, x: ArrayLike, y: ArrayLike, sample_weight
             kept = weights > 0
             rows, target, weights = rows[kept], target[kept], weights[kept]
     classes, places = np.unique(target, return_inverse=True)
-    if len(classes) < 2:
+    if len(classes) == 1:
         name = type(estimator).__name__
-        raise ValueError(f"{name} needs at least 2 classes, but the rows with weight hold 1 class: {classes[0]!r}")
+        raise ValueError(
+            f"{name} needs at least 2 classes, but the rows with weight hold 1 class: {classes[0]}"
+        )
     return Labelled(rows, classes, places, weights)
 
 
@@ -73,9 +77,7 @@ def unlabelled(estimator: BaseEstimator, x: ArrayLike) -> Floats:
     ValueError
         If it has other features than at the fit, or a value is NaN or infinite.
     """
-    rows = validate_data(
-        estimator, x, dtype=[np.float64, np.float32], ensure_all_finite=False, reset=False
-    )
+    rows = validate_data(estimator, x, dtype=[np.float64, np.float32], ensure_all_finite=False, reset=False)
     _refuse_gaps(estimator, rows)
     return np.asarray(rows)
 

@@ -22,10 +22,16 @@ Floats = NDArray[np.float64]
 
 #: Earlier steps that an accelerated one is made of.
 _MEMORY = 10
-#: Newton steps within one maximisation at most; it ends where one would gain this share of what the first did.
-_INNER, _PRECISE, _HALVINGS = 50, 1e-6, 40
-#: Where the search may start: as many of the best directions, at each of these sizes.
+#: Newton steps within one maximisation at most; it ends where one gains this share of the first.
+_INNER, _PRECISE, _HALVINGS = 50, 1e-4, 40
+#: A gain that is a smaller share of the likelihood cannot be told from rounding.
+_ROUNDING = 1e-13
+#: A gradient per unit of weight that is as good as none.
+_NEARLY = 1e-6
+#: Where the search may start: as many of the leading directions, each at the best of these sizes.
 _DIRECTIONS, _SIZES = 4, (0.5, 1.0, 2.0, 4.0)
+#: How many starts are kept after so many iterations more of each.
+_ROUNDS = ((2, 2), (1, 8))
 
 
 class SimilarityLogistic(ClassifierMixin, BaseEstimator):
@@ -40,8 +46,8 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     solver : "em" or "direct"
-        Expectation-maximisation as in the seed, or L-BFGS on the likelihood of the labels. Both climb the same
-        penalised likelihood from the same start.
+        Expectation-maximisation as in the seed, or L-BFGS on the likelihood of the labels. Both climb the
+        same penalised likelihood from the same start.
     ridge : float
         The penalty is half of this times the squared weights (not the intercept), against the sum of the
         weighted log-likelihood; not below 0.
@@ -76,16 +82,16 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    An EM iteration takes the probabilities of Y and Y' given the label under the present weights, and then the
-    weights that maximise the expected likelihood, by Newton's method from the present ones. Anderson's
-    acceleration ("DAAREM", Henderson and Varadhan 2019) extrapolates from the last iterations; what does not
-    raise the likelihood is dropped for the plain EM step.
+    An EM iteration takes the probabilities of Y and Y' given the label under the present weights, and then
+    the weights that maximise the expected likelihood, by Newton's method from the present ones. Anderson's
+    acceleration ("DAAREM", Henderson and Varadhan 2019) extrapolates from the last iterations; where that is
+    less likely than the plain EM step, the plain step is taken.
 
     Zero weights are a saddle point, at which neither solver could move. The start is the direction in which
     the products of baseline and target tell most of the label (leading eigenvectors of their whitened moment)
-    or that of a least-squares fit of the flattened data (seed 001, section 4.5), whichever has the highest
-    penalised likelihood at one of four sizes. The likelihood has several maxima; the one found is the one
-    above that start.
+    or that of a least-squares fit of the flattened data (seed 001, section 4.5), at one of four sizes: the
+    one from which ten EM iterations lead highest. They are not counted in `n_iter_`. The likelihood can have
+    several maxima, above all with few pairs and many features; what is found is the one above that start.
     """
 
     def __init__(
@@ -135,10 +141,8 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
         """
         self._check_parameters()
         rows = labelled(self, X, y, sample_weight)
-        if len(rows.classes) > 2:
-            raise ValueError(
-                f"Only binary classification is supported. The type of the target is {type_of_target(y)}."
-            )
+        if (kind := type_of_target(y)) != "binary":
+            raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
         self.classes_ = rows.classes
         self.n_shared_ = self._count_shared(rows.x.shape[1])
         self.n_own_ = (rows.x.shape[1] - self.n_shared_) // 2
@@ -147,7 +151,7 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
         found = climb(pairs, _start(pairs), self.tol, self.max_iter)
         if not found.converged:
             warnings.warn(
-                f"SimilarityLogistic: not converged after {found.iterations} iterations (max_iter={self.max_iter})",
+                f"SimilarityLogistic: not converged after max_iter={self.max_iter} iterations",
                 ConvergenceWarning,
                 stacklevel=2,
             )
@@ -166,11 +170,13 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: ArrayLike) -> Floats:  # noqa: N803
         """Return the probability of similar and dissimilar, shape (n_pairs, 2)."""
+        check_is_fitted(self)
         odds = self.decision_function(X)
         return np.column_stack([_logistic(-odds), _logistic(odds)])
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
         """Return the more probable class of each pair."""
+        check_is_fitted(self)
         return np.asarray(self.classes_[(self.decision_function(X) > 0).astype(int)])
 
     def _check_parameters(self) -> None:
@@ -183,8 +189,8 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
         shared = columns % 2 if self.shared == "rest" else int(self.shared)
         if not 0 <= shared <= columns or (columns - shared) % 2:
             raise ValueError(
-                f"SimilarityLogistic: {columns} columns less shared={self.shared!r} are no baseline and target of "
-                f"the same width (n_features = {columns})"
+                f"SimilarityLogistic: n_features = {columns} less shared={self.shared!r} are no baseline and"
+                " target of the same width"
             )
         return shared
 
@@ -282,7 +288,7 @@ class _Pairs:
         return np.concatenate([agreed, agreed])
 
     def gradient(self, weights: Floats, scores: Floats, hidden: Floats) -> Floats:
-        """Return the gradient of the expected likelihood; that of the likelihood where `hidden` is current."""
+        """Return the gradient of the expected likelihood, which is the likelihood's if `hidden` is new."""
         rest = self.cost * (hidden - _logistic(scores))
         return np.asarray(rest @ self.rows - self.ridge * weights)
 
@@ -332,9 +338,7 @@ class _Curvature:
         return np.asarray(cho_solve(self.factor, gradient))
 
 
-def _maximise(
-    pairs: _Pairs, weights: Floats, scores: Floats, curvature: _Curvature
-) -> tuple[Floats, Floats]:
+def _maximise(pairs: _Pairs, weights: Floats, scores: Floats, curvature: _Curvature) -> tuple[Floats, Floats]:
     """Take one E step, and the M step from `weights` on; return the new weights and their scores."""
     hidden = pairs.hidden(scores)
     value = pairs.expected(weights, scores, hidden)
@@ -344,8 +348,8 @@ def _maximise(
         step = curvature.step(gradient)
         gain = float(gradient @ step)
         if turn == 0:
-            enough = gain * _PRECISE
-        elif gain <= enough:
+            enough = max(gain * _PRECISE, abs(value) * _ROUNDING)
+        if gain <= enough:
             break
         if gain > last / 4:
             curvature.refresh(scores)
@@ -374,31 +378,28 @@ def _expectation_maximisation(pairs: _Pairs, start: Floats, tol: float, max_iter
     past: list[tuple[Floats, Floats]] = []
     bound = tol * float(pairs.cost.sum()) / 2
     for found.iterations in range(1, max_iter + 1):
-        weights = found.weights
-        plain, plain_scores = _maximise(pairs, weights, scores, curvature)
-        past = [*past[-_MEMORY:], (weights, plain - weights)]
-        found.weights, scores = plain, plain_scores
-        plain_value = pairs.likelihood(plain, plain_scores)
+        reached, reached_scores = _maximise(pairs, found.weights, scores, curvature)
+        reached_value = pairs.likelihood(reached, reached_scores)
+        past = [*past[-_MEMORY:], (found.weights, reached - found.weights)]
         ahead = _extrapolated(past)
-        if ahead is not None:
-            ahead_scores = pairs.rows @ ahead
-            ahead_value = pairs.likelihood(ahead, ahead_scores)
-            if ahead_value >= plain_value:
-                found.weights, scores, plain_value = ahead, ahead_scores, ahead_value
-            else:
-                past = past[-2:]
-        found.history.append(max(plain_value, found.history[-1]))
-        gradient = pairs.gradient(found.weights, scores, pairs.hidden(scores))
-        if np.abs(gradient).max() <= bound:
+        ahead_scores = pairs.rows @ ahead
+        ahead_value = pairs.likelihood(ahead, ahead_scores)
+        if ahead_value > reached_value:
+            reached, reached_scores, reached_value = ahead, ahead_scores, ahead_value
+        if reached_value <= value:
+            # an M step raises the likelihood as long as double precision can tell
+            found.converged = True
+            break
+        found.weights, scores, value = reached, reached_scores, reached_value
+        found.history.append(value)
+        if np.abs(pairs.gradient(reached, scores, pairs.hidden(scores))).max() <= bound:
             found.converged = True
             break
     return found
 
 
-def _extrapolated(past: list[tuple[Floats, Floats]]) -> Floats | None:
+def _extrapolated(past: list[tuple[Floats, Floats]]) -> Floats:
     """Return where the steps would vanish if they changed linearly (Anderson's acceleration)."""
-    if len(past) < 2:
-        return None
     points = np.array([point for point, _ in past])
     steps = np.array([step for _, step in past])
     changes = np.diff(steps, axis=0)
@@ -438,24 +439,34 @@ def _direct(pairs: _Pairs, start: Floats, tol: float, max_iter: int) -> _Found:
     )
     found.weights = solve_triangular(root, result.x)
     found.iterations = int(result.nit)
-    found.converged = bool(result.nit < max_iter)
+    # near the top, rounding may end a line search before the gradient is as small as asked
+    found.converged = bool(result.success or np.abs(result.jac).max() <= _NEARLY)
     return found
 
 
 def _start(pairs: _Pairs) -> Floats:
-    """Return the most likely of a few directions and sizes; see `SimilarityLogistic`."""
-    best, start = -np.inf, np.zeros(pairs.rows.shape[1])
-    for direction in _directions(pairs):
-        scores = pairs.rows @ direction
-        size = float(np.sqrt(pairs.cost @ scores**2 / pairs.cost.sum()))
-        if not size > 0:
-            continue
-        for wanted in _SIZES:
-            weights = direction * (wanted / size)
-            value = pairs.likelihood(weights, scores * (wanted / size))
-            if value > best:
-                best, start = value, weights
-    return start
+    """Return where a few EM iterations from a few directions and sizes lead; see `SimilarityLogistic`."""
+    starts = [
+        sized for direction in _directions(pairs) if (sized := _best_size(pairs, direction)) is not None
+    ]
+    if not starts:
+        return np.zeros(pairs.rows.shape[1])
+    for kept, iterations in _ROUNDS:
+        climbs = [_expectation_maximisation(pairs, start, 0.0, iterations) for start in starts]
+        climbs.sort(key=lambda found: -found.history[-1])
+        starts = [found.weights for found in climbs[:kept]]
+    return starts[0]
+
+
+def _best_size(pairs: _Pairs, direction: Floats) -> Floats | None:
+    scores = pairs.rows @ direction
+    size = float(np.sqrt(pairs.cost @ scores**2 / pairs.cost.sum()))
+    if not size > 0:
+        return None
+    factor = max(
+        _SIZES, key=lambda wanted: pairs.likelihood(direction * wanted / size, scores * wanted / size)
+    )
+    return direction * (factor / size)
 
 
 def _directions(pairs: _Pairs) -> Iterator[Floats]:

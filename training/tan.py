@@ -1,4 +1,4 @@
-"""Tree-augmented naive Bayes: a classifier in which every metric depends on the class and one other metric."""
+"""Tree-augmented naive Bayes: every metric depends on the class and on one other metric."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ Floats = NDArray[np.float64]
 Whole = NDArray[np.intp]
 
 #: Values that are looked up at once, and numbers of a one-hot matrix that are multiplied at once.
-_VALUES, _ONE_HOT = 1 << 17, 1 << 20
+_VALUES, _ONE_HOT = 1 << 16, 1 << 19
+#: Of levels: a level's number is a byte.
+_NUMBERS = range(2, 257)
 #: Ways to cut that are compared: by class alone, and by frequency.
 _COMPARED: tuple[str | int, ...] = ("classes", 3, 5)
 #: Naive Bayes is too sure of itself, the more so the more features it has; these divide its log-odds.
@@ -29,8 +31,8 @@ class TAN(ClassifierMixin, BaseEstimator):
     """Tree-augmented naive Bayes (seed 001, section 7; Friedman, Geiger and Goldszmidt 1997, section 4).
 
     The features are cut into levels. Their tree is the maximum spanning tree of the mutual information of two
-    features given the class (Chow and Liu 1968), one tree for all classes. A feature's table says how probable
-    its levels are for each class and each level of its parent. NaN and infinity are refused.
+    features given the class (Chow and Liu 1968), one tree for all classes. A feature's table says how
+    probable its levels are for each class and each level of its parent. NaN and infinity are refused.
 
     Memory beyond the data: a byte a value, and the square of the number of levels of all features.
 
@@ -46,7 +48,8 @@ class TAN(ClassifierMixin, BaseEstimator):
         What is added to every count of the tables (Laplace).
     class_weight : dict, "balanced" or None
         What an error costs, by true class. A generative model carries costs in the frequency of the classes
-        (Elkan 2001, "The foundations of cost-sensitive learning"); cuts, tree and tables don't depend on them.
+        (Elkan 2001, "The foundations of cost-sensitive learning"); cuts, tree and tables don't depend on
+        them.
 
     Attributes
     ----------
@@ -65,10 +68,10 @@ class TAN(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    ``"best"`` compares by the log-likelihood of each row's class when that row is left out of the tables, which
-    needs no second fit: one is taken from its counts. Cuts and tree remain those of all rows. Every class
-    weighs the same, and the log-odds are divided by the power of two that suits them best, since naive Bayes
-    ranks better than it estimates (Domingos and Pazzani 1997).
+    ``"best"`` compares by the log-likelihood of each row's class when that row is left out of the tables,
+    which needs no second fit: one is taken from its counts. Cuts and tree remain those of all rows. Every
+    class weighs the same, and the log-odds are divided by the power of two that suits them best, since naive
+    Bayes ranks better than it estimates (Domingos and Pazzani 1997).
     """
 
     def __init__(
@@ -100,12 +103,11 @@ class TAN(ClassifierMixin, BaseEstimator):
         self._check_parameters()
         rows = labelled(self, X, y, sample_weight)
         smoothing = float(self.smoothing)
+        self.levels_ = self.levels
         if self.levels == "best":
-            networks = {levels: _Network.of(rows, levels) for levels in _COMPARED}
-            self.levels_ = max(_COMPARED, key=lambda levels: networks[levels].left_out(rows, smoothing))
-            network = networks[self.levels_]
+            self.levels_, network = _best(rows, smoothing)
         else:
-            self.levels_, network = self.levels, _Network.of(rows, self.levels)
+            network = _Network.of(rows, self.levels)
         self.classes_ = rows.classes
         self.cuts_, self.parents_ = network.cuts, network.parents
         self.log_tables_ = np.log(network.counts + smoothing) - np.log(network.sums(smoothing))
@@ -128,7 +130,7 @@ class TAN(ClassifierMixin, BaseEstimator):
         return np.asarray(self.classes_[joint.argmax(axis=1)])
 
     def _check_parameters(self) -> None:
-        whole = isinstance(self.levels, (int, np.integer)) and 2 <= self.levels <= 256
+        whole = isinstance(self.levels, int | np.integer) and self.levels in _NUMBERS
         if not whole and not (isinstance(self.levels, str) and self.levels in {"best", "classes"}):
             raise ValueError(
                 f'TAN: levels={self.levels!r} is not "best", "classes" or a whole number from 2 to 256'
@@ -227,7 +229,7 @@ class _Network:
         shape, sums = _Shape.of(self.cuts, self.parents), self.sums(smoothing)
         once = np.minimum(rows.weighed(), 1.0)[:, None]
         joint = np.empty((len(rows.y), len(self.counts)))
-        for part in _blocks(*self.coded.shape, _VALUES):
+        for part in _blocks(len(joint), self.coded.shape[1], _VALUES):
             cells = shape.cells(self.coded[part])
             for place, counts in enumerate(self.counts):
                 less = np.where(rows.y[part, None] == place, once[part], 0.0)
@@ -243,10 +245,22 @@ class _Network:
         )
 
 
+def _best(rows: Labelled, smoothing: float) -> tuple[str | int, _Network]:
+    """Return the cuts under which left-out rows are most probable, and their network."""
+    best, chosen = -np.inf, None
+    for levels in _COMPARED:
+        network = _Network.of(rows, levels)
+        value = network.left_out(rows, smoothing)
+        if chosen is None or value > best:
+            best, chosen = value, (levels, network)
+    assert chosen is not None
+    return chosen
+
+
 def _counts(coded: Codes, shape: _Shape, rows: Labelled) -> Floats:
     n_cells, n_classes = int(shape.starts[-1]), len(rows.classes)
     counts = np.zeros(n_classes * n_cells)
-    for part in _blocks(*coded.shape, _VALUES):
+    for part in _blocks(len(coded), coded.shape[1], _VALUES):
         cells = shape.cells(coded[part])
         cells += (rows.y[part] * n_cells)[:, None]
         weights = None if rows.weights is None else np.repeat(rows.weights[part], coded.shape[1])
