@@ -77,8 +77,9 @@ def test_both_solvers_meet_from_a_start_that_is_not_their_own():
     np.testing.assert_allclose(em.weights, mirrored * direct.weights, atol=1e-4)
 
 
-def test_an_em_iteration_is_the_seeds():
+def test_an_em_iteration_is_the_seeds(monkeypatch):
     """Against responsibilities from Bayes' rule, and scikit-learn's logistic regression of them."""
+    monkeypatch.setattr(similarity, "_PRECISE", 1e-12)
     from sklearn.linear_model import LogisticRegression
 
     x, y = drawn(400, np.array([1.5, -1.0, 0.5]))
