@@ -130,6 +130,7 @@ def _share(scores: Floats) -> Floats:
 def main() -> None:
     """Measure, print and write the table."""
     from rich.progress import track
+    from threadpoolctl import threadpool_limits
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=10_000)
@@ -140,10 +141,11 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=500, help="iterations of plain EM")
     options = parser.parse_args()
     given, load = problem(options.pairs, options.features), os.getloadavg()[0]
-    em = ours(given, "em")
-    goal = likelihood(given, em.weights) - options.short_of
-    steps = (lambda: em, lambda: ours(given, "direct"), lambda: plain_em(given, goal, options.most))
-    runs = [step() for step in track(steps, "Similarity logistic", transient=True)]
+    with threadpool_limits(1):
+        em = ours(given, "em")
+        goal = likelihood(given, em.weights) - options.short_of
+        steps = (lambda: em, lambda: ours(given, "direct"), lambda: plain_em(given, goal, options.most))
+        runs = [step() for step in track(steps, "Similarity logistic", transient=True)]
     Table(
         f"Similarity logistic, {options.pairs:,} pairs x {options.features} features",
         COMMAND,
@@ -154,7 +156,7 @@ def main() -> None:
             "Plain EM: Bayes' rule, then LogisticRegression on every row as 1 and as 0, warm start.",
             f"It ends {options.short_of:g} short of perfjudge, or after {options.most} iterations,",
             "and starts nearer the true weights than could be known; perfjudge finds its own start.",
-            "perfjudge: the shortest of three runs. Plain EM runs once.",
+            "All on one thread. perfjudge: the shortest of three runs; plain EM runs once.",
             "perfjudge's iterations that find its start are within its seconds, and not counted here.",
             f"{machine()}; load average {load:.1f} before and {os.getloadavg()[0]:.1f} after.",
         ],
