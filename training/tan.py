@@ -279,17 +279,26 @@ def _blocks(n_rows: int, width: int, numbers: int) -> list[slice]:
 
 def _dependence(coded: Codes, levels: Whole, rows: Labelled) -> Floats:
     """Return the mutual information of every two features given the class, in nats."""
-    first = np.concatenate([[0], np.cumsum(levels)[:-1]])
     result = np.zeros((len(levels), len(levels)))
     for place in range(len(rows.classes)):
-        mine = np.flatnonzero(rows.y == place)
-        counts = _pair_counts(coded, levels, mine, rows.weights)
-        terms = _xlogx(counts)
-        pairs = np.add.reduceat(np.add.reduceat(terms, first, axis=0), first, axis=1)
-        alone = np.diag(pairs)
-        total = counts[: levels[0], : levels[0]].sum()
-        result += pairs - alone[:, None] - alone + total * np.log(total)
+        result += _shared(_pair_counts(coded, levels, np.flatnonzero(rows.y == place), rows.weights), levels)
     return result / rows.weighed().sum()
+
+
+def _shared(counts: Floats, levels: Whole) -> Floats:
+    """Return the mutual information of every two features, times the weight of the rows counted."""
+    first = np.cumsum(levels) - levels
+    total = counts[: levels[0], : levels[0]].sum()
+    # in place: it is by far the largest array
+    terms = np.multiply(counts, _log(counts), out=counts)
+    pairs = np.add.reduceat(np.add.reduceat(terms, first, axis=0), first, axis=1)
+    alone = np.diag(pairs)
+    return np.asarray(pairs - alone[:, None] - alone + total * np.log(total))
+
+
+def _log(counts: Floats) -> Floats:
+    """Return the logarithm, and zero of zero."""
+    return np.log(counts, out=np.zeros_like(counts), where=counts > 0)
 
 
 def _pair_counts(coded: Codes, levels: Whole, mine: Whole, weights: Floats | None) -> Floats:
@@ -323,15 +332,9 @@ def _pair_counts(coded: Codes, levels: Whole, mine: Whole, weights: Floats | Non
         ),
         shape=(int(levels.sum()), width),
     )
-    counts = rest @ (rest @ product).T
+    product = rest @ product
+    counts = rest @ product.T
     return np.asarray(np.maximum(counts, 0.0, out=counts))
-
-
-def _xlogx(counts: Floats) -> Floats:
-    terms = np.zeros_like(counts)
-    np.log(counts, out=terms, where=counts > 0)
-    terms *= counts
-    return terms
 
 
 def _tree(dependence: Floats) -> Whole:
