@@ -1,6 +1,7 @@
 """The types that a stored model may hold.
 
-Every entry was read: none of them runs code that comes with the file. ``xgboost.core.Booster`` hands its
+Every entry was read: none of them runs code that comes with the file. Our own classifiers hold arrays and
+parameters. ``xgboost.core.Booster`` hands its
 bytes to XGBoost's own reader of its binary format. Samplers are absent: they act in fits only, and
 `training.pipeline.answering` leaves them out.
 """
@@ -19,6 +20,8 @@ TRUSTED_TYPES = (
     "sklearn.tree._classes.DecisionTreeClassifier",
     "sklearn.tree._classes.ExtraTreeClassifier",
     "sklearn.tree._tree.Tree",
+    "training.similarity.SimilarityLogistic",
+    "training.tan.TAN",
     "xgboost.core.Booster",
     "xgboost.sklearn.XGBClassifier",
 )

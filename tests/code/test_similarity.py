@@ -1,0 +1,209 @@
+import numpy as np
+import pytest
+from scipy.optimize import check_grad
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from training import similarity
+from training.similarity import SimilarityLogistic
+
+
+@parametrize_with_checks([SimilarityLogistic(), SimilarityLogistic("direct")])
+def test_similarity_logistic_keeps_the_rules_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+def drawn(pairs, weights, intercept=0.0, seed=0):
+    """Draw pairs of standard normal vectors, the hidden classes of both, and whether these differ."""
+    random = np.random.default_rng(seed)
+    sides = random.normal(size=(2, pairs, len(weights)))
+    hidden = random.random((2, pairs)) < 1 / (1 + np.exp(-(sides @ weights + intercept)))
+    return np.hstack(list(sides)), (hidden[0] != hidden[1]).astype(int)
+
+
+def shifted(pairs, features, seed=0):
+    """Draw targets near their baselines, every tenth with the first metric far higher; label those."""
+    random = np.random.default_rng(seed)
+    baseline = random.normal(size=(pairs, features))
+    target = baseline + random.normal(0, 0.2, (pairs, features))
+    abnormal = np.arange(pairs) % 10 == 0
+    target[abnormal, 0] += 3
+    return np.hstack([baseline, target]), abnormal.astype(int)
+
+
+def log_likelihood(model, x, y, ridge):
+    """The seed's formula as it stands: P(B = 1) = P(Y = 1) P(Y' = 0) + P(Y = 0) P(Y' = 1)."""
+    scores = [side @ model.coef_[0] + model.intercept_[0] for side in np.hsplit(x, 2)]
+    p, q = (1 / (1 + np.exp(-score)) for score in scores)
+    differ = p * (1 - q) + (1 - p) * q
+    return np.log(np.where(y == 1, differ, 1 - differ)).sum() - ridge / 2 * (model.coef_**2).sum()
+
+
+WEIGHTS = np.array([2.0, -1.5, 1.0, 0.0, 0.0, -0.5])
+SETS = {
+    "as the model says": drawn(1500, WEIGHTS),
+    "mostly one hidden class": drawn(1500, WEIGHTS, intercept=-3.0),
+    "targets near their baselines": shifted(1500, 12),
+    "more features than pairs": drawn(40, np.linspace(-1, 1, 60)),
+}
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_em_never_falls_and_ends_where_direct_maximum_likelihood_does(name):
+    x, y = SETS[name]
+    em, direct = (SimilarityLogistic(solver).fit(x, y) for solver in ("em", "direct"))
+    assert np.diff(em.log_likelihoods_).min(initial=np.inf) >= 0
+    assert em.log_likelihoods_[-1] == pytest.approx(log_likelihood(em, x, y, 1.0), abs=1e-6)
+    assert em.log_likelihoods_[-1] == pytest.approx(direct.log_likelihoods_[-1], abs=1e-4)
+    np.testing.assert_allclose(em.coef_, direct.coef_, atol=1e-4)
+    np.testing.assert_allclose(em.intercept_, direct.intercept_, atol=1e-4)
+
+
+def pairs_of(x, y, ridge=1.0):
+    sides = np.hsplit(x, 2)
+    return similarity._Pairs.of(*sides, y == 1, np.ones(len(y)), similarity._Penalty(ridge, True))
+
+
+def test_both_solvers_meet_from_a_start_that_is_not_their_own():
+    """Without the common first iterations, so that neither leans on the other."""
+    x, y = SETS["as the model says"]
+    pairs = pairs_of(x, y)
+    start = np.random.default_rng(1).normal(0, 0.3, pairs.rows.shape[1])
+    em = similarity._expectation_maximisation(pairs, start, 1e-8, 500)
+    direct = similarity._direct(pairs, start, 1e-8, 500)
+    assert em.history[-1] - em.history[0] > 100
+    assert em.history[-1] == pytest.approx(direct.history[-1], abs=1e-4)
+    mirrored = np.sign(em.weights @ direct.weights)
+    np.testing.assert_allclose(em.weights, mirrored * direct.weights, atol=1e-4)
+
+
+def test_an_em_iteration_is_the_seeds(monkeypatch):
+    """Against responsibilities from Bayes' rule, and scikit-learn's logistic regression of them."""
+    monkeypatch.setattr(similarity, "_PRECISE", 1e-12)
+    from sklearn.linear_model import LogisticRegression
+
+    x, y = drawn(400, np.array([1.5, -1.0, 0.5]))
+    x = (x - np.tile(np.vstack(np.hsplit(x, 2)).mean(axis=0), 2)) / np.tile(
+        np.vstack(np.hsplit(x, 2)).std(axis=0), 2
+    )
+    weights = np.array([0.8, 0.1, -0.2, 0.3])
+    p, q = (1 / (1 + np.exp(-(side @ weights[:3] + weights[3]))) for side in np.hsplit(x, 2))
+    both, neither, first, second = p * q, (1 - p) * (1 - q), p * (1 - q), (1 - p) * q
+    baseline = np.where(y == 1, first / (first + second), both / (both + neither))
+    target = np.where(y == 1, second / (first + second), both / (both + neither))
+    rows, hidden = np.vstack(np.hsplit(x, 2)), np.concatenate([baseline, target])
+    expected = LogisticRegression(C=1.0, tol=1e-10, max_iter=1000).fit(
+        np.vstack([rows, rows]),
+        np.repeat([1, 0], len(rows)),
+        sample_weight=np.concatenate([hidden, 1 - hidden]),
+    )
+    pairs = pairs_of(x, y)
+    scores = pairs.rows @ weights
+    found, _ = similarity._maximise(pairs, weights, scores, similarity._Curvature(pairs, scores))
+    np.testing.assert_allclose(found, [*expected.coef_[0], *expected.intercept_], atol=1e-3)
+
+
+def test_the_gradient_is_that_of_the_likelihood():
+    pairs = pairs_of(*drawn(50, WEIGHTS))
+    error = check_grad(
+        lambda w: pairs.likelihood(w, pairs.rows @ w),
+        lambda w: pairs.gradient(w, pairs.rows @ w, pairs.hidden(pairs.rows @ w)),
+        np.linspace(-1, 1, pairs.rows.shape[1]),
+    )
+    assert error < 1e-4
+
+
+def test_known_weights_are_found_again():
+    x, y = drawn(20_000, WEIGHTS, intercept=-1.0)
+    model = SimilarityLogistic(ridge=0.0).fit(x, y)
+    sign = np.sign(model.coef_[0] @ WEIGHTS)
+    np.testing.assert_allclose(sign * model.coef_[0], WEIGHTS, atol=0.15)
+    assert sign * model.intercept_[0] == pytest.approx(-1.0, abs=0.15)
+
+
+def test_a_pair_is_similar_whichever_side_comes_first():
+    x, y = SETS["targets near their baselines"]
+    model = SimilarityLogistic().fit(x, y)
+    swapped = np.hstack(np.hsplit(x, 2)[::-1])
+    np.testing.assert_allclose(model.decision_function(swapped), model.decision_function(x), atol=1e-12)
+
+
+def test_the_weights_rise_from_baseline_to_dissimilar_target():
+    x, y = shifted(800, 5)
+    assert SimilarityLogistic().fit(x, y).coef_[0, 0] > 0
+    x[:, [0, 5]] *= -1
+    assert SimilarityLogistic().fit(x, y).coef_[0, 0] < 0
+
+
+def test_units_do_not_matter_without_a_penalty():
+    x, y = drawn(1500, WEIGHTS)
+    units = np.tile([1e-6, 1e9, 1.0, 5.0, 1e3, 1.0], 2)
+    plain = SimilarityLogistic(ridge=0.0).fit(x, y)
+    moved = SimilarityLogistic(ridge=0.0).fit(x * units + 7 * units, y)
+    np.testing.assert_allclose(moved.predict_proba(x * units + 7 * units), plain.predict_proba(x), atol=1e-5)
+
+
+def test_a_shared_column_counts_for_both_sides():
+    x, y = drawn(1000, np.array([2.0, 1.0]))
+    size = np.random.default_rng(2).normal(size=(1000, 1))
+    written_out = np.hstack([x[:, :2], size, x[:, 2:], size])
+    expected = SimilarityLogistic(shared=0).fit(written_out, y).decision_function(written_out)
+    for shared in (1, "rest"):
+        found = SimilarityLogistic(shared=shared).fit(np.hstack([x, size]), y)
+        np.testing.assert_allclose(found.decision_function(np.hstack([x, size])), expected, atol=1e-9)
+
+
+def test_class_weights_count_as_copies():
+    x, y = shifted(200, 3)
+    copies = np.repeat(np.arange(200), np.where(y == 1, 3, 1))
+    weighed = SimilarityLogistic(class_weight={0: 1, 1: 3}).fit(x, y)
+    copied = SimilarityLogistic().fit(x[copies], y[copies])
+    np.testing.assert_allclose(weighed.coef_, copied.coef_, atol=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["em", "direct"])
+def test_constant_and_doubled_columns_do_no_harm(solver):
+    x, y = drawn(500, WEIGHTS[:2])
+    wide = np.hstack([np.column_stack([side, side[:, 0], np.full(500, 3.0)]) for side in np.hsplit(x, 2)])
+    model = SimilarityLogistic(solver).fit(wide, y)
+    assert model.coef_[0, 3] == pytest.approx(0.0, abs=1e-6)
+    assert model.coef_[0, 2] == pytest.approx(model.coef_[0, 0], abs=1e-5)
+
+
+def test_far_away_pairs_have_a_probability():
+    model = SimilarityLogistic().fit(*SETS["as the model says"])
+    far = np.array([[1e6] * 12, [1e6] * 6 + [-1e6] * 6])
+    with np.errstate(divide="raise", invalid="raise", over="raise"):
+        found = model.predict_proba(far)
+    np.testing.assert_allclose(found, [[1, 0], [0, 1]], atol=1e-12)
+
+
+def test_too_few_iterations_are_told():
+    with pytest.warns(ConvergenceWarning, match=r"^SimilarityLogistic: not converged after max_iter=1 iter"):
+        SimilarityLogistic(max_iter=1, tol=1e-12).fit(*SETS["more features than pairs"])
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "parameters", "line"),
+    [
+        ([[0.0, np.nan], [1, 1]], [0, 1], {}, "row 0, feature 1 is NaN; expected a finite number"),
+        (
+            [[0.0, 1], [1, 1]],
+            [1, 1],
+            {},
+            " needs at least 2 classes, but the rows with weight hold 1 class: 1",
+        ),
+        ([[0.0, 1], [1, 1]], [0, 1], {"solver": "newton"}, 'solver=\'newton\' is neither "em" nor "direct"'),
+        ([[0.0, 1], [1, 1]], [0, 1], {"ridge": -1.0}, "ridge=-1.0 is below 0"),
+        (
+            [[0.0, 1, 2], [1, 1, 1]],
+            [0, 1],
+            {"shared": 0},
+            "n_features = 3 less shared=0 are no baseline and target of the same width",
+        ),
+    ],
+)
+def test_what_cannot_be_learnt_from_is_refused_in_one_line(x, y, parameters, line):
+    with pytest.raises(ValueError) as caught:
+        SimilarityLogistic(**parameters).fit(np.array(x), np.array(y))
+    assert str(caught.value) in {f"SimilarityLogistic: {line}", f"SimilarityLogistic{line}"}

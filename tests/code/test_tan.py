@@ -1,0 +1,214 @@
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from training.cuts import class_cuts, codes, frequency_cuts
+from training.inputs import Labelled
+from training.tan import TAN
+
+
+@parametrize_with_checks([TAN(), TAN("classes"), TAN(4)])
+def test_tan_keeps_the_rules_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+def chained(rows, features, classes=2, seed=0):
+    """Four levels; a feature repeats an earlier one, how often depends on the class."""
+    random = np.random.default_rng(seed)
+    y = random.integers(0, classes, rows)
+    x = random.integers(0, 4, (rows, features))
+    for feature in range(1, features):
+        repeats = random.random(rows) < 0.2 + 0.4 * (y == feature % classes)
+        x[repeats, feature] = x[repeats, random.integers(feature)]
+    return x.astype(float), y
+
+
+def information(x, y, a, b):
+    """Mutual information of two features given the class, term by term."""
+    total = 0.0
+    for c in np.unique(y):
+        mine = y == c
+        for i in np.unique(x[:, a]):
+            for j in np.unique(x[:, b]):
+                both = (mine & (x[:, a] == i) & (x[:, b] == j)).mean()
+                if both:
+                    alone = (mine & (x[:, a] == i)).mean() * (mine & (x[:, b] == j)).mean()
+                    total += both * np.log(both * mine.mean() / alone)
+    return total
+
+
+def heaviest_tree(x, y):
+    """Kruskal's algorithm on the pairs as `information` ranks them."""
+    pairs = [(a, b) for a in range(x.shape[1]) for b in range(a)]
+    component, edges = {a: {a} for a in range(x.shape[1])}, set()
+    for a, b in sorted(pairs, key=lambda pair: -information(x, y, *pair)):
+        if component[a] is not component[b]:
+            edges.add(frozenset((a, b)))
+            component[a] |= component[b]
+            component.update(dict.fromkeys(component[a], component[a]))
+    return edges
+
+
+def edges_of(model):
+    return {frozenset((child, parent)) for child, parent in enumerate(model.parents_.tolist()) if parent >= 0}
+
+
+def probabilities_by_hand(model, x, y, asked, smoothing):
+    """Multiply smoothed shares, one row and feature at a time."""
+    classes = np.unique(y)
+    result = np.empty((len(asked), len(classes)))
+    for row, values in enumerate(asked):
+        for place, c in enumerate(classes):
+            mine = x[y == c]
+            product = len(mine) / len(x)
+            for child, parent in enumerate(model.parents_):
+                alike = mine if parent < 0 else mine[mine[:, parent] == values[parent]]
+                count = (alike[:, child] == values[child]).sum()
+                product *= (count + smoothing) / (len(alike) + smoothing * 4)
+            result[row, place] = product
+    return result / result.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_tree_and_probabilities_are_those_of_the_definition(classes):
+    x, y = chained(600, 7, classes)
+    model = TAN(4, smoothing=0.5).fit(x, y)
+    assert edges_of(model) == heaviest_tree(x, y)
+    asked = chained(40, 7, classes, seed=1)[0]
+    expected = probabilities_by_hand(model, x, y, asked, 0.5)
+    np.testing.assert_allclose(model.predict_proba(asked), expected, rtol=1e-10)
+
+
+@pytest.mark.slow
+def test_the_tree_is_pyagrums_and_pgmpys():
+    pytest.importorskip("pyagrum", reason="pyagrum is in the dependency group benchmarks")
+    pytest.importorskip("pgmpy", reason="pgmpy is in the dependency group benchmarks")
+    from benchmarks.tan import by_pgmpy, by_pyagrum, ours, problem
+
+    given = problem(400, 12)
+    assert ours(given).edges == by_pyagrum(given).edges == by_pgmpy(given, 5).edges
+
+
+def test_weights_count_as_copies_in_cuts_tree_and_tables():
+    x, y = chained(200, 5)
+    x += np.random.default_rng(1).normal(0, 0.2, x.shape)
+    weights = np.random.default_rng(2).integers(0, 4, 200)
+    weighed = TAN().fit(x, y, sample_weight=weights)
+    copied = TAN().fit(x.repeat(weights, axis=0), y.repeat(weights))
+    np.testing.assert_array_equal(weighed.cuts_, copied.cuts_)
+    np.testing.assert_array_equal(weighed.parents_, copied.parents_)
+    np.testing.assert_allclose(weighed.log_tables_, copied.log_tables_, rtol=1e-12)
+
+
+def test_costs_move_the_log_odds_and_nothing_else():
+    x, y = chained(300, 5)
+    plain, dear = TAN(4).fit(x, y), TAN(4, class_weight={0: 1.0, 1: 10.0}).fit(x, y)
+    odds = [np.diff(model.predict_log_proba(x), axis=1) for model in (plain, dear)]
+    np.testing.assert_allclose(odds[1] - odds[0], np.log(10.0), rtol=1e-10)
+
+
+def test_what_only_two_features_together_tell_is_found():
+    """One feature alone tells nothing here, so cuts by class would leave both out."""
+    random = np.random.default_rng(3)
+    x = random.normal(size=(2000, 2))
+    y = (x[:, 0] * x[:, 1] > 0).astype(int)
+    asked = random.normal(size=(1000, 2))
+    model = TAN().fit(x, y)
+    assert model.levels_ != "classes"
+    assert model.score(asked, asked[:, 0] * asked[:, 1] > 0) > 0.75
+
+
+def test_hundreds_of_features_do_not_underflow():
+    x, y = np.random.default_rng(4).normal(size=(60, 400)), np.arange(60) % 2
+    x[y == 1] += 3
+    with np.errstate(divide="raise", invalid="raise", over="raise"):
+        found = TAN(3).fit(x, y).predict_proba(x)
+    assert np.isfinite(found).all()
+    assert (found.argmax(axis=1) == y).all()
+
+
+def rows_of(column, y):
+    return Labelled(np.asarray(column, float)[:, None], np.unique(y), np.asarray(y), None)
+
+
+def test_few_values_keep_their_levels_and_many_share_them():
+    few = rows_of([0, 0, 0, 0, 0, 0, 1, 7], [0, 1] * 4)
+    assert frequency_cuts(few, 3).tolist() == [[0.5, 4.0]]
+    many = rows_of(range(8), [0, 1] * 4)
+    assert frequency_cuts(many, 4).tolist() == [[1.5, 3.5, 5.5]]
+    assert codes(many.x, frequency_cuts(many, 4))[:, 0].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+def test_class_cuts_lie_where_the_classes_change_even_for_a_rare_class():
+    column = np.linspace(0, 1, 5000)
+    rare = ((column > 0.970) & (column < 0.985)).astype(int)
+    cuts = class_cuts(rows_of(column, rare))
+    assert np.allclose(cuts[0], [0.970, 0.985], atol=0.001)
+    noise = np.random.default_rng(5).integers(0, 2, 5000)
+    assert class_cuts(rows_of(column, noise)).shape == (1, 0)
+
+
+def test_neighbouring_floating_point_numbers_are_told_apart():
+    low = 1e308
+    high = np.nextafter(low, np.inf)
+    rows = rows_of([low] * 20 + [high] * 20, [0] * 20 + [1] * 20)
+    for cuts in (frequency_cuts(rows, 2), class_cuts(rows)):
+        assert codes(rows.x, cuts)[:, 0].tolist() == [0] * 20 + [1] * 20
+
+
+def test_memory_stays_below_the_data_itself():
+    x, y = chained(20_000, 60)
+    tracemalloc.start()
+    TAN(4).fit(x, y).predict(x)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < x.nbytes
+
+
+def test_a_constant_feature_changes_nothing():
+    x, y = chained(300, 4)
+    with_constant = np.column_stack([x, np.full(300, 7.0)])
+    for levels in ("best", "classes", 4):
+        expected = TAN(levels).fit(x, y).predict_proba(x)
+        found = TAN(levels).fit(with_constant, y).predict_proba(with_constant)
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+BAD = [
+    ([[0.0], [np.nan]], [0, 1], "TAN: row 1, feature 0 is NaN; expected a finite number"),
+    ([[0.0], [-np.inf]], [0, 1], "TAN: row 1, feature 0 is -inf; expected a finite number"),
+    ([[0.0], [1.0]], [1, 1], "TAN needs at least 2 classes, but the rows with weight hold 1 class: 1"),
+    ([[0.0]], [1], "TAN needs at least 2 classes, but the rows with weight hold 1 class: 1"),
+]
+
+
+@pytest.mark.parametrize(("x", "y", "line"), BAD)
+def test_what_cannot_be_learnt_from_is_refused_in_one_line(x, y, line):
+    with pytest.raises(ValueError) as caught:
+        TAN().fit(np.array(x), np.array(y))
+    assert str(caught.value) == line
+
+
+def test_a_gap_is_told_by_its_features_name():
+    frame = pd.DataFrame({"cpu": [1.0, 2.0], "io": [1.0, 2.0]})
+    model = TAN().fit(frame, [0, 1])
+    frame.loc[1, "io"] = np.nan
+    with pytest.raises(ValueError, match=r'^TAN: row 1, feature "io" is NaN; expected a finite number$'):
+        model.predict(frame)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "line"),
+    [
+        ({"levels": 1}, 'TAN: levels=1 is not "best", "classes" or a whole number from 2 to 256'),
+        ({"levels": "some"}, 'TAN: levels=\'some\' is not "best", "classes" or a whole number from 2 to 256'),
+        ({"smoothing": 0.0}, "TAN: smoothing=0.0 is not above 0"),
+    ],
+)
+def test_a_parameter_out_of_its_range_is_refused_in_one_line(parameters, line):
+    with pytest.raises(ValueError) as caught:
+        TAN(**parameters).fit([[0.0], [1.0]], [0, 1])
+    assert str(caught.value) == line
