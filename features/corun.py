@@ -214,10 +214,7 @@ def time_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
 
 def machine_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
     """Return what is known of each machine: its engine, its numbers, the quantiles of its solo times."""
-    engines = {
-        f"engine_{engine}": solo.hosts["engine"].eq(engine)
-        for engine in solo.siblings
-    }
+    engines = {f"engine_{engine}": solo.hosts["engine"].eq(engine) for engine in solo.siblings}
     numbers = solo.hosts.drop(columns=[c for c in HOST_DTYPES if c in solo.hosts]).add_prefix("machine_")
     known = pd.concat(
         [numbers, pd.DataFrame(engines, solo.hosts.index), solo.fixed_cost.add_prefix("machine_")],
@@ -257,11 +254,17 @@ def instances(tables: CorunTables, solo: Solo) -> pd.DataFrame:
     )
     table = (
         rows.groupby(["machine", "task", "corunners"], sort=True)
-        .agg(solo_seconds=("solo_seconds", "first"), repetitions=("impact", "size"), impact=("impact", "median"))
+        .agg(
+            solo_seconds=("solo_seconds", "first"),
+            repetitions=("impact", "size"),
+            impact=("impact", "median"),
+        )
         .reset_index()
     )
     family = solo.families.to_dict()
-    everyone = [[task, *names.split(AND)] for task, names in zip(table["task"], table["corunners"], strict=True)]
+    everyone = [
+        [task, *names.split(AND)] for task, names in zip(table["task"], table["corunners"], strict=True)
+    ]
     return table.assign(
         device=solo.hosts["device"].reindex(table["machine"]).to_numpy(),
         families=[AND.join(sorted(family[name] for name in names)) for names in everyone],
