@@ -14,7 +14,11 @@ from data.errors import InputError
 from data.screen import Screen
 
 #: The module that collects a suite, by the suite's kind.
-COLLECTORS = {"comparisons": "data.comparison_collector", "fingerprint": "data.fingerprint_collector"}
+COLLECTORS = {
+    "comparisons": "data.comparison_collector",
+    "fingerprint": "data.fingerprint_collector",
+    "corun": "data.corun_collector",
+}
 
 
 def collect(path: Path, directory: Path) -> bool:

@@ -161,8 +161,9 @@ def _filled(frames: dict[str, pd.DataFrame]) -> CorunTables:
             else pd.DataFrame({"machine": unknown}),
             HOST_DTYPES,
         )
+    families = tasks["family"].fillna(tasks["task"])
     return CorunTables(
-        tasks.assign(family=tasks["family"].fillna(tasks["task"])),
+        pd.concat([tasks[["task"]], families, tasks.drop(columns=["task", "family"])], axis="columns"),
         pairs,
         frames["samples"],
         hosts.assign(
@@ -189,4 +190,5 @@ def _counted(frame: pd.DataFrame, dtypes: dict[str, str], path: Path) -> pd.Data
             place, value = f"row {wrong[0]}", values.iloc[wrong[0]]
             raise InputError(f'{column}="{value}" is not a count', file=path, place=place)
         numbers[column] = found.astype("float64")
-    return frame.assign(**numbers)
+    counted = pd.DataFrame(numbers, index=frame.index)
+    return pd.concat([frame.drop(columns=list(numbers)), counted], axis="columns")

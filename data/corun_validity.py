@@ -20,6 +20,7 @@ ENOUGH = 5
 TOLERANCE = 0.03
 #: An interval of the samples that lasts this many times the usual one has a gap before its end.
 GAP = 2.5
+RUN_OF_TASK = ["task", "machine", "repetition"]
 RUN = ["task", "corunners", "machine", "phase", "repetition"]
 EVENT_DTYPES = {"event": "str", "kept": "bool", "reason": "str"}
 TASK_DTYPES = {"task": "str", "machine": "str", "repetition": "int64", "kept": "bool", "reason": "str"}
@@ -140,7 +141,7 @@ def decide(tables: CorunTables, missing: float) -> Decisions:
     if (pairs == "").sum() < ENOUGH:
         raise InputError(_few(pairs), place="pairs")
     impacts, noise = _impacts(tables.pairs, known), _noise(known)
-    named = tables.pairs.assign(
+    named = tables.pairs[RUN_OF_TASK].assign(
         corunners=_joined(tables.pairs),
         kept=pairs == "",
         reason=pairs,
@@ -148,7 +149,7 @@ def decide(tables: CorunTables, missing: float) -> Decisions:
     )
     return Decisions(
         named[list(PAIR_DTYPES)].astype(PAIR_DTYPES),
-        tables.tasks.assign(kept=tasks == "", reason=tasks)[list(TASK_DTYPES)].astype(TASK_DTYPES),
+        tables.tasks[RUN_OF_TASK].assign(kept=tasks == "", reason=tasks).astype(TASK_DTYPES),
         pd.DataFrame({"event": events.index, "kept": events == "", "reason": events})
         .reset_index(drop=True)
         .astype(EVENT_DTYPES),
@@ -181,14 +182,12 @@ def _pairs(pairs: pd.DataFrame, solo: pd.DataFrame) -> pd.Series:
     """Say why a co-run cannot be used; empty where it can."""
     known = pd.MultiIndex.from_frame(solo[["machine", "task"]])
     reasons = pd.Series("", pairs.index, dtype="str")
-    for column in reversed(["task", *corunner_columns(pairs)]):
-        index = pd.MultiIndex.from_frame(pairs[["machine", column]])
-        unknown = pairs[column].notna().to_numpy(bool) & ~index.isin(known)
-        what = "it" if column == "task" else "its co-runner"
-        told = f"{what} has no solo run on this machine"
-        if column != "task":
-            told = "its co-runner " + '"' + pairs[column] + '" has no solo run on this machine'
-        reasons = reasons.mask(unknown, told)
+    for column in ["task", *corunner_columns(pairs)]:
+        alone = pd.MultiIndex.from_frame(pairs[["machine", column]]).isin(known)
+        unknown = pairs[column].notna().to_numpy(bool) & ~alone & (reasons == "").to_numpy(bool)
+        what = "the task" if column == "task" else "the co-runner"
+        told = f'{what} "' + pairs.loc[unknown, column] + '" has no solo run on this machine to learn from'
+        reasons[unknown] = told
     return reasons
 
 
@@ -203,7 +202,12 @@ def _joined(pairs: pd.DataFrame) -> pd.Series:
     joined = pairs[first]
     for column in others:
         joined = joined + (AND + pairs[column]).fillna("")
-    return joined
+    return _unordered(joined)
+
+
+def _unordered(names: pd.Series) -> pd.Series:
+    """Bring joined names into one order, since that of co-runners does not matter."""
+    return names.map({joined: AND.join(sorted(joined.split(AND))) for joined in names.unique()})
 
 
 def _impacts(pairs: pd.DataFrame, solo: pd.DataFrame) -> pd.Series:
@@ -235,10 +239,11 @@ def _samples(tables: CorunTables, pairs: pd.DataFrame) -> pd.DataFrame:
         for gap, end in zip(longest["seconds"], longest["t_seconds"], strict=True)
     ]
     reasons = pd.Series(told, longest.index, dtype="str").where(longest["seconds"] > GAP * usual, "")
-    solo = tables.tasks.assign(corunners="", phase="solo")[RUN]
+    solo = tables.tasks[RUN_OF_TASK].assign(corunners="", phase="solo")[RUN]
     there = pd.concat([solo, pairs.assign(phase="corun")[RUN]])
-    reasons = reasons.where(reasons.index.isin(pd.MultiIndex.from_frame(there)), "belong to no run")
     table = reasons.rename("reason").reset_index()
+    known = pd.MultiIndex.from_frame(table[RUN].assign(corunners=_unordered(table["corunners"])))
+    table["reason"] = table["reason"].where(known.isin(pd.MultiIndex.from_frame(there)), "belong to no run")
     return (
         table.assign(kept=table["reason"] == "")[list(SAMPLE_DTYPES)]
         .sort_values(RUN, ignore_index=True)

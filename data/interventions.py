@@ -30,7 +30,7 @@ class Quota:
         legacy = CGROUPS / "cpu"
         self._legacy = legacy.is_dir()
         root = legacy if self._legacy else CGROUPS
-        _remove_abandoned(root)
+        remove_abandoned(root)
         self.path = root / f"perfjudge-{os.getpid()}"
         self.path.mkdir()
         self._weigh()
@@ -63,10 +63,10 @@ class Quota:
         self.path.rmdir()
 
 
-def _remove_abandoned(root: Path) -> None:
-    """Remove groups of measurements that were killed."""
+def remove_abandoned(root: Path) -> None:
+    """Remove groups of measurements that were killed; their names go on with the measurement's process."""
     for group in root.glob("perfjudge-*"):
-        if not Path(f"/proc/{group.name.partition('-')[2]}").exists():
+        if not Path(f"/proc/{group.name.split('-')[1]}").exists():
             group.rmdir()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 
@@ -52,3 +53,55 @@ def _text(path: Path) -> str:
         return path.read_text().strip()
     except OSError:
         return "unknown"
+
+
+@dataclass(frozen=True)
+class Topology:
+    """What the processors share, as far as the kernel knows; a virtual machine need not say.
+
+    ``siblings`` lists the processors of each core, ``caches`` the processors that share each cache.
+    """
+
+    siblings: tuple[str, ...]
+    caches: dict[str, tuple[str, ...]]
+    virtual: bool
+    shared_cache_mib: float
+
+    @property
+    def threads_per_core(self) -> int:
+        """Processors of the first core."""
+        return len(_processors(self.siblings[0])) if self.siblings else 1
+
+    @property
+    def told(self) -> str:
+        """The same for people."""
+        caches = (f"{name} of {' and '.join(cpus)}" for name, cpus in self.caches.items())
+        guest = ", as the virtual machine sees it" if self.virtual else ""
+        return f"cores: {' and '.join(self.siblings)}; caches: {', '.join(caches)}{guest}"
+
+
+def topology() -> Topology:
+    """Tell which processors share a core and which caches."""
+    root = Path("/sys/devices/system/cpu")
+    cpus = [root / f"cpu{number}" for number in sorted(os.sched_getaffinity(0))]
+    siblings = dict.fromkeys(_text(cpu / "topology/thread_siblings_list") for cpu in cpus)
+    caches: dict[str, dict[str, None]] = {}
+    shared = 0.0
+    for index in (index for cpu in cpus for index in sorted((cpu / "cache").glob("index*"))):
+        kind = {"Data": "d", "Instruction": "i"}.get(_text(index / "type"), "")
+        size, users = _text(index / "size"), _text(index / "shared_cpu_list")
+        caches.setdefault(f"L{_text(index / 'level')}{kind} {size}", {})[users] = None
+        if len(_processors(users)) > 1 and size.endswith("K"):
+            shared = max(shared, int(size[:-1]) / 1024)
+    virtual = "hypervisor" in _field(Path("/proc/cpuinfo"), "flags").split()
+    return Topology(tuple(siblings), {name: tuple(users) for name, users in caches.items()}, virtual, shared)
+
+
+def _processors(text: str) -> list[int]:
+    """Read a list of processors such as ``0-1,4``."""
+    found: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if first.isdecimal():
+            found += range(int(first), int(last or first) + 1)
+    return found

@@ -74,7 +74,7 @@ def run(operation: Operation, work: int, threads: int, before: Sequence[str] = (
     """
     with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch:
         report = Path(scratch) / "report.yaml"
-        command = [*before, *_command(operation, work, threads, report)]
+        command = [*before, *command_of(operation, work, threads, report)]
         place = f'operation "{operation.name}"'
         done = execute(command, Path(scratch), place)
         if done.code:
@@ -82,7 +82,12 @@ def run(operation: Operation, work: int, threads: int, before: Sequence[str] = (
         return Clocks(_own_seconds(operation, report, done.output), *done.seconds)
 
 
-def _command(operation: Operation, work: int, threads: int, report: Path) -> list[str]:
+def command_of(operation: Operation, work: int, threads: int, report: Path, limit: int = 60) -> list[str]:
+    """Return the command that does `work` units (bogo operations of a stressor) of `operation`.
+
+    stress-ng writes its metrics to `report` and temporary files beside it, and ends after `limit` seconds
+    whatever it has done.
+    """
     if operation.stressor is None:
         return [sys.executable, "-I", "-S", str(WORKLOADS), str(operation.workload), str(work), str(threads)]
     stressor = f"--{operation.stressor}"
@@ -90,7 +95,7 @@ def _command(operation: Operation, work: int, threads: int, report: Path) -> lis
         *("stress-ng", stressor, str(threads), f"{stressor}-ops", str(work)),
         *operation.options,
         *("--metrics-brief", "--yaml", str(report), "--temp-path", str(report.parent)),
-        *("--no-rand-seed", "--timeout", "60"),
+        *("--no-rand-seed", "--timeout", str(limit)),
     ]
 
 
@@ -112,14 +117,13 @@ def execute(command: Sequence[str], scratch: Path, place: str, limit: float | No
     InputError
         If the program is not installed.
     """
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "TMPDIR": str(scratch)}
     begin = time.perf_counter()
     try:
         process = subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env=environment,
+            env=environment(scratch),
             text=True,
             process_group=0,  # Ctrl-C is for us; we end the program
         )
@@ -143,6 +147,11 @@ def execute(command: Sequence[str], scratch: Path, place: str, limit: float | No
         if process.stdout:
             process.stdout.close()
     return Finished(process.returncode, output, (real, usage.ru_utime, usage.ru_stime))
+
+
+def environment(scratch: Path) -> dict[str, str]:
+    """Return the environment of a measured program, which leaves temporary files in `scratch`."""
+    return {**os.environ, "OPENBLAS_NUM_THREADS": "1", "TMPDIR": str(scratch)}
 
 
 def _own_seconds(operation: Operation, report: Path, output: str) -> float:

@@ -103,8 +103,9 @@ def _told(table: str, error: SchemaError) -> InputError:
     if not hasattr(cases, "iloc"):
         return InputError(f"the column {cases} must be {expected}", place=table)
     first = cases.iloc[0]
+    row = f"{table} row {int(first['index'])}"
     column = first.get("column", None)
     if column is not None:
-        return InputError(f"must satisfy {expected}", place=f"{table} row {first['index']}")
+        return InputError(f"must satisfy {expected}", place=row)
     problem = f"{error.schema.name}={first['failure_case']!s} must be {expected}"
-    return InputError(problem, place=f"{table} row {first['index']}")
+    return InputError(problem, place=row)
