@@ -37,7 +37,7 @@ class ContentionRegressor:
     columns : float
         Share of the features that a tree looks at.
     elsewhere : bool
-        Whether to look at the pair on other machines; it costs as many fits again as there are inner folds.
+        Whether to look at the pair on other machines; it costs a few fits more.
     seed : int
     """
 
@@ -135,7 +135,8 @@ class ContentionRegressor:
             return 0.0
         alone = np.zeros(len(logs))
         for train, test in KFold(_FOLDS, shuffle=True, random_state=self.seed).split(x):
-            alone[test] = _mean(self._fitted(x[train], logs[train]), x[test])
+            # one of the three says about as well what trees know alone
+            alone[test] = self._members()[0].fit(x[train], logs[train]).predict(x[test])
         others = (np.bincount(owners, logs)[owners] - logs)[again] / (counts[owners] - 1)[again]
         errors = [
             np.abs(np.expm1(weight * others + (1 - weight) * alone[again] - logs[again])).mean()

@@ -63,7 +63,7 @@ class ImpactTable:
         """Every feature that is not the same in all rows."""
         columns = self.frame.columns[len(KEYS) :]
         values = self.frame[columns]
-        return tuple(columns[(values.nunique() > 1).to_numpy()])
+        return tuple(columns[(values.max() > values.min()).to_numpy()])
 
     @property
     def rates(self) -> tuple[str, ...]:
@@ -121,31 +121,38 @@ class Learned:
         return np.abs(self.predict(rows) / measured - 1) < tolerance
 
 
-def learned(
-    model: str, params: Params, rows: pd.DataFrame, columns: tuple[str, ...], seed: int, share: float
-) -> Learned:
-    """Fit a model of the catalogue to rows of the table.
+@dataclass(frozen=True)
+class Recipe:
+    """How to fit a model of the catalogue.
 
-    Parameters
+    Attributes
     ----------
     model : str
     params : mapping
         As its space gives them.
-    rows : DataFrame
-        Of the table of features.
     columns : tuple of str
-    seed : int
+        The features that it sees.
     share : float
         The width of ranges, as a share of a task's mean impact.
+    seed : int
     """
-    unfitted = prepared(CATALOGUE[model], params, seed)
-    x, y = rows[list(columns)].to_numpy(np.float64), rows["impact"].to_numpy(np.float64)
-    if CATALOGUE[model].kind == "classification":
-        tasks = rows["task"].to_numpy(np.str_)
-        return Learned(RangeModel.fitted(unfitted, x, y, tasks, share), columns)
-    if not CATALOGUE[model].prepared:
-        return Learned(unfitted.fit(x, y, pair_names(rows)), columns)
-    return Learned(unfitted.fit(x, np.log(y)), columns)
+
+    model: str
+    params: Params
+    columns: tuple[str, ...]
+    share: float
+    seed: int
+
+    def fit(self, rows: pd.DataFrame) -> Learned:
+        """Fit to rows of the table of features."""
+        unfitted = prepared(CATALOGUE[self.model], self.params, self.seed)
+        x, y = rows[list(self.columns)].to_numpy(np.float64), rows["impact"].to_numpy(np.float64)
+        if CATALOGUE[self.model].kind == "classification":
+            tasks = rows["task"].to_numpy(np.str_)
+            return Learned(RangeModel.fitted(unfitted, x, y, tasks, self.share), self.columns)
+        if not CATALOGUE[self.model].prepared:
+            return Learned(unfitted.fit(x, y, pair_names(rows)), self.columns)
+        return Learned(unfitted.fit(x, np.log(y)), self.columns)
 
 
 def pair_names(rows: pd.DataFrame) -> Words:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from data.params import TuneImpact
 from training.corun_splits import inner
-from training.impact_fitting import learned
+from training.impact_fitting import Recipe
 from training.impact_models import CATALOGUE
 
 Floats = NDArray[np.float64]
@@ -23,28 +24,20 @@ class ImpactTask:
 
     Attributes
     ----------
-    part, design, model : str
+    part, design : str
         Inner folds hold out what `design` holds out.
+    recipe : Recipe
+        Without parameters.
     rows : DataFrame
         The part's training rows.
-    columns : tuple of str
-    trials, folds, most : int
-        At most so many rows are looked at.
-    share : float
-        The width of ranges.
-    seed : int
+    how : TuneImpact
     """
 
     part: str
     design: str
-    model: str
+    recipe: Recipe
     rows: pd.DataFrame
-    columns: tuple[str, ...]
-    trials: int
-    folds: int
-    most: int
-    share: float
-    seed: int
+    how: TuneImpact
 
 
 @dataclass(frozen=True)
@@ -68,11 +61,11 @@ def search(task: ImpactTask) -> FoundImpact:
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    model = CATALOGUE[task.model]
+    model = CATALOGUE[task.recipe.model]
     rows = _sampled(task)
-    divided = inner(rows, task.design, task.folds, task.seed)
-    place = zlib.crc32(f"{task.part}/{task.model}".encode())
-    seed = int(np.random.SeedSequence([task.seed, place]).generate_state(1)[0])
+    divided = inner(rows, task.design, task.how.folds, task.recipe.seed)
+    place = zlib.crc32(f"{task.part}/{task.recipe.model}".encode())
+    seed = int(np.random.SeedSequence([task.recipe.seed, place]).generate_state(1)[0])
     study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=4))
     study.enqueue_trial(model.start)
     tried: list[dict[str, Any]] = []
@@ -86,7 +79,7 @@ def search(task: ImpactTask) -> FoundImpact:
         ]
         return float(np.mean(np.concatenate(errors)))
 
-    study.optimize(error, n_trials=task.trials)
+    study.optimize(error, n_trials=task.how.trials)
     trials = [
         {**_named(task), "trial": trial.number, "value": trial.value, "params": params}
         for trial, params in zip(study.trials, tried, strict=True)
@@ -95,24 +88,19 @@ def search(task: ImpactTask) -> FoundImpact:
 
 
 def _named(task: ImpactTask) -> dict[str, str]:
-    return {"part": task.part, "model": task.model}
+    return {"part": task.part, "model": task.recipe.model}
 
 
 def _sampled(task: ImpactTask) -> pd.DataFrame:
-    if len(task.rows) <= task.most:
+    if len(task.rows) <= task.how.rows:
         return task.rows
-    drawn = np.random.default_rng(task.seed).choice(len(task.rows), task.most, replace=False)
+    drawn = np.random.default_rng(task.recipe.seed).choice(len(task.rows), task.how.rows, replace=False)
     return task.rows.iloc[np.sort(drawn)]
 
 
 def _error(task: ImpactTask, params: dict[str, Any], train: pd.DataFrame, test: pd.DataFrame) -> Floats:
-    fitted = learned(task.model, params, train, task.columns, task.seed, task.share)
+    fitted = replace(task.recipe, params=params).fit(train)
     measured = test["impact"].to_numpy(np.float64)
-    if CATALOGUE[task.model].kind == "classification":
-        return 1.0 - fitted.right(test, task.share).astype(np.float64)
+    if CATALOGUE[task.recipe.model].kind == "classification":
+        return 1.0 - fitted.right(test, task.recipe.share).astype(np.float64)
     return np.abs(fitted.predict(test) / measured - 1)
-
-
-def as_json(tuned: TunedImpact) -> dict[str, Any]:
-    """Return it as tuned.json holds it."""
-    return asdict(tuned)

@@ -1,0 +1,127 @@
+"""A trained model of impact as it lies on disk, and how it answers."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from data.errors import InputError
+from data.files import replacing, write_json
+from training.impact_fitting import Learned
+from training.trained import beside_model, loaded, skops_io
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ImpactCard:
+    """What must be known beside a model of impact to use it.
+
+    Attributes
+    ----------
+    model : str
+        Its name in the catalogue.
+    features : tuple of str
+        The columns that it takes, in this order.
+    params : dict
+        What the search chose.
+    half_widths : dict of str to float
+        By design, of prediction intervals on the scale of log impact: ``pairs`` holds for known tasks on a
+        known machine, ``tasks`` for unknown tasks, ``machines`` for an unknown machine.
+    machines, tasks : tuple of str
+        That it was trained on.
+    data_digest : str
+        SHA-256 of the training table.
+    seed : int
+    """
+
+    model: str
+    features: tuple[str, ...]
+    params: dict[str, Any]
+    half_widths: dict[str, float]
+    machines: tuple[str, ...]
+    tasks: tuple[str, ...]
+    data_digest: str
+    seed: int
+
+    @classmethod
+    def read(cls, directory: Path) -> ImpactCard:
+        """Read ``card.json``.
+
+        Raises
+        ------
+        InputError
+            If it is missing.
+        """
+        path = beside_model(directory, "card.json")
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except OSError as exc:
+            raise InputError(exc.strerror or "cannot be read", file=path) from exc
+        for name in ("features", "machines", "tasks"):
+            content[name] = tuple(content[name])
+        return cls(**content)
+
+    def half_width(self, machine: str, tasks: list[str]) -> float:
+        """Return the half width of the interval: the widest of what is unknown of this co-run.
+
+        A design that the training data did not allow (one machine) counts as the widest there is, twice.
+        """
+        widest = max(self.half_widths.values())
+        known = self.half_widths.get("pairs", widest)
+        if not set(tasks) <= set(self.tasks):
+            known = max(known, self.half_widths.get("tasks", widest))
+        if machine not in self.machines:
+            known = max(known, self.half_widths.get("machines", 2 * widest))
+        return known
+
+
+@dataclass(frozen=True)
+class TrainedImpact:
+    """A fitted model of impact and its card."""
+
+    model: Any
+    card: ImpactCard
+
+    def write(self, directory: Path) -> None:
+        """Write ``model.skops`` and ``card.json`` to `directory`."""
+        with replacing(directory / "model.skops") as path:
+            skops_io().dump(self.model, path)
+        write_json(directory / "card.json", asdict(self.card))
+
+    @classmethod
+    def read(cls, directory: Path) -> TrainedImpact:
+        """Read what `write` wrote, trusting only the types of `training.trusted`.
+
+        Raises
+        ------
+        InputError
+            If a file is missing or the model holds a type that is not trusted.
+        """
+        return cls(loaded(directory), ImpactCard.read(directory))
+
+    def predict(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Return ``impact, low, high`` of co-runs.
+
+        Parameters
+        ----------
+        rows : DataFrame
+            ``task, corunners`` (joined by ``+``)``, machine`` and the features of the card.
+        """
+        impact = Learned(self.model, self.card.features).predict(rows)
+        beside = [names.split("+") for names in rows["corunners"]]
+        widths = np.array(
+            [
+                self.card.half_width(machine, [task, *names])
+                for machine, task, names in zip(rows["machine"], rows["task"], beside, strict=True)
+            ]
+        )
+        return pd.DataFrame(
+            {"impact": impact, "low": impact * np.exp(-widths), "high": impact * np.exp(widths)}
+        )
