@@ -123,7 +123,7 @@ def test_missing_metrics_are_told_in_one_line_and_leave_no_page(at, capsys):
 
 def test_an_unknown_family_is_a_usage_error(at, capsys):
     assert main(["matrixes"]) == 2
-    assert capsys.readouterr().err.startswith("usage: python -m serving.report {comparisons}")
+    assert capsys.readouterr().err.startswith("usage: python -m serving.report {comparisons,")
 
 
 @pytest.fixture(scope="module")
