@@ -51,9 +51,16 @@ class Bars:
     Attributes
     ----------
     anchor, title : str
+    number : str
+        The figure of the seed that this is; may be empty.
+    shown : bool
+        Whether its ranking is open to be seen even if it cannot be trusted.
+    application : str
     trust : Trust
     top : list of Bar
         The most important ones.
+    seed : list of Bar
+        What the seed's method ranks first.
     rest : list of Bar
         Those after them, down to an importance of `NAMED`.
     faint : list of str
@@ -68,9 +75,11 @@ class Bars:
     anchor: str
     title: str
     number: str
+    shown: bool
     application: str
     trust: Trust
     top: list[Bar]
+    seed: list[Bar]
     rest: list[Bar]
     faint: list[str]
     categories: list[Bar]
@@ -88,22 +97,26 @@ class Bars:
         )
 
 
-def bars(anchor: str, profile: Reported, number: str = "") -> Bars:
+def bars(anchor: str, profile: Reported, number: str = "", *, shown: bool = False) -> Bars:
     """Prepare `profile` for the page.
 
     Parameters
     ----------
     number : str
         The figure of the seed that this is, if any.
+    shown : bool
+        Whether its ranking is open to be seen even if it cannot be trusted.
     """
     every = list(_bars(profile.features, "stressor"))
     return Bars(
         anchor,
         title(profile),
         number,
+        shown,
         profile.application,
         profile.trust,
         every[:SHOWN],
+        of_shares(profile.seed_ranking),
         [bar for bar in every[SHOWN:] if bar.importance >= NAMED],
         [bar.name for bar in every[SHOWN:] if bar.importance < NAMED],
         list(_bars(profile.categories, "category")),
