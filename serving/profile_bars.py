@@ -16,6 +16,8 @@ from training.trust import Trust
 
 #: Bars that are open to be seen; the others are folded away.
 SHOWN = 5
+#: From this importance on, the second stressor is worth naming.
+SECOND = 10.0
 #: Importances below this are named without their number.
 NAMED = 1.0
 
@@ -136,8 +138,10 @@ def title(profile: Reported) -> str:
     """Say what the application leans on, or that this cannot be told."""
     if not profile.trust.enough:
         return f"{profile.application}: what it leans on cannot be told from these machines"
-    first = " first, then on ".join(profile.top[:2])
-    return f"{profile.application} leans on {first}"
+    first, *others = profile.top
+    second = profile.features["importance"].iloc[1:2]
+    then = f" first, then on {others[0]}" if (second >= SECOND).any() else ""
+    return f"{profile.application} leans on {first}{then}"
 
 
 def _bars(table: pd.DataFrame, name: str) -> Iterator[Bar]:
