@@ -15,6 +15,7 @@ from data.params import Profiling, load
 from features.fingerprints import FingerprintTable, Measured, zscores
 from serving.charts import Chart, counted, percent
 from serving.difference_bars import Changes, changes
+from serving.false_alarms import false_alarms
 from serving.machine_charts import boxes_chart, components_chart, correlation_chart, series_chart
 from serving.profile_bars import Bar, Bars, bars, of_shares
 from serving.profiled import Profiled
@@ -35,6 +36,8 @@ PROFILES = {
     "stream-nadds-add-1": "Figure 13 of the seed",
     "stream-nadds-add-30": "Figure 13 of the seed",
 }
+#: The applications of section 6.1, which figure 9 is about.
+SECTION_6_1 = ("hpccg", "redis-set", "redis-get", "scikit-learn", "ssca")
 #: Figures of the seed that show a change, by the pair.
 CHANGES = {
     ("mariadb-innodb-load", "mariadb-memory-load"): "Figure 11 of the seed",
@@ -105,6 +108,7 @@ def page_of(given: Profiled, params: Profiling) -> str:
         limits=params.trust,
         absent=absent(given),
         differences=drawn_differences(differences(given, params)),
+        alarms=false_alarms(given.table, list(given.profiles), params, given.metrics.seed),
         claims=given.claims.to_dict("records"),
         verdicts=[(given.claims["verdict"].eq(verdict).sum(), verdict) for verdict in get_args(Verdict)],
         unclaimed=[claim for claim in CLAIMS if claim.text not in set(given.claims["claim"])],
@@ -216,8 +220,17 @@ def machine_figures(table: FingerprintTable) -> Iterator[tuple[str, Chart | None
     yield "6", boxes_chart("figure-6", rates, "stressor", "stressors"), ""
     yield "7", correlation_chart("figure-7", rates, "all machines"), "Fewer than two stressors vary."
     yield "8", components_chart("figure-8", scores, "stressor"), ""
-    yield "9", boxes_chart("figure-9", _application_scores(table.targets), "application", "applications"), ""
+    yield "9", boxes_chart("figure-9", _application_scores(_presented(table.targets)), *_APPLICATIONS), ""
     yield "12", series_chart("figure-12", table.targets), "No applications differ by a number only."
+
+
+_APPLICATIONS = ("application", "applications")
+
+
+def _presented(targets: pd.DataFrame) -> pd.DataFrame:
+    """Keep the applications that the seed's figure 9 shows, where there are any."""
+    shown = targets[targets["application"].isin(SECTION_6_1)]
+    return targets if shown.empty else shown
 
 
 def _application_scores(targets: pd.DataFrame) -> pd.DataFrame:

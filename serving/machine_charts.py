@@ -228,7 +228,7 @@ def series_chart(name: str, targets: pd.DataFrame) -> Chart | None:
     Parameters
     ----------
     targets : DataFrame
-        ``application, metric, value``.
+        ``machine, application, metric, value``.
 
     Returns
     -------
@@ -238,7 +238,8 @@ def series_chart(name: str, targets: pd.DataFrame) -> Chart | None:
     families = series_of(sorted(targets["application"].unique()))
     if not families:
         return None
-    values = targets.groupby("application")["value"]
+    same = _on_the_same_machines(targets, families)
+    values = same.groupby("application")["value"]
     means, deviations = values.mean(), values.std().fillna(0.0)
     metric = str(targets.loc[targets["application"].isin(_members(families)), "metric"].iloc[0])
     title = _series_title(families, means)
@@ -255,9 +256,26 @@ def series_chart(name: str, targets: pd.DataFrame) -> Chart | None:
             )  # fmt: skip
         axes.set_xlabel("number at the end of the name (STREAM-NADDS: terms in the sum of Add)")
         axes.set_ylabel(metric)
+        axes.set_ylim(bottom=0)
         axes.legend(loc="best", ncols=2)
-        note = "Means over all machines and repetitions; bars are one standard deviation."
+        machines = counted(same["machine"].nunique(), "machine")
+        note = (
+            f"Means over the {machines} that ran every number of a series; bars are one standard deviation."
+        )
         return Chart(name, title, alt, inline(figure, name, alt), note)
+
+
+def _on_the_same_machines(targets: pd.DataFrame, families: dict[str, dict[int, str]]) -> pd.DataFrame:
+    """Keep of each family the machines that ran all of it; all of them where none did.
+
+    Means over other machines at every number would show which machines ran it, not what the number does.
+    """
+    kept = []
+    for members in families.values():
+        rows = targets[targets["application"].isin(members.values())]
+        complete = rows.groupby("machine")["application"].nunique() == len(members)
+        kept.append(rows[rows["machine"].map(complete)] if complete.any() else rows)
+    return pd.concat(kept)
 
 
 def _members(families: dict[str, dict[int, str]]) -> list[str]:
