@@ -35,6 +35,14 @@ class Better(StrEnum):
     HIGHER = "higher"
 
 
+class Form(StrEnum):
+    """How profiles are given."""
+
+    text = "text"
+    json = "json"
+    html = "html"
+
+
 class Format(StrEnum):
     """How verdicts are printed."""
 
@@ -64,7 +72,7 @@ FailOnRegression = Annotated[
     bool, typer.Option("--fail-on-regression", help="Exit with 1 if a comparison gets the verdict fail.")
 ]
 KeepGoing = Annotated[bool, typer.Option("--keep-going", help="Skip what is bad in the input, and count it.")]
-PrintJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Given = Annotated[Form, typer.Option("--format", help="How the answer is given; html is a page of its own.")]
 Metric = Annotated[str, typer.Option("--metric", help="What the values of a CSV file are.")]
 Direction = Annotated[Better, typer.Option("--better", help="Which values of a CSV file are better.")]
 Seed = Annotated[
@@ -135,7 +143,7 @@ def irup_profile(  # noqa: PLR0917 - typer hands options over by name
         str,
         typer.Argument(
             metavar="APPLICATION",
-            help="A CSV file machine,value[,repetition], or the name of an application among MACHINES.",
+            help="A CSV file machine,value[,repetition][,unit], or the name of an application in MACHINES.",
         ),
     ],
     metric: Metric = "seconds",
@@ -145,14 +153,16 @@ def irup_profile(  # noqa: PLR0917 - typer hands options over by name
     ] = False,
     keep_going: KeepGoing = False,
     seed: Seed = None,
-    as_json: PrintJson = False,
+    given: Given = Form.text,
+    as_json: AsJson = False,
     output: Output = None,
 ) -> int:
     """Tell which resources an application leans on, and how far that can be trusted."""
     from serving.irup import Shown, learning, profile_machines
 
     how = learning(metric, better.value, seed, keep_going=keep_going)
-    return profile_machines(machines, application, how, Shown(as_json, output), predicting=predict)
+    shown = Shown("json" if as_json else given.value, output)
+    return profile_machines(machines, application, how, shown, predicting=predict)
 
 
 @irup.command("diff")
@@ -174,14 +184,15 @@ def irup_diff(  # noqa: PLR0917 - typer hands options over by name
     ] = False,
     keep_going: KeepGoing = False,
     seed: Seed = None,
-    as_json: PrintJson = False,
+    given: Given = Form.text,
+    as_json: AsJson = False,
     output: Output = None,
 ) -> int:
     """Tell whether two profiles differ, and in which stressors."""
     from serving.irup import Shown, compare_profiles, learning
 
     how = learning(metric, better.value, seed, keep_going=keep_going)
-    shown = Shown(as_json, output)
+    shown = Shown("json" if as_json else given.value, output)
     return compare_profiles(a, b, machines, how, shown, fail_on_regression=fail_on_regression)
 
 
@@ -203,7 +214,7 @@ def collect(
     suite: Annotated[Path, typer.Argument(metavar="SUITE.yaml", help="What to measure, and how often.")],
     output: Directory,
 ) -> int:
-    """Measure comparisons on this machine."""
+    """Measure comparisons, or the fingerprint of this machine."""
     from data.collect import main as measure
 
     return measure(suite, output)

@@ -82,13 +82,13 @@ class Metrics(BaseModel):
 
 @dataclass(frozen=True)
 class Reported:
-    """One application's profile, as the stage profile wrote it.
+    """One application's profile, as the stage profile wrote it, or as it was just learned.
 
     Attributes
     ----------
     application : str
     features, clusters, categories : DataFrame
-        As in `training.profiles.Profile`; ``features`` has ``seed_importance`` too, the seed's method's.
+        As in `training.profiles.Profile`; ``features`` may have ``seed_importance`` too, the seed's method's.
     trust : Trust
     """
 
@@ -105,7 +105,9 @@ class Reported:
 
     @property
     def seed_ranking(self) -> pd.Series:
-        """The importances of the seed's method by stressor, most important (100) first."""
+        """The importances of the seed's method by stressor, most important (100) first; may be empty."""
+        if "seed_importance" not in self.features:
+            return pd.Series(dtype="float64")
         ranking = self.features.set_index("stressor")["seed_importance"]
         return ranking.sort_values(ascending=False, kind="stable")
 

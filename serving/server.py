@@ -35,10 +35,18 @@ def serve(uri: str | None, host: str, port: int, workers: int) -> int:
 
     served = load(uri)
     listening = _listen(host, port)
-    _announce(served, host, listening.getsockname()[1])
+    announcement = _announcement(served, host, listening.getsockname()[1])
     if workers == 1:
         config = uvicorn.Config(create_app(served), log_level="warning", timeout_graceful_shutdown=GRACE)
-        uvicorn.Server(config).run(sockets=[listening])
+
+        class Announcing(uvicorn.Server):
+            """Says where it listens once it does, and once it takes signals."""
+
+            async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+                await super().startup(sockets)
+                _say(announcement)
+
+        Announcing(config).run(sockets=[listening])
         return 0
     from uvicorn.supervisors import Multiprocess
 
@@ -50,7 +58,10 @@ def serve(uri: str | None, host: str, port: int, workers: int) -> int:
         log_level="warning",
         timeout_graceful_shutdown=GRACE,
     )
-    Multiprocess(config, sockets=[listening]).run()
+    # constructed, it takes signals; requests wait in the queue of the socket until a process answers
+    several = Multiprocess(config, sockets=[listening])
+    _say(announcement)
+    several.run()
     return 0
 
 
@@ -60,14 +71,19 @@ def _listen(host: str, port: int) -> socket.socket:
         listening = socket.socket(family, socket.SOCK_STREAM)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
+        listening.listen()
     except OSError as exc:
         raise InputError(f"cannot listen ({exc.strerror})", place=f"{host}:{port}") from exc
     listening.set_inheritable(True)
     return listening
 
 
-def _announce(served: Served, host: str, port: int) -> None:
+def _announcement(served: Served, host: str, port: int) -> str:
     shown = f"[{host}]" if ":" in host else host
     ref = served.ref
-    sys.stdout.write(f"perfjudge serves {ref.name} {ref.version} ({ref.uri}) on http://{shown}:{port}\n")
+    return f"perfjudge serves {ref.name} {ref.version} ({ref.uri}) on http://{shown}:{port}\n"
+
+
+def _say(announcement: str) -> None:
+    sys.stdout.write(announcement)
     sys.stdout.flush()

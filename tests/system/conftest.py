@@ -1,4 +1,5 @@
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -143,3 +144,20 @@ def listening(model_directory):
     server = Listening("--model", str(model_directory))
     yield server
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def browser():
+    from selenium import webdriver
+
+    if not (shutil.which("chromium") and shutil.which("chromedriver")):
+        pytest.skip("needs chromium and chromedriver on PATH")
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium")
+    for switch in ("headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "hide-scrollbars",
+                   "disable-background-networking", "disable-component-update", "disable-sync"):  # fmt: skip
+        options.add_argument(f"--{switch}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
+    yield driver
+    driver.quit()
