@@ -22,6 +22,7 @@ from training.impact_explaining import permuted, removed, residuals
 from training.impact_fitting import ImpactTable, Recipe
 from training.impact_models import CATALOGUE, PREPARATIONS
 from training.impact_tuning import FoundImpact, ImpactTask, search
+from training.known_tasks import KnownTasks
 from training.seed_impact import TABLE_1, row_of
 from training.sidebyside import side_by_side
 from training.trained_impact import ImpactCard, TrainedImpact
@@ -277,6 +278,7 @@ def train_stage() -> None:
     """Stage train: fit every model that answers with a number to all rows."""
     knobs, table = params.load(), ImpactTable.read(FEATURES)
     tuned, oof = read_tuned(TUNED / "tuned.json")["all"], _oof()
+    known = KnownTasks.of(Decisions.read(PROCESSED).kept(CorunTables.read(INTERIM)))
     for name, found in tuned.items():
         if CATALOGUE[name].kind != "regression":
             continue
@@ -290,8 +292,10 @@ def train_stage() -> None:
             tuple(sorted(table.frame["task"].unique())),
             table.digest,
             knobs.seed,
+            knobs.corun.evaluate.confidence,
         )
         TrainedImpact(recipe.fit(table.frame).model, card).write(MODELS / name)
+        known.write(MODELS / name)
 
 
 def _half_widths(oof: pd.DataFrame, confidence: float) -> dict[str, float]:

@@ -6,7 +6,7 @@ More is hard in general: a greedy start and exchanges of two tasks until none he
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -131,12 +131,22 @@ def worst(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placement:
 def random(tasks: int, room: Room, cost: Cost, draws: int, seed: int) -> Floats:
     """Return the totals of `draws` placements at random with every slot as likely, shape (draws,)."""
     room.require(tasks)
+    groups = _at_random(tasks, room, seed)
+    return np.array([_total(next(groups), cost) for _ in range(draws)], np.float64)
+
+
+def drawn(tasks: int, room: Room, cost: Cost, draws: int, seed: int) -> list[Placement]:
+    """Return the first `draws` of the placements that `random` gives the totals of."""
+    room.require(tasks)
+    groups = _at_random(tasks, room, seed)
+    return [_placement(next(groups), cost, exact=False) for _ in range(draws)]
+
+
+def _at_random(tasks: int, room: Room, seed: int) -> Iterator[list[Group]]:
     generator = np.random.default_rng(seed)
-    totals = np.empty(draws)
-    for draw in range(draws):
+    while True:
         slots = generator.permutation(room.machines * room.slots)[:tasks]
-        totals[draw] = _total(_grouped(slots // room.slots), cost)
-    return totals
+        yield _grouped(slots // room.slots)
 
 
 def _matched(tasks: int, room: Room, cost: Cost) -> Placement:

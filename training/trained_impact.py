@@ -39,6 +39,8 @@ class ImpactCard:
     data_digest : str
         SHA-256 of the training table.
     seed : int
+    confidence : float
+        The share of impacts that intervals are to hold.
     """
 
     model: str
@@ -49,6 +51,7 @@ class ImpactCard:
     tasks: tuple[str, ...]
     data_digest: str
     seed: int
+    confidence: float
 
     @classmethod
     def read(cls, directory: Path) -> ImpactCard:
