@@ -188,6 +188,7 @@ class EvaluateImpact(Section):
 class Online(Section):
     """The online model: how many seconds of samples it is judged at, and which it is trained for."""
 
+    name: str = "corun-online"
     seconds: tuple[Annotated[float, Field(gt=0)], ...] = (0.4, 1.0, 2.0, 4.0, 10.0)
     trained_at: Annotated[float, Field(gt=0)] = 2.0
 
@@ -206,6 +207,7 @@ class Corun(Section):
     tune: TuneImpact = TuneImpact()
     evaluate: EvaluateImpact = EvaluateImpact()
     online: Online = Online()
+    promote: Promote = Promote(name="corun-static")
 
 
 class Params(Section):

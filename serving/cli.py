@@ -28,6 +28,12 @@ irup = typer.Typer(
 app.add_typer(irup, name="irup")
 
 
+corun = typer.Typer(
+    help="How much slower does a task get when it shares the machine with others?", no_args_is_help=True
+)
+app.add_typer(corun, name="corun")
+
+
 class Better(StrEnum):
     """Which values are better."""
 
@@ -196,17 +202,113 @@ def irup_diff(  # noqa: PLR0917 - typer hands options over by name
     return compare_profiles(a, b, machines, how, shown, fail_on_regression=fail_on_regression)
 
 
-@app.command()
-def serve(
+PrintJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Machine = Annotated[
+    str | None,
+    typer.Option("--machine", metavar="M", help="Where they run. Default: the machine that the model knows."),
+]
+Further = Annotated[
+    Path | None,
+    typer.Option(
+        "--tasks", metavar="DIR", help="Tables with solo runs of further tasks, as `collect` writes them."
+    ),
+]
+
+
+@corun.command("static")
+def corun_static(  # noqa: PLR0917 - typer hands options over by name
+    task: Annotated[str, typer.Option("--task", metavar="A", help="The task that is asked about.")],
+    beside: Annotated[list[str], typer.Option("--with", metavar="B", help="What runs beside it.")],
+    more: Annotated[list[str] | None, typer.Argument(metavar="[C]...", help="And what else does.")] = None,
+    machine: Machine = None,
     model: Model = None,
+    further: Further = None,
+    as_json: PrintJson = False,
+    output: Output = None,
+) -> int:
+    """Tell how much slower a task gets that ran alone before."""
+    from serving.corun import Shown, predict
+    from serving.corun_static import Question
+
+    question = Question(task, (*beside, *(more or ())), machine)
+    return predict(question, model, further, Shown(as_json, output))
+
+
+@corun.command("online")
+def corun_online(  # noqa: PLR0917 - typer hands options over by name
+    solo: Annotated[
+        Path,
+        typer.Argument(metavar="SOLO.csv", help="perf stat -I 200 -x, of the task alone."),
+    ],
+    together: Annotated[
+        Path, typer.Argument(metavar="CORUN.csv", help="The same of the task beside the others.")
+    ],
+    machine: Machine = None,
+    model: Model = None,
+    as_json: PrintJson = False,
+    output: Output = None,
+) -> int:
+    """Tell how much slower a new task gets, from its first seconds alone and beside the others."""
+    from serving.corun import Shown, sample
+
+    return sample(solo, together, machine, model, Shown(as_json, output))
+
+
+@corun.command("place")
+def corun_place(  # noqa: PLR0917 - typer hands options over by name
+    machines: Annotated[int, typer.Option("--machines", metavar="N", help="How many equal machines.")],
+    slots: Annotated[int, typer.Option("--slots", metavar="K", help="How many tasks one of them takes.")],
+    tasks: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TASKS]...", help="A name may stand twice. Default: all known tasks."),
+    ] = None,
+    machine: Machine = None,
+    model: Model = None,
+    further: Further = None,
+    seed: Seed = None,
+    as_json: PrintJson = False,
+    output: Output = None,
+) -> int:
+    """Tell which tasks to put together, so that they slow one another down least."""
+    from serving.corun import SEED, Shown, Wanted, put
+
+    wanted = Wanted(tasks or (), machines, slots, machine, SEED if seed is None else seed)
+    return put(wanted, model, further, Shown(as_json, output))
+
+
+@corun.command("measure")
+def corun_measure(
+    plan: Annotated[Path, typer.Argument(metavar="PLAN.json", help="What `corun place --json` wrote.")],
+    suite: Annotated[Path, typer.Argument(metavar="SUITE.yaml", help="The suite of the tasks.")],
+    output: Directory,
+    repetitions: Annotated[int, typer.Option("--repetitions", min=1, help="How often each is run.")] = 1,
+) -> int:
+    """Really run the best, the worst and the random placements of a plan on this machine, and compare."""
+    from serving.corun import measure
+
+    return measure(suite, plan, output, repetitions)
+
+
+@app.command()
+def serve(  # noqa: PLR0917 - typer hands options over by name
+    model: Model = None,
+    corun_static: Annotated[
+        str | None,
+        typer.Option("--corun-static", metavar="PATH|URI", help="The same of co-runs before they run."),
+    ] = None,
+    corun_online: Annotated[
+        str | None,
+        typer.Option("--corun-online", metavar="PATH|URI", help="The same, from first seconds."),
+    ] = None,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 = any that is free.")] = 8000,
     workers: Annotated[int, typer.Option(min=1, max=64, help="How many processes answer.")] = 1,
 ) -> int:
     """Answer over HTTP."""
+    from serving.server import Addresses
     from serving.server import serve as listen
 
-    return listen(model, host, port, workers)
+    return listen(Addresses(model, corun_static, corun_online), host, port, workers)
 
 
 @app.command()

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from serving.corun_model import Static
+from serving.corun_model import Online, Static
+from serving.corun_online import Sampled
 from serving.corun_place import Placed, Put
-from serving.corun_schemas import PlaceAnswer, StaticAnswer
+from serving.corun_schemas import OnlineAnswer, PlaceAnswer, StaticAnswer
 from serving.corun_static import Driver, Predicted
 from serving.model import ModelRef
 
@@ -19,6 +20,22 @@ def static_answer(found: Sequence[Predicted], static: Static) -> StaticAnswer:
     """Return what HTTP answers about co-runs before they run."""
     return StaticAnswer.model_validate(
         {"model": model(static.ref), "predictions": [_prediction(one) for one in found]}
+    )
+
+
+def online_answer(found: Sampled, online: Online) -> OnlineAnswer:
+    """Return what HTTP answers from the first samples."""
+    return OnlineAnswer.model_validate(
+        {
+            "model": model(online.ref),
+            "impact": found.impact,
+            "low": found.low,
+            "high": found.high,
+            "confidence": found.confidence,
+            "sampled_seconds": found.seconds,
+            "drivers": drivers(found.drivers),
+            "notes": list(found.notes),
+        }
     )
 
 

@@ -12,11 +12,12 @@ from data.errors import InputError
 from serving.model import ModelRef
 from training.known_tasks import KnownTasks
 from training.registry import Located, located
-from training.trained_impact import ImpactCard, TrainedImpact
+from training.trained_impact import ImpactCard, OnlineCard, TrainedImpact, TrainedOnline
 
 #: The names under which the models are registered.
 STATIC, ONLINE = "corun-static", "corun-online"
 T = TypeVar("T")
+Card = TypeVar("Card", ImpactCard, OnlineCard)
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,19 @@ class Static:
 
     @property
     def card(self) -> ImpactCard:
+        """What is to be known of the model."""
+        return self.model.card
+
+
+@dataclass(frozen=True)
+class Online:
+    """The model of new tasks, and where it comes from."""
+
+    model: TrainedOnline
+    ref: ModelRef
+
+    @property
+    def card(self) -> OnlineCard:
         """What is to be known of the model."""
         return self.model.card
 
@@ -53,7 +67,9 @@ def load_static(uri: str | None = None, further: Path | None = None) -> Static:
         STATIC,
         uri,
         lambda found: Static(
-            TrainedImpact.read(found.directory), KnownTasks.read(found.directory), _ref(STATIC, found)
+            TrainedImpact.read(found.directory),
+            KnownTasks.read(found.directory),
+            _ref(STATIC, ImpactCard.read(found.directory), found),
         ),
     )
     if further is None:
@@ -64,11 +80,25 @@ def load_static(uri: str | None = None, further: Path | None = None) -> Static:
     return Static(static.model, known, static.ref)
 
 
-def static_card(uri: str | None = None) -> tuple[ImpactCard, ModelRef]:
-    """Read what is to be known of the static model, without the model; raises as `load_static`."""
+def load_online(uri: str | None = None) -> Online:
+    """Load the model that answers from the first samples; parameters and errors as of `load_static`."""
     return _loaded(
-        STATIC, uri, lambda found: (ImpactCard.read(found.directory), _ref(STATIC, found))
+        ONLINE,
+        uri,
+        lambda found: Online(
+            TrainedOnline.read(found.directory), _ref(ONLINE, OnlineCard.read(found.directory), found)
+        ),
     )
+
+
+def static_card(uri: str | None = None) -> tuple[ImpactCard, ModelRef]:
+    """Read what is to be known of the static model, without the model; errors as of `load_static`."""
+    return _loaded(STATIC, uri, lambda found: _with_ref(STATIC, ImpactCard.read(found.directory), found))
+
+
+def online_card(uri: str | None = None) -> tuple[OnlineCard, ModelRef]:
+    """Read what is to be known of the online model, without the model; errors as of `load_static`."""
+    return _loaded(ONLINE, uri, lambda found: _with_ref(ONLINE, OnlineCard.read(found.directory), found))
 
 
 def _loaded(name: str, uri: str | None, read: Callable[[Located], T]) -> T:
@@ -79,7 +109,10 @@ def _loaded(name: str, uri: str | None, read: Callable[[Located], T]) -> T:
         raise InputError(f"holds no {name} model that training wrote", file=uri) from exc
 
 
-def _ref(name: str, found: Located) -> ModelRef:
-    card = ImpactCard.read(found.directory)
+def _with_ref(name: str, card: Card, found: Located) -> tuple[Card, ModelRef]:
+    return card, _ref(name, card, found)
+
+
+def _ref(name: str, card: ImpactCard | OnlineCard, found: Located) -> ModelRef:
     registered = found.uri.startswith("models:/")
     return ModelRef(name if registered else card.model, found.version or card.data_digest[:12], found.uri)

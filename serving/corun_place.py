@@ -73,7 +73,7 @@ class Placed:
     notes: tuple[str, ...]
 
     def saving(self, against: float) -> float:
-        """Return the share of the slow-down `against` that the best placement saves; 0 where there is none."""
+        """Return the share of the slow-down `against` that the best placement saves; 0 if there is none."""
         return 1 - self.best.slowdown / against if against > 0 else 0.0
 
     @property

@@ -21,7 +21,7 @@ class SoloRun(Given):
     machine: Name | None = Field(default=None, description="Default: the only machine that the model knows.")
     solo_seconds: Positive
     events: dict[Name, Count | None] = Field(
-        description="Counts over the whole run; null where perf has none. An event that is left out is unknown.",
+        description="Counts over the whole run; null where perf has none.",
         max_length=EVENTS,
     )
 

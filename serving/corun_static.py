@@ -8,16 +8,20 @@ from difflib import get_close_matches
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from data.errors import InputError
 from features.corun import MOST, OTHERS, OWN, Placed
 from serving.corun_model import Static
 
+Floats = NDArray[np.float64]
 #: How many reasons an answer gives.
 REASONS = 3
 #: Names that an error lists.
 _LISTED = 5
-ONLINE_HINT = "measure 2 s of it alone and of it beside them, and ask: perfjudge corun online SOLO.csv CORUN.csv"
+ONLINE_HINT = (
+    "measure 2 s of it alone and of it beside them, and ask: perfjudge corun online SOLO.csv CORUN.csv"
+)
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,7 @@ def ask(questions: Sequence[Question], static: Static, drivers: int = REASONS) -
     return [_answered(question, static, drivers) for question in questions]
 
 
-def impacts(tasks: Sequence[str], machine: str, static: Static) -> np.ndarray:
+def impacts(tasks: Sequence[str], machine: str, static: Static) -> Floats:
     """Return the impact on each task beside each, shape (n_tasks, n_tasks), at once."""
     number = len(tasks)
     placed = Placed(
@@ -146,16 +150,16 @@ def _answered(question: Question, static: Static, drivers: int) -> Predicted:
     machine = machine_of(question.machine, static)
     asked = Question(question.task, tuple(sorted(question.beside)), machine)
     if not asked.beside:
-        raise InputError("runs beside nothing; expected at least one other task", place=f'task "{asked.task}"')
+        raise InputError(
+            "runs beside nothing; expected at least one other task", place=f'task "{asked.task}"'
+        )
     everyone = [asked.task, *asked.beside]
     sources = require(everyone, machine, static)
-    placed = _placed(asked, sources)
-    rows = static.known.rows(placed, static.card.features)
-    found = static.model.predict(rows)
+    found = _impacts(asked, sources, static)
     # of several machines the middle one stands for the unknown
-    impact = float(found["impact"].median())
+    impact = float(np.median(found))
     width, notes = _width(asked, sources, static)
-    middle = int((found["impact"] - impact).abs().to_numpy().argmin())
+    middle = int(np.abs(found - impact).argmin())
     return Predicted(
         asked,
         impact,
@@ -166,6 +170,20 @@ def _answered(question: Question, static: Static, drivers: int) -> Predicted:
         tuple(_drivers(asked, sources[middle], static, drivers)) if drivers else (),
         tuple(notes),
     )
+
+
+def adds_up(beside: int, static: Static) -> bool:
+    """Whether so many co-runners are more than the model has seen, so that pairs are added up."""
+    return beside > 1 and "beside" not in static.card.features
+
+
+def _impacts(question: Question, machines: Sequence[str], static: Static) -> Floats:
+    """Return the impact on each machine, shape (n_machines,)."""
+    if adds_up(len(question.beside), static):
+        pairs = [Question(question.task, (other,)) for other in question.beside]
+        return 1 + np.sum([_impacts(pair, machines, static) - 1 for pair in pairs], axis=0)
+    rows = static.known.rows(_placed(question, machines), static.card.features)
+    return static.model.predict(rows)["impact"].to_numpy(np.float64)
 
 
 def _placed(question: Question, machines: Sequence[str]) -> Placed:
@@ -187,17 +205,25 @@ def _width(question: Question, sources: list[str], static: Static) -> tuple[floa
         if machine not in static.known.on:
             told += f"; the solo runs are those of {_some(sources)}"
         notes.append(told)
-    if len(question.beside) > 1 and "beside" not in card.features:
+    if adds_up(len(question.beside), static):
         # no design measured this; the same allowance as for a machine that training knew nothing like
         width = max(width, 2 * max(card.half_widths.values()))
         notes.append(
-            f"the model has seen no task beside {len(question.beside)} others: the interval is wider for it"
+            f"the model has seen no task beside {len(question.beside)} others: the slow-downs by each are "
+            "added up, and the interval is wider for it"
         )
     return width, notes
 
 
 def _drivers(question: Question, machine: str, static: Static, most: int) -> list[Driver]:
-    """Replace one thing after the other by what is usual on that machine, and see what that changes."""
+    """Replace one thing after the other by what is usual on that machine, and see what that changes.
+
+    Where pairs are added up, this is about the strongest of them.
+    """
+    if adds_up(len(question.beside), static):
+        pairs = [Question(question.task, (other,)) for other in question.beside]
+        strongest = max(pairs, key=lambda pair: float(_impacts(pair, [machine], static)[0]))
+        return _drivers(strongest, machine, static, most)
     known, columns = static.known, static.card.features
     row = known.rows(_placed(question, [machine]), columns)
     tasks = sorted(known.on[machine])

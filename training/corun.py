@@ -23,9 +23,12 @@ from training.impact_fitting import ImpactTable, Recipe
 from training.impact_models import CATALOGUE, PREPARATIONS
 from training.impact_tuning import FoundImpact, ImpactTask, search
 from training.known_tasks import KnownTasks
-from training.seed_impact import TABLE_1, row_of
+from training.metrics import DIGITS
+from training.online import Sampled, fitted, paired
+from training.online_evaluating import Asked, by_seconds, judged, second
+from training.seed_impact import ONLINE, TABLE_1, row_of
 from training.sidebyside import side_by_side
-from training.trained_impact import ImpactCard, TrainedImpact
+from training.trained_impact import ImpactCard, OnlineCard, TrainedImpact, TrainedOnline
 
 FEATURES = PROCESSED / "features.parquet"
 TUNED = Path("models/tuned/corun")
@@ -33,6 +36,17 @@ MODELS = Path("models/corun")
 REPORTS = Path("reports/corun")
 #: Models whose searches take longest begin first.
 _SLOWEST = ("contention", "xgboost-ranges", "xgboost", "random-forest")
+ONLINE_COLUMNS = (
+    "task",
+    "corunners",
+    "machine",
+    "model",
+    "measured",
+    "predicted",
+    "design",
+    "fold",
+    "seconds",
+)
 Tuned = dict[str, dict[str, dict[str, Any]]]
 
 
@@ -142,17 +156,11 @@ def read_tuned(path: Path) -> Tuned:
     InputError
         If the file is missing or is no JSON.
     """
-    try:
-        content: Tuned = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as exc:
-        raise InputError("cannot be read; run tune first", file=path) from exc
-    except ValueError as exc:
-        raise InputError(f"is not JSON ({exc})", file=path) from exc
-    return content
+    return _json(path, "tune")
 
 
 def evaluate_stage() -> None:
-    """Stage evaluate: every model on held-out rows of every design, table 1, and what the champion rests on."""
+    """Stage evaluate: all models on held-out rows of every design, table 1, what the champion rests on."""
     knobs, table = params.load(), ImpactTable.read(FEATURES)
     section, tuned = knobs.corun, read_tuned(TUNED / "tuned.json")
     parts_ = [part for part in _parts(table, section, knobs.seed) if part.fold >= 0]
@@ -177,7 +185,8 @@ def evaluate_stage() -> None:
     entries = _entries(oof)
     champion = impact_scores.best(entries[main_design(tuple(entries))])
     _explain(table, [cell for cell in cells if cell.recipe.model == champion], oof, knobs)
-    write_json(REPORTS / "metrics.json", _metrics(table, knobs, entries, champion, table_1))
+    metrics = _metrics(table, knobs, entries, champion, table_1)
+    write_json(REPORTS / "metrics.json", {**metrics, "online": _online(table, knobs)})
 
 
 def _as_prepared(table: ImpactTable, cell: Cell, how: str) -> Recipe:
@@ -244,8 +253,7 @@ def _metrics(
     table: ImpactTable, knobs: params.Params, entries: dict[str, Any], champion: str, table_1: pd.DataFrame
 ) -> dict[str, Any]:
     section = knobs.corun
-    tables = CorunTables.read(INTERIM)
-    tables = Decisions.read(PROCESSED).kept(tables)
+    tables = _kept()
     solo = tables.tasks.set_index(["machine", "task"])["solo_seconds"]
     cells = table_1.round(6).astype({"seeds": object}).where(table_1.notna(), None).to_dict("records")
     return {
@@ -274,11 +282,44 @@ def _metrics(
     }
 
 
+def _online(table: ImpactTable, knobs: params.Params) -> dict[str, Any] | None:
+    """Write what the online model said of unseen co-runs, and summarise it; None where nothing was sampled."""
+    section = knobs.corun
+    samples = _kept().samples
+    asked = [
+        Asked(samples, table.frame, seconds, section.evaluate.folds, knobs.seed)
+        for seconds in sorted({*section.online.seconds, section.online.trained_at})
+        if len(samples)
+    ]
+    found = side_by_side(judged, asked, knobs.jobs, "online models of corun")
+    nothing = pd.DataFrame(columns=list(ONLINE_COLUMNS))
+    predictions = pd.concat(found, ignore_index=True) if found else nothing
+    _write("online", predictions)
+    if predictions.empty:
+        return None
+    summary = by_seconds(predictions, section.evaluate.tolerance).round(DIGITS)
+    main = "tasks" if "tasks" in set(summary["design"]) else "random"
+    at = summary[(summary["seconds"] == section.online.trained_at) & (summary["design"] == main)]
+    champion = at.sort_values(["mape", "model"])["model"].iloc[0]
+    return {
+        "design": main,
+        "champion": str(champion),
+        "trained_at": section.online.trained_at,
+        "entries": summary.to_dict("records"),
+        "seeds": ONLINE,
+    }
+
+
+def _kept() -> CorunTables:
+    tables = CorunTables.read(INTERIM)
+    return Decisions.read(PROCESSED).kept(tables)
+
+
 def train_stage() -> None:
     """Stage train: fit every model that answers with a number to all rows."""
     knobs, table = params.load(), ImpactTable.read(FEATURES)
     tuned, oof = read_tuned(TUNED / "tuned.json")["all"], _oof()
-    known = KnownTasks.of(Decisions.read(PROCESSED).kept(CorunTables.read(INTERIM)))
+    known = KnownTasks.of(_kept())
     for name, found in tuned.items():
         if CATALOGUE[name].kind != "regression":
             continue
@@ -296,6 +337,65 @@ def train_stage() -> None:
         )
         TrainedImpact(recipe.fit(table.frame).model, card).write(MODELS / name)
         known.write(MODELS / name)
+    _train_online(table, knobs)
+
+
+def _train_online(table: ImpactTable, knobs: params.Params) -> None:
+    online, section = read_metrics()["online"], knobs.corun.online
+    if online is None:
+        return
+    sampled = Sampled.of(_kept().samples, section.trained_at)
+    model = fitted(sampled, paired(sampled.runs, table.frame), second(online["champion"], knobs.seed))
+    oof = pd.read_parquet(REPORTS / "online.parquet")
+    rows = oof[(oof["design"] == online["design"]) & (oof["model"] == online["champion"])]
+    confidence = knobs.corun.evaluate.confidence
+    at = rows[rows["seconds"] == section.trained_at]
+    nothing = at.assign(predicted=at["measured"].median())
+    card = OnlineCard(
+        online["champion"],
+        model.events,
+        tuple(map(tuple, model.coefficients.tolist())),
+        section.trained_at,
+        {
+            f"{seconds:g}": impact_scores.half_width(own, confidence)
+            for seconds, own in rows.groupby("seconds", sort=True)
+        },
+        impact_scores.half_width(nothing, confidence),
+        tuple(sorted(sampled.runs["machine"].unique())),
+        table.digest,
+        knobs.seed,
+        confidence,
+    )
+    TrainedOnline(model, card).write(MODELS / "online")
+
+
+def promote_stage() -> None:
+    """Stage promote: the best models are registered, and become champions unless they are found worse."""
+    from training.corun_contest import Places, promote
+
+    for line in promote(params.load(), read_metrics(), Places(REPORTS, MODELS, TUNED)):
+        print(line)  # noqa: T201
+
+
+def read_metrics() -> dict[str, Any]:
+    """Read metrics.json.
+
+    Raises
+    ------
+    InputError
+        If the file is missing or is no JSON.
+    """
+    return _json(REPORTS / "metrics.json", "evaluate")
+
+
+def _json(path: Path, stage: str) -> dict[str, Any]:
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as exc:
+        raise InputError(f"cannot be read; run {stage} first", file=path) from exc
+    except ValueError as exc:
+        raise InputError(f"is not JSON ({exc})", file=path) from exc
+    return content
 
 
 def _half_widths(oof: pd.DataFrame, confidence: float) -> dict[str, float]:

@@ -110,6 +110,4 @@ def _missing(columns: tuple[str, ...], made: pd.DataFrame) -> list[str]:
 
 
 def _tables(tasks: pd.DataFrame, hosts: pd.DataFrame) -> CorunTables:
-    return CorunTables(
-        tasks, typed(pd.DataFrame(), PAIR_DTYPES), typed(pd.DataFrame(), SAMPLE_DTYPES), hosts
-    )
+    return CorunTables(tasks, typed(pd.DataFrame(), PAIR_DTYPES), typed(pd.DataFrame(), SAMPLE_DTYPES), hosts)

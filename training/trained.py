@@ -52,11 +52,7 @@ class Card:
         InputError
             If it is missing.
         """
-        path = beside_model(directory, "card.json")
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-        except OSError as exc:
-            raise InputError(exc.strerror or "cannot be read", file=path) from exc
+        content = card_content(directory)
         content["features"] = tuple(content["features"])
         return cls(**content)
 
@@ -126,6 +122,22 @@ def skops_io() -> ModuleType:
     finally:
         sklearn.utils.all_estimators = collect
     return skops.io
+
+
+def card_content(directory: Path) -> dict[str, Any]:
+    """Return what ``card.json`` beside a model says.
+
+    Raises
+    ------
+    InputError
+        If it is missing.
+    """
+    path = beside_model(directory, "card.json")
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as exc:
+        raise InputError(exc.strerror or "cannot be read", file=path) from exc
+    return content
 
 
 def beside_model(directory: Path, name: str) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data.errors import InputError
 from data.files import replacing, write_json
 from training.impact_fitting import Learned
-from training.trained import beside_model, loaded, skops_io
+from training.online import OnlineModel
+from training.trained import card_content, loaded, skops_io
 
 Floats = NDArray[np.float64]
 
@@ -62,11 +61,7 @@ class ImpactCard:
         InputError
             If it is missing.
         """
-        path = beside_model(directory, "card.json")
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-        except OSError as exc:
-            raise InputError(exc.strerror or "cannot be read", file=path) from exc
+        content = card_content(directory)
         for name in ("features", "machines", "tasks"):
             content[name] = tuple(content[name])
         return cls(**content)
@@ -128,3 +123,100 @@ class TrainedImpact:
         return pd.DataFrame(
             {"impact": impact, "low": impact * np.exp(-widths), "high": impact * np.exp(widths)}
         )
+
+
+@dataclass(frozen=True)
+class OnlineCard:
+    """What must be known beside the second stage of the online model: its first stage, and what it is worth.
+
+    Attributes
+    ----------
+    model : str
+        Of stage two, by its name in the catalogue.
+    events : tuple of str, length n_events
+    coefficients : tuple of tuple of float, shape (n_events, 4)
+        Of stage one, see `training.online.OnlineModel`.
+    seconds : float
+        Of samples that it was trained for.
+    half_widths : dict of str to float
+        By seconds of samples, of prediction intervals for unseen tasks, on the scale of log impact.
+    blind_half_width : float
+        Of intervals around the median impact: what is known without any sample.
+    machines : tuple of str
+    data_digest : str
+    seed : int
+    confidence : float
+        The share of impacts that intervals are to hold.
+    """
+
+    model: str
+    events: tuple[str, ...]
+    coefficients: tuple[tuple[float, ...], ...]
+    seconds: float
+    half_widths: dict[str, float]
+    blind_half_width: float
+    machines: tuple[str, ...]
+    data_digest: str
+    seed: int
+    confidence: float
+
+    @classmethod
+    def read(cls, directory: Path) -> OnlineCard:
+        """Read ``card.json``.
+
+        Raises
+        ------
+        InputError
+            If it is missing.
+        """
+        content = card_content(directory)
+        for name in ("events", "machines"):
+            content[name] = tuple(content[name])
+        content["coefficients"] = tuple(tuple(row) for row in content["coefficients"])
+        return cls(**content)
+
+    def half_width(self, machine: str | None, seconds: float, missing: float) -> float:
+        """Return the half width of the interval.
+
+        Parameters
+        ----------
+        machine : str or None
+            An unknown one counts twice, as no design holds machines out.
+        seconds : float
+            Of samples: the longest that was judged and is not longer counts.
+        missing : float
+            The share of the events that was not counted: from the width with all of them to that of knowing
+            nothing.
+        """
+        judged = {float(name): width for name, width in self.half_widths.items()}
+        shorter = max((one for one in judged if one <= seconds + 1e-9), default=min(judged))
+        # fewer seconds never make an answer surer
+        width = max(width for one, width in judged.items() if shorter <= one <= max(self.seconds, shorter))
+        width += missing * max(self.blind_half_width - width, 0.0)
+        return width if machine is None or machine in self.machines else 2 * width
+
+
+@dataclass(frozen=True)
+class TrainedOnline:
+    """A fitted online model and its card."""
+
+    model: OnlineModel
+    card: OnlineCard
+
+    def write(self, directory: Path) -> None:
+        """Write stage two as ``model.skops``, stage one in ``card.json``."""
+        with replacing(directory / "model.skops") as path:
+            skops_io().dump(self.model.second, path)
+        write_json(directory / "card.json", asdict(self.card))
+
+    @classmethod
+    def read(cls, directory: Path) -> TrainedOnline:
+        """Read what `write` wrote, trusting only the types of `training.trusted`.
+
+        Raises
+        ------
+        InputError
+            If a file is missing or the model holds a type that is not trusted.
+        """
+        card = OnlineCard.read(directory)
+        return cls(OnlineModel(card.events, np.array(card.coefficients), loaded(directory)), card)
