@@ -136,7 +136,7 @@ def experiment_of(store: Any, name: str) -> str:
         database = Path(tracking_uri().removeprefix("sqlite:///")).resolve()
         root = project_root() if database.parent == project_root() else database.parent
         place = (root / "mlruns" / name).as_uri()
-    return str(store.createexperiment_of(name, artifact_location=place))
+    return str(store.create_experiment(name, artifact_location=place))
 
 
 def _known(store: Any, experiment: str, evidence: str) -> dict[str, Tracked]:
