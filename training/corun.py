@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +121,8 @@ def _trained_on(table: ImpactTable, part: Part) -> pd.DataFrame:
 def _recipe(
     table: ImpactTable, model: str, section: params.Corun, seed: int, chosen: dict[str, Any] | None = None
 ) -> Recipe:
-    return Recipe(model, chosen or {}, table.columns(model), section.evaluate.tolerance, seed)
+    share = section.evaluate.tolerance
+    return Recipe(model, chosen or {}, table.columns(model), share, seed, table.rates)
 
 
 def tune_stage() -> None:
@@ -192,7 +193,7 @@ def evaluate_stage() -> None:
 def _as_prepared(table: ImpactTable, cell: Cell, how: str) -> Recipe:
     """Return the recipe with the preparation `how`, on the rates alone as in equation 1."""
     recipe = cell.recipe
-    return Recipe(recipe.model, {**recipe.params, "preparation": how}, table.rates, recipe.share, recipe.seed)
+    return replace(recipe, params={**recipe.params, "preparation": how}, columns=table.rates)
 
 
 def _with_intervals(found: list[pd.DataFrame], section: params.Corun) -> pd.DataFrame:
@@ -324,9 +325,10 @@ def train_stage() -> None:
         if CATALOGUE[name].kind != "regression":
             continue
         recipe = _recipe(table, name, knobs.corun, knobs.seed, found["params"])
+        trained = recipe.fit(table.frame)
         card = ImpactCard(
             name,
-            recipe.columns,
+            trained.columns,
             found["params"],
             _half_widths(oof[oof["model"] == name], knobs.corun.evaluate.confidence),
             tuple(sorted(table.frame["machine"].unique())),
@@ -335,7 +337,7 @@ def train_stage() -> None:
             knobs.seed,
             knobs.corun.evaluate.confidence,
         )
-        TrainedImpact(recipe.fit(table.frame).model, card).write(MODELS / name)
+        TrainedImpact(trained.model, card).write(MODELS / name)
         known.write(MODELS / name)
     _train_online(table, knobs)
 

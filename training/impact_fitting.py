@@ -135,6 +135,8 @@ class Recipe:
     share : float
         The width of ranges, as a share of a task's mean impact.
     seed : int
+    rates : tuple of str
+        Those of the features that are left out if ``params["rates"]`` is false.
     """
 
     model: str
@@ -142,17 +144,21 @@ class Recipe:
     columns: tuple[str, ...]
     share: float
     seed: int
+    rates: tuple[str, ...] = ()
 
     def fit(self, rows: pd.DataFrame) -> Learned:
         """Fit to rows of the table of features."""
-        unfitted = prepared(CATALOGUE[self.model], self.params, self.seed)
-        x, y = rows[list(self.columns)].to_numpy(np.float64), rows["impact"].to_numpy(np.float64)
+        own = {name: value for name, value in self.params.items() if name != "rates"}
+        gone = set() if self.params.get("rates", True) else set(self.rates)
+        columns = tuple(name for name in self.columns if name not in gone)
+        unfitted = prepared(CATALOGUE[self.model], own, self.seed)
+        x, y = rows[list(columns)].to_numpy(np.float64), rows["impact"].to_numpy(np.float64)
         if CATALOGUE[self.model].kind == "classification":
             tasks = rows["task"].to_numpy(np.str_)
-            return Learned(RangeModel.fitted(unfitted, x, y, tasks, self.share), self.columns)
+            return Learned(RangeModel.fitted(unfitted, x, y, tasks, self.share), columns)
         if not CATALOGUE[self.model].prepared:
-            return Learned(unfitted.fit(x, y, pair_names(rows)), self.columns)
-        return Learned(unfitted.fit(x, np.log(y)), self.columns)
+            return Learned(unfitted.fit(x, y, pair_names(rows)), columns)
+        return Learned(unfitted.fit(x, np.log(y)), columns)
 
 
 def pair_names(rows: pd.DataFrame) -> Words:

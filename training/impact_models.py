@@ -196,8 +196,14 @@ def _xgboost_space(trial: Trial) -> dict[str, Any]:
 
 
 def _ranges_space(trial: Trial) -> dict[str, Any]:
-    # a round of boosting grows a tree per range
-    return {**_xgboost_space(trial), "trees": trial.suggest_int("trees", 5, 20)}
+    # a round of boosting grows a tree per range: few rounds, large steps
+    return {
+        "trees": trial.suggest_int("trees", 5, 20),
+        "depth": trial.suggest_int("depth", 2, 6),
+        "rate": trial.suggest_float("rate", 0.15, 0.6, log=True),
+        "child_weight": trial.suggest_float("child_weight", 0.1, 2.0, log=True),
+        "columns": trial.suggest_float("columns", 0.2, 1.0),
+    }
 
 
 def _contention(params: Params, seed: int) -> Any:
@@ -214,6 +220,8 @@ def _contention_space(trial: Trial) -> dict[str, Any]:
         "rate": trial.suggest_float("rate", 0.03, 0.12, log=True),
         "leaf": trial.suggest_int("leaf", 1, 4),
         "columns": trial.suggest_float("columns", 0.2, 0.8),
+        # where there are hundreds of events, what the solo times say may do better without them
+        "rates": trial.suggest_categorical("rates", [True, False]),
     }
 
 
@@ -241,7 +249,7 @@ CATALOGUE: dict[str, ImpactModel] = {
         ),
         ImpactModel(
             "contention", "Contention", "regression",
-            {"trees": 300, "forest": 100, "depth": 6, "rate": 0.06, "leaf": 1, "columns": 0.4},
+            {"trees": 300, "forest": 100, "depth": 6, "rate": 0.06, "leaf": 1, "columns": 0.4, "rates": True},
             _contention, _contention_space, prepared=False,
             in_search={"trees": 100, "forest": 30, "elsewhere": False},
         ),
@@ -262,7 +270,7 @@ CATALOGUE: dict[str, ImpactModel] = {
             _forest_space, in_search=_FEW,
         ),
         ImpactModel(
-            "xgboost-ranges", "XGBoost", "classification", {"trees": 10, **_BOOSTED}, _xgboost_classifier,
+            "xgboost-ranges", "XGBoost", "classification", {"trees": 15, **_BOOSTED, "rate": 0.4, "child_weight": 0.3}, _xgboost_classifier,
             _ranges_space,
         ),
     )

@@ -42,7 +42,8 @@ def rates(task, tasks=8):
         zip(
             EVENTS,
             (2e9 - 1e9 * wants, 1e8 + 1e6 * place, 1e6 + 5e7 * wants, 4e8 + 3e8 * suffers,
-             1e8 + 2e8 * suffers, 3e8 + 1e7 * place, 3e8 + 2e6 * place, 20 + 5 * place, 100 + 900 * wants, 990.0 + place),
+             1e8 + 2e8 * suffers, 3e8 + 1e7 * place, 3e8 + 2e6 * place, 20 + 5 * place,
+             100 + 900 * wants, 990.0 + place),
             strict=True,
         )
     )  # fmt: skip

@@ -1,0 +1,114 @@
+"""Speed of models of impact: ``uv run python -m benchmarks.corun`` writes docs/results/corun-speed.md.
+
+28 simulated tasks with the events of the seed, 406 pairs, 812 directed; what is timed does not depend on what
+the numbers mean.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from itertools import combinations_with_replacement
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.table import markdown
+from data.corun_tables import CorunTables
+from data.files import write_text
+from features.corun import Placed, Solo, instances, placed_of, vectors
+from training.impact_explaining import ESSENTIAL
+from training.impact_fitting import ImpactTable, Learned, Recipe
+from training.impact_models import CATALOGUE
+from training.placement import Room, best, pairwise
+
+OUTPUT = Path("docs/results/corun-speed.md")
+EVENTS = (*ESSENTIAL, *(f"event-{number}" for number in range(22)))
+TASKS, MILLION = 28, 1000
+
+
+def simulated(tasks: int) -> CorunTables:
+    """Return tables of `tasks` tasks on one machine, all pairs in both directions."""
+    generator = np.random.default_rng(1)
+    pressure, seconds = generator.random(tasks), generator.uniform(3, 5, tasks)
+    counts = generator.lognormal(18, 1, (tasks, len(EVENTS))) * (0.2 + pressure[:, None])
+    names = [f"t{number:03d}" for number in range(tasks)]
+    alone = [
+        {"task": name, "family": name, "machine": "m", "solo_seconds": second, "repetition": 1}
+        | dict(zip(EVENTS, count, strict=True))
+        for name, second, count in zip(names, seconds, counts, strict=True)
+    ]
+    beside = [
+        {"task": names[i], "corunner_1": names[j], "machine": "m", "repetition": repetition}
+        | {"corun_seconds": seconds[i] * (1 + 0.8 * pressure[i] * pressure[j])}
+        for one, other in combinations_with_replacement(range(tasks), 2)
+        for i, j, repetition in ((one, other, 1), (other, one, 1 + (one == other)))
+    ]
+    return CorunTables.of_rows(alone, beside)
+
+
+def timed(call: Callable[[], Any], repeats: int = 1) -> float:
+    """Return the best of `repeats` times in seconds."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def training(table: ImpactTable, rows: pd.DataFrame) -> tuple[list[list[str]], dict[str, Learned]]:
+    """Time the fit of every model of the catalogue, and its answer to one co-run."""
+    found, models = [], {}
+    for name, model in CATALOGUE.items():
+        recipe = Recipe(name, model.start, table.columns(name), 0.03, 1, table.rates)
+        seconds = timed(lambda recipe=recipe: models.__setitem__(name, recipe.fit(rows)))
+        one = rows.head(1)
+        answer = timed(lambda name=name: models[name].predict(one), 20)
+        found.append([name, f"{seconds:.2f}", f"{answer * 1000:.2f}"])
+    return found, models
+
+
+def main() -> None:
+    """Measure and write the table."""
+    tables = simulated(TASKS)
+    solo = Solo.of(tables)
+    learned = instances(tables, solo)
+    frame = pd.concat([learned, vectors(solo, placed_of(learned))], axis="columns")
+    rows = pd.concat([frame, frame[frame["task"] == frame["corunners"]]], ignore_index=True)
+    table = ImpactTable(rows, "")
+    found, models = training(table, rows)
+    text = markdown(["model", f"fit to {len(rows)} instances, s", "one co-run, ms"], found)
+    text += f"\n{_million(models)}\n{_placing()}\n"
+    write_text(OUTPUT, f"# Speed of models of impact\n\n`uv run python -m benchmarks.corun`\n\n{text}")
+    print(text)  # noqa: T201
+
+
+def _million(models: dict[str, Learned]) -> str:
+    tables = simulated(MILLION // 20)
+    solo = Solo.of(tables)
+    names = list(solo.seconds.index)
+    tasks = [task for task in names for _ in names] * 400
+    beside = [(other,) for _ in names for other in names] * 400
+    placed = Placed(tasks, beside, ["m"] * len(tasks))
+    start = time.perf_counter()
+    asked = vectors(solo, placed).assign(task=tasks, corunners=[one for (one,) in beside])
+    made = time.perf_counter() - start
+    told = [
+        f"{name} {made + timed(lambda name=name: models[name].predict(asked)):.1f} s"
+        for name in ("random-forest", "xgboost", "contention")
+    ]
+    return f"A million co-runs, vectors ({made:.1f} s) and answers: {', '.join(told)}.\n"
+
+
+def _placing() -> str:
+    slowdown = np.random.default_rng(1).random((200, 200))
+    pairs = timed(lambda: best(200, Room(100, 2), pairwise(slowdown)), 3)
+    fours = timed(lambda: best(200, Room(50, 4), pairwise(slowdown)))
+    return f"200 tasks: on 100 machines with two slots {pairs:.2f} s (exact), on 50 machines with four {fours:.1f} s."
+
+
+if __name__ == "__main__":
+    main()

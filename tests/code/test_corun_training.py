@@ -1,0 +1,148 @@
+"""Divisions of co-runs, scores of predictions, the online model and what is written."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from training.contention import ContentionRegressor
+from training.corun_splits import DESIGNS, possible
+from training.impact_fitting import Recipe
+from training.impact_models import CATALOGUE
+from training.impact_scores import half_width, repeatability, with_intervals
+from training.online import Pairing, Sampled, fitted
+from training.ranges import Ranges
+from training.trained_impact import ImpactCard, TrainedImpact
+
+TASKS = [f"t{n:02d}" for n in range(12)]
+
+
+@pytest.fixture(scope="module")
+def table() -> pd.DataFrame:
+    """Return all pairs of twelve tasks on two machines, slowed by what the co-runner presses."""
+    pressure = dict(zip(TASKS, np.linspace(0, 1, len(TASKS)), strict=True))
+    rows = [
+        {
+            "task": task,
+            "corunners": other,
+            "machine": machine,
+            "device": machine,
+            "families": "+".join(sorted((task, other))),
+            "own_rate": pressure[task],
+            "others_rate": pressure[other],
+            "impact": 1 + 0.5 * pressure[task] * pressure[other] + 0.1 * (machine == "m2"),
+        }
+        for task, other, machine in product(TASKS, TASKS, ("m1", "m2"))
+    ]
+    return pd.DataFrame(rows)
+
+
+def members(table: pd.DataFrame, rows: np.ndarray) -> set[str]:
+    """Return the families of all tasks in these rows."""
+    return {name for names in table["families"].iloc[rows] for name in names.split("+")}
+
+
+@pytest.mark.parametrize(("design", "column"), [("pairs", "families"), ("machines", "device")])
+def test_what_a_design_holds_out_is_on_one_side_only(table: pd.DataFrame, design: str, column: str) -> None:
+    for train, test in DESIGNS[design].divide(table, 3, 7):
+        assert not set(table[column].iloc[train]) & set(table[column].iloc[test])
+
+
+def test_unseen_tasks_occur_in_no_training_row(table: pd.DataFrame) -> None:
+    divided = DESIGNS["tasks"].divide(table, 3, 7)
+    assert all(not members(table, train) & members(table, test) for train, test in divided)
+    assert set().union(*(members(table, test) for _, test in divided)) == set(TASKS)
+
+
+def test_designs_that_one_machine_does_not_allow_are_left_out(table: pd.DataFrame) -> None:
+    one = table[table["machine"] == "m1"].reset_index(drop=True)
+    assert set(possible(one, tuple(DESIGNS), 3, 7)) == {"random", "pairs", "tasks"}
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_every_model_does_better_than_a_constant(table: pd.DataFrame, name: str) -> None:
+    one = table[table["machine"] == "m1"].reset_index(drop=True)
+    train, test = DESIGNS["random"].divide(one, 4, 3)[0]
+    params = {**CATALOGUE[name].start, **CATALOGUE[name].in_search}
+    model = Recipe(name, params, ("own_rate", "others_rate"), 0.03, 1).fit(one.iloc[train])
+    measured = one["impact"].to_numpy()[test]
+    error = np.abs(model.predict(one.iloc[test]) / measured - 1).mean()
+    assert error < 0.8 * np.abs(one["impact"].iloc[train].median() / measured - 1).mean()
+
+
+def test_what_a_pair_did_on_another_machine_is_used() -> None:
+    generator = np.random.default_rng(0)
+    pairs = np.array([f"p{n:03d}" for n in range(150)] * 2)
+    impact = np.tile(1 + generator.random(150), 2)
+    model = ContentionRegressor(trees=20, forest=10).fit(generator.random((300, 3)), impact, pairs)
+    unseen = generator.random((150, 3))
+    known = np.abs(model.predict(unseen, pairs[:150]) - impact[:150]).mean()
+    assert known < 0.5 * np.abs(model.predict(unseen) - impact[:150]).mean()
+
+
+def test_a_range_is_as_wide_as_its_share_of_the_mean_impact_of_the_task() -> None:
+    tasks = np.array(["a", "a", "b"])
+    ranges = Ranges.of(tasks, np.array([1.0, 3.0, 4.0]), 0.1)
+    np.testing.assert_allclose(ranges.widths(np.array(["a", "b", "new"])), [0.2, 0.4, 0.8 / 3])
+    assert ranges.numbers(tasks, np.array([1.05, 1.25, 4.1])).tolist() == [5, 6, 10]
+
+
+def test_intervals_of_a_fold_don_t_depend_on_its_own_residuals() -> None:
+    rows = pd.DataFrame({"fold": [0] * 9 + [1], "measured": [1.1] * 9 + [9.0], "predicted": 1.0})
+    assert half_width(rows[rows["fold"] == 0], 0.9) == pytest.approx(np.log(1.1))
+    found = with_intervals(rows, 0.9)
+    assert found.loc[found["fold"] == 1, "high"].tolist() == pytest.approx([1.1])
+
+
+def test_one_repetition_is_judged_by_the_others() -> None:
+    pairs = pd.DataFrame(
+        {"task": "a", "corunner_1": ["b", "b", "c"], "machine": "m", "corun_seconds": [1.0, 1.25, 9.0]}
+    )
+    alone = pd.Series([1.0, 1.0], pd.MultiIndex.from_tuples([("m", "a"), ("m", "a")]))
+    found = repeatability(pairs, alone, 0.21)
+    assert found["repeated"] == 1
+    assert found["mape"] == pytest.approx((0.2 + 0.25) / 2)
+    assert found["within_tolerance"] == 0.5
+
+
+def test_a_stored_model_answers_alike_and_widens_for_an_unknown_machine(
+    table: pd.DataFrame, tmp_path: Path
+) -> None:
+    columns = ("own_rate", "others_rate")
+    params = {**CATALOGUE["contention"].start, "trees": 5, "forest": 3}
+    model = Recipe("contention", params, columns, 0.03, 1).fit(table).model
+    widths = {"pairs": 0.02, "tasks": 0.05, "machines": 0.2}
+    card = ImpactCard("contention", columns, params, widths, ("m1", "m2"), tuple(TASKS), "", 1, 0.9)
+    TrainedImpact(model, card).write(tmp_path)
+    asked = table.iloc[[5, 5, 5]].assign(machine=["m1", "m1", "m9"], task=["t00", "new", "t00"])
+    found = TrainedImpact.read(tmp_path).predict(asked)
+    pd.testing.assert_frame_equal(found, TrainedImpact(model, card).predict(asked))
+    np.testing.assert_allclose(np.log(found["high"] / found["impact"]), [0.02, 0.05, 0.2])
+
+
+def test_the_online_model_tells_impact_from_rates_that_fell() -> None:
+    impacts = np.repeat(np.linspace(1, 2, 21), 2)
+    runs, samples = [], []
+    for number, impact in enumerate(impacts):
+        for phase, slow in (("solo", 1.0), ("corun", impact)):
+            run = {"machine": "m", "task": f"t{number:02d}", "corunners": "", "phase": phase, "repetition": 1}
+            runs.append(run)
+            samples += [{**run, "t_seconds": t, "instructions": 1e9 / slow} for t in (1.0, 2.0, 3.0)]
+    sampled = Sampled.of(pd.DataFrame(samples), 2.0)
+    place = {key: n for n, key in enumerate(zip(sampled.runs["task"], sampled.runs["phase"], strict=True))}
+    pairing = Pairing(
+        np.array([place[f"t{n:02d}", "solo"] for n in range(len(impacts))]),
+        np.array([place[f"t{n:02d}", "corun"] for n in range(len(impacts))]),
+        impacts,
+        np.array(["f"] * len(impacts)),
+    )
+    train = np.arange(0, len(impacts), 2)
+    known, unseen = pairing.rows(train), pairing.rows(train + 1)
+    linear = CATALOGUE["linear"].build({"alpha": 1e-6}, 0)
+    model = fitted(sampled, known, linear)
+    predicted = model.predict(sampled.start[unseen.solo], sampled.start[unseen.corun])
+    np.testing.assert_allclose(predicted, unseen.impact, rtol=1e-3)
