@@ -25,7 +25,8 @@ from training.impact_tuning import FoundImpact, ImpactTask, search
 from training.known_tasks import KnownTasks
 from training.metrics import DIGITS
 from training.online import Sampled, fitted, paired
-from training.online_evaluating import Asked, by_seconds, judged, second
+from training.online_evaluating import KEYS as ONLINE_KEYS
+from training.online_evaluating import Asked, by_seconds, judged, ratios, second
 from training.seed_impact import ONLINE, TABLE_1, row_of
 from training.sidebyside import side_by_side
 from training.trained_impact import ImpactCard, OnlineCard, TrainedImpact, TrainedOnline
@@ -40,12 +41,17 @@ ONLINE_COLUMNS = (
     "task",
     "corunners",
     "machine",
+    "repetition",
     "model",
     "measured",
     "predicted",
     "design",
     "fold",
     "seconds",
+)
+RESIDUAL_COLUMNS = (
+    *("task", "corunners", "machine", "fitted", "residual", "standardised", "theoretical", "scale"),
+    *("leverage", "cook"),
 )
 Tuned = dict[str, dict[str, dict[str, Any]]]
 
@@ -284,7 +290,7 @@ def _metrics(
 
 
 def _online(table: ImpactTable, knobs: params.Params) -> dict[str, Any] | None:
-    """Write what the online model said of unseen co-runs, and summarise it; None where nothing was sampled."""
+    """Write what the online model said of unseen co-runs, and sum it up; None if nothing was sampled."""
     section = knobs.corun
     samples = _kept().samples
     asked = [
@@ -297,11 +303,13 @@ def _online(table: ImpactTable, knobs: params.Params) -> dict[str, Any] | None:
     predictions = pd.concat(found, ignore_index=True) if found else nothing
     _write("online", predictions)
     if predictions.empty:
+        _write("online_residuals", pd.DataFrame(columns=list(RESIDUAL_COLUMNS)))
         return None
     summary = by_seconds(predictions, section.evaluate.tolerance).round(DIGITS)
     main = "tasks" if "tasks" in set(summary["design"]) else "random"
     at = summary[(summary["seconds"] == section.online.trained_at) & (summary["design"] == main)]
     champion = at.sort_values(["mape", "model"])["model"].iloc[0]
+    _online_residuals(table, predictions, (section.online.trained_at, main, champion))
     return {
         "design": main,
         "champion": str(champion),
@@ -309,6 +317,18 @@ def _online(table: ImpactTable, knobs: params.Params) -> dict[str, Any] | None:
         "entries": summary.to_dict("records"),
         "seeds": ONLINE,
     }
+
+
+def _online_residuals(table: ImpactTable, predictions: pd.DataFrame, key: tuple[float, str, str]) -> None:
+    """Write the residuals of one model after so many seconds in one design, for figure 4 of the seed."""
+    seconds, design, model = key
+    own = (
+        predictions["seconds"].eq(seconds) & predictions["design"].eq(design) & predictions["model"].eq(model)
+    )
+    changes = ratios(_kept().samples, table.frame, seconds)
+    rows = predictions[own].merge(changes, on=ONLINE_KEYS, how="left", validate="many_to_one")
+    vectors = rows[[name for name in changes.columns if name not in ONLINE_KEYS]].to_numpy(np.float64)
+    _write("online_residuals", residuals(rows, vectors))
 
 
 def _kept() -> CorunTables:

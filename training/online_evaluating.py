@@ -15,6 +15,25 @@ from training.online import Pairing, Sampled, fitted, paired
 SECOND = ("linear", "svm", "random-forest", "xgboost")
 
 
+#: What identifies a co-run that was sampled.
+KEYS = ["task", "corunners", "machine", "repetition"]
+
+
+def ratios(samples: pd.DataFrame, instances: pd.DataFrame, seconds: float) -> pd.DataFrame:
+    """Return by how much the first seconds of co-runs differ from those of the task alone.
+
+    Returns
+    -------
+    DataFrame
+        Columns of `KEYS`, then per event log(rate + 1) of the co-run less that of the solo run.
+    """
+    sampled = Sampled.of(samples, seconds)
+    pairs = paired(sampled.runs, instances)
+    changed = sampled.start[pairs.corun, :, 0] - sampled.start[pairs.solo, :, 0]
+    keys = sampled.runs.iloc[pairs.corun][KEYS].reset_index(drop=True)
+    return pd.concat([keys, pd.DataFrame(changed, columns=list(sampled.events))], axis="columns")
+
+
 def second(name: str, seed: int) -> Any:
     """Return an unfitted model of stage two; ratios are not normalised (seed 002, section 4)."""
     from training.impact_models import CATALOGUE
@@ -40,8 +59,8 @@ def judged(asked: Asked) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        ``task, corunners, machine, seconds, design, fold, model, measured, predicted``. The design is
-        "random" (the seed's) or "tasks" (families never seen).
+        ``task, corunners, machine, repetition, seconds, design, fold, model, measured, predicted``. The
+        design is "random" (the seed's) or "tasks" (families never seen).
     """
     sampled = Sampled.of(asked.samples, asked.seconds)
     pairs = paired(sampled.runs, asked.instances)
@@ -59,7 +78,7 @@ def judged(asked: Asked) -> pd.DataFrame:
 def _predicted(sampled: Sampled, known: Pairing, unseen: Pairing, unfitted: Any, name: str) -> pd.DataFrame:
     model = fitted(sampled, known, unfitted)
     predicted = model.predict(sampled.start[unseen.solo], sampled.start[unseen.corun])
-    keys = sampled.runs.iloc[unseen.corun][["task", "corunners", "machine"]].reset_index(drop=True)
+    keys = sampled.runs.iloc[unseen.corun][KEYS].reset_index(drop=True)
     return keys.assign(model=name, measured=unseen.impact, predicted=predicted)
 
 

@@ -132,7 +132,7 @@ def random(tasks: int, room: Room, cost: Cost, draws: int, seed: int) -> Floats:
     """Return the totals of `draws` placements at random with every slot as likely, shape (draws,)."""
     room.require(tasks)
     groups = _at_random(tasks, room, seed)
-    return np.array([_total(next(groups), cost) for _ in range(draws)], np.float64)
+    return np.array([total(next(groups), cost) for _ in range(draws)], np.float64)
 
 
 def drawn(tasks: int, room: Room, cost: Cost, draws: int, seed: int) -> list[Placement]:
@@ -173,7 +173,7 @@ def _searched(tasks: int, room: Room, cost: Cost, seed: int, starts: int = 4) ->
     generator = np.random.default_rng(seed)
     orders = [np.arange(tasks), *(generator.permutation(tasks) for _ in range(starts - 1))]
     found = [_improved(_greedy(order.tolist(), room, cost), room, cost) for order in orders]
-    groups = min(found, key=lambda groups: _total(groups, cost))
+    groups = min(found, key=lambda groups: total(groups, cost))
     return _placement(groups, cost, exact=False)
 
 
@@ -236,9 +236,10 @@ def _grouped(machines: NDArray[np.intp]) -> list[Group]:
     return [tuple(sorted(part.tolist())) for part in np.split(order, cuts)]
 
 
-def _total(groups: list[Group], cost: Cost) -> float:
+def total(groups: list[Group], cost: Cost) -> float:
+    """Return the slow-down of all groups; a task alone has none."""
     return float(cost([group for group in groups if len(group) > 1]).sum()) if groups else 0.0
 
 
 def _placement(groups: list[Group], cost: Cost, *, exact: bool) -> Placement:
-    return Placement(tuple(sorted(groups)), _total(groups, cost), exact)
+    return Placement(tuple(sorted(groups)), total(groups, cost), exact)
