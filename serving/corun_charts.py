@@ -132,11 +132,20 @@ def events_chart(given: Evaluated) -> Chart | None:
         places = np.arange(len(ratios))
         axes.barh(places, ratios - 1, left=1, color=PASS, edgecolor=INK, linewidth=0.5, height=0.65)
         axes.axvline(1, color=INK, linewidth=1)
-        axes.set_xscale("log")
+        _log_axis(axes)
         axes.set_yticks(places, [str(name) for name in ratios.index], fontsize=8)
         axes.set_xlabel("count beside the other / count alone (log scale)")
         axes.grid(visible=False, axis="y")
         return Chart("figure-2", title, alt, inline(figure, "figure-2", alt), note)
+
+
+def _log_axis(axes: Axes) -> None:
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def trend_chart(given: Evaluated) -> Chart | None:
@@ -177,5 +186,5 @@ def trend_chart(given: Evaluated) -> Chart | None:
             )  # fmt: skip
         axes.set_xlabel("time since the start (s)")
         axes.set_ylabel("rate / its mean")
-        axes.legend(loc="best", ncols=2)
+        figure.legend(loc="outside upper center", ncols=3, fontsize=8)
         return Chart("figure-3", title, alt, inline(figure, "figure-3", alt), note)

@@ -14,7 +14,7 @@ from serving.report import render
 
 #: What each way to divide says, and which sentence names it.
 DESIGNS = {
-    "random": "A random fifth, whose other direction may have been seen (the seed's split)",
+    "random": "At random (the seed's split): the other direction of a pair may have been seen",
     "pairs": "Pairs never seen, in neither direction",
     "pairs-on-machine": "Pairs never seen on that machine, perhaps on others",
     "tasks": "Tasks never seen: both the task and its co-runner",

@@ -120,7 +120,7 @@ def seconds_chart(online: OnlineScores, repeats: Repeatability, tolerance: float
         f"samples, {percent(first['within_tolerance'], 0)} after {first['seconds']:g} s"
     )
     alt = f"Line chart of accuracy by sampled seconds, a line a model. {title}."
-    unseen = "tasks that the model has never seen" if online.design == "tasks" else "a random fifth"
+    unseen = "tasks that the model has never seen" if online.design == "tasks" else "co-runs at random"
     note = f"Held out: {unseen}. Bars are one standard deviation over the folds."
     with sketch(8.4, 4.0) as figure:
         axes = figure.subplots()
@@ -145,7 +145,7 @@ def seconds_chart(online: OnlineScores, repeats: Repeatability, tolerance: float
         percent_axis(axes, "y")
         axes.set_xlabel("sampled seconds, alone and together (log scale)")
         axes.set_ylabel(f"within {percent(tolerance, 0)} of the measured impact")
-        axes.legend(loc="best", fontsize=8)
+        figure.legend(loc="outside upper center", ncols=5, fontsize=8)
         return Chart("seconds", title, alt, inline(figure, "seconds", alt), note)
 
 
