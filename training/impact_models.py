@@ -57,6 +57,7 @@ class ImpactModel:
 
 def prepared(model: ImpactModel, params: Params, seed: int) -> Any:
     """Return the unfitted model behind the preparation that `params` names."""
+    from sklearn.feature_selection import VarianceThreshold
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import Pipeline
     from sklearn.preprocessing import KBinsDiscretizer, StandardScaler
@@ -72,7 +73,9 @@ def prepared(model: ImpactModel, params: Params, seed: int) -> Any:
         "n-n": [("discretise", bins)],
     }
     impute = SimpleImputer(strategy="median", keep_empty_features=True)
-    return Pipeline([("impute", impute), *steps[params["preparation"]], ("predict", built)])
+    # what is the same in all training rows has no bins
+    vary = VarianceThreshold()
+    return Pipeline([("impute", impute), ("vary", vary), *steps[params["preparation"]], ("predict", built)])
 
 
 def _linear(params: Params, seed: int) -> Any:
@@ -227,6 +230,7 @@ def _contention_space(trial: Trial) -> dict[str, Any]:
 
 _FOREST = {"trees": 100, "leaf": 1, "features": 0.4, "preparation": "d&n"}
 _BOOSTED = {"depth": 4, "rate": 0.08, "child_weight": 1.0, "columns": 0.5, "preparation": "d&n"}
+_BOOSTED_RANGES = {"trees": 15, **_BOOSTED, "rate": 0.4, "child_weight": 0.3}
 _FEW = {"trees": 40}
 
 CATALOGUE: dict[str, ImpactModel] = {
@@ -270,7 +274,7 @@ CATALOGUE: dict[str, ImpactModel] = {
             _forest_space, in_search=_FEW,
         ),
         ImpactModel(
-            "xgboost-ranges", "XGBoost", "classification", {"trees": 15, **_BOOSTED, "rate": 0.4, "child_weight": 0.3}, _xgboost_classifier,
+            "xgboost-ranges", "XGBoost", "classification", _BOOSTED_RANGES, _xgboost_classifier,
             _ranges_space,
         ),
     )
