@@ -218,7 +218,7 @@ def _contention(params: Params, seed: int) -> Any:
 def _contention_space(trial: Trial) -> dict[str, Any]:
     return {
         "trees": 300,
-        "forest": 100,
+        "forest": 50,
         "depth": trial.suggest_int("depth", 3, 9),
         "rate": trial.suggest_float("rate", 0.03, 0.12, log=True),
         "leaf": trial.suggest_int("leaf", 1, 4),
@@ -253,7 +253,7 @@ CATALOGUE: dict[str, ImpactModel] = {
         ),
         ImpactModel(
             "contention", "Contention", "regression",
-            {"trees": 300, "forest": 100, "depth": 6, "rate": 0.06, "leaf": 1, "columns": 0.4, "rates": True},
+            {"trees": 300, "forest": 50, "depth": 6, "rate": 0.06, "leaf": 1, "columns": 0.4, "rates": True},
             _contention, _contention_space, prepared=False,
             in_search={"trees": 100, "forest": 30, "elsewhere": False},
         ),
