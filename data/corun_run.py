@@ -238,32 +238,48 @@ class _Watched:
 
     def close(self) -> None:
         self._counting.close()
+        self.program.kill()
         if self._group is not None:
             self._group.close()
 
     def run(self) -> Run:
         """Return what was counted."""
         ends, counts = zip(*self._looks, strict=True)
-        looks = pd.DataFrame(counts, index=ends)
-        within = looks.diff().iloc[1:].join(self._perf_within(np.array(ends[1:])))
+        within = intervals(pd.DataFrame(counts, index=ends), self._perf)
         total = within.sum(min_count=1)
-        rows = within.reset_index().astype("object").where(within.reset_index().notna(), None)
         return Run(
             self.program.task.name,
             self.program.cpu,
             ends[-1],
             list(within.columns),
-            [None if pd.isna(value) else _rounded(value) for value in total],
-            [[_rounded(value) for value in row] for row in rows.itertuples(index=False)],
+            [_rounded(value) for value in total],
+            [[_rounded(value) for value in row] for row in within.reset_index().itertuples(index=False)],
         )
 
-    def _perf_within(self, ends: np.ndarray) -> pd.DataFrame:
-        """Give perf's intervals to those of our own that end nearest."""
-        times = self._perf["t_seconds"].to_numpy()
-        nearest = ends[np.abs(times[:, None] - ends[None, :]).argmin(axis=1)]
-        return self._perf.drop(columns="t_seconds").groupby(nearest).sum(min_count=1)
+
+def intervals(looks: pd.DataFrame, perf: pd.DataFrame) -> pd.DataFrame:
+    """Return what was counted between each look and the next.
+
+    A count that seems to fall has not: what a process has counted is nowhere while its parent waits for it.
+
+    Parameters
+    ----------
+    looks : DataFrame
+        Counts so far, by seconds since the start.
+    perf : DataFrame
+        As `data.perf_stat.intervals` returns it; its intervals go to those that end nearest.
+
+    Returns
+    -------
+    DataFrame
+        One row per look but the first.
+    """
+    within = looks.cummax().diff().iloc[1:]
+    ends, times = within.index.to_numpy(), perf["t_seconds"].to_numpy()
+    nearest = ends[np.abs(times[:, None] - ends[None, :]).argmin(axis=1)]
+    return within.join(perf.drop(columns="t_seconds").groupby(nearest).sum(min_count=1))
 
 
-def _rounded(value: float | None) -> float | None:
-    """Round to what is measured: whole counts, milliseconds of clocks to 10 us."""
-    return None if value is None else round(float(value), 5)
+def _rounded(value: float) -> float | None:
+    """Round to what is measured: whole counts, milliseconds of clocks to 10 us; None for a missing one."""
+    return None if np.isnan(value) else round(float(value), 5)

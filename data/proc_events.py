@@ -180,10 +180,13 @@ def _times(cpu: int) -> dict[str, float]:
 def _interrupts(cpu: int) -> dict[str, float]:
     counts: dict[str, float] = {}
     for path, names in (("/proc/interrupts", INTERRUPTS), ("/proc/softirqs", SOFTIRQS)):
-        for line in _lines(Path(path)):
+        head, *lines = _lines(Path(path)) or [""]
+        processors = head.split()
+        for line in lines:
             name, _, values = line.strip().partition(":")
-            if name in names:
-                counts[f"cpu-{Path(path).name}-{name}"] = float(values.split()[cpu])
+            if name in names and f"CPU{cpu}" in processors:
+                count = values.split()[processors.index(f"CPU{cpu}")]
+                counts[f"cpu-{Path(path).name}-{name}"] = float(count)
     return counts
 
 

@@ -104,9 +104,10 @@ class Solo:
 
     def rates_of(self, machines: Sequence[str], tasks: Sequence[str]) -> Floats:
         """Return the rates of tasks, shape (n_rows, n_events); NaN for a task that never ran there."""
-        keys = pd.MultiIndex.from_arrays([list(machines), list(tasks)])
+        asked = _Asked.of(machines, tasks)
+        keys = pd.MultiIndex.from_arrays([asked.machines, asked.tasks])
         rows = self.rates.index.get_indexer(keys)
-        return np.where(rows[:, None] < 0, np.nan, self.rates.to_numpy(np.float64)[rows])
+        return np.where(rows[:, None] < 0, np.nan, self.rates.to_numpy(np.float64)[rows])[asked.place]
 
 
 @dataclass(frozen=True)
@@ -220,7 +221,10 @@ def machine_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
         [numbers, pd.DataFrame(engines, solo.hosts.index), solo.fixed_cost.add_prefix("machine_")],
         axis="columns",
     )
-    return known.reindex(placed.machines).astype("float64").reset_index(drop=True)
+    known = known.astype("float64")
+    rows = known.index.get_indexer(pd.Index(placed.machines))
+    values = np.where(rows[:, None] < 0, np.nan, known.to_numpy()[rows])
+    return pd.DataFrame(values, columns=known.columns)
 
 
 def vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
@@ -291,8 +295,33 @@ def featurize_stage() -> None:
     print(f"{len(table)} instances, {written.shape[1] - len(KEYS)} features")  # noqa: T201
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """Tasks on machines, each only once, and where in these every row is found."""
+
+    machines: list[str]
+    tasks: list[str]
+    place: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, machines: Sequence[str], tasks: Sequence[str]) -> _Asked:
+        """Look for what is asked more than once."""
+        machine, known = pd.factorize(np.asarray(machines, object))
+        task, names = pd.factorize(np.asarray(tasks, object))
+        both, place = np.unique(machine * max(len(names), 1) + task, return_inverse=True)
+        return cls(
+            known[both // max(len(names), 1)].tolist(), names[both % max(len(names), 1)].tolist(), place
+        )
+
+
 def _times(solo: Solo, machines: Sequence[str], tasks: Sequence[str]) -> pd.DataFrame:
     """Return what the solo times say of each task on its machine, a row each."""
+    asked = _Asked.of(machines, tasks)
+    found = _each_time(solo, asked.machines, asked.tasks)
+    return pd.DataFrame(found.to_numpy(np.float64)[asked.place], columns=found.columns)
+
+
+def _each_time(solo: Solo, machines: Sequence[str], tasks: Sequence[str]) -> pd.DataFrame:
     seconds = solo.log_seconds(machines, tasks)
     cost = solo.fixed_cost.reindex(list(machines))
     low = cost.iloc[:, FIXED].to_numpy(np.float64)
@@ -314,6 +343,8 @@ def _named(prefix: str, events: list[str], values: Floats) -> pd.DataFrame:
 
 
 def _summed(values: Floats, owners: NDArray[np.intp], rows: int) -> Floats:
+    if np.array_equal(owners, np.arange(rows)):  # one co-runner each
+        return values
     total = np.zeros((rows, values.shape[1]))
     np.add.at(total, owners, values)
     return total

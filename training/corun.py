@@ -290,7 +290,7 @@ def _metrics(
 
 
 def _online(table: ImpactTable, knobs: params.Params) -> dict[str, Any] | None:
-    """Write what the online model said of unseen co-runs, and sum it up; None if nothing was sampled."""
+    """Write and summarise what the online model said of unseen co-runs; None where nothing was sampled."""
     section = knobs.corun
     samples = _kept().samples
     asked = [

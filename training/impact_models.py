@@ -57,6 +57,7 @@ class ImpactModel:
 
 def prepared(model: ImpactModel, params: Params, seed: int) -> Any:
     """Return the unfitted model behind the preparation that `params` names."""
+    from sklearn.feature_selection import VarianceThreshold
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import Pipeline
     from sklearn.preprocessing import KBinsDiscretizer, StandardScaler
@@ -72,7 +73,9 @@ def prepared(model: ImpactModel, params: Params, seed: int) -> Any:
         "n-n": [("discretise", bins)],
     }
     impute = SimpleImputer(strategy="median", keep_empty_features=True)
-    return Pipeline([("impute", impute), *steps[params["preparation"]], ("predict", built)])
+    # what is the same in all training rows has no bins
+    vary = VarianceThreshold()
+    return Pipeline([("impute", impute), ("vary", vary), *steps[params["preparation"]], ("predict", built)])
 
 
 def _linear(params: Params, seed: int) -> Any:
@@ -215,7 +218,7 @@ def _contention(params: Params, seed: int) -> Any:
 def _contention_space(trial: Trial) -> dict[str, Any]:
     return {
         "trees": 300,
-        "forest": 100,
+        "forest": 50,
         "depth": trial.suggest_int("depth", 3, 9),
         "rate": trial.suggest_float("rate", 0.03, 0.12, log=True),
         "leaf": trial.suggest_int("leaf", 1, 4),
@@ -227,6 +230,7 @@ def _contention_space(trial: Trial) -> dict[str, Any]:
 
 _FOREST = {"trees": 100, "leaf": 1, "features": 0.4, "preparation": "d&n"}
 _BOOSTED = {"depth": 4, "rate": 0.08, "child_weight": 1.0, "columns": 0.5, "preparation": "d&n"}
+_BOOSTED_RANGES = {"trees": 15, **_BOOSTED, "rate": 0.4, "child_weight": 0.3}
 _FEW = {"trees": 40}
 
 CATALOGUE: dict[str, ImpactModel] = {
@@ -249,7 +253,7 @@ CATALOGUE: dict[str, ImpactModel] = {
         ),
         ImpactModel(
             "contention", "Contention", "regression",
-            {"trees": 300, "forest": 100, "depth": 6, "rate": 0.06, "leaf": 1, "columns": 0.4, "rates": True},
+            {"trees": 300, "forest": 50, "depth": 6, "rate": 0.06, "leaf": 1, "columns": 0.4, "rates": True},
             _contention, _contention_space, prepared=False,
             in_search={"trees": 100, "forest": 30, "elsewhere": False},
         ),
@@ -270,7 +274,7 @@ CATALOGUE: dict[str, ImpactModel] = {
             _forest_space, in_search=_FEW,
         ),
         ImpactModel(
-            "xgboost-ranges", "XGBoost", "classification", {"trees": 15, **_BOOSTED, "rate": 0.4, "child_weight": 0.3}, _xgboost_classifier,
+            "xgboost-ranges", "XGBoost", "classification", _BOOSTED_RANGES, _xgboost_classifier,
             _ranges_space,
         ),
     )

@@ -13,6 +13,7 @@ TRUSTED_TYPES = (
     "sklearn.ensemble._forest.ExtraTreesRegressor",
     "sklearn.ensemble._forest.RandomForestClassifier",
     "sklearn.ensemble._forest.RandomForestRegressor",
+    "sklearn.feature_selection._variance_threshold.VarianceThreshold",
     "sklearn.impute._base.SimpleImputer",
     "sklearn.linear_model._logistic.LogisticRegression",
     "sklearn.linear_model._ridge.Ridge",

@@ -2,13 +2,15 @@ import os
 from itertools import combinations_with_replacement
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 import yaml
 
 from data import collect, corun_suite, perf_stat
 from data.corun_collector import measure, plan, tables
 from data.corun_journal import Coruns, Measured, Planned
-from data.corun_run import Run
+from data.corun_run import Run, intervals
 from data.corun_suite import CorunSuite
 from data.errors import InputError
 from data.proc_events import Tree, descendants
@@ -174,6 +176,15 @@ def test_what_perf_never_prints_is_told_in_one_line(tmp_path, text, message):
     with pytest.raises(InputError) as error:
         perf_stat.intervals(path)
     assert str(error.value).startswith(f"{path}{message}")
+
+
+def test_intervals_of_perf_go_to_those_that_end_nearest_and_no_count_falls():
+    looks = pd.DataFrame({"faults": [5.0, 9.0, 7.0, 12.0]}, index=[0.0, 0.2, 0.41, 0.5])
+    perf = pd.DataFrame({"t_seconds": [0.21, 0.4, 0.495, 0.501], "clock": [1.0, np.nan, 3.0, 4.0]})
+    found = intervals(looks, perf)
+    assert found.index.tolist() == [0.2, 0.41, 0.5]
+    assert found["faults"].tolist() == [4.0, 0.0, 3.0]
+    assert found["clock"].fillna(-1).tolist() == [1.0, -1.0, 7.0]
 
 
 def test_the_kernel_counts_a_program_with_all_it_started():

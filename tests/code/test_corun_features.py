@@ -57,3 +57,8 @@ def test_repetitions_are_one_instance_with_the_median_impact() -> None:
 
 def test_a_task_that_never_ran_there_has_no_rates(solo: Solo) -> None:
     assert rate_vectors(solo, Placed(["new"], [("b",)], ["m"]))["own_instructions"].isna().all()
+
+
+def test_rows_with_other_numbers_of_corunners_are_not_mixed_up(solo: Solo) -> None:
+    found = rate_vectors(solo, Placed(["a", "b"], [(), ("b", "c")], ["m", "m"]))
+    assert found["others_instructions"].tolist() == [0.0, 5.0]

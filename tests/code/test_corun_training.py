@@ -11,6 +11,7 @@ import pytest
 
 from training.contention import ContentionRegressor
 from training.corun_splits import DESIGNS, possible
+from training.impact_arrays import ImpactArrays
 from training.impact_fitting import Recipe
 from training.impact_models import CATALOGUE
 from training.impact_scores import half_width, repeatability, with_intervals
@@ -146,3 +147,13 @@ def test_the_online_model_tells_impact_from_rates_that_fell() -> None:
     model = fitted(sampled, known, linear)
     predicted = model.predict(sampled.start[unseen.solo], sampled.start[unseen.corun])
     np.testing.assert_allclose(predicted, unseen.impact, rtol=1e-3)
+
+
+def test_arrays_answer_as_the_model_that_they_were_taken_from() -> None:
+    generator = np.random.default_rng(1)
+    x = generator.normal(size=(300, 4))
+    x[generator.random(x.shape) < 0.1] = np.nan
+    impact = 1 + np.exp(np.nan_to_num(x[:, 0])) + 0.1 * generator.random(300)
+    pairs = np.array([f"p{n}" for n in range(300)])
+    model = ContentionRegressor(trees=30, forest=10).fit(x, impact, pairs)
+    np.testing.assert_allclose(np.exp(ImpactArrays.of(model).logs(x)), model.predict(x), rtol=1e-5)

@@ -10,6 +10,7 @@ from data.corun_tables import CorunTables
 from data.corun_validity import Decisions, decide
 from data.errors import InputError
 from data.reading import Problems
+from serving.importing import import_sources
 from tests.data.corun_rows import beside, sample, small, solo
 
 NAMES = ("tasks", "pairs", "samples", "hosts")
@@ -385,3 +386,14 @@ def test_a_directory_that_is_none_of_it_is_told(tmp_path):
         with pytest.raises(InputError) as error:
             corun_formats.read(name, [tmp_path])
         assert str(error.value).startswith(message)
+
+
+def test_importing_says_what_came_in_and_tables_of_co_runs_are_told_from_others(tmp_path, capsys):
+    campaign(tmp_path / "one")
+    told = "1 machines, 2 tasks, 2 events, 2 solo_runs, 2 pairs, 0 samples, 0 skipped"
+    for kind, source, out in (("spec-corun", "one", "a"), ("tables", "a", "b")):
+        code = import_sources(kind, [tmp_path / source], tmp_path / out, keep_going=False, as_json=False)
+        assert (code, capsys.readouterr().out) == (0, f"{told} -> {tmp_path / out}\n")
+    for name in NAMES:
+        first, second = (pd.read_parquet(tmp_path / out / f"{name}.parquet") for out in ("a", "b"))
+        pd.testing.assert_frame_equal(first, second)
