@@ -16,6 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from features.comparisons import SEED_FEATURES
+from tests.system import corun_inputs
 from training.trained import Card, TrainedModel
 
 #: Figure 6.1 of seed 000, closed, with the operation once as it was and once 10 % slower at 8 threads.
@@ -144,6 +145,16 @@ def listening(model_directory):
     server = Listening("--model", str(model_directory))
     yield server
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def corun_project(tmp_path_factory):
+    """A directory in which the stages up to train have run on made-up co-runs."""
+    root = corun_inputs.project(tmp_path_factory.mktemp("corun"), corun_inputs.tables())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        corun_inputs.staged()
+    return root
 
 
 @pytest.fixture(scope="session")

@@ -105,6 +105,20 @@ def perf_csv(task, impact=1.0, seconds=2.0, tasks=8, without=(), uncounted=(), s
     return "\n".join(lines) + "\n"
 
 
+def request(task="task-7", impact=1.4, seconds=2.0, **further):
+    """Return the samples of `perf_csv` as the JSON of a request."""
+    ends = [round(INTERVAL * number, 3) for number in range(1, round(seconds / INTERVAL) + 1)]
+
+    def run(slower):
+        by_event = {
+            event: [rate * INTERVAL / (slower if event != "task-clock" else 1)] * len(ends)
+            for event, rate in rates(task).items()
+        }
+        return {"t_seconds": ends, "events": by_event}
+
+    return {"solo": run(1.0), "corun": run(impact)} | further
+
+
 def project(root: Path, given, **section):
     """Write params.yaml and the tables under `root`."""
     given.write(root / "in")
