@@ -75,8 +75,9 @@ def answer(
     counted = [event for event in card.events if all(event in one.table for one in pair)]
     start = np.stack([_start(one.table, card.events, counted, seconds) for one in pair])
     done = online.model.model.completed(start)
-    ratios = done[1] - done[0]
-    impact, drivers = _impact(ratios, start, card.events, online)
+    known = np.isin(card.events, counted)
+    ratios = online.model.model.changes.filled(done[1] - done[0], known)
+    impact, drivers = _impact(ratios, start, known, online)
     missing = 1 - len(counted) / len(card.events)
     width = card.half_width(machine, seconds, missing)
     notes = [note for one in pair for note in one.notes]
@@ -102,9 +103,10 @@ def _start(table: pd.DataFrame, events: Sequence[str], counted: list[str], secon
 
 
 def _impact(
-    ratios: Floats, start: Floats, events: Sequence[str], online: Online
+    ratios: Floats, start: Floats, known: NDArray[np.bool_], online: Online
 ) -> tuple[float, tuple[Driver, ...]]:
     """Return the impact, and which events it would be another without."""
+    events = online.card.events
     without = np.tile(ratios, (len(events) + 1, 1))
     without[np.arange(1, len(events) + 1), np.arange(len(events))] = 0.0
     impacts = np.exp(np.asarray(online.model.model.second.predict(without), np.float64))
@@ -112,6 +114,7 @@ def _impact(
     drivers = [
         Driver(event, float(rates[1, place]), float(rates[0, place]), float(impacts[0] / one - 1))
         for place, (event, one) in enumerate(zip(events, impacts[1:], strict=True))
+        if known[place]
     ]
     drivers.sort(key=lambda one: (-abs(np.log1p(one.contribution)), one.feature))
     return float(impacts[0]), tuple(one for one in drivers[:REASONS] if one.contribution)
@@ -120,9 +123,7 @@ def _impact(
 def _notes(impact: float, machine: str | None, seconds: float, missing: float, online: Online) -> list[str]:
     card, notes = online.card, []
     if missing:
-        notes.append(
-            f"{missing:.0%} of the events are taken as unchanged by the co-run: the interval is wider for it"
-        )
+        notes.append(f"{missing:.0%} of the events are guessed from the others: the interval is wider for it")
     if seconds < card.seconds - 1e-6:
         notes.append(
             f"the model was trained for {card.seconds:g} s of both runs, and there are {seconds:.1f} s: "

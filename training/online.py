@@ -80,6 +80,36 @@ def _log(rates: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
+class Changes:
+    """How impact ratios of training co-runs were spread: what stands in for events that nobody counted.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (n_events,)
+    covariance : ndarray of shape (n_events, n_events)
+    """
+
+    mean: Floats
+    covariance: Floats
+
+    @classmethod
+    def of(cls, ratios: Floats) -> Changes:
+        """Take them from rows of ratios."""
+        return cls(ratios.mean(axis=0), np.atleast_2d(np.cov(ratios.T, bias=True)))
+
+    def filled(self, ratios: Floats, known: NDArray[np.bool_]) -> Floats:
+        """Return the ratios of one co-run with those that are not `known` as expected from those that are."""
+        if known.all():
+            return ratios
+        own = self.covariance[np.ix_(known, known)]
+        # what is nearly constant must not decide
+        ridge = 1e-3 * max(float(np.trace(self.covariance)) / len(known), 1e-12) * np.eye(len(own))
+        weights = np.linalg.solve(own + ridge, ratios[known] - self.mean[known])
+        expected = self.mean + self.covariance[:, known] @ weights
+        return np.where(known, ratios, expected)
+
+
+@dataclass(frozen=True)
 class OnlineModel:
     """The two stages.
 
@@ -90,11 +120,13 @@ class OnlineModel:
         Stage one, a linear model per event: intercept and weights of the three rates (equations 2 and 3).
     second : Any
         Stage two, from impact ratios (equation 4) to log impact (equation 5).
+    changes : Changes
     """
 
     events: tuple[str, ...]
     coefficients: Floats
     second: Any
+    changes: Changes
 
     def completed(self, start: Floats) -> Floats:
         """Predict the logarithm of each event's rate at completion, shape (n_runs, n_events)."""
@@ -141,7 +173,8 @@ def fitted(sampled: Sampled, pairs: Pairing, second: Any) -> OnlineModel:
     )
     done = _completed(coefficients, sampled.start)
     ratios = _ratios(done[pairs.solo], done[pairs.corun])
-    return OnlineModel(sampled.events, coefficients, second.fit(ratios, np.log(pairs.impact)))
+    trained = second.fit(ratios, np.log(pairs.impact))
+    return OnlineModel(sampled.events, coefficients, trained, Changes.of(ratios))
 
 
 def _stage_one(start: Floats, final: Floats, shrinkage: float = 1e-3) -> Floats:

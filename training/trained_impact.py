@@ -10,12 +10,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from data.errors import InputError
 from data.files import replacing, write_json
 from training.impact_fitting import Learned
-from training.online import OnlineModel
-from training.trained import card_content, loaded, skops_io
+from training.online import Changes, OnlineModel
+from training.trained import beside_model, card_content, loaded, skops_io
 
 Floats = NDArray[np.float64]
+CHANGES = "changes.npz"
 
 
 @dataclass(frozen=True)
@@ -204,9 +206,12 @@ class TrainedOnline:
     card: OnlineCard
 
     def write(self, directory: Path) -> None:
-        """Write stage two as ``model.skops``, stage one in ``card.json``."""
+        """Write stage two as ``model.skops``, stage one in ``card.json``, its ratios as ``changes.npz``."""
         with replacing(directory / "model.skops") as path:
             skops_io().dump(self.model.second, path)
+        changes = self.model.changes
+        with replacing(directory / CHANGES) as path:
+            np.savez(path, mean=changes.mean, covariance=changes.covariance)
         write_json(directory / "card.json", asdict(self.card))
 
     @classmethod
@@ -219,4 +224,10 @@ class TrainedOnline:
             If a file is missing or the model holds a type that is not trusted.
         """
         card = OnlineCard.read(directory)
-        return cls(OnlineModel(card.events, np.array(card.coefficients), loaded(directory)), card)
+        second = loaded(directory)
+        try:
+            with np.load(beside_model(directory, CHANGES), allow_pickle=False) as arrays:
+                changes = Changes(arrays["mean"], arrays["covariance"])
+        except OSError as exc:
+            raise InputError(exc.strerror or "cannot be read", file=directory / CHANGES) from exc
+        return cls(OnlineModel(card.events, np.array(card.coefficients), second, changes), card)

@@ -264,7 +264,7 @@ def test_the_server_answers_as_the_command_line(server, static, online, tmp_path
     assert answer["predictions"] == [predicted(static, "--task", "task-7", "--with", "task-5")]
     sampled = post(server, "online", request()).json()
     told = json.loads(asked(tmp_path, online, perf_csv("task-7"), perf_csv("task-7", 1.4), "--json").stdout)
-    assert sampled["impact"] == pytest.approx(told["impact"], rel=1e-3)
+    assert sampled["impact"] == pytest.approx(told["impact"], rel=0.02)
 
 
 def test_all_models_that_answer_are_listed(server):
