@@ -37,6 +37,7 @@ MODELS = Path("models/corun")
 REPORTS = Path("reports/corun")
 #: Models whose searches take longest begin first.
 _SLOWEST = ("contention", "xgboost-ranges", "xgboost", "random-forest")
+TABLE_1_COLUMNS = ("predictor", "kind", "preparation", "accuracy", "spread", "seeds")
 ONLINE_COLUMNS = (
     "task",
     "corunners",
@@ -229,6 +230,8 @@ def seed_table(found: list[pd.DataFrame]) -> pd.DataFrame:
         ``predictor, kind, preparation``; ``accuracy`` and ``spread``: share predicted rightly, mean and
         standard deviation over the folds; ``seeds``: the seed's share, NaN where it has none.
     """
+    if not found:  # the seed's split was not asked for
+        return pd.DataFrame(columns=list(TABLE_1_COLUMNS))
     folds = pd.concat(found).groupby(["model", "preparation", "fold"], sort=True)["right"].mean()
     ours = folds.groupby(level=[0, 1]).agg(accuracy="mean", spread=lambda values: values.std(ddof=0))
     table = ours.reset_index()
