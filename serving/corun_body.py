@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, TypeVar
 
@@ -71,7 +72,7 @@ def _with_tasks(runs: list[SoloRun], static: Static) -> Static:
         counts = {name: np.nan if count is None else count for name, count in run.events.items()}
         rows.append({**about, "repetition": before + 1, **counts})
     others = KnownTasks.of(CorunTables.of_rows(rows, []))
-    return Static(static.model, static.known.with_others(others), static.ref)
+    return replace(static, known=static.known.with_others(others))
 
 
 def _samples(run: Run, name: str) -> pd.DataFrame:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 from zipfile import BadZipFile
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from data.errors import InputError
 from serving.model import ModelRef
@@ -16,22 +21,37 @@ from training.trained_impact import ImpactCard, OnlineCard, TrainedImpact, Train
 
 #: The names under which the models are registered.
 STATIC, ONLINE = "corun-static", "corun-online"
+Floats = NDArray[np.float64]
 T = TypeVar("T")
 Card = TypeVar("Card", ImpactCard, OnlineCard)
 
 
 @dataclass(frozen=True)
 class Static:
-    """The model of tasks with a history, the solo runs that it knows, and where it comes from."""
+    """The model of tasks with a history, the solo runs that it knows, and where it comes from.
 
-    model: TrainedImpact
+    Attributes
+    ----------
+    card : ImpactCard
+    known : KnownTasks
+    ref : ModelRef
+    load : callable
+        Returns the model itself, which is read once: a question that cannot be answered need not wait for it.
+    """
+
+    card: ImpactCard
     known: KnownTasks
     ref: ModelRef
+    load: Callable[[], TrainedImpact]
 
-    @property
-    def card(self) -> ImpactCard:
-        """What is to be known of the model."""
-        return self.model.card
+    def impacts(self, rows: pd.DataFrame) -> Floats:
+        """Return the impacts of rows as `KnownTasks.rows` makes them."""
+        return self.load().predict(rows)["impact"].to_numpy(np.float64)
+
+    def ready(self) -> Static:
+        """Return the same, its model read; InputError if that cannot be."""
+        self.load()
+        return self
 
 
 @dataclass(frozen=True)
@@ -63,21 +83,20 @@ def load_static(uri: str | None = None, further: Path | None = None) -> Static:
     InputError
         If there is no such model; without a champion it names the command which makes one.
     """
-    static = _loaded(
-        STATIC,
-        uri,
-        lambda found: Static(
-            TrainedImpact.read(found.directory),
-            KnownTasks.read(found.directory),
-            _ref(STATIC, ImpactCard.read(found.directory), found),
-        ),
-    )
+    static = _loaded(STATIC, uri, _static)
     if further is None:
         return static
     from data.corun_tables import CorunTables
 
     known = static.known.with_others(KnownTasks.of(CorunTables.read(further)))
-    return Static(static.model, known, static.ref)
+    return replace(static, known=known)
+
+
+def _static(found: Located) -> Static:
+    # by its version, so that card and model belong together
+    load = cache(lambda: _loaded(STATIC, found.uri, lambda again: TrainedImpact.read(again.directory)))
+    card = ImpactCard.read(found.directory)
+    return Static(card, KnownTasks.read(found.directory), _ref(STATIC, card, found), load)
 
 
 def load_online(uri: str | None = None) -> Online:

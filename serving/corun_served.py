@@ -82,7 +82,7 @@ class CorunModels:
             except InputError:
                 if uri is not None:
                     raise
-        return cls(Lazy(lambda: load_static(static)), Lazy(lambda: load_online(online)), tuple(cards))
+        return cls(Lazy(lambda: load_static(static).ready()), Lazy(lambda: load_online(online)), tuple(cards))
 
 
 def _told(serves: str, card: ImpactCard | OnlineCard, ref: ModelRef) -> dict[str, Any]:

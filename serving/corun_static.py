@@ -103,7 +103,7 @@ def impacts(tasks: Sequence[str], machine: str, static: Static) -> Floats:
         [machine] * number**2,
     )
     rows = static.known.rows(placed, static.card.features)
-    return np.asarray(static.model.predict(rows)["impact"], np.float64).reshape(number, number)
+    return static.impacts(rows).reshape(number, number)
 
 
 def machine_of(machine: str | None, static: Static) -> str:
@@ -183,7 +183,7 @@ def _impacts(question: Question, machines: Sequence[str], static: Static) -> Flo
         pairs = [Question(question.task, (other,)) for other in question.beside]
         return 1 + np.sum([_impacts(pair, machines, static) - 1 for pair in pairs], axis=0)
     rows = static.known.rows(_placed(question, machines), static.card.features)
-    return static.model.predict(rows)["impact"].to_numpy(np.float64)
+    return static.impacts(rows)
 
 
 def _placed(question: Question, machines: Sequence[str]) -> Placed:
@@ -236,7 +236,7 @@ def _drivers(question: Question, machine: str, static: Static, most: int) -> lis
     for place, (name, members) in enumerate(groups.items(), 1):
         usual = own if name.startswith(OWN) else others
         changed.loc[place, members] = usual[members].to_numpy()
-    impact = static.model.predict(changed)["impact"].to_numpy(np.float64)
+    impact = static.impacts(changed)
     found = []
     for place, (name, members) in enumerate(groups.items(), 1):
         usual = own if name.startswith(OWN) else others

@@ -26,9 +26,10 @@ class Check:
     ----------
     tasks, machines : int
     chosen : float
-        Of the placement that is best by predictions of pairs that the model had not seen.
+        Of the placement with the least slow-down by predictions of pairs that the model had not seen, as
+        `serving.corun_place.place` chooses.
     best, worst : float
-        Of the placements that are best and worst by the measurement.
+        Of the placements with the least and the most time by the measurement.
     random : ndarray of shape (DRAWS,)
         Of placements at random.
     """
@@ -90,7 +91,7 @@ def check(predicted: pd.DataFrame, measured: pd.DataFrame, solo: pd.Series, seed
     return Check(
         number,
         room.machines,
-        total(placement.best(number, room, placement.pairwise(said * seconds[:, None]), seed)),
+        total(placement.best(number, room, placement.pairwise(said), seed)),
         total(placement.best(number, room, cost, seed)),
         total(placement.worst(number, room, cost, seed)),
         float(seconds.sum()) + placement.random(number, room, cost, DRAWS, seed),

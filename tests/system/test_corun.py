@@ -115,7 +115,7 @@ def test_an_unknown_task_gets_one_line_that_offers_the_online_model(static):
 
 
 def test_without_a_model_one_line_says_which_command_makes_one(tmp_path, static):
-    refused(perfjudge("static", "--task", "a", "--with", "b", "--model", tmp_path), f"{tmp_path}/model.skops")
+    refused(perfjudge("static", "--task", "a", "--with", "b", "--model", tmp_path), f"{tmp_path}/card.json")
     refused(perfjudge("online", "a.csv", "b.csv", "--model", static), "a.csv: cannot be read")
 
 
