@@ -118,6 +118,30 @@ def test_placements_that_were_really_run_are_shown_with_what_was_predicted(root,
     ]  # fmt: skip
 
 
+def test_what_the_data_does_not_allow_is_named_not_drawn(root, tmp_path, monkeypatch):
+    directory = tmp_path / "project"
+    shutil.copytree(root, directory)
+    reports = directory / "reports/corun"
+    for name in ("table1", "online_residuals"):
+        pd.read_parquet(reports / f"{name}.parquet").iloc[:0].astype(object).to_parquet(
+            reports / f"{name}.parquet"
+        )
+    content = json.loads((reports / "metrics.json").read_text()) | {"online": None}
+    again = dict.fromkeys(content["repeatability"]) | {"repeated": 0}
+    (reports / "metrics.json").write_text(json.dumps(content | {"repeatability": again}))
+    monkeypatch.chdir(directory)
+    assert main(["corun"]) == 0
+    page = (directory / PAGE).read_text()
+    for told in (
+        "hence no table 1",
+        "Figure 4 of the seed is not drawn",
+        "hence no online model",
+        "measured twice",
+    ):
+        assert told in page
+    assert faults_of_text(page) == []
+
+
 def test_the_page_refers_to_nothing_outside_itself_and_is_small(page):
     assert faults_of_text(page) == []
     assert len(page.encode()) < 2_000_000
