@@ -14,6 +14,7 @@ from data.errors import InputError
 from features.corun import KEYS, MOST, OTHERS, OWN
 from training.digest import digest_of
 from training.impact_models import CATALOGUE, Params, prepared
+from training.pressure import BESIDE
 from training.ranges import RangeModel
 
 Floats = NDArray[np.float64]
@@ -163,4 +164,4 @@ class Recipe:
 
 def pair_names(rows: pd.DataFrame) -> Words:
     """Name each row's task and co-runners, the same on every machine."""
-    return (rows["task"] + "\n" + rows["corunners"]).to_numpy(np.str_)
+    return (rows["task"] + BESIDE + rows["corunners"]).to_numpy(np.str_)

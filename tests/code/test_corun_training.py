@@ -16,6 +16,7 @@ from training.impact_fitting import Recipe
 from training.impact_models import CATALOGUE
 from training.impact_scores import half_width, repeatability, with_intervals
 from training.online import Pairing, Sampled, fitted
+from training.pressure import PressureRegressor
 from training.ranges import Ranges
 from training.trained_impact import ImpactCard, TrainedImpact
 
@@ -85,6 +86,52 @@ def test_what_a_pair_did_on_another_machine_is_used() -> None:
     assert known < 0.5 * np.abs(model.predict(unseen) - impact[:150]).mean()
 
 
+SENSITIVITY = dict(zip(TASKS, np.linspace(0.5, 1.5, len(TASKS)), strict=True))
+PRESSURE = dict(zip(TASKS, np.linspace(0.3, 0.0, len(TASKS)), strict=True))
+
+
+def pressed(pair: str) -> float:
+    """Return the log impact of a pair by the sensitivities and pressures above."""
+    task, beside = pair.split("\n")
+    return SENSITIVITY[task] * sum(PRESSURE[name] for name in beside.split("+"))
+
+
+def test_sensitivities_and_pressures_are_found_though_some_pairs_have_an_impact_of_their_own() -> None:
+    pairs = np.array(["\n".join(pair) for pair in product(TASKS, TASKS)])
+    logs = np.array([pressed(pair) for pair in pairs])
+    odd = np.random.default_rng(0).random(len(pairs)) < 0.1
+    model = PressureRegressor().fit(pairs, np.where(odd, logs + 0.5, logs))
+    np.testing.assert_allclose(model.predict(pairs), logs, atol=0.01)
+
+
+def test_pressures_of_several_corunners_add_up() -> None:
+    pairs = np.array(["\n".join(pair) for pair in product(TASKS, (*TASKS, "t00+t01", "t05+t05+t02"))])
+    model = PressureRegressor().fit(pairs, np.array([pressed(pair) for pair in pairs]))
+    unseen = np.array(["t03\nt04+t01", "t09\nt01+t04", "t02\nt00+t00+t00"])
+    np.testing.assert_allclose(model.predict(unseen), [pressed(pair) for pair in unseen], atol=0.01)
+
+
+def test_pressures_say_nothing_of_the_unseen_and_then_the_trees_answer_alone() -> None:
+    pairs = np.array(["\n".join(pair) for pair in product(TASKS, TASKS)])
+    impact = np.exp([pressed(pair) for pair in pairs])
+    x = np.random.default_rng(0).random((len(pairs), 2))
+    model = ContentionRegressor(trees=5, forest=3).fit(x, impact, pairs)
+    asked = np.array(["new\nt01", "t01\nnew", "t01\nt02+new", "t01\nt02+t03"])
+    assert np.isnan(model.pressures_.predict(asked)).tolist() == [True, True, True, False]
+    same = model.predict(x[:4], asked) == model.predict(x[:4])
+    assert same.tolist() == [True, True, True, False]
+
+
+@pytest.mark.parametrize("product_of_both", [True, False])
+def test_pressures_have_a_share_only_where_impact_is_such_a_product(product_of_both: bool) -> None:
+    generator = np.random.default_rng(0)
+    pairs = np.array(["\n".join(pair) for pair in product(TASKS, TASKS)])
+    x = generator.choice([0.1, 0.4], (len(pairs), 2))
+    logs = np.array([pressed(pair) for pair in pairs]) if product_of_both else x[:, 0]
+    model = ContentionRegressor(trees=60, forest=10).fit(x, np.exp(logs), pairs)
+    assert model.shares_new_.tolist() == ([0, 1, 0] if product_of_both else [1, 0, 0])
+
+
 def test_a_range_is_as_wide_as_its_share_of_the_mean_impact_of_the_task() -> None:
     tasks = np.array(["a", "a", "b"])
     ranges = Ranges.of(tasks, np.array([1.0, 3.0, 4.0]), 0.1)
@@ -116,6 +163,7 @@ def test_a_stored_model_answers_alike_and_widens_for_an_unknown_machine(
     columns = ("own_rate", "others_rate")
     params = {**CATALOGUE["contention"].start, "trees": 5, "forest": 3}
     model = Recipe("contention", params, columns, 0.03, 1).fit(table).model
+    model.shares_known_ = np.array([0.2, 0.4, 0.4])
     widths = {"pairs": 0.02, "tasks": 0.05, "machines": 0.2}
     card = ImpactCard("contention", columns, params, widths, ("m1", "m2"), tuple(TASKS), "", 1)
     TrainedImpact(model, card).write(tmp_path)
