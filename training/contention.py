@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from training.pressure import PressureRegressor, members
+from training.pressure import Named, PressureRegressor, members, placed
 
 Floats = NDArray[np.float64]
-Words = NDArray[np.str_]
 
 #: Inner folds that say what is known of a pair that no row has shown.
 _FOLDS = 4
@@ -79,7 +78,7 @@ class ContentionRegressor:
         self.mixed = mixed
         self.seed = seed
 
-    def fit(self, x: Floats, y: Floats, pairs: Words) -> ContentionRegressor:
+    def fit(self, x: Floats, y: Floats, named: Named) -> ContentionRegressor:
         """Fit to impacts.
 
         Parameters
@@ -88,31 +87,32 @@ class ContentionRegressor:
             May hold NaN.
         y : ndarray of shape (n_rows,)
             Impacts, positive.
-        pairs : ndarray of str, shape (n_rows,)
-            The task and its co-runners, as `training.pressure` reads them; the same on every machine.
+        named : Named
+            The rows' tasks, co-runners and machines.
         """
         logs = np.log(y)
         self.members_ = self._fitted(x, logs)
-        self.pressures_ = PressureRegressor().fit(pairs, logs)
-        self.pairs_, owners, counts = np.unique(pairs, return_inverse=True, return_counts=True)
+        self.pairs_, owners, counts = np.unique(named.pairs, return_inverse=True, return_counts=True)
         self.known_ = np.bincount(owners, logs) / counts
         self.shares_new_ = self.shares_known_ = _TREES_ALONE
         if self.mixed and len(y) >= _ENOUGH:
-            self._choose(x, logs, pairs, owners, counts)
+            self._choose(x, logs, named, owners, counts)
+        self.pressures_ = PressureRegressor()
+        if self._pressed:
+            self.pressures_.fit(named, logs)
         return self
 
-    def predict(self, x: Floats, pairs: Words | None = None) -> Floats:
-        """Return impacts, shape (n_rows,); without `pairs` by the trees alone."""
+    def predict(self, x: Floats, named: Named | None = None) -> Floats:
+        """Return impacts, shape (n_rows,); without `named` by the trees alone."""
         logs = self._logs(x)
-        return np.asarray(np.exp(logs if pairs is None else self.blend(logs, pairs)))
+        return np.asarray(np.exp(logs if named is None else self.blend(logs, named)))
 
-    def blend(self, logs: Floats, pairs: Words) -> Floats:
+    def blend(self, logs: Floats, named: Named) -> Floats:
         """Return log impacts by all that is known of these pairs, given those by the trees."""
-        pressed = self.pressures_.predict(pairs) if self._pressed else np.full(len(logs), np.nan)
-        place = np.minimum(np.searchsorted(self.pairs_, pairs), len(self.pairs_) - 1)
-        known = self.pairs_[place] == pairs
-        blended = _blended(logs, pressed, self.known_[place], self.shares_known_)
-        return np.where(known, blended, _blended(logs, pressed, logs, self.shares_new_))
+        pressed = self.pressures_.predict(named) if self._pressed else np.full(len(logs), np.nan)
+        place, known = placed(self.pairs_, named.pairs)
+        new = _blended(logs, pressed, logs, self.shares_new_)
+        return np.where(known, _blended(logs, pressed, self.known_[place], self.shares_known_), new)
 
     @property
     def _pressed(self) -> bool:
@@ -161,7 +161,7 @@ class ContentionRegressor:
         ]
 
     def _choose(
-        self, x: Floats, logs: Floats, pairs: Words, owners: NDArray[np.intp], counts: NDArray[np.intp]
+        self, x: Floats, logs: Floats, named: Named, owners: NDArray[np.intp], counts: NDArray[np.intp]
     ) -> None:
         """Set the shares that served best for pairs that are new, and for those with two rows or more."""
         from sklearn.model_selection import GroupKFold
@@ -173,7 +173,7 @@ class ContentionRegressor:
         for train, test in GroupKFold(_FOLDS, shuffle=True, random_state=self.seed).split(x, groups=groups):
             # one of the three says about as well what trees know
             alone[test] = self._members()[0].fit(x[train], logs[train]).predict(x[test])
-            pressed[test] = PressureRegressor().fit(pairs[train], logs[train]).predict(pairs[test])
+            pressed[test] = PressureRegressor().fit(named[train], logs[train]).predict(named[test])
         self.shares_new_ = _best(_SHARES[_SHARES[:, 2] == 0], alone, pressed, alone, logs)
         again = counts[owners] > 1
         if again.sum() >= _ENOUGH:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,26 @@ _ROUNDS = 50
 _NEAR = 0.004
 #: How much of a prior, as a share of the mean weight in the sums of one task, holds what few rows tell of.
 _PRIOR = 1e-3
+#: Rows of a task on a machine at which half of what they have in common is taken for the machine's.
+_HALF = 6
+
+
+@dataclass(frozen=True)
+class Named:
+    """Who ran beside whom, and where.
+
+    Attributes
+    ----------
+    pairs : ndarray of str, shape (n_rows,)
+        The task, `BESIDE`, and its co-runners joined by ``+``; the same on every machine.
+    machines : ndarray of str, shape (n_rows,)
+    """
+
+    pairs: Words
+    machines: Words
+
+    def __getitem__(self, rows: NDArray[np.intp]) -> Named:
+        return Named(self.pairs[rows], self.machines[rows])
 
 
 class PressureRegressor:
@@ -27,7 +48,9 @@ class PressureRegressor:
 
     The table of log impacts, tasks by co-runners, is factorised with rank one by alternating least squares,
     reweighted so that absolute errors are minimised: a few pairs with an impact of their own don't move the
-    rest. Pressures of several co-runners add up. It says nothing of tasks and co-runners that it never saw.
+    rest. Pressures of several co-runners add up. All machines are fitted together; by how much a task then
+    suffers more on one of them, in the median over its co-runners, is added, shrunk where rows are few. It
+    says nothing of tasks and co-runners that it never saw.
 
     Notes
     -----
@@ -37,16 +60,13 @@ class PressureRegressor:
     found in co-runs.
     """
 
-    def fit(self, pairs: Words, logs: Floats) -> PressureRegressor:
-        """Fit to log impacts.
+    def fit(self, named: Named, logs: Floats) -> PressureRegressor:
+        """Fit to log impacts, shape (n_rows,).
 
-        Parameters
-        ----------
-        pairs : ndarray of str, shape (n_rows,)
-            The task, `BESIDE`, and its co-runners joined by ``+``.
-        logs : ndarray of shape (n_rows,)
+        Sets ``sensitivity_``, shape (n_tasks,), ``pressure_``, shape (n_corunners,), log impact beside it of
+        a task with a sensitivity of one, and ``shift_``, shape (n_machines, n_tasks), log impact.
         """
-        tasks, beside = _parted(pairs)
+        tasks, beside = _parted(named.pairs)
         self.tasks_, task = np.unique(tasks, return_inverse=True)
         self.corunners_ = np.unique(np.concatenate([np.array(names, np.str_) for names in beside]))
         counts = _counts(beside, self.corunners_)
@@ -60,25 +80,40 @@ class PressureRegressor:
             weights = _weights(logs - sensitive * (counts @ pressure))
             pressure = _pressure(counts, sensitive, logs, weights, float(np.mean(pressure)))
         self.sensitivity_, self.pressure_ = sensitivity, pressure
+        self.machines_, machine = np.unique(named.machines, return_inverse=True)
+        left = logs - sensitivity[task] * (counts @ pressure)
+        found = pd.Series(left).groupby([machine, task]).agg(["median", "size"])
+        self.shift_ = np.zeros((len(self.machines_), len(self.tasks_)))
+        shifts = found["median"] * found["size"] / (found["size"] + _HALF)
+        self.shift_[found.index.get_level_values(0), found.index.get_level_values(1)] = shifts
         return self
 
-    def predict(self, pairs: Words) -> Floats:
+    def predict(self, named: Named) -> Floats:
         """Return log impacts, shape (n_rows,); NaN where the task or a co-runner was never seen so."""
-        codes, names = pd.factorize(np.asarray(pairs, object))
-        if not len(names):
+        pair, pairs = pd.factorize(np.asarray(named.pairs, object))
+        machine, machines = pd.factorize(np.asarray(named.machines, object))
+        if not len(pairs):
             return np.zeros(0)
-        tasks, beside = _parted(names)
-        place = np.minimum(np.searchsorted(self.tasks_, tasks), len(self.tasks_) - 1)
-        sensitivity = np.where(self.tasks_[place] == tasks, self.sensitivity_[place], np.nan)
+        tasks, beside = _parted(pairs)
+        task, known = placed(self.tasks_, tasks)
         pressures = dict(zip(self.corunners_.tolist(), self.pressure_.tolist(), strict=True))
         pressed = np.array([sum(pressures.get(name, np.nan) for name in row) for row in beside])
-        return np.asarray((sensitivity * pressed)[codes])
+        product = np.where(known, self.sensitivity_[task] * pressed, np.nan)
+        place, here = placed(self.machines_, machines.astype(np.str_))
+        shift = np.where(here[machine], self.shift_[place[machine], task[pair]], 0.0)
+        return np.asarray(product[pair] + shift)
 
 
 def members(pair: str) -> list[str]:
     """Return the task of a pair, then its co-runners."""
     task, _, beside = pair.partition(BESIDE)
     return [task, *beside.split(AND)]
+
+
+def placed(names: Words, asked: Words) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Return where the asked stand among sorted names, and whether they do."""
+    place = np.minimum(np.searchsorted(names, asked), len(names) - 1)
+    return place, names[place] == asked
 
 
 def _parted(pairs: Any) -> tuple[Words, list[list[str]]]:
