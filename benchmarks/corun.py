@@ -105,7 +105,7 @@ def _million(models: dict[str, Learned]) -> str:
     tasks, beside = generator.choice(list(solo.seconds.index), (2, MILLION)).tolist()
     start = time.perf_counter()
     asked = vectors(solo, Placed(tasks, [(name,) for name in beside], ["m"] * MILLION))
-    asked = asked.assign(task=tasks, corunners=beside)
+    asked = asked.assign(task=tasks, corunners=beside, machine="m")
     made = time.perf_counter() - start
     told = [
         f"{name} {made + timed(partial(models[name].predict, asked)):.1f} s"

@@ -95,9 +95,8 @@ def main() -> None:
     spec, rows = table_of(spec_corun.read(public / "spec-corun")), []
     for seed in (20261121, 0, 1):
         rows += _named("spec-corun", rows_of(spec, ("pairs", "pairs-on-machine"), SPEC_MODELS, seed))
-    rows += rows_of(
-        "pitot", table_of(pitot_tables(public / "pitot")), ("pairs", "tasks", "machines"), 20261121
-    )
+    public_pitot = table_of(pitot_tables(public / "pitot"))
+    rows += _named("pitot", rows_of(public_pitot, ("pairs", "tasks", "machines"), PITOT_MODELS, 20261121))
     Table(
         "Impact of unseen co-runs",
         COMMAND,

@@ -1,4 +1,4 @@
-"""Our estimator of the impact of co-runners: ensembles of trees, and what the same pair did elsewhere."""
+"""Our estimator of the impact of co-runners: trees, pressures, and what the same pair did elsewhere."""
 
 from __future__ import annotations
 
@@ -8,24 +8,37 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Words = NDArray[np.str_]
+from training.pressure import Named, PressureRegressor, members, placed
 
-#: Inner folds that say what the trees know without having seen a row.
-_FOLDS = 3
-#: Rows whose pair is known from elsewhere, without which no weight can be chosen.
+Floats = NDArray[np.float64]
+
+#: Inner folds that say what is known of a pair that no row has shown.
+_FOLDS = 4
+#: Rows without which no shares can be chosen.
 _ENOUGH = 50
 #: Rows that one processor answers at a time.
 _BLOCK = 50_000
-_WEIGHTS = np.linspace(0, 1, 11)
+_STEPS = 10
+#: Shares of trees, pressures and what a pair did elsewhere; at equal errors the first is taken.
+_SHARES = np.array(
+    [
+        (_STEPS - pressed - known, pressed, known)
+        for pressed in range(_STEPS + 1)
+        for known in range(_STEPS + 1 - pressed)
+    ]
+) / float(_STEPS)
+_TREES_ALONE = _SHARES[0]
 
 
 class ContentionRegressor:
-    """Mean of boosted trees for two losses and of extra trees, on log impact, and what a pair did elsewhere.
+    """Mean of trees of three kinds on log impact, beside pressures, and what a pair did elsewhere.
 
     Boosting with squared and with absolute error and extra trees err differently, and relative errors want
-    the logarithm. Where training rows have the same task beside the same co-runners on another machine, the
-    mean of these is mixed in, with the weight that served best inside the training rows.
+    the logarithm. Trees see what was measured of both tasks alone; a `PressureRegressor` knows only who they
+    are, from the co-runs of each with others, and is mixed in with the share that served best inside the
+    training rows, where whole pairs were held out. Where training rows have the same task beside the same
+    co-runners on another machine, their mean is mixed in likewise, and the shares of all three are chosen
+    together. Where pressures say nothing, the trees have their share.
 
     Parameters
     ----------
@@ -39,8 +52,8 @@ class ContentionRegressor:
         How many extra trees.
     columns : float
         Share of the features that a tree looks at.
-    elsewhere : bool
-        Whether to look at the pair on other machines; it costs a few fits more.
+    mixed : bool
+        Whether to mix anything with the trees; to choose the shares costs a few fits more.
     seed : int
     """
 
@@ -53,7 +66,7 @@ class ContentionRegressor:
         leaf: int = 1,
         forest: int = 50,
         columns: float = 0.4,
-        elsewhere: bool = True,
+        mixed: bool = True,
         seed: int = 0,
     ) -> None:
         self.trees = trees
@@ -62,10 +75,10 @@ class ContentionRegressor:
         self.leaf = leaf
         self.forest = forest
         self.columns = columns
-        self.elsewhere = elsewhere
+        self.mixed = mixed
         self.seed = seed
 
-    def fit(self, x: Floats, y: Floats, pairs: Words) -> ContentionRegressor:
+    def fit(self, x: Floats, y: Floats, named: Named) -> ContentionRegressor:
         """Fit to impacts.
 
         Parameters
@@ -74,26 +87,36 @@ class ContentionRegressor:
             May hold NaN.
         y : ndarray of shape (n_rows,)
             Impacts, positive.
-        pairs : ndarray of str, shape (n_rows,)
-            The task and its co-runners, the same on every machine.
+        named : Named
+            The rows' tasks, co-runners and machines.
         """
         logs = np.log(y)
         self.members_ = self._fitted(x, logs)
-        self.pairs_, owners, counts = np.unique(pairs, return_inverse=True, return_counts=True)
+        self.pairs_, owners, counts = np.unique(named.pairs, return_inverse=True, return_counts=True)
         self.known_ = np.bincount(owners, logs) / counts
-        self.weight_ = self._weight(x, logs, owners, counts) if self.elsewhere else 0.0
-        if not self.weight_:
-            self.pairs_, self.known_ = self.pairs_[:0], self.known_[:0]
+        self.shares_new_ = self.shares_known_ = _TREES_ALONE
+        if self.mixed and len(y) >= _ENOUGH:
+            self._choose(x, logs, named, owners, counts)
+        self.pressures_ = PressureRegressor()
+        if self._pressed:
+            self.pressures_.fit(named, logs)
         return self
 
-    def predict(self, x: Floats, pairs: Words | None = None) -> Floats:
-        """Return impacts, shape (n_rows,); without `pairs` none is known from elsewhere."""
+    def predict(self, x: Floats, named: Named | None = None) -> Floats:
+        """Return impacts, shape (n_rows,); without `named` by the trees alone."""
         logs = self._logs(x)
-        if pairs is not None and len(self.pairs_):
-            place = np.minimum(np.searchsorted(self.pairs_, pairs), len(self.pairs_) - 1)
-            blended = (1 - self.weight_) * logs + self.weight_ * self.known_[place]
-            logs = np.where(self.pairs_[place] == pairs, blended, logs)
-        return np.asarray(np.exp(logs))
+        return np.asarray(np.exp(logs if named is None else self.blend(logs, named)))
+
+    def blend(self, logs: Floats, named: Named) -> Floats:
+        """Return log impacts by all that is known of these pairs, given those by the trees."""
+        pressed = self.pressures_.predict(named) if self._pressed else np.full(len(logs), np.nan)
+        place, known = placed(self.pairs_, named.pairs)
+        new = _blended(logs, pressed, logs, self.shares_new_)
+        return np.where(known, _blended(logs, pressed, self.known_[place], self.shares_known_), new)
+
+    @property
+    def _pressed(self) -> bool:
+        return bool(self.shares_new_[1] or self.shares_known_[1])
 
     def _logs(self, x: Floats) -> Floats:
         """Return log impacts by the trees; many rows are divided among the processors."""
@@ -137,23 +160,38 @@ class ContentionRegressor:
             Pipeline([("impute", SimpleImputer(keep_empty_features=True)), ("forest", forest)]),
         ]
 
-    def _weight(self, x: Floats, logs: Floats, owners: NDArray[np.intp], counts: NDArray[np.intp]) -> float:
-        """Return the weight of what a pair did elsewhere that served best for pairs with two rows or more."""
-        from sklearn.model_selection import KFold
+    def _choose(
+        self, x: Floats, logs: Floats, named: Named, owners: NDArray[np.intp], counts: NDArray[np.intp]
+    ) -> None:
+        """Set the shares that served best for pairs that are new, and for those with two rows or more."""
+        from sklearn.model_selection import GroupKFold
 
-        again = np.flatnonzero(counts[owners] > 1)
-        if len(again) < _ENOUGH:
-            return 0.0
-        alone = np.zeros(len(logs))
-        for train, test in KFold(_FOLDS, shuffle=True, random_state=self.seed).split(x):
-            # one of the three says about as well what trees know alone
+        groups = np.array(["\n".join(sorted(members(pair))) for pair in self.pairs_])[owners]
+        if len(np.unique(groups)) < _FOLDS:
+            return
+        alone, pressed = np.zeros(len(logs)), np.zeros(len(logs))
+        for train, test in GroupKFold(_FOLDS, shuffle=True, random_state=self.seed).split(x, groups=groups):
+            # one of the three says about as well what trees know
             alone[test] = self._members()[0].fit(x[train], logs[train]).predict(x[test])
-        others = (np.bincount(owners, logs)[owners] - logs)[again] / (counts[owners] - 1)[again]
-        errors = [
-            np.abs(np.expm1(weight * others + (1 - weight) * alone[again] - logs[again])).mean()
-            for weight in _WEIGHTS
-        ]
-        return float(_WEIGHTS[int(np.argmin(errors))])
+            pressed[test] = PressureRegressor().fit(named[train], logs[train]).predict(named[test])
+        self.shares_new_ = _best(_SHARES[_SHARES[:, 2] == 0], alone, pressed, alone, logs)
+        again = counts[owners] > 1
+        if again.sum() >= _ENOUGH:
+            others = (np.bincount(owners, logs)[owners] - logs)[again] / (counts[owners] - 1)[again]
+            self.shares_known_ = _best(_SHARES, alone[again], pressed[again], others, logs[again])
+        else:
+            self.shares_known_ = self.shares_new_
+
+
+def _best(shares: Floats, trees: Floats, pressed: Floats, known: Floats, logs: Floats) -> Floats:
+    """Return the shares with the least mean relative error."""
+    errors = [np.abs(np.expm1(_blended(trees, pressed, known, row) - logs)).mean() for row in shares]
+    return np.asarray(shares[int(np.argmin(errors))])
+
+
+def _blended(trees: Floats, pressed: Floats, known: Floats, shares: Floats) -> Floats:
+    pressed = np.where(np.isnan(pressed), trees, pressed)
+    return np.asarray(shares[0] * trees + shares[1] * pressed + shares[2] * known)
 
 
 def _mean(members: list[Any], x: Floats) -> Floats:

@@ -54,7 +54,7 @@ class ImpactArrays:
 
     @classmethod
     def of(cls, model: ContentionRegressor) -> ImpactArrays:
-        """Take the trees of a fitted model; what a pair did elsewhere is not among them."""
+        """Take the trees of a fitted model; its `blend` adds what else it knows of a pair."""
         *boosted, forest = model.members_
         share = 1 / len(model.members_)
         impute, trees = forest.named_steps["impute"], forest.named_steps["forest"]

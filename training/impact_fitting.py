@@ -14,10 +14,10 @@ from data.errors import InputError
 from features.corun import KEYS, MOST, OTHERS, OWN
 from training.digest import digest_of
 from training.impact_models import CATALOGUE, Params, prepared
+from training.pressure import BESIDE, Named
 from training.ranges import RangeModel
 
 Floats = NDArray[np.float64]
-Words = NDArray[np.str_]
 Rows = NDArray[np.intp]
 #: Features of solo times that plain models see beside the rates.
 _TIMES = ("own_seconds", "others_seconds")
@@ -104,7 +104,7 @@ class Learned:
         if isinstance(self.model, RangeModel):
             return self.model.predict(x, rows["task"].to_numpy(np.str_))
         if hasattr(self.model, "pairs_"):
-            return np.asarray(self.model.predict(x, pair_names(rows)), np.float64)
+            return np.asarray(self.model.predict(x, named_of(rows)), np.float64)
         return np.asarray(np.exp(self.model.predict(x)), np.float64)
 
     def right(self, rows: pd.DataFrame, tolerance: float) -> NDArray[np.bool_]:
@@ -157,10 +157,11 @@ class Recipe:
             tasks = rows["task"].to_numpy(np.str_)
             return Learned(RangeModel.fitted(unfitted, x, y, tasks, self.share), columns)
         if not CATALOGUE[self.model].prepared:
-            return Learned(unfitted.fit(x, y, pair_names(rows)), columns)
+            return Learned(unfitted.fit(x, y, named_of(rows)), columns)
         return Learned(unfitted.fit(x, np.log(y)), columns)
 
 
-def pair_names(rows: pd.DataFrame) -> Words:
-    """Name each row's task and co-runners, the same on every machine."""
-    return (rows["task"] + "\n" + rows["corunners"]).to_numpy(np.str_)
+def named_of(rows: pd.DataFrame) -> Named:
+    """Name each row's task, co-runners and machine."""
+    pairs = (rows["task"] + BESIDE + rows["corunners"]).to_numpy(np.str_)
+    return Named(pairs, rows["machine"].to_numpy(np.str_))

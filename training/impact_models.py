@@ -255,7 +255,7 @@ CATALOGUE: dict[str, ImpactModel] = {
             "contention", "Contention", "regression",
             {"trees": 300, "forest": 50, "depth": 6, "rate": 0.06, "leaf": 1, "columns": 0.4, "rates": True},
             _contention, _contention_space, prepared=False,
-            in_search={"trees": 100, "forest": 30, "elsewhere": False},
+            in_search={"trees": 100, "forest": 30, "mixed": False},
         ),
         ImpactModel(
             "logistic-ranges", "Logistic regression", "classification", {"c": 1.0, "preparation": "d&n"},

@@ -28,6 +28,7 @@ TRUSTED_TYPES = (
     "sklearn.tree._classes.ExtraTreeRegressor",
     "sklearn.tree._tree.Tree",
     "training.contention.ContentionRegressor",
+    "training.pressure.PressureRegressor",
     "xgboost.core.Booster",
     "xgboost.sklearn.XGBClassifier",
     "xgboost.sklearn.XGBRegressor",

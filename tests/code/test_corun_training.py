@@ -16,6 +16,7 @@ from training.impact_fitting import Recipe
 from training.impact_models import CATALOGUE
 from training.impact_scores import half_width, repeatability, with_intervals
 from training.online import Pairing, Sampled, fitted
+from training.pressure import Named, PressureRegressor
 from training.ranges import Ranges
 from training.trained_impact import ImpactCard, TrainedImpact
 
@@ -79,10 +80,74 @@ def test_what_a_pair_did_on_another_machine_is_used() -> None:
     generator = np.random.default_rng(0)
     pairs = np.array([f"p{n:03d}" for n in range(150)] * 2)
     impact = np.tile(1 + generator.random(150), 2)
-    model = ContentionRegressor(trees=20, forest=10).fit(generator.random((300, 3)), impact, pairs)
+    model = ContentionRegressor(trees=20, forest=10).fit(generator.random((300, 3)), impact, on("m", pairs))
     unseen = generator.random((150, 3))
-    known = np.abs(model.predict(unseen, pairs[:150]) - impact[:150]).mean()
+    known = np.abs(model.predict(unseen, on("m", pairs[:150])) - impact[:150]).mean()
     assert known < 0.5 * np.abs(model.predict(unseen) - impact[:150]).mean()
+
+
+SENSITIVITY = dict(zip(TASKS, np.linspace(0.5, 1.5, len(TASKS)), strict=True))
+PRESSURE = dict(zip(TASKS, np.linspace(0.3, 0.0, len(TASKS)), strict=True))
+
+
+def on(machine: str, pairs: np.ndarray) -> Named:
+    """Return pairs on one machine."""
+    return Named(pairs, np.full(len(pairs), machine))
+
+
+def pressed(pair: str) -> float:
+    """Return the log impact of a pair by the sensitivities and pressures above."""
+    task, beside = pair.split("\n")
+    return SENSITIVITY[task] * sum(PRESSURE[name] for name in beside.split("+"))
+
+
+def test_sensitivities_and_pressures_are_found_though_some_pairs_have_an_impact_of_their_own() -> None:
+    pairs = np.array(["\n".join(pair) for pair in product(TASKS, TASKS)])
+    logs = np.array([pressed(pair) for pair in pairs])
+    odd = np.random.default_rng(0).random(len(pairs)) < 0.1
+    model = PressureRegressor().fit(on("m", pairs), np.where(odd, logs + 0.5, logs))
+    np.testing.assert_allclose(model.predict(on("m", pairs)), logs, atol=0.01)
+
+
+def test_pressures_of_several_corunners_add_up() -> None:
+    pairs = np.array(["\n".join(pair) for pair in product(TASKS, (*TASKS, "t00+t01", "t05+t05+t02"))])
+    model = PressureRegressor().fit(on("m", pairs), np.array([pressed(pair) for pair in pairs]))
+    unseen = np.array(["t03\nt04+t01", "t09\nt01+t04", "t02\nt00+t00+t00"])
+    np.testing.assert_allclose(model.predict(on("m", unseen)), [pressed(pair) for pair in unseen], atol=0.01)
+
+
+def test_a_task_that_suffers_more_on_one_machine_is_told_so_there_only() -> None:
+    pairs = np.array(["\n".join(pair) for pair in product(TASKS, TASKS)])
+    logs = np.array([pressed(pair) for pair in pairs])
+    hurt = np.char.startswith(pairs, "t03")
+    both = Named(np.tile(pairs, 3), np.repeat(["m1", "m2", "m3"], len(pairs)))
+    model = PressureRegressor().fit(both, np.concatenate([logs, logs, logs + 0.3 * hurt]))
+    np.testing.assert_allclose(model.predict(on("m1", pairs)), logs, atol=0.02)
+    np.testing.assert_allclose(model.predict(on("m9", pairs)), logs, atol=0.02)
+    more = model.predict(on("m3", pairs)) - logs
+    assert more[hurt].min() > 0.15
+    assert np.abs(more[~hurt]).max() < 0.02
+
+
+def test_pressures_say_nothing_of_the_unseen_and_then_the_trees_answer_alone() -> None:
+    pairs = np.array(["\n".join(pair) for pair in product(TASKS, TASKS)])
+    impact = np.exp([pressed(pair) for pair in pairs])
+    x = np.random.default_rng(0).random((len(pairs), 2))
+    model = ContentionRegressor(trees=5, forest=3).fit(x, impact, on("m", pairs))
+    asked = on("m", np.array(["new\nt01", "t01\nnew", "t01\nt02+new", "t01\nt02+t03"]))
+    assert np.isnan(model.pressures_.predict(asked)).tolist() == [True, True, True, False]
+    same = model.predict(x[:4], asked) == model.predict(x[:4])
+    assert same.tolist() == [True, True, True, False]
+
+
+@pytest.mark.parametrize("product_of_both", [True, False])
+def test_pressures_have_a_share_only_where_impact_is_such_a_product(product_of_both: bool) -> None:
+    generator = np.random.default_rng(0)
+    pairs = np.array(["\n".join(pair) for pair in product(TASKS, TASKS)])
+    x = generator.choice([0.1, 0.4], (len(pairs), 2))
+    logs = np.array([pressed(pair) for pair in pairs]) if product_of_both else x[:, 0]
+    model = ContentionRegressor(trees=60, forest=10).fit(x, np.exp(logs), on("m", pairs))
+    assert model.shares_new_.tolist() == ([0, 1, 0] if product_of_both else [1, 0, 0])
 
 
 def test_a_range_is_as_wide_as_its_share_of_the_mean_impact_of_the_task() -> None:
@@ -116,6 +181,7 @@ def test_a_stored_model_answers_alike_and_widens_for_an_unknown_machine(
     columns = ("own_rate", "others_rate")
     params = {**CATALOGUE["contention"].start, "trees": 5, "forest": 3}
     model = Recipe("contention", params, columns, 0.03, 1).fit(table).model
+    model.shares_known_ = np.array([0.2, 0.4, 0.4])
     widths = {"pairs": 0.02, "tasks": 0.05, "machines": 0.2}
     card = ImpactCard("contention", columns, params, widths, ("m1", "m2"), tuple(TASKS), "", 1, 0.9)
     TrainedImpact(model, card).write(tmp_path)
@@ -155,5 +221,5 @@ def test_arrays_answer_as_the_model_that_they_were_taken_from() -> None:
     x[generator.random(x.shape) < 0.1] = np.nan
     impact = 1 + np.exp(np.nan_to_num(x[:, 0])) + 0.1 * generator.random(300)
     pairs = np.array([f"p{n}" for n in range(300)])
-    model = ContentionRegressor(trees=30, forest=10).fit(x, impact, pairs)
+    model = ContentionRegressor(trees=30, forest=10).fit(x, impact, on("m", pairs))
     np.testing.assert_allclose(np.exp(ImpactArrays.of(model).logs(x)), model.predict(x), rtol=1e-5)
