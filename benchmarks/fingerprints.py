@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -63,8 +63,10 @@ def load() -> float:
     return os.getloadavg()[0]
 
 
-def publish(name: str, tables: Sequence[Table]) -> None:
-    """Print tables and write them to one page, docs/results/`name`.md."""
+def publish(name: str, tables: Iterable[Table]) -> None:
+    """Print each table when it is there, and write all to one page, docs/results/`name`.md."""
+    page = []
     for each in tables:
         each.show()
-    write_text(Path("docs/results") / f"{name}.md", "\n".join(each.markdown() for each in tables))
+        page.append(each.markdown())
+    write_text(Path("docs/results") / f"{name}.md", "\n".join(page))

@@ -24,11 +24,13 @@ COMMAND = "python -m benchmarks.profiles alarms"
 PARAMS = Profiling()
 APPLICATIONS = {"quiho": 120, "sparecores": 40}
 #: Halves of an application by each way to halve.
-HALVES = {"quiho": 10, "sparecores": 6}
+HALVES = {"quiho": 5, "sparecores": 3}
 #: Pairs of different applications.
-PAIRS = 100
+PAIRS = 60
 #: Machines a side where there are few.
 FEW = (10, 15, 20)
+#: Applications whose whole profiles are made, with so many machines a side.
+WHOLE = (20, 15)
 #: What a side needs to have a profile.
 LEAST = 4
 Flags = NDArray[np.bool_]
@@ -80,7 +82,7 @@ class Way:
 
 def main() -> None:
     """Measure, print and write the page."""
-    publish("fingerprints-alarms", [_set(name) for name in present("quiho", "sparecores")])
+    publish("fingerprints-alarms", map(_set, present("quiho", "sparecores")))
 
 
 def _set(name: str) -> Table:
@@ -118,8 +120,12 @@ def alike(measured: list[Measured], number: int) -> Iterator[Case]:
         yield from _halved(Way(f"same application, halves by {how}", half), pairs * number)
     for machines in FEW:
         for how, half in (("machines", by_machine), ("machines of other CPU models", by_cpu)):
-            way = f"same application, {machines} {how} a side, whole profiles"
-            yield from _halved(Way(way, partial(few, half, machines), whole=True), pairs)
+            way = f"same application, {machines} {how} a side"
+            yield from _halved(Way(way, partial(few, half, machines)), pairs)
+    applications, machines = WHOLE
+    way = f"same application, {machines} machines a side, whole profiles"
+    chosen = pairs[:: max(len(pairs) // applications, 1)][:applications]
+    yield from _halved(Way(way, partial(few, by_machine, machines), whole=True), chosen)
 
 
 def apart(measured: list[Measured]) -> Iterator[Case]:

@@ -45,7 +45,7 @@ def main() -> None:
     """Measure, print and write the page."""
     names = present("quiho", "sparecores")
     makers = {"quiho": _by_application, "sparecores": _all_profiles}
-    publish("profiles", [makers[name]() for name in names])
+    publish("profiles", (makers[name]() for name in names))
 
 
 def _by_application() -> Table:

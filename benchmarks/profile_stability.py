@@ -42,7 +42,7 @@ class Overlaps:
 def main(applications: int) -> None:
     """Measure, print and write the page."""
     names = present("quiho", "sparecores")
-    publish("fingerprints-stability", [_set(name, applications) for name in names])
+    publish("fingerprints-stability", (_set(name, applications) for name in names))
 
 
 def _set(name: str, applications: int) -> Table:
