@@ -1,22 +1,29 @@
-"""What benchmarks of fingerprints share: public data, pages, and how busy the machine was."""
+"""What benchmarks of fingerprints share: public data, and how busy the machine was."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from benchmarks.table import Table, machine
+from benchmarks.table import machine
 from data.errors import InputError
-from data.files import write_text
 from data.fingerprints import ingest, validate
 from data.params import Fingerprints
 from features.fingerprints import FingerprintTable, featurize
 
 SEED = 20261121
 JOBS = 2
+SETS = ("quiho", "sparecores")
+#: Which of them the caller wants.
+WANTED = list(SETS)
+
+
+def limit(names: Sequence[str]) -> None:
+    """Use those of the public data sets only."""
+    WANTED[:] = names
 
 
 def shared() -> Path:
@@ -44,12 +51,13 @@ def table(name: str) -> FingerprintTable:
 
 def present(*names: str) -> tuple[str, ...]:
     """Return those of the public data sets that are there; tell about the others on stderr."""
-    there = tuple(name for name in names if (shared() / name).is_dir())
-    for name in names:
+    wanted = [name for name in names if name in WANTED]
+    there = tuple(name for name in wanted if (shared() / name).is_dir())
+    for name in wanted:
         if name not in there:
             sys.stderr.write(f"skipped {name}: {shared() / name} is not there\n")
     if not there:
-        raise InputError("no public data set is there", file=shared())
+        raise InputError(f"needs {' or '.join(names)}", file=shared())
     return there
 
 
@@ -61,12 +69,3 @@ def busy(before: float) -> str:
 def load() -> float:
     """Return how many processes wanted a core in the last minute."""
     return os.getloadavg()[0]
-
-
-def publish(name: str, tables: Iterable[Table]) -> None:
-    """Print each table when it is there, and write all to one page, docs/results/`name`.md."""
-    page = []
-    for each in tables:
-        each.show()
-        page.append(each.markdown())
-    write_text(Path("docs/results") / f"{name}.md", "\n".join(page))

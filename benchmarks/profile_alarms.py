@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from benchmarks.fingerprints import JOBS, SEED, busy, load, present, publish, table
+from benchmarks.fingerprints import JOBS, SEED, busy, load, present, table
 from benchmarks.table import Table
 from data.errors import InputError
 from data.params import Profiling
@@ -81,8 +81,9 @@ class Way:
 
 
 def main() -> None:
-    """Measure, print and write the page."""
-    publish("fingerprints-alarms", map(_set, present("quiho", "sparecores")))
+    """Measure, print and write the pages."""
+    for name in present("quiho", "sparecores"):
+        _set(name).publish(f"fingerprints-alarms-{name}")
 
 
 def _set(name: str) -> Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from benchmarks.fingerprints import JOBS, SEED, busy, load, present, publish, table
+from benchmarks.fingerprints import JOBS, SEED, busy, load, present, table
 from benchmarks.table import Table
 from data.params import Profiling
 from training.forecasts import Forecast, by_application, forecast
@@ -59,4 +59,4 @@ def main() -> None:
         "Coverage: true values inside our interval of 90 %, whose margin comes from the other folds.",
         busy(before),
     ]
-    publish("fingerprints-prediction", [Table(title, COMMAND, columns, rows, notes)])
+    Table(title, COMMAND, columns, rows, notes).publish("fingerprints-prediction")

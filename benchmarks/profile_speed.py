@@ -9,7 +9,7 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.fingerprints import JOBS, SEED, busy, load, present, publish, table
+from benchmarks.fingerprints import JOBS, SEED, busy, load, present, table
 from benchmarks.table import Table
 from data.params import Profiling
 from features.fingerprints import KEYS, FingerprintTable, Measured
@@ -42,10 +42,11 @@ class Timed:
 
 
 def main() -> None:
-    """Measure, print and write the page."""
-    names = present("quiho", "sparecores")
-    makers = {"quiho": _by_application, "sparecores": _all_profiles}
-    publish("profiles", (makers[name]() for name in names))
+    """Measure, print and write the pages."""
+    pages = {"quiho": ("profiles", _by_application), "sparecores": ("profiles-sparecores", _all_profiles)}
+    for name in present(*pages):
+        page, make = pages[name]
+        make().publish(page)
 
 
 def _by_application() -> Table:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from benchmarks.fingerprints import JOBS, SEED, busy, load, present, publish, table
+from benchmarks.fingerprints import JOBS, SEED, busy, load, present, table
 from benchmarks.table import Table
 from features.fingerprints import Measured
 from training.importance import car_scores
@@ -40,9 +40,9 @@ class Overlaps:
 
 
 def main(applications: int) -> None:
-    """Measure, print and write the page."""
-    names = present("quiho", "sparecores")
-    publish("fingerprints-stability", (_set(name, applications) for name in names))
+    """Measure, print and write the pages."""
+    for name in present("quiho", "sparecores"):
+        _set(name, applications).publish(f"fingerprints-stability-{name}")
 
 
 def _set(name: str, applications: int) -> Table:

@@ -40,6 +40,29 @@ def test_equal_profiles_of_few_machines_are_called_different_as_rarely_as_said(p
     assert sum(alarm(*sides, seed) for seed, sides in enumerate(equal)) <= ALARMS
 
 
+@pytest.mark.parametrize("how", ["machines", "models", "both"])
+def test_near_copies_of_a_few_cpu_models_do_not_count_as_so_many_machines(how):
+    alarms = 0
+    for seed in range(PAIRS):
+        rates = machines(36, seed, cpus=9, copies=True)
+        drawn = np.random.default_rng(seed).permutation(36 if how == "machines" else 9)
+        first = np.isin(np.arange(36) if how == "machines" else np.arange(36) % 9, drawn[: len(drawn) // 2])
+        every = application(rates, {"cache": 1}, seed, noise=0.3)
+        again = application(rates, {"cache": 1}, seed + 1000, noise=0.3)
+        sides = (every, again) if how == "both" else (every.rows(first), every.rows(~first))
+        alarms += alarm(*sides, seed)
+    assert alarms <= ALARMS
+
+
+def test_where_no_exchange_can_be_significant_the_difference_says_so():
+    every = application(machines(32, cpus=8, copies=True), {"cache": 1})
+    first = np.isin(every.cpus, ["cpu0", "cpu1", "cpu2", "cpu3"])
+    knobs = Profiling(resamples=EXCHANGES)
+    one, other = (profile(every.rows(side), knobs, 0) for side in (first, ~first))
+    reason = "8 machines or CPU models to exchange give no p-value below 0.029; expected 0.025 or less"
+    assert reason in difference(one, other, knobs, 0).reasons
+
+
 @pytest.mark.parametrize("paired", [False, True])
 def test_profiles_that_differ_are_mostly_found_to_differ_where_they_do(paired):
     apart = [pair(seed, [{"cache": 1}, {"vm": 1}], MANY, None, paired, noise=0.1) for seed in range(30)]
