@@ -78,6 +78,7 @@ class Way:
     name: str
     half: Half
     whole: bool = False
+    least: int = LEAST
 
 
 def main() -> None:
@@ -102,7 +103,7 @@ def _set(name: str) -> Table:
             f"Significant: some stressor moved at {PARAMS.significance:g}, adjusted for all stressors.",
             "Wanted where the application is the same: at most 5 %.",
             f"{PARAMS.resamples} exchanges; {len(measured)} applications; halves are drawn for each pair.",
-            f"Halves with fewer than {LEAST} machines are left out.",
+            f"Pairs with fewer machines a side than said (halves: {LEAST}) are left out.",
             "Whole profiles: made and compared as `perfjudge irup diff` does.",
             "Elsewhere the pair is only tested, which gives the same p-values.",
             busy(before),
@@ -122,11 +123,11 @@ def alike(measured: list[Measured], number: int) -> Iterator[Case]:
     for machines in FEW:
         for how, half in (("machines", by_machine), ("machines of other CPU models", by_cpu)):
             way = f"same application, {machines} {how} a side"
-            yield from _halved(Way(way, partial(few, half, machines)), pairs)
+            yield from _halved(Way(way, partial(few, half, machines), least=machines), pairs)
     applications, machines = WHOLE
     way = f"same application, {machines} machines a side, whole profiles"
     chosen = pairs[:: max(len(pairs) // applications, 1)][:applications]
-    yield from _halved(Way(way, partial(few, by_machine, machines), whole=True), chosen)
+    yield from _halved(Way(way, partial(few, by_machine, machines), whole=True, least=machines), chosen)
 
 
 def apart(measured: list[Measured]) -> Iterator[Case]:
@@ -154,7 +155,7 @@ def _halved(way: Way, pairs: list[tuple[Measured, Measured]]) -> Iterator[Case]:
         both = a.rows(np.isin(a.machines, b.machines))
         first, second = (both.machines[part] for part in way.half(both, generator))
         case = Case(way.name, a, b, first, second, way.whole, int(generator.integers(2**31)))
-        if all(len(side.y) >= LEAST and np.ptp(side.y) > 0 for side in case.sides()):
+        if all(len(side.y) >= way.least and np.ptp(side.y) > 0 for side in case.sides()):
             yield case
 
 

@@ -132,8 +132,8 @@ def exchanged(a: Measured, b: Measured, number: int, seed: int) -> Exchanged:
     """Exchange performances between two applications, or two sets of machines.
 
     Where both were measured on mostly the same machines, the two (standardised) performances of a machine are
-    swapped, alike for all machines of a CPU model. Elsewhere machines are dealt anew to the two sides: those of
-    a CPU model that both sides have among themselves, and each other CPU model as a whole.
+    swapped, alike for all machines of a CPU model. Elsewhere machines are dealt anew to the two sides: those
+    of a CPU model that both sides have among themselves, and each other CPU model as a whole.
 
     Parameters
     ----------
