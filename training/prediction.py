@@ -196,11 +196,12 @@ def predict(
         If the application was measured on machines of one CPU model only.
     """
     known = measured.by_machine()
-    wide = margin(errors(known, seed), confidence)
+    misses = errors(known, seed)
+    wide = margin(misses, confidence)
     speed = learn(known, seed).predict(x)
     sign = 1 if known.better == "higher" else -1
     value, one, other = (np.exp(sign * (speed + shift)) for shift in (0, -wide, wide))
-    reasons = _reasons(known)
+    reasons = _reasons(known, misses)
     return tuple(
         Prediction(
             known.application,
@@ -217,6 +218,12 @@ def predict(
     )
 
 
-def _reasons(known: Measured) -> tuple[str, ...]:
+def _reasons(known: Measured, misses: Floats) -> tuple[str, ...]:
     cpus = len(np.unique(known.cpus))
-    return (f"{cpus} CPU models, fewer than {FEW_CPUS}",) if cpus < FEW_CPUS else ()
+    total = float(((known.speed - known.speed.mean()) ** 2).sum())
+    r2 = 1 - float((misses**2).sum()) / total if total else float("nan")
+    found = (
+        (cpus < FEW_CPUS, f"{cpus} CPU models, fewer than {FEW_CPUS}"),
+        (not r2 > 0, f"CPU models that were held out are predicted no better than by the mean (R2 {r2:.2f})"),
+    )
+    return tuple(reason for failed, reason in found if failed)
