@@ -95,6 +95,7 @@ class _Outs:
 
     @classmethod
     def read(cls, family: Family, evidence: str) -> _Outs:
+        """Read what the stages before promotion wrote."""
         return cls(
             family,
             evidence,
@@ -165,6 +166,7 @@ class _Run:
         return cls(store, experiment, store.create_run(experiment, run_name=name, tags=tags).info.run_id)
 
     def log(self, metrics: dict[str, Any], params: dict[str, Any]) -> None:
+        """Log metrics and parameters in one call; metrics without a value are left out."""
         from mlflow.entities import Metric, Param
 
         now = int(time.time() * 1000)
