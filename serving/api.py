@@ -238,6 +238,7 @@ def _complete_schema(app: FastAPI) -> None:
     described = app.openapi
 
     def openapi() -> dict[str, Any]:
+        """Describe the interface once, and keep the description."""
         if app.openapi_schema is None:
             components = described()["components"]["schemas"]
             for model in (

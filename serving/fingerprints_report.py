@@ -15,7 +15,6 @@ from data.params import Profiling, load
 from features.fingerprints import FingerprintTable, Measured, zscores
 from serving.charts import Chart, counted, percent
 from serving.difference_bars import Changes, changes
-from serving.false_alarms import false_alarms
 from serving.machine_charts import boxes_chart, components_chart, correlation_chart, series_chart
 from serving.profile_bars import Bar, Bars, bars, of_shares
 from serving.profiled import Profiled
@@ -23,6 +22,7 @@ from serving.report import render
 from serving.stability_chart import stability_chart
 from training.claims import CLAIMS, Verdict
 from training.differences import Difference, difference
+from training.false_alarms import false_alarms
 from training.profiles import profile
 from training.seed_profile import seed_shares
 

@@ -95,6 +95,7 @@ class _Outs:
 
     @classmethod
     def read(cls, family: Family, evidence: str) -> _Outs:
+        """Read what the stages before promotion wrote."""
         return cls(
             family,
             evidence,
@@ -167,7 +168,7 @@ class Run:
         return cls(store, experiment, store.create_run(experiment, run_name=name, tags=tags).info.run_id)
 
     def log(self, metrics: dict[str, Any], params: dict[str, Any]) -> None:
-        """Log all at once; a metric that is None is left out."""
+        """Log metrics and parameters in one call; metrics without a value are left out."""
         from mlflow.entities import Metric, Param
 
         now = int(time.time() * 1000)

@@ -3,7 +3,7 @@ import pandas as pd
 
 from data.params import Profiling
 from features.fingerprints import FingerprintTable
-from serving.false_alarms import APPLICATIONS, HALVINGS, false_alarms
+from training.false_alarms import APPLICATIONS, HALVINGS, false_alarms
 
 QUICK = Profiling(resamples=50)
 
