@@ -1,4 +1,4 @@
-"""One application as people type it: ``machine,value[,repetition]``, a row a measurement."""
+"""One application as people type it: ``machine,value[,repetition][,unit]``, a row a measurement."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from data.tables import typed
 
 COLUMNS = ("machine", "value")
 REPETITION = "repetition"
+#: Columns that say what the values are; all rows must say the same.
+UNITS = ("unit", "metric")
 
 
 def read(path: Path, measure: Measure, beyond: int = 0) -> pd.DataFrame:
@@ -23,7 +25,7 @@ def read(path: Path, measure: Measure, beyond: int = 0) -> pd.DataFrame:
     ----------
     path : Path
     measure : Measure
-        What the values are.
+        What the values are; a column ``unit`` or ``metric`` takes the place of its metric.
     beyond : int
         Values without a repetition are numbered from the one after this. Beyond the repetitions of the
         fingerprints they belong to their machine, not to one run of its fingerprint.
@@ -36,8 +38,8 @@ def read(path: Path, measure: Measure, beyond: int = 0) -> pd.DataFrame:
     Raises
     ------
     InputError
-        If it is no CSV, lacks a column, names no machine, has a measurement twice, or a value that is no
-        number above 0.
+        If it is no CSV, lacks a column, names no machine, has a measurement twice, several units, or a value
+        that is no number above 0.
     """
     table = _cells(path)
     values = _numbers(table["value"])
@@ -48,7 +50,7 @@ def read(path: Path, measure: Measure, beyond: int = 0) -> pd.DataFrame:
     else:
         repetitions = table.groupby("machine").cumcount() + 1 + beyond
     rows = table[["machine"]].assign(
-        **measure._asdict(), repetition=repetitions.astype("int64"), value=values
+        **_measured(table, measure, path)._asdict(), repetition=repetitions.astype("int64"), value=values
     )
     twice = rows.duplicated(["machine", REPETITION])
     if twice.any():
@@ -75,6 +77,20 @@ def _cells(path: Path) -> pd.DataFrame:
     if unnamed.any():
         raise InputError("names no machine", file=path, line=_line(unnamed))
     return table
+
+
+def _measured(table: pd.DataFrame, measure: Measure, path: Path) -> Measure:
+    """Return the measure in the unit that the file names, if it names one."""
+    for column in UNITS:
+        if column in table:
+            units = table[column].str.strip()
+            other = units != units.iloc[0]
+            if other.any():
+                found = units[other].iloc[0]
+                problem = f'{column}="{found}" but "{units.iloc[0]}" before; expected one unit in all rows'
+                raise InputError(problem, file=path, line=_line(other))
+            return measure._replace(metric=units.iloc[0] or measure.metric)
+    return measure
 
 
 def _numbers(column: pd.Series) -> pd.Series:

@@ -8,7 +8,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import combinations_with_replacement
 from pathlib import Path
@@ -136,19 +136,9 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
         If the suite is wrong, a program is missing or fails, or there are too few processors.
     """
     suite = corun_suite.load(path)
-    cpus = sorted(os.sched_getaffinity(0))
-    if len(cpus) < suite.together:
-        problem = f"together={suite.together}, and there are {len(cpus)} processors to run on"
-        raise InputError(problem, file=path)
-    why = perf_stat.countable(suite.events)
-    lacking = [event for event, problem in why.items() if problem]
-    if len(lacking) == len(suite.events):
-        raise InputError(
-            f"perf counts none of them here ({lacking[0]} {why[lacking[0]]})", file=path, place="events"
-        )
-    remove_abandoned_groups()
-    groups = _groups()
-    means = Means([event for event in suite.events if not why[event]], suite.interval, not groups)
+    cpus = processors(suite.together, path)
+    here = counting(suite, path)
+    means, why, groups, lacking = here.means, here.why, here.groups, here.lacking
     described = machine.settings()
     begun = suite.model_dump(mode="json") | {"machine": described["processor"], "kernel": described["kernel"]}
     coruns = Coruns.open(directory / "journal.jsonl", begun)
@@ -184,6 +174,63 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
         },
     )
     return finished
+
+
+@dataclass(frozen=True)
+class Here:
+    """What there is to count with on this machine.
+
+    Attributes
+    ----------
+    means : Means
+    why : dict of str to str
+        By event, why perf cannot count it; empty where it can.
+    groups : str
+        Why programs cannot be put into control groups; empty if they can.
+    """
+
+    means: Means
+    why: dict[str, str]
+    groups: str
+
+    @property
+    def lacking(self) -> list[str]:
+        """The events that perf cannot count."""
+        return [event for event, problem in self.why.items() if problem]
+
+
+def processors(number: int, path: Path) -> list[int]:
+    """Return the processors to run on.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than `number`, which the file at `path` asks for.
+    """
+    cpus = sorted(os.sched_getaffinity(0))
+    if len(cpus) < number:
+        raise InputError(f"together={number}, and there are {len(cpus)} processors to run on", file=path)
+    return cpus
+
+
+def counting(suite: CorunSuite, path: Path) -> Here:
+    """Try what can be counted here.
+
+    Raises
+    ------
+    InputError
+        If perf is missing or counts none of the suite's events.
+    """
+    why = perf_stat.countable(suite.events)
+    lacking = [event for event, problem in why.items() if problem]
+    if len(lacking) == len(suite.events):
+        raise InputError(
+            f"perf counts none of them here ({lacking[0]} {why[lacking[0]]})", file=path, place="events"
+        )
+    remove_abandoned_groups()
+    groups = _groups()
+    events = [event for event in suite.events if not why[event]]
+    return Here(Means(events, suite.interval, not groups), why, groups)
 
 
 def _groups() -> str:

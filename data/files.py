@@ -1,4 +1,4 @@
-"""Writing that leaves either the old file, the new file, or nothing: never a half."""
+"""Files in one piece: written so that no half is left, and read so that one line says what is wrong."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from data.errors import InputError
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    Model = TypeVar("Model", bound=BaseModel)
 
 
 @contextmanager
@@ -44,3 +51,25 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, content: Any) -> None:
     """Write `content` as indented JSON with sorted keys, so that equal content is equal bytes."""
     write_text(path, json.dumps(content, indent=2, sort_keys=True, allow_nan=False) + "\n")
+
+
+def read_json(path: Path, model: type[Model]) -> Model:
+    """Read a JSON file of our own and validate it.
+
+    Raises
+    ------
+    InputError
+        If it is missing, no JSON, or not what `model` says; names the first key that is wrong.
+    """
+    from pydantic import ValidationError
+
+    try:
+        return model.model_validate(json.loads(path.read_text(encoding="utf-8")))
+    except OSError as exc:
+        raise InputError(exc.strerror or "cannot be read", file=path) from exc
+    except ValidationError as exc:
+        first = exc.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise InputError(f"{key}: {first['msg']}", file=path) from exc
+    except ValueError as exc:
+        raise InputError(f"is not JSON ({exc})", file=path) from exc

@@ -7,15 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from data import fingerprint_suite, machine, stress_ng
 from data.files import write_json
 from data.fingerprint_suite import THREADS, FingerprintSuite
-from data.fingerprint_tables import APPLICATION_DTYPES, HOST_DTYPES, MACHINE_DTYPES, FingerprintTables
+from data.fingerprint_tables import FingerprintTables
 from data.rates import Rates, Task
 from data.screen import Screen
-from data.tables import typed
 
 
 def plan(suite: FingerprintSuite, stressors: frozenset[str]) -> list[Task]:
@@ -85,11 +83,7 @@ def tables(suite: FingerprintSuite, rates: Rates, described: dict[str, str]) -> 
         "foreign": float(np.median([entry.foreign for entry in rates.entries])) if rates.entries else np.nan,
         **{key: described[key] for key in ("memory", "kernel", "distribution", "nice")},
     }
-    return FingerprintTables(
-        typed(pd.DataFrame(machines), MACHINE_DTYPES),
-        typed(pd.DataFrame(), APPLICATION_DTYPES),
-        typed(pd.DataFrame([host]), HOST_DTYPES),
-    )
+    return FingerprintTables.of_rows(machines, [], [host])
 
 
 def collect(path: Path, directory: Path, screen: Screen) -> bool:

@@ -16,6 +16,8 @@ from data.tables import read_table
 
 #: Machines that anything can be learned from at all.
 ENOUGH = 3
+#: Neighbouring values of an application this many times apart look like two units.
+APART = 100.0
 COLUMN = ["stressor", "threads"]
 RUN = ["machine", "repetition"]
 MACHINE_DTYPES = {"machine": "str", "kept": "bool", "reason": "str"}
@@ -134,7 +136,7 @@ def decide(tables: FingerprintTables, missing: float) -> Decisions:
         _decided(columns, STRESSOR_DTYPES),
         _decided(applications, APPLICATION_DTYPES),
         _gaps(runs),
-        pd.DataFrame({"warning": list(_warnings(_of(tables.hosts, left)))}, dtype="str"),
+        pd.DataFrame({"warning": list(_warnings(tables, left))}, dtype="str"),
     )
 
 
@@ -243,9 +245,18 @@ def _gaps(runs: pd.DataFrame) -> pd.DataFrame:
     return gaps.astype(IMPUTED_DTYPES)[list(IMPUTED_DTYPES)]
 
 
-def _warnings(hosts: pd.DataFrame) -> Iterator[str]:
+def _warnings(tables: FingerprintTables, left: pd.Index) -> Iterator[str]:
+    hosts = _of(tables.hosts, left)
     versions = sorted(hosts["stress_ng"].fillna("of unknown version").unique())
     if len(versions) > 1:
         counts = hosts["stress_ng"].fillna("of unknown version").value_counts()
         told = ", ".join(f"{version} ({counts[version]} machines)" for version in versions)
         yield f"the rates come from several versions of stress-ng, which need not be comparable: {told}"
+    measured = _of(tables.applications, left).dropna(subset="value")
+    for application, values in measured.groupby("application")["value"]:
+        ascending = np.sort(values.to_numpy())
+        steps = ascending[1:] / ascending[:-1]
+        if steps.max(initial=0.0) >= APART:
+            below, above = ascending[steps.argmax() : steps.argmax() + 2]
+            gap = f"no value between {below:g} and {above:g}"
+            yield f'application "{application}" has {gap}: are these of one unit?'

@@ -57,24 +57,24 @@ def validate_stage() -> None:
     print(kept(decisions))  # noqa: T201
 
 
-def explained(decisions: Decisions) -> str:
-    """Tell in a few lines the warnings, what was left out and why."""
+def explained(decisions: Decisions, shown: int = SHOWN) -> str:
+    """Tell the warnings, what was left out and why, a line each; of each kind, at most `shown`."""
     lines = [f"warning: {warning}" for warning in decisions.warnings["warning"]]
     for what, table in _tables(decisions):
-        lines += left_out(table, what)
+        lines += left_out(table, what, shown)
     return "".join(f"{line}\n" for line in lines)
 
 
-def left_out(table: pd.DataFrame, what: str) -> list[str]:
-    """Tell what decisions leave out: the first rows one by one, then how many more `what` there are."""
+def left_out(table: pd.DataFrame, what: str, shown: int = SHOWN) -> list[str]:
+    """Tell what decisions leave out: the first `shown` rows one by one, then how many more `what`."""
     out = table[~table["kept"]].drop(columns="kept")
     lines = []
-    for row in out.head(SHOWN).to_dict("records"):
+    for row in out.head(shown).to_dict("records"):
         reason = row.pop("reason")
         place = ", ".join(f'{name} "{value}"' for name, value in row.items())
         lines.append(f"left out {place}: {reason}")
-    if len(out) > SHOWN:
-        lines.append(f"... and {len(out) - SHOWN} more {what}")
+    if len(out) > shown:
+        lines.append(f"... and {len(out) - shown} more {what}")
     return lines
 
 

@@ -96,6 +96,7 @@ class _Reader:
         self.threads: int | None = None
 
     def read(self) -> None:
+        """Walk through the file, collecting operations, until its end."""
         root = ""
         for opened, element in self.walk:
             tag = str(element.tag)

@@ -235,6 +235,7 @@ class _Summaries:
 
     @classmethod
     def of(cls, results: pd.DataFrame, key: Ints) -> _Summaries:
+        """Turn rows of one statistic each into rows of five numbers."""
         series = key * _THREADS + results["threads"].to_numpy(np.int64)
         wide = (
             pd.DataFrame(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any
@@ -13,7 +13,8 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI, Request, Response
 
 from data.errors import InputError
-from serving import bodies, irup_schemas, problems, schemas
+from serving import bodies, corun_schemas, irup_schemas, problems, schemas
+from serving.corun_served import CorunModels
 from serving.metrics import Metrics
 from serving.model import REGISTERED, Served, load
 from serving.problems import RefusedError
@@ -22,17 +23,29 @@ from serving.problems import RefusedError
 BODY_LIMIT = 64 * 1024 * 1024
 #: The largest body that asks for a profile; the work grows with it.
 IRUP_LIMIT = 16 * 1024 * 1024
-#: Where `perfjudge serve` tells its workers which model answers; unset = the champion.
+#: The largest body that asks about co-runs.
+CORUN_LIMIT = 16 * 1024 * 1024
+#: Where `perfjudge serve` tells its workers which models answer; unset = the champions.
 MODEL_VARIABLE = "PERFJUDGE_MODEL"
+STATIC_VARIABLE = "PERFJUDGE_CORUN_STATIC"
+ONLINE_VARIABLE = "PERFJUDGE_CORUN_ONLINE"
 
 
-def create_app(served: Served | None, *, body_limit: int = BODY_LIMIT, why_none: str = "") -> FastAPI:
+def create_app(
+    served: Served | None,
+    coruns: CorunModels | None = None,
+    *,
+    body_limit: int = BODY_LIMIT,
+    why_none: str = "",
+) -> FastAPI:
     """Make the application.
 
     Parameters
     ----------
     served : Served or None
         The model that answers. Without one, ``/readyz`` and judging answer 503.
+    coruns : CorunModels, optional
+        The models of co-runs; by default the champions. Without one, its questions are answered with 503.
     body_limit : int
         The largest body that is read, in bytes.
     why_none : str
@@ -47,12 +60,14 @@ def create_app(served: Served | None, *, body_limit: int = BODY_LIMIT, why_none:
         lifespan=_warmed_up,
     )
     app.state.served = served
+    app.state.coruns = CorunModels.of() if coruns is None else coruns
     app.state.why_none = why_none
     app.state.body_limit = body_limit
     app.state.metrics = Metrics()
     problems.install(app)
     _add_judging(app)
     _add_profiles(app)
+    _add_coruns(app)
     _add_state(app)
     _complete_schema(app)
     return app
@@ -61,10 +76,11 @@ def create_app(served: Served | None, *, body_limit: int = BODY_LIMIT, why_none:
 def application() -> FastAPI:
     """Make the application with the model that the environment names (for uvicorn's workers)."""
     uri = os.environ.get(MODEL_VARIABLE)
+    coruns = CorunModels.of(os.environ.get(STATIC_VARIABLE), os.environ.get(ONLINE_VARIABLE))
     try:
-        return create_app(load(uri))
+        return create_app(load(uri), coruns)
     except InputError as exc:
-        return create_app(None, why_none=str(exc))
+        return create_app(None, coruns, why_none=str(exc))
 
 
 @asynccontextmanager
@@ -125,11 +141,47 @@ def _add_profiles(app: FastAPI) -> None:
         return Response(content, media_type=MEDIA_TYPE)
 
 
+def _add_coruns(app: FastAPI) -> None:
+    @app.post(
+        "/v1/corun/static",
+        response_model=corun_schemas.StaticAnswer,
+        openapi_extra=corun_schemas.body_of("StaticRequest"),
+        responses=problems.responses(400, 413, 415, 422, 503),
+    )
+    async def predict_coruns(request: Request) -> Response:
+        """Tell how much slower tasks get beside others, before they run: from their solo runs."""
+        from serving.corun_body import answer_static
+
+        return await _corun(app, request, lambda body: answer_static(body, app.state.coruns.static.get()))
+
+    @app.post(
+        "/v1/corun/online",
+        response_model=corun_schemas.OnlineAnswer,
+        openapi_extra=corun_schemas.body_of("OnlineRequest"),
+        responses=problems.responses(400, 413, 415, 422, 503),
+    )
+    async def sample_corun(request: Request) -> Response:
+        """Tell how much slower a new task gets beside others, from its first seconds alone and with them."""
+        from serving.corun_body import answer_online
+
+        return await _corun(app, request, lambda body: answer_online(body, app.state.coruns.online.get()))
+
+
+async def _corun(app: FastAPI, request: Request, answer: Callable[[bytes], bytes]) -> Response:
+    from serving.irup_body import MEDIA_TYPE, check_media_type
+
+    check_media_type(request.headers.get("content-type", ""))
+    body = await _body(request, min(CORUN_LIMIT, app.state.body_limit))
+    content = await to_thread.run_sync(answer, body, limiter=app.state.limiter)
+    return Response(content, media_type=MEDIA_TYPE)
+
+
 def _add_state(app: FastAPI) -> None:
     @app.get("/v1/models", response_model=schemas.Models)
     async def models() -> Any:
-        """Say which model answers."""
-        return {"models": [] if app.state.served is None else [_model(app.state.served)]}
+        """Say which models answer."""
+        judging = [] if app.state.served is None else [_model(app.state.served)]
+        return {"models": [*judging, *app.state.coruns.cards]}
 
     @app.get("/healthz", response_model=schemas.Health)
     async def healthz() -> Any:
@@ -186,9 +238,16 @@ def _complete_schema(app: FastAPI) -> None:
     described = app.openapi
 
     def openapi() -> dict[str, Any]:
+        """Describe the interface once, and keep the description."""
         if app.openapi_schema is None:
             components = described()["components"]["schemas"]
-            for model in (schemas.JudgeRequest, irup_schemas.IrupRequest, problems.ProblemDetails):
+            for model in (
+                schemas.JudgeRequest,
+                irup_schemas.IrupRequest,
+                corun_schemas.StaticRequest,
+                corun_schemas.OnlineRequest,
+                problems.ProblemDetails,
+            ):
                 schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
                 components.update(schema.pop("$defs", {}))
                 components[model.__name__] = schema

@@ -72,6 +72,8 @@ class Chart:
         Inline SVG, without scripts and references to anything outside.
     note : str
         What the title and the axes do not say.
+    small : bool
+        Whether it would only become coarse if it were as wide as the page.
     """
 
     name: str
@@ -79,6 +81,7 @@ class Chart:
     alt: str
     svg: Markup
     note: str = ""
+    small: bool = False
 
 
 @contextmanager

@@ -28,11 +28,25 @@ irup = typer.Typer(
 app.add_typer(irup, name="irup")
 
 
+corun = typer.Typer(
+    help="How much slower does a task get when it shares the machine with others?", no_args_is_help=True
+)
+app.add_typer(corun, name="corun")
+
+
 class Better(StrEnum):
     """Which values are better."""
 
     LOWER = "lower"
     HIGHER = "higher"
+
+
+class Form(StrEnum):
+    """How profiles are given."""
+
+    text = "text"
+    json = "json"
+    html = "html"
 
 
 class Format(StrEnum):
@@ -64,7 +78,7 @@ FailOnRegression = Annotated[
     bool, typer.Option("--fail-on-regression", help="Exit with 1 if a comparison gets the verdict fail.")
 ]
 KeepGoing = Annotated[bool, typer.Option("--keep-going", help="Skip what is bad in the input, and count it.")]
-PrintJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Given = Annotated[Form, typer.Option("--format", help="How the answer is given; html is a page of its own.")]
 Metric = Annotated[str, typer.Option("--metric", help="What the values of a CSV file are.")]
 Direction = Annotated[Better, typer.Option("--better", help="Which values of a CSV file are better.")]
 Seed = Annotated[
@@ -135,7 +149,7 @@ def irup_profile(  # noqa: PLR0917 - typer hands options over by name
         str,
         typer.Argument(
             metavar="APPLICATION",
-            help="A CSV file machine,value[,repetition], or the name of an application among MACHINES.",
+            help="A CSV file machine,value[,repetition][,unit], or the name of an application in MACHINES.",
         ),
     ],
     metric: Metric = "seconds",
@@ -145,14 +159,16 @@ def irup_profile(  # noqa: PLR0917 - typer hands options over by name
     ] = False,
     keep_going: KeepGoing = False,
     seed: Seed = None,
-    as_json: PrintJson = False,
+    given: Given = Form.text,
+    as_json: AsJson = False,
     output: Output = None,
 ) -> int:
     """Tell which resources an application leans on, and how far that can be trusted."""
     from serving.irup import Shown, learning, profile_machines
 
     how = learning(metric, better.value, seed, keep_going=keep_going)
-    return profile_machines(machines, application, how, Shown(as_json, output), predicting=predict)
+    shown = Shown("json" if as_json else given.value, output)
+    return profile_machines(machines, application, how, shown, predicting=predict)
 
 
 @irup.command("diff")
@@ -174,28 +190,125 @@ def irup_diff(  # noqa: PLR0917 - typer hands options over by name
     ] = False,
     keep_going: KeepGoing = False,
     seed: Seed = None,
-    as_json: PrintJson = False,
+    given: Given = Form.text,
+    as_json: AsJson = False,
     output: Output = None,
 ) -> int:
     """Tell whether two profiles differ, and in which stressors."""
     from serving.irup import Shown, compare_profiles, learning
 
     how = learning(metric, better.value, seed, keep_going=keep_going)
-    shown = Shown(as_json, output)
+    shown = Shown("json" if as_json else given.value, output)
     return compare_profiles(a, b, machines, how, shown, fail_on_regression=fail_on_regression)
 
 
-@app.command()
-def serve(
+PrintJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Machine = Annotated[
+    str | None,
+    typer.Option("--machine", metavar="M", help="Where they run. Default: the machine that the model knows."),
+]
+Further = Annotated[
+    Path | None,
+    typer.Option(
+        "--tasks", metavar="DIR", help="Tables with solo runs of further tasks, as `collect` writes them."
+    ),
+]
+
+
+@corun.command("static")
+def corun_static(  # noqa: PLR0917 - typer hands options over by name
+    task: Annotated[str, typer.Option("--task", metavar="A", help="The task that is asked about.")],
+    beside: Annotated[list[str], typer.Option("--with", metavar="B", help="What runs beside it.")],
+    more: Annotated[list[str] | None, typer.Argument(metavar="[C]...", help="And what else does.")] = None,
+    machine: Machine = None,
     model: Model = None,
+    further: Further = None,
+    as_json: PrintJson = False,
+    output: Output = None,
+) -> int:
+    """Tell how much slower a task gets that ran alone before."""
+    from serving.corun import Shown, predict
+    from serving.corun_static import Question
+
+    question = Question(task, (*beside, *(more or ())), machine)
+    return predict(question, model, further, Shown(as_json, output))
+
+
+@corun.command("online")
+def corun_online(  # noqa: PLR0917 - typer hands options over by name
+    solo: Annotated[
+        Path,
+        typer.Argument(metavar="SOLO.csv", help="perf stat -I 200 -x, of the task alone."),
+    ],
+    together: Annotated[
+        Path, typer.Argument(metavar="CORUN.csv", help="The same of the task beside the others.")
+    ],
+    machine: Machine = None,
+    model: Model = None,
+    as_json: PrintJson = False,
+    output: Output = None,
+) -> int:
+    """Tell how much slower a new task gets, from its first seconds alone and beside the others."""
+    from serving.corun import Shown, sample
+
+    return sample(solo, together, machine, model, Shown(as_json, output))
+
+
+@corun.command("place")
+def corun_place(  # noqa: PLR0917 - typer hands options over by name
+    machines: Annotated[int, typer.Option("--machines", metavar="N", help="How many equal machines.")],
+    slots: Annotated[int, typer.Option("--slots", metavar="K", help="How many tasks one of them takes.")],
+    tasks: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TASKS]...", help="A name may stand twice. Default: all known tasks."),
+    ] = None,
+    machine: Machine = None,
+    model: Model = None,
+    further: Further = None,
+    seed: Seed = None,
+    as_json: PrintJson = False,
+    output: Output = None,
+) -> int:
+    """Tell which tasks to put together, so that they slow one another down least."""
+    from serving.corun import SEED, Shown, Wanted, put
+
+    wanted = Wanted(tasks or (), machines, slots, machine, SEED if seed is None else seed)
+    return put(wanted, model, further, Shown(as_json, output))
+
+
+@corun.command("measure")
+def corun_measure(
+    plan: Annotated[Path, typer.Argument(metavar="PLAN.json", help="What `corun place --json` wrote.")],
+    suite: Annotated[Path, typer.Argument(metavar="SUITE.yaml", help="The suite of the tasks.")],
+    output: Directory,
+    repetitions: Annotated[int, typer.Option("--repetitions", min=1, help="How often each is run.")] = 1,
+) -> int:
+    """Really run the best, the worst and the random placements of a plan on this machine, and compare."""
+    from serving.corun import measure
+
+    return measure(suite, plan, output, repetitions)
+
+
+@app.command()
+def serve(  # noqa: PLR0917 - typer hands options over by name
+    model: Model = None,
+    corun_static: Annotated[
+        str | None,
+        typer.Option("--corun-static", metavar="PATH|URI", help="The same of co-runs before they run."),
+    ] = None,
+    corun_online: Annotated[
+        str | None,
+        typer.Option("--corun-online", metavar="PATH|URI", help="The same, from first seconds."),
+    ] = None,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 = any that is free.")] = 8000,
     workers: Annotated[int, typer.Option(min=1, max=64, help="How many processes answer.")] = 1,
 ) -> int:
     """Answer over HTTP."""
+    from serving.server import Addresses
     from serving.server import serve as listen
 
-    return listen(model, host, port, workers)
+    return listen(Addresses(model, corun_static, corun_online), host, port, workers)
 
 
 @app.command()
@@ -203,7 +316,7 @@ def collect(
     suite: Annotated[Path, typer.Argument(metavar="SUITE.yaml", help="What to measure, and how often.")],
     output: Directory,
 ) -> int:
-    """Measure comparisons on this machine."""
+    """Measure comparisons, or the fingerprint of this machine."""
     from data.collect import main as measure
 
     return measure(suite, output)

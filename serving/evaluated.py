@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import pandas as pd
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
-from data.errors import InputError
+from data.files import read_json
 from data.tables import read_table
 
 OOF_DTYPES = {
@@ -84,26 +83,6 @@ class Metrics(BaseModel):
     splits: dict[str, Split]
     champion: str
 
-    @classmethod
-    def read(cls, path: Path) -> Metrics:
-        """Read and validate ``metrics.json``.
-
-        Raises
-        ------
-        InputError
-            If it is missing, no JSON, or lacks a key.
-        """
-        try:
-            return cls.model_validate(json.loads(path.read_text(encoding="utf-8")))
-        except OSError as exc:
-            raise InputError(exc.strerror or "cannot be read", file=path) from exc
-        except ValidationError as exc:
-            first = exc.errors()[0]
-            key = ".".join(str(part) for part in first["loc"])
-            raise InputError(f"{key}: {first['msg']}", file=path) from exc
-        except ValueError as exc:
-            raise InputError(f"is not JSON ({exc})", file=path) from exc
-
 
 @dataclass(frozen=True)
 class Evaluated:
@@ -127,7 +106,7 @@ class Evaluated:
         """Read ``metrics.json``, ``oof.parquet`` and, where it exists, ``curves.parquet``."""
         curves = directory / "curves.parquet"
         return cls(
-            Metrics.read(directory / "metrics.json"),
+            read_json(directory / "metrics.json", Metrics),
             read_table(directory / "oof.parquet", OOF_DTYPES),
             read_table(curves, CURVE_DTYPES)
             if curves.is_file()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -16,10 +17,12 @@ from serving.charts import Chart, counted, percent
 from serving.difference_bars import Changes, changes
 from serving.machine_charts import boxes_chart, components_chart, correlation_chart, series_chart
 from serving.profile_bars import Bar, Bars, bars, of_shares
-from serving.profiled import Profiled, Reported
+from serving.profiled import Profiled
 from serving.report import render
-from training.claims import CLAIMS
+from serving.stability_chart import stability_chart
+from training.claims import CLAIMS, Verdict
 from training.differences import Difference, difference
+from training.false_alarms import false_alarms
 from training.profiles import profile
 from training.seed_profile import seed_shares
 
@@ -33,6 +36,8 @@ PROFILES = {
     "stream-nadds-add-1": "Figure 13 of the seed",
     "stream-nadds-add-30": "Figure 13 of the seed",
 }
+#: The applications of section 6.1, which figure 9 is about.
+SECTION_6_1 = ("hpccg", "redis-set", "redis-get", "scikit-learn", "ssca")
 #: Figures of the seed that show a change, by the pair.
 CHANGES = {
     ("mariadb-innodb-load", "mariadb-memory-load"): "Figure 11 of the seed",
@@ -43,6 +48,15 @@ CHANGES = {
 CONTRADICTED = "redis-set"
 #: Pairs that are compared where the data has none of the seed's.
 PAIRS = 6
+#: Profiles up to which all are open to be seen.
+FEW = 3
+#: What the entries of the evaluation are called for a reader.
+METHODS = {
+    "ensemble": "ours (three regressions)",
+    "forest": "plain forest",
+    "seed": "the seed's boosted trees",
+    "median": "median of the others",
+}
 #: Rankings in figure 16.
 TIMES = 3
 
@@ -83,50 +97,58 @@ def page(root: Path) -> str:
 
 def page_of(given: Profiled, params: Profiling) -> str:
     """Return the page as one self-contained HTML text."""
-    ranked = sorted(given.profiles.values(), key=lambda one: (not one.trust.enough, one.application))
-    profiles = [drawn_profile(one, given) for one in ranked]
+    profiles = drawn_profiles(given)
     return render(
         "fingerprints.html",
         given=given,
         summary=summary(given),
         profiles=profiles,
-        trusted=[one for one in profiles if one.profile.trust.enough],
-        refused=[one for one in profiles if not one.profile.trust.enough],
+        trusted=[one for one in profiles if one.trust.enough],
+        refused=[one for one in profiles if not one.trust.enough],
+        limits=params.trust,
+        absent=absent(given),
         differences=drawn_differences(differences(given, params)),
+        alarms=false_alarms(given.table, list(given.profiles), params, given.metrics.seed),
         claims=given.claims.to_dict("records"),
+        verdicts=[(given.claims["verdict"].eq(verdict).sum(), verdict) for verdict in get_args(Verdict)],
         unclaimed=[claim for claim in CLAIMS if claim.text not in set(given.claims["claim"])],
         charts=list(machine_figures(given.table)),
         contradiction=contradiction(given.table, given.metrics.seed),
         stability=stability_told(given.stability),
+        stability_figure=stability_chart("stability-chart", given.stability),
         accuracy=accuracy_told(given.accuracy),
-        methods=[name for name in given.accuracy.columns if name != "application"],
+        methods={name: METHODS.get(name, name) for name in given.accuracy.columns if name != "application"},
     )
 
 
 def summary(given: Profiled) -> str:
     """Say in one sentence how much can be trusted."""
-    trusted = sum(one.trust.enough for one in given.profiles.values())
+    trusted, known = sum(one.trust.enough for one in given.profiles.values()), len(given.profiles)
     machines, cpus = given.table.runs["machine"].nunique(), given.table.runs["cpu_model"].nunique()
-    return (
-        f"{trusted} of {len(given.profiles)} profiles can be trusted: the fingerprints come from "
-        f"{counted(machines, 'machine')} of {counted(cpus, 'CPU model')}."
-    )
+    base = f"{counted(machines, 'machine')} of {counted(cpus, 'CPU model')}"
+    if not trusted:
+        return f"Not enough diversity: from {base}, what an application leans on cannot be told."
+    return f"{trusted} of {counted(known, 'profile')} can be trusted, learned from {base}."
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """A profile beside what the seed's method makes of the same application."""
+def drawn_profiles(given: Profiled) -> list[Bars]:
+    """Prepare the profiles, trusted ones first; those of the seed's figures bear their number."""
+    known = list(given.profiles)
+    ranked = sorted(given.profiles.values(), key=lambda one: (not one.trust.enough, one.application))
+    return [
+        bars(
+            f"profile-{known.index(one.application) + 1}",
+            one,
+            PROFILES.get(one.application, ""),
+            shown=one.application in PROFILES or len(known) <= FEW,
+        )
+        for one in ranked
+    ]
 
-    profile: Reported
-    bars: Bars
-    seed: list[Bar]
 
-
-def drawn_profile(one: Reported, given: Profiled) -> Drawn:
-    """Prepare one profile; those of the seed's figures bear their number."""
-    place = list(given.profiles).index(one.application) + 1
-    number = PROFILES.get(one.application, "")
-    return Drawn(one, bars(f"profile-{place}", one, number), of_shares(one.seed_ranking))
+def absent(given: Profiled) -> str:
+    """Name the applications of the seed's figures of profiles that this data lacks."""
+    return ", ".join(name for name in PROFILES if name not in given.profiles)
 
 
 def pairs(given: Profiled) -> list[tuple[str, str]]:
@@ -181,8 +203,13 @@ def accuracy_told(accuracy: pd.DataFrame) -> str:
         return ""
     errors = accuracy.drop(columns="application")
     best = errors.dropna().idxmin(axis="columns").value_counts()
-    told = ", ".join(f"{name} on {best.get(name, 0)}" for name in errors)
-    return f"Of {counted(len(accuracy), 'application')}, each has its smallest median error with: {told}."
+    told = ", ".join(f"{METHODS.get(str(name), name)} on {number}" for name, number in best.items())
+    medians = errors.median().sort_values().items()
+    typical = ", ".join(f"{METHODS.get(str(name), name)} {percent(error)}" for name, error in medians)
+    return (
+        f"The smallest error on machines of an unseen CPU model has: {told} of "
+        f"{counted(len(accuracy), 'application')}. Median over the applications: {typical}."
+    )
 
 
 def machine_figures(table: FingerprintTable) -> Iterator[tuple[str, Chart | None, str]]:
@@ -193,8 +220,17 @@ def machine_figures(table: FingerprintTable) -> Iterator[tuple[str, Chart | None
     yield "6", boxes_chart("figure-6", rates, "stressor", "stressors"), ""
     yield "7", correlation_chart("figure-7", rates, "all machines"), "Fewer than two stressors vary."
     yield "8", components_chart("figure-8", scores, "stressor"), ""
-    yield "9", boxes_chart("figure-9", _application_scores(table.targets), "application", "applications"), ""
+    yield "9", boxes_chart("figure-9", _application_scores(_presented(table.targets)), *_APPLICATIONS), ""
     yield "12", series_chart("figure-12", table.targets), "No applications differ by a number only."
+
+
+_APPLICATIONS = ("application", "applications")
+
+
+def _presented(targets: pd.DataFrame) -> pd.DataFrame:
+    """Keep the applications that the seed's figure 9 shows, where there are any."""
+    shown = targets[targets["application"].isin(SECTION_6_1)]
+    return targets if shown.empty else shown
 
 
 def _application_scores(targets: pd.DataFrame) -> pd.DataFrame:

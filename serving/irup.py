@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from data.fingerprint_csv import RUNNING_TIME, Measure
 from data.fingerprint_tables import FingerprintTables
 from data.params import Fingerprints
 from features.fingerprints import Measured
-from serving import irup_json, irup_text
+from serving import irup_json, irup_page, irup_text
 from serving.answering import tell_skipped, write
 from serving.irup_inputs import Asked, asked, read_machines, with_application
 from training.differences import Difference, difference
@@ -59,9 +59,16 @@ def learning(metric: str, better: str, seed: int | None, *, keep_going: bool) ->
 
 @dataclass(frozen=True)
 class Shown:
-    """How the answer is given: as JSON or as text, to a file or to standard output."""
+    """How the answer is given.
 
-    as_json: bool
+    Attributes
+    ----------
+    form : {"text", "json", "html"}
+    output : Path or None
+        The file; None = standard output.
+    """
+
+    form: str
     output: Path | None
 
 
@@ -88,11 +95,14 @@ def profile_machines(
     question = asked(with_application(tables, application, learning.measure), learning.section)
     found = learned(question.measured, learning)
     predictions = predicted(question, learning) if predicting else ()
-    if shown.as_json:
+    if shown.form == "json":
         _give(irup_json.file_text(found, predictions, question.warnings), shown)
         return 0
-    _tell(question.warnings)
-    _give(irup_text.profile_text(found, predictions, predicting=predicting), shown)
+    _tell(question.briefly)
+    if shown.form == "html":
+        _give(irup_page.profile_page(found, predictions, question.warnings), shown)
+    else:
+        _give(irup_text.profile_text(found, predictions, predicting=predicting), shown)
     return 0
 
 
@@ -116,8 +126,15 @@ def compare_profiles(
     """
     first, second = _pair(a, b, machines, learning)
     found = difference(first, second, learning.section.profile, learning.seed)
-    _give(irup_json.difference_text(found) if shown.as_json else irup_text.difference_text(found), shown)
+    _give(_DIFFERENCES[shown.form](found), shown)
     return 1 if fail_on_regression and relied_upon(found) else 0
+
+
+_DIFFERENCES: dict[str, Callable[[Difference], str]] = {
+    "text": irup_text.difference_text,
+    "json": irup_json.difference_text,
+    "html": irup_page.difference_page,
+}
 
 
 def relied_upon(found: Difference) -> bool:
@@ -164,7 +181,7 @@ def _measured_pair(
     a: str, b: str, tables: FingerprintTables, learning: Learning
 ) -> tuple[Measured, Measured]:
     questions = [asked(with_application(tables, name, learning.measure), learning.section) for name in (a, b)]
-    _tell(tuple(dict.fromkeys(line for question in questions for line in question.warnings)))
+    _tell(tuple(dict.fromkeys(line for question in questions for line in question.briefly)))
     return questions[0].measured, questions[1].measured
 
 

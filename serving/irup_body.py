@@ -58,10 +58,14 @@ def _request(body: bytes) -> IrupRequest:
     try:
         return IrupRequest.model_validate(parse_json(body))
     except ValidationError as exc:
-        first = exc.errors(include_url=False, include_context=False)[0]
-        place = ".".join(str(part)[:100] for part in first["loc"] if not _of_union(part))
-        told = f"{place or 'the body'}={_short(first['input'])}: {first['msg']}"
-        raise RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, told) from exc
+        raise RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, said(exc)) from exc
+
+
+def said(exc: ValidationError) -> str:
+    """Tell the first thing that is wrong with a request: place, value and what was expected."""
+    first = exc.errors(include_url=False, include_context=False)[0]
+    place = ".".join(str(part)[:100] for part in first["loc"] if not _of_union(part))
+    return f"{place or 'the body'}={_short(first['input'])}: {first['msg']}"
 
 
 def _of_union(part: int | str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data import fingerprint_formats, fingerprint_schema
+from data.comparisons import SHOWN
 from data.errors import InputError
 from data.fingerprint_csv import Measure
 from data.fingerprint_flaws import without_flaws
@@ -23,8 +25,6 @@ from serving.irup_schemas import RUNS, IrupRequest
 
 #: What a directory of fingerprints holds, by its format.
 _SIGNS = {"tables": "machines.parquet", "quiho": "results.csv", "sparecores": "fingerprint.parquet"}
-#: Applications that an error names.
-_TOLD = 5
 #: Rates and values that a request may hold.
 CELLS = 500_000
 
@@ -39,13 +39,23 @@ class Asked:
         All machines with a usable fingerprint, and this application's measurements.
     measured : Measured
         The application on those of them that it was measured on.
-    warnings : tuple of str
+    decisions : Decisions
         What was left out and why, and what to know about the fingerprints.
     """
 
     table: FingerprintTable
     measured: Measured
-    warnings: tuple[str, ...]
+    decisions: Decisions
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """All of the decisions, a line each."""
+        return _warnings(self.decisions, sys.maxsize)
+
+    @property
+    def briefly(self) -> tuple[str, ...]:
+        """The first of the decisions of each kind, and how many more there are."""
+        return _warnings(self.decisions, SHOWN)
 
     def only_fingerprinted(self) -> tuple[NDArray[np.str_], NDArray[np.float64]]:
         """Return the machines without a value, and their rates: geometric means over the repetitions."""
@@ -73,7 +83,13 @@ def read_machines(
     """
     if not path.exists():
         raise InputError("no such file or directory", file=path)
-    reading = fingerprint_formats.read(_format(path), [path], keep_going=keep_going)
+    kind = _format(path)
+    try:
+        reading = fingerprint_formats.read(kind, [path], keep_going=keep_going)
+    except InputError as exc:
+        if exc.file is not None:
+            raise
+        raise InputError(exc.problem, file=path, line=exc.line, place=exc.place) from exc
     return reading.tables, reading.skipped
 
 
@@ -118,8 +134,8 @@ def with_application(tables: FingerprintTables, application: str, measure: Measu
 def _neither(known: list[str]) -> str:
     if not known:
         return "is no file, and no application was measured with these fingerprints"
-    more = f" and {len(known) - _TOLD} more" if len(known) > _TOLD else ""
-    return f"is neither a file nor an application of these machines: {', '.join(known[:_TOLD])}{more}"
+    told = f"{', '.join(known[:SHOWN])}{_more(len(known), SHOWN)}"
+    return f"is neither a file nor an application of these machines: {told}"
 
 
 def asked(tables: FingerprintTables, section: Fingerprints) -> Asked:
@@ -133,19 +149,23 @@ def asked(tables: FingerprintTables, section: Fingerprints) -> Asked:
     decisions = decide(tables, section.missing)
     table = featurize(decisions.kept(tables), section.threads)
     application = str(tables.applications["application"].iloc[0])
-    return Asked(table, table.measured(application), _warnings(decisions))
+    return Asked(table, table.measured(application), decisions)
 
 
-def _warnings(decisions: Decisions) -> tuple[str, ...]:
-    told = [line.removeprefix("warning: ") for line in explained(decisions).splitlines()]
-    gaps = decisions.imputed
-    if len(gaps):
-        machines, stressors = gaps["machine"].unique(), gaps["stressor"].unique()
+def _warnings(decisions: Decisions, shown: int) -> tuple[str, ...]:
+    told = [line.removeprefix("warning: ") for line in explained(decisions, shown).splitlines()]
+    gaps = decisions.imputed.groupby("machine")["stressor"].unique()
+    for machine, stressors in gaps.head(shown).items():
         told.append(
-            f"{len(gaps)} gaps in the fingerprints were imputed, on {len(machines)} machines such as "
-            f'"{machines[0]}", in {len(stressors)} stressors such as "{stressors[0]}"'
+            f'imputed on machine "{machine}": {", ".join(stressors[:shown])}{_more(len(stressors), shown)}'
         )
+    if len(gaps) > shown:
+        told.append(f"... and gaps of {len(gaps) - shown} more machines")
     return tuple(told)
+
+
+def _more(number: int, shown: int) -> str:
+    return f" and {number - shown} more" if number > shown else ""
 
 
 def tables_of(request: IrupRequest) -> FingerprintTables:

@@ -57,7 +57,10 @@ def read(path: Path) -> Measured:
     except ValidationError as exc:
         first = exc.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
-        problem = f"is no profile of `perfjudge irup profile --json` ({key or 'the file'}: {first['msg']})"
+        problem = (
+            f"is no profile of `perfjudge irup profile --json` ({key or 'the file'}: {first['msg']}); "
+            "applications need --machines"
+        )
         raise InputError(problem, file=path) from exc
     measured = told.measured
     machines, columns = len(measured.machines), len(measured.columns)

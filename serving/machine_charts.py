@@ -20,6 +20,10 @@ Floats = NDArray[np.float64]
 BOXES = 45
 #: Names that an axis of the heat map still has room for.
 _NAMES = 50
+#: Stressors up to which a heat map has room for its numbers, and need not be as wide as the page.
+_FEW = 14
+#: Correlations from which on the map is dark.
+_DARK = 0.6
 #: From this correlation on, two stressors tell the same.
 ALIKE = 0.9
 #: The share of the variance that the components of figure 8 are counted for.
@@ -108,6 +112,8 @@ def correlation_chart(name: str, scores: pd.DataFrame, rows: str) -> Chart | Non
     )
     alt = f"Heat map of Pearson correlations between {counted(len(pearson), 'stressor')}. {title}."
     note = "Correlated stressors stand side by side."
+    if len(varying) == 2:  # noqa: PLR2004 - as said
+        note += " Any two points lie on a line: two measurements correlate perfectly, whatever they are."
     return _heat_map(name, pearson, title, alt, note)
 
 
@@ -130,16 +136,28 @@ def _heat_map(name: str, pearson: pd.DataFrame, title: str, alt: str, note: str)
     names = [str(pearson.index[place]) for place in shown]
     if every > 1:
         note += f" Every {_ordinal(every)} is named."
-    with sketch(8.4, min(7.4, 2.4 + 0.2 * len(pearson))) as figure:
+    small = len(pearson) <= _FEW
+    with sketch(*((5.2, 4.3) if small else (8.4, 7.4))) as figure:
         axes = figure.subplots()
-        image = axes.imshow(pearson.to_numpy(float), cmap="RdBu_r", vmin=-1, vmax=1, interpolation="none")
+        values = pearson.to_numpy(float)
+        image = axes.imshow(values, cmap="RdBu_r", vmin=-1, vmax=1, interpolation="none")
+        if small:
+            _numbers(axes, values)
         axes.set_xticks(shown, names, rotation=90, fontsize=7)
         axes.set_yticks(shown, names, fontsize=7)
         axes.set_xlabel("stressor")
         axes.set_ylabel("stressor")
         axes.grid(visible=False)
         figure.colorbar(image, ax=axes, label="Pearson's r (\N{MINUS SIGN}1 to 1)", shrink=0.6, pad=0.015)
-        return Chart(name, title, alt, inline(figure, name, alt), note)
+        return Chart(name, title, alt, inline(figure, name, alt), note, small)
+
+
+def _numbers(axes: Axes, values: Floats) -> None:
+    for (row, column), value in np.ndenumerate(values):
+        # the colours of the map are the same on dark paper, so that the ink on them is too
+        ink = "white" if abs(value) > _DARK else "black"
+        told = f"{value:.1f}".replace("-", "\N{MINUS SIGN}")
+        axes.text(column, row, told, ha="center", va="center", fontsize=7, color=ink)
 
 
 def _ordinal(number: int) -> str:
@@ -177,6 +195,7 @@ def components_chart(name: str, scores: Floats, of: str) -> Chart:
         )  # fmt: skip
         axes.axvline(enough, color=MUTED, linestyle=":")
         axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g} %")
         axes.set_xlabel("component (number, largest first)")
         axes.set_ylabel("share of the variance (log scale)")
         axes.legend(loc="center right")
@@ -209,7 +228,7 @@ def series_chart(name: str, targets: pd.DataFrame) -> Chart | None:
     Parameters
     ----------
     targets : DataFrame
-        ``application, metric, value``.
+        ``machine, application, metric, value``.
 
     Returns
     -------
@@ -219,7 +238,8 @@ def series_chart(name: str, targets: pd.DataFrame) -> Chart | None:
     families = series_of(sorted(targets["application"].unique()))
     if not families:
         return None
-    values = targets.groupby("application")["value"]
+    same = _on_the_same_machines(targets, families)
+    values = same.groupby("application")["value"]
     means, deviations = values.mean(), values.std().fillna(0.0)
     metric = str(targets.loc[targets["application"].isin(_members(families)), "metric"].iloc[0])
     title = _series_title(families, means)
@@ -236,9 +256,26 @@ def series_chart(name: str, targets: pd.DataFrame) -> Chart | None:
             )  # fmt: skip
         axes.set_xlabel("number at the end of the name (STREAM-NADDS: terms in the sum of Add)")
         axes.set_ylabel(metric)
+        axes.set_ylim(bottom=0)
         axes.legend(loc="best", ncols=2)
-        note = "Means over all machines and repetitions; bars are one standard deviation."
+        machines = counted(same["machine"].nunique(), "machine")
+        note = (
+            f"Means over the {machines} that ran every number of a series; bars are one standard deviation."
+        )
         return Chart(name, title, alt, inline(figure, name, alt), note)
+
+
+def _on_the_same_machines(targets: pd.DataFrame, families: dict[str, dict[int, str]]) -> pd.DataFrame:
+    """Keep of each family the machines that ran all of it; all of them where none did.
+
+    Means over other machines at every number would show which machines ran it, not what the number does.
+    """
+    kept = []
+    for members in families.values():
+        rows = targets[targets["application"].isin(members.values())]
+        complete = rows.groupby("machine")["application"].nunique() == len(members)
+        kept.append(rows[rows["machine"].map(complete)] if complete.any() else rows)
+    return pd.concat(kept)
 
 
 def _members(families: dict[str, dict[int, str]]) -> list[str]:

@@ -16,6 +16,8 @@ from training.trust import Trust
 
 #: Bars that are open to be seen; the others are folded away.
 SHOWN = 5
+#: From this importance on, the second stressor is worth naming.
+SECOND = 10.0
 #: Importances below this are named without their number.
 NAMED = 1.0
 
@@ -51,9 +53,16 @@ class Bars:
     Attributes
     ----------
     anchor, title : str
+    number : str
+        The figure of the seed that this is; may be empty.
+    shown : bool
+        Whether its ranking is open to be seen even if it cannot be trusted.
+    application : str
     trust : Trust
     top : list of Bar
         The most important ones.
+    seed : list of Bar
+        What the seed's method ranks first.
     rest : list of Bar
         Those after them, down to an importance of `NAMED`.
     faint : list of str
@@ -68,9 +77,11 @@ class Bars:
     anchor: str
     title: str
     number: str
+    shown: bool
     application: str
     trust: Trust
     top: list[Bar]
+    seed: list[Bar]
     rest: list[Bar]
     faint: list[str]
     categories: list[Bar]
@@ -88,22 +99,26 @@ class Bars:
         )
 
 
-def bars(anchor: str, profile: Reported, number: str = "") -> Bars:
+def bars(anchor: str, profile: Reported, number: str = "", *, shown: bool = False) -> Bars:
     """Prepare `profile` for the page.
 
     Parameters
     ----------
     number : str
         The figure of the seed that this is, if any.
+    shown : bool
+        Whether its ranking is open to be seen even if it cannot be trusted.
     """
     every = list(_bars(profile.features, "stressor"))
     return Bars(
         anchor,
         title(profile),
         number,
+        shown,
         profile.application,
         profile.trust,
         every[:SHOWN],
+        of_shares(profile.seed_ranking),
         [bar for bar in every[SHOWN:] if bar.importance >= NAMED],
         [bar.name for bar in every[SHOWN:] if bar.importance < NAMED],
         list(_bars(profile.categories, "category")),
@@ -123,8 +138,10 @@ def title(profile: Reported) -> str:
     """Say what the application leans on, or that this cannot be told."""
     if not profile.trust.enough:
         return f"{profile.application}: what it leans on cannot be told from these machines"
-    first = " first, then on ".join(profile.top[:2])
-    return f"{profile.application} leans on {first}"
+    first, *others = profile.top
+    second = profile.features["importance"].iloc[1:2]
+    then = f" first, then on {others[0]}" if (second >= SECOND).any() else ""
+    return f"{profile.application} leans on {first}{then}"
 
 
 def _bars(table: pd.DataFrame, name: str) -> Iterator[Bar]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from data.errors import InputError
+from data.files import read_json
 from data.fingerprint_validity import Decisions
 from data.fingerprints import explained
 from data.tables import read_table
@@ -59,36 +59,16 @@ class Metrics(BaseModel):
     seed: int
     champion: str
 
-    @classmethod
-    def read(cls, path: Path) -> Metrics:
-        """Read and validate ``metrics.json``.
-
-        Raises
-        ------
-        InputError
-            If it is missing, no JSON, or lacks a key.
-        """
-        try:
-            return cls.model_validate(json.loads(path.read_text(encoding="utf-8")))
-        except OSError as exc:
-            raise InputError(exc.strerror or "cannot be read", file=path) from exc
-        except ValidationError as exc:
-            first = exc.errors()[0]
-            key = ".".join(str(part) for part in first["loc"])
-            raise InputError(f"{key}: {first['msg']}", file=path) from exc
-        except ValueError as exc:
-            raise InputError(f"is not JSON ({exc})", file=path) from exc
-
 
 @dataclass(frozen=True)
 class Reported:
-    """One application's profile, as the stage profile wrote it.
+    """One application's profile, as the stage profile wrote it, or as it was just learned.
 
     Attributes
     ----------
     application : str
     features, clusters, categories : DataFrame
-        As in `training.profiles.Profile`; ``features`` has ``seed_importance`` too, the seed's method's.
+        As in `training.profiles.Profile`; ``features`` may have ``seed_importance`` too, the seed's method's.
     trust : Trust
     """
 
@@ -105,7 +85,9 @@ class Reported:
 
     @property
     def seed_ranking(self) -> pd.Series:
-        """The importances of the seed's method by stressor, most important (100) first."""
+        """The importances of the seed's method by stressor, most important (100) first; may be empty."""
+        if "seed_importance" not in self.features:
+            return pd.Series(dtype="float64")
         ranking = self.features.set_index("stressor")["seed_importance"]
         return ranking.sort_values(ascending=False, kind="stable")
 
@@ -152,7 +134,7 @@ class Profiled:
         stability = trust[["application", "seed_stability", "our_stability"]]
         accuracy = read_table(reports / "accuracy.parquet", ACCURACY_DTYPES)
         return cls(
-            Metrics.read(reports / "metrics.json"),
+            read_json(reports / "metrics.json", Metrics),
             FingerprintTable.read(root / PROCESSED),
             tuple(explained(Decisions.read(root / PROCESSED)).splitlines()),
             _profiles(reports, trust),

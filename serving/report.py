@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 #: Which module builds the page of which family, by its function ``page(root) -> str``.
-FAMILIES = {"comparisons": "serving.comparisons_report", "fingerprints": "serving.fingerprints_report"}
+FAMILIES = {
+    "comparisons": "serving.comparisons_report",
+    "corun": "serving.corun_report",
+    "fingerprints": "serving.fingerprints_report",
+}
 
 
 def render(template: str, **content: Any) -> str:

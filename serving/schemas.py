@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from serving.corun_schemas import ServedCorun
+
 
 class FiveNumbers(BaseModel):
     """A summary in place of samples."""
@@ -161,7 +163,7 @@ class ServedModel(ModelAnswer):
 class Models(BaseModel):
     """The models that answer."""
 
-    models: list[ServedModel]
+    models: list[ServedModel | ServedCorun]
 
 
 class Health(BaseModel):

@@ -5,22 +5,38 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from dataclasses import dataclass
 
 from data.errors import InputError
-from serving.api import MODEL_VARIABLE, create_app
+from serving.api import MODEL_VARIABLE, ONLINE_VARIABLE, STATIC_VARIABLE, create_app
+from serving.corun_served import CorunModels
 from serving.model import Served, load
 
 #: Seconds that requests have to end once the server is told to.
 GRACE = 5
 
 
-def serve(uri: str | None, host: str, port: int, workers: int) -> int:
+@dataclass(frozen=True)
+class Addresses:
+    """Which models answer: each as `serving.model.load` takes it, None = the champion.
+
+    Attributes
+    ----------
+    judging, static, online : str, optional
+        Of comparisons, and of co-runs before they run and from their first seconds.
+    """
+
+    judging: str | None = None
+    static: str | None = None
+    online: str | None = None
+
+
+def serve(uris: Addresses, host: str, port: int, workers: int) -> int:
     """Answer over HTTP until SIGTERM or Ctrl-C.
 
     Parameters
     ----------
-    uri : str, optional
-        As `serving.model.load` takes it.
+    uris : Addresses
     host, port : str, int
         Port 0 takes any that is free.
     workers : int
@@ -33,16 +49,30 @@ def serve(uri: str | None, host: str, port: int, workers: int) -> int:
     """
     import uvicorn
 
-    served = load(uri)
+    served = load(uris.judging)
+    coruns = CorunModels.of(uris.static, uris.online)
     listening = _listen(host, port)
-    _announce(served, host, listening.getsockname()[1])
+    announcement = _announcement(served, host, listening.getsockname()[1])
     if workers == 1:
-        config = uvicorn.Config(create_app(served), log_level="warning", timeout_graceful_shutdown=GRACE)
-        uvicorn.Server(config).run(sockets=[listening])
+        config = uvicorn.Config(
+            create_app(served, coruns), log_level="warning", timeout_graceful_shutdown=GRACE
+        )
+
+        class Announcing(uvicorn.Server):
+            """Says where it listens once it does, and once it takes signals."""
+
+            async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+                await super().startup(sockets)
+                _say(announcement)
+
+        Announcing(config).run(sockets=[listening])
         return 0
     from uvicorn.supervisors import Multiprocess
 
     os.environ[MODEL_VARIABLE] = served.ref.uri
+    for variable, uri in ((STATIC_VARIABLE, uris.static), (ONLINE_VARIABLE, uris.online)):
+        if uri is not None:
+            os.environ[variable] = uri
     config = uvicorn.Config(
         "serving.api:application",
         factory=True,
@@ -50,7 +80,10 @@ def serve(uri: str | None, host: str, port: int, workers: int) -> int:
         log_level="warning",
         timeout_graceful_shutdown=GRACE,
     )
-    Multiprocess(config, sockets=[listening]).run()
+    # constructed, it takes signals; requests wait in the queue of the socket until a process answers
+    several = Multiprocess(config, sockets=[listening])
+    _say(announcement)
+    several.run()
     return 0
 
 
@@ -60,14 +93,19 @@ def _listen(host: str, port: int) -> socket.socket:
         listening = socket.socket(family, socket.SOCK_STREAM)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
+        listening.listen()
     except OSError as exc:
         raise InputError(f"cannot listen ({exc.strerror})", place=f"{host}:{port}") from exc
     listening.set_inheritable(True)
     return listening
 
 
-def _announce(served: Served, host: str, port: int) -> None:
+def _announcement(served: Served, host: str, port: int) -> str:
     shown = f"[{host}]" if ":" in host else host
     ref = served.ref
-    sys.stdout.write(f"perfjudge serves {ref.name} {ref.version} ({ref.uri}) on http://{shown}:{port}\n")
+    return f"perfjudge serves {ref.name} {ref.version} ({ref.uri}) on http://{shown}:{port}\n"
+
+
+def _say(announcement: str) -> None:
+    sys.stdout.write(announcement)
     sys.stdout.flush()

@@ -80,6 +80,7 @@ def nodes_of(model: TrainedModel, rooted: frozenset[str]) -> Node:
         return f"{text} ({percent(value * abs(value))})" if names[feature] in rooted else text
 
     def build(node: int, depth: int) -> Node:
+        """Turn a node of scikit-learn's arrays, and what is below it, into nodes to draw."""
         weights = tree.value[node][0]
         share = float(weights[fail_column] / weights.sum())
         samples = int(tree.n_node_samples[node])

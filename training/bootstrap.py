@@ -1,4 +1,4 @@
-"""Is one judge worse than another? A paired bootstrap over whole groups."""
+"""Is one judge or one predictor worse than another? A paired bootstrap over whole groups."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Difference:
-    """By how much the candidate's balanced accuracy exceeds the present champion's.
+    """By how much the candidate is better than the present champion.
+
+    Verdicts: balanced accuracy; predictions: mean relative error.
 
     Attributes
     ----------
@@ -77,3 +79,37 @@ def paired_difference(
 def _difference(sums: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the difference from fails, more fails caught, passes, more passes spared (columns)."""
     return np.asarray((sums[:, 1] / sums[:, 0] + sums[:, 3] / sums[:, 2]) / 2, np.float64)
+
+
+def paired_gain(
+    candidate: NDArray[np.float64],
+    present: NDArray[np.float64],
+    groups: NDArray[np.str_],
+    *,
+    resamples: int,
+    confidence: float,
+    seed: int,
+) -> Difference:
+    """Estimate by how much smaller the candidate's mean error is, with an interval.
+
+    Parameters
+    ----------
+    candidate, present : ndarray of shape (n_rows,)
+        The relative errors of both on the same rows.
+    groups : ndarray of shape (n_rows,)
+        Drawn whole, with replacement.
+    resamples : int
+    confidence : float
+        Of the percentile interval.
+    seed : int
+    """
+    _, group = np.unique(groups, return_inverse=True)
+    totals = np.stack([np.bincount(group, weights=present - candidate), np.bincount(group)], axis=1)
+    generator = np.random.default_rng(seed)
+    size = len(totals)
+    sums = np.asarray(
+        generator.multinomial(size, np.full(size, 1 / size), size=resamples) @ totals, np.float64
+    )
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(sums[:, 0] / sums[:, 1], (tail, 1 - tail))
+    return Difference(float((present - candidate).mean()), float(low), float(high))

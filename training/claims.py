@@ -171,7 +171,7 @@ def _memory(side: Profile) -> tuple[bool, str]:
 
 def _differs(claim: Claim, found: Difference) -> tuple[bool, str]:
     least = found.features["p_value"].iloc[0]
-    told = f"least p-value {least:.3f} on {found.units} machines"
+    told = f"least p-value {least:.3f} on {found.units} CPU models or machines"
     moved = [name for name in found.moved if not claim.stressors or name in claim.stressors]
     named = f"moved: {', '.join(found.moved[:5])}" if found.moved else "nothing moved"
     return bool(moved), f"{told}; {named}"

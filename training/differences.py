@@ -2,12 +2,15 @@
 
 A bootstrap of each profile on its own calls one in five pairs of equal profiles different (10 machines a
 side, 40 stressors), so the resampling is done under the hypothesis that the profiles are equal: performances
-are exchanged between both sides, whole machines at a time, which holds its level for few machines too.
+are exchanged between both sides, which holds its level for few machines too. Machines of one CPU model are
+near-copies and are exchanged as one: each for itself, four of five pairs of equal profiles on 9 simulated CPU
+models of 3 machines are called different.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import comb, prod
 
 import numpy as np
 import pandas as pd
@@ -16,10 +19,10 @@ from numpy.typing import NDArray
 from data.params import Profiling
 from features.fingerprints import Measured, categories
 from training.importance import car_operator, car_scores, log_rates
-from training.profiles import MANY_CPUS, Profile, category_sums, shares_of, units
+from training.profiles import Profile, category_sums, shares_of
 
 Floats = NDArray[np.float64]
-#: Machines below which no exchange can be significant after allowing for all stressors.
+#: CPU models (or machines) below which no exchange can be significant after allowing for all stressors.
 FEW = 8
 
 
@@ -81,12 +84,15 @@ class Exchanged:
     a, b : ndarray of shape (1 + n_exchanges, n_columns)
     paired : bool
     units : int
+    least : float
+        The least p-value that so few units can give.
     """
 
     a: Floats
     b: Floats
     paired: bool
     units: int
+    least: float
 
 
 def difference(a: Profile, b: Profile, params: Profiling, seed: int) -> Difference:
@@ -118,7 +124,7 @@ def difference(a: Profile, b: Profile, params: Profiling, seed: int) -> Differen
         _categories(a, b, by_category, params.significance),
         stops_at(a, b, params.tolerance),
         params.tolerance,
-        _reasons(a, b, scores.units),
+        _reasons(a, b, scores, params.significance),
     )
 
 
@@ -126,7 +132,8 @@ def exchanged(a: Measured, b: Measured, number: int, seed: int) -> Exchanged:
     """Exchange performances between two applications, or two sets of machines.
 
     Where both were measured on mostly the same machines, the two (standardised) performances of a machine are
-    swapped; elsewhere machines are dealt anew to the two sides. CPU models stay whole where there are many.
+    swapped, alike for all machines of a CPU model. Elsewhere machines are dealt anew to the two sides: those
+    of a CPU model that both sides have among themselves, and each other CPU model as a whole.
 
     Parameters
     ----------
@@ -169,7 +176,7 @@ def stops_at(a: Profile, b: Profile, tolerance: float) -> str | None:
 
 
 def _swapped(a: Measured, b: Measured, number: int, generator: np.random.Generator) -> Exchanged:
-    names, rows = np.unique(units(a), return_inverse=True)
+    names, rows = np.unique(a.cpus, return_inverse=True)
     swap = np.zeros((1 + number, len(names)), bool)
     swap[1:] = generator.random((number, len(names))) < 1 / 2
     logs = (log_rates(a.x) + log_rates(b.x)) / 2
@@ -177,7 +184,13 @@ def _swapped(a: Measured, b: Measured, number: int, generator: np.random.Generat
     one, other = _standard(a.speed), _standard(b.speed)
     swapped = swap[:, rows]
     first, second = np.where(swapped, other, one), np.where(swapped, one, other)
-    return Exchanged(_standard(first) @ operator.T, _standard(second) @ operator.T, True, len(names))
+    return Exchanged(
+        _standard(first) @ operator.T,
+        _standard(second) @ operator.T,
+        True,
+        len(names),
+        2.0 ** (1 - len(names)),
+    )
 
 
 def _dealt(a: Measured, b: Measured, number: int, generator: np.random.Generator) -> Exchanged:
@@ -192,12 +205,31 @@ def _dealt(a: Measured, b: Measured, number: int, generator: np.random.Generator
         np.concatenate([a.cpus, b.cpus]),
     )
     first = np.arange(len(pooled.y)) < len(a.y)
-    apart = not np.isin(a.cpus, b.cpus).any() and len(np.unique(pooled.cpus)) >= MANY_CPUS
-    whole = pooled.cpus if apart else np.char.add(pooled.machines, np.where(first, "/a", "/b"))
-    _, start, rows = np.unique(whole, return_index=True, return_inverse=True)
+    shared = np.isin(pooled.cpus, np.intersect1d(a.cpus, b.cpus))
+    alone = np.char.add(np.char.add(pooled.cpus, np.where(first, "/a/", "/b/")), pooled.machines)
+    _, start, rows = np.unique(np.where(shared, alone, pooled.cpus), return_index=True, return_inverse=True)
+    strata = np.where(shared, pooled.cpus, "")[start]
     side = first[start].astype(np.float64)
-    dealt = np.stack([side, *(generator.permutation(side) for _ in range(number))])[:, rows]
-    return Exchanged(car_scores(pooled, dealt), car_scores(pooled, 1 - dealt), False, len(side))
+    dealt = np.stack([side, *(_within(side, strata, generator) for _ in range(number))])[:, rows]
+    return Exchanged(
+        car_scores(pooled, dealt), car_scores(pooled, 1 - dealt), False, len(side), _least(side, strata)
+    )
+
+
+def _within(side: Floats, strata: NDArray[np.str_], generator: np.random.Generator) -> Floats:
+    """Return the sides dealt anew among the units of each stratum."""
+    order = np.argsort(strata, kind="stable")
+    dealt = np.empty_like(side)
+    dealt[order] = side[np.lexsort((generator.random(len(side)), strata))]
+    return dealt
+
+
+def _least(side: Floats, strata: NDArray[np.str_]) -> float:
+    parts = [side[strata == stratum] for stratum in np.unique(strata)]
+    deals = prod(comb(len(part), int(part.sum())) for part in parts)
+    # where both sides are as large, changing all of them over changes nothing
+    mirrored = all(2 * part.sum() == len(part) for part in parts)
+    return (2 if mirrored else 1) / deals
 
 
 def _standard(values: Floats) -> Floats:
@@ -235,8 +267,12 @@ def _told(table: pd.DataFrame, significance: float) -> pd.DataFrame:
     return table.drop(columns="size").reset_index()
 
 
-def _reasons(a: Profile, b: Profile, exchanged_units: int) -> tuple[str, ...]:
+def _reasons(a: Profile, b: Profile, scores: Exchanged, significance: float) -> tuple[str, ...]:
     found = [f'"{side.application}": {side.trust.verdict}' for side in (a, b) if not side.trust.enough]
-    if exchanged_units < FEW:
-        found.append(f"{exchanged_units} machines to exchange, fewer than {FEW}")
+    what = "CPU models" if scores.paired else "machines or CPU models"
+    if scores.units < FEW:
+        found.append(f"{scores.units} {what} to exchange, fewer than {FEW}")
+    elif scores.least > significance:
+        problem = f"{scores.units} {what} to exchange give no p-value below {scores.least:.2g}"
+        found.append(f"{problem}; expected {significance:g} or less")
     return tuple(found)

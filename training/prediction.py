@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from data.errors import InputError
-from features.fingerprints import Measured
+from features.fingerprints import EVERY_THREAD, Measured, stressor_of
 from training.heldout import folds
-from training.importance import log_rates
+from training.importance import STILL, log_rates
 
 Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
 #: CPU models below which held-out errors say little about the next one.
 FEW_CPUS = 5
 
@@ -47,20 +48,24 @@ class Prediction:
 class Predictor:
     """Three regressions on standardised logarithms of the rates, whose predictions are averaged.
 
-    Trees (extremely randomised, and boosted) follow steps but cannot leave the range that they have seen; the
-    support vector machine is smooth and can. Servers of a common CPU model are many near-copies, so a server
-    weighs one over the square root of their number.
+    Two support vector machines, one wide and one narrow, are smooth and can leave the range that they have
+    seen; boosted trees follow steps. Beside the rates they see how each stressor scales from one thread to
+    all of them. Servers of a common CPU model are many near-copies, so a server weighs one over the square
+    root of their number.
 
     Attributes
     ----------
-    mean, spread : ndarray of shape (n_columns,)
-        Of the logarithms that were learned from; gaps take the mean.
+    scaling : ndarray of shape (n_stressors, 2)
+        The columns of the stressors that ran on every thread and on one: ``(every, one)``.
+    mean, spread : ndarray of shape (n_columns + n_stressors,)
+        Of what was learned from; gaps take the mean.
     centre, scale : float
         Of the speeds.
     models : tuple
         Fitted regressors of the standardised speed.
     """
 
+    scaling: Rows
     mean: Floats
     spread: Floats
     centre: float
@@ -69,12 +74,13 @@ class Predictor:
 
     def predict(self, x: Floats) -> Floats:
         """Return the speed (logarithm, more is better) of machines with these rates."""
-        scores = self._standard(x)
+        scores = self.standard(np.log(x))
         average = np.mean([model.predict(scores) for model in self.models], axis=0)
         return np.asarray(self.centre + self.scale * average, np.float64)
 
-    def _standard(self, x: Floats) -> Floats:
-        return np.nan_to_num((np.log(x) - self.mean) / self.spread)
+    def standard(self, logs: Floats) -> Floats:
+        """Return the standardised logarithms and scalings, shape (n_rows, n_columns + n_stressors)."""
+        return np.nan_to_num((_scaled(logs, self.scaling) - self.mean) / self.spread)
 
 
 def learn(measured: Measured, seed: int) -> Predictor:
@@ -87,31 +93,43 @@ def learn(measured: Measured, seed: int) -> Predictor:
     seed : int
     """
     logs, speed = log_rates(measured.x), measured.speed
-    spread, scale = logs.std(axis=0), float(speed.std())
+    scaling = _scaling(measured.columns)
+    described = _scaled(logs, scaling)
+    spread, scale = described.std(axis=0), float(speed.std())
     blank = Predictor(
-        logs.mean(axis=0),
-        np.where(spread > 0, spread, np.inf),
+        scaling,
+        described.mean(axis=0),
+        np.where(spread > STILL, spread, np.inf),
         float(speed.mean()),
         scale if scale > 0 else 1.0,
         (),
     )
-    scores = (logs - blank.mean) / blank.spread
+    scores = blank.standard(logs)
     target = (speed - blank.centre) / blank.scale
     _, rows, counts = np.unique(measured.cpus, return_inverse=True, return_counts=True)
     weights = counts[rows] ** -0.5
     weights /= weights.mean()
-    models = _models(scores.shape[1], seed)
-    fitted = tuple(model.fit(scores, target, sample_weight=weights) for model in models)
-    return Predictor(blank.mean, blank.spread, blank.centre, blank.scale, fitted)
+    fitted = tuple(
+        model.fit(scores, target, sample_weight=weights) for model in _models(scores.shape[1], seed)
+    )
+    return replace(blank, models=fitted)
+
+
+def _scaling(columns: tuple[str, ...]) -> Rows:
+    every = [name for name in columns if name.endswith(EVERY_THREAD) and stressor_of(name) in columns]
+    pairs = [(columns.index(name), columns.index(stressor_of(name))) for name in every]
+    return np.array(pairs, np.int64).reshape(-1, 2)
+
+
+def _scaled(logs: Floats, scaling: Rows) -> Floats:
+    return np.column_stack([logs, logs[:, scaling[:, 0]] - logs[:, scaling[:, 1]]])
 
 
 def _models(columns: int, seed: int) -> tuple[Any, ...]:
-    from sklearn.ensemble import ExtraTreesRegressor
     from sklearn.svm import SVR
     from xgboost import XGBRegressor
 
     return (
-        ExtraTreesRegressor(200, max_features=0.5, random_state=seed),
         XGBRegressor(
             n_estimators=300,
             max_depth=4,
@@ -121,7 +139,7 @@ def _models(columns: int, seed: int) -> tuple[Any, ...]:
             n_jobs=1,
             random_state=seed,
         ),
-        SVR(C=10, gamma=0.1 / columns, epsilon=0.02),
+        *(SVR(C=10, gamma=width / columns, epsilon=0.02) for width in (0.1, 0.01)),
     )
 
 
@@ -178,11 +196,12 @@ def predict(
         If the application was measured on machines of one CPU model only.
     """
     known = measured.by_machine()
-    wide = margin(errors(known, seed), confidence)
+    misses = errors(known, seed)
+    wide = margin(misses, confidence)
     speed = learn(known, seed).predict(x)
     sign = 1 if known.better == "higher" else -1
     value, one, other = (np.exp(sign * (speed + shift)) for shift in (0, -wide, wide))
-    reasons = _reasons(known)
+    reasons = _reasons(known, misses)
     return tuple(
         Prediction(
             known.application,
@@ -199,6 +218,12 @@ def predict(
     )
 
 
-def _reasons(known: Measured) -> tuple[str, ...]:
+def _reasons(known: Measured, misses: Floats) -> tuple[str, ...]:
     cpus = len(np.unique(known.cpus))
-    return (f"{cpus} CPU models, fewer than {FEW_CPUS}",) if cpus < FEW_CPUS else ()
+    total = float(((known.speed - known.speed.mean()) ** 2).sum())
+    r2 = 1 - float((misses**2).sum()) / total if total else float("nan")
+    found = (
+        (cpus < FEW_CPUS, f"{cpus} CPU models, fewer than {FEW_CPUS}"),
+        (not r2 > 0, f"CPU models that were held out are predicted no better than by the mean (R2 {r2:.2f})"),
+    )
+    return tuple(reason for failed, reason in found if failed)

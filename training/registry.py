@@ -7,7 +7,8 @@ import os
 import re
 import sqlite3
 import tempfile
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -86,6 +87,14 @@ def version_of(name: str, alias: str) -> Version | None:
     return _by_client(name, alias)
 
 
+class Located(NamedTuple):
+    """The files of a model, the version it has, and its address."""
+
+    directory: Path
+    version: str
+    uri: str
+
+
 def load_champion(name: str) -> Served:
     """Return the champion of `name`.
 
@@ -94,9 +103,7 @@ def load_champion(name: str) -> Served:
     InputError
         If there is none, or its files are gone.
     """
-    champion = version_of(name, CHAMPION)
-    if champion is None or _lost(champion):
-        raise InputError(f'no champion of "{name}" in {tracking_uri()}; make one with: dvc repro')
+    champion = _champion(name)
     return Served(read_model(champion), champion.version, champion.uri)
 
 
@@ -112,6 +119,42 @@ def load_model(uri: str) -> Served:
         from training.ready import ReadyModel
 
         return Served(ReadyModel.read(Path(uri)), "", uri)
+    found = _addressed(uri)
+    return Served(read_model(found), found.version, found.uri)
+
+
+@contextmanager
+def located(name: str, uri: str | None) -> Iterator[Located]:
+    """Give the files of a model, for as long as the block lasts.
+
+    Parameters
+    ----------
+    name : str
+        Its champion, where `uri` is None.
+    uri : str or None
+        As `load_model` takes it.
+
+    Raises
+    ------
+    InputError
+        If there is no such model.
+    """
+    if uri is not None and Path(uri).is_dir():
+        yield Located(Path(uri), "", uri)
+        return
+    found = _champion(name) if uri is None else _addressed(uri)
+    with tempfile.TemporaryDirectory() as temporary:
+        yield Located(download(found, Path(temporary)), found.version, found.uri)
+
+
+def _champion(name: str) -> Version:
+    champion = version_of(name, CHAMPION)
+    if champion is None or _lost(champion):
+        raise InputError(f'no champion of "{name}" in {tracking_uri()}; make one with: dvc repro')
+    return champion
+
+
+def _addressed(uri: str) -> Version:
     address = _MODEL_URI.fullmatch(uri)
     if address is None:
         raise InputError(
@@ -121,7 +164,7 @@ def load_model(uri: str) -> Served:
     found = version_of(name, alias) if alias else _numbered(name, number)
     if found is None or _lost(found):
         raise InputError(f"no model {uri} in {tracking_uri()}")
-    return Served(read_model(found), found.version, found.uri)
+    return found
 
 
 def read_model(version: Version) -> ReadyModel:

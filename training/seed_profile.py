@@ -30,7 +30,8 @@ def seed_shares(
     weights : ndarray of shape (n_rows,), optional
         How often each row counts; rows that count 0 are left out.
     boosting : {"gradient-boosting", "xgboost"}
-        scikit-learn's, as in the paper, or the quick equivalent.
+        scikit-learn's, as in the paper, or the quick equivalent. Of equally good splits, common on few
+        machines, scikit-learn draws one and XGBoost takes the first column.
 
     Returns
     -------

@@ -95,6 +95,7 @@ class _Outs:
 
     @classmethod
     def read(cls, family: Family, evidence: str) -> _Outs:
+        """Read what the stages before promotion wrote."""
         return cls(
             family,
             evidence,
@@ -120,13 +121,14 @@ def track(family: Family, evidence: str) -> dict[str, Tracked]:
         By model.
     """
     outs, store = _Outs.read(family, evidence), client()
-    experiment = _experiment(store, family.name)
+    experiment = experiment_of(store, family.name)
     known = _known(store, experiment, evidence)
     names = read_tuned(family.tuned / "tuned.json")["all"]
     return {name: known.get(name) or _track_model(store, experiment, outs, name) for name in names}
 
 
-def _experiment(store: Any, name: str) -> str:
+def experiment_of(store: Any, name: str) -> str:
+    """Return the id of the experiment called `name`, made if there is none."""
     found = store.get_experiment_by_name(name)
     if found is not None:
         return str(found.experiment_id)
@@ -153,18 +155,20 @@ def _known(store: Any, experiment: str, evidence: str) -> dict[str, Tracked]:
 
 
 @dataclass(frozen=True)
-class _Run:
-    """A run that is being written."""
+class Run:
+    """A run of MLflow that is being written."""
 
     store: Any
     experiment: str
     run_id: str
 
     @classmethod
-    def begin(cls, store: Any, experiment: str, name: str, tags: dict[str, str]) -> _Run:
+    def begin(cls, store: Any, experiment: str, name: str, tags: dict[str, str]) -> Run:
+        """Start a run."""
         return cls(store, experiment, store.create_run(experiment, run_name=name, tags=tags).info.run_id)
 
     def log(self, metrics: dict[str, Any], params: dict[str, Any]) -> None:
+        """Log metrics and parameters in one call; metrics without a value are left out."""
         from mlflow.entities import Metric, Param
 
         now = int(time.time() * 1000)
@@ -178,17 +182,18 @@ class _Run:
     def nest(self, name: str, metrics: dict[str, Any], params: dict[str, Any], tags: dict[str, str]) -> None:
         """Log a finished run below this one."""
         tags = {"mlflow.parentRunId": self.run_id, **tags}
-        nested = _Run.begin(self.store, self.experiment, name, tags)
+        nested = Run.begin(self.store, self.experiment, name, tags)
         nested.log(metrics, params)
         nested.end()
 
     def end(self) -> None:
+        """Mark the run as finished."""
         self.store.set_terminated(self.run_id)
 
 
 def _track_model(store: Any, experiment: str, outs: _Outs, name: str) -> Tracked:
     tags = {"evidence": outs.evidence, "model": name, "data_digest": outs.table.digest}
-    run = _Run.begin(store, experiment, name, tags)
+    run = Run.begin(store, experiment, name, tags)
     model = TrainedModel.read(outs.family.models / name)
     run.log(
         _summary(outs.metrics, name),
@@ -232,7 +237,7 @@ def _dataset(data: dict[str, Any]) -> Any:
     return DatasetInput(dataset)
 
 
-def _nest_trials(run: _Run, trials: pd.DataFrame) -> None:
+def _nest_trials(run: Run, trials: pd.DataFrame) -> None:
     for row in trials.to_dict("records"):
         value = None if pd.isna(row["value"]) else row["value"]
         run.nest(
@@ -243,7 +248,7 @@ def _nest_trials(run: _Run, trials: pd.DataFrame) -> None:
         )
 
 
-def _nest_folds(run: _Run, verdicts: pd.DataFrame, seed: int) -> None:
+def _nest_folds(run: Run, verdicts: pd.DataFrame, seed: int) -> None:
     for (split, repeat, fold), rows in verdicts.groupby(["split", "repeat", "fold"], sort=True):
         params = {"threshold": rows["threshold"].iloc[0], "seed": seed}
         run.nest(f"{split} r{repeat}f{fold}", as_dict(scores_of(rows)), params, {"split": str(split)})

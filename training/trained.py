@@ -52,11 +52,7 @@ class Card:
         InputError
             If it is missing.
         """
-        path = beside_model(directory, "card.json")
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-        except OSError as exc:
-            raise InputError(exc.strerror or "cannot be read", file=path) from exc
+        content = card_content(directory)
         content["features"] = tuple(content["features"])
         return cls(**content)
 
@@ -71,7 +67,7 @@ class TrainedModel:
     def write(self, directory: Path) -> None:
         """Write ``model.skops`` and ``card.json`` to `directory`, and ``model.npz`` if arrays can answer."""
         with replacing(directory / "model.skops") as path:
-            _skops().dump(self.pipeline, path)
+            skops_io().dump(self.pipeline, path)
         arrays = frozen.freeze(self.pipeline)
         if arrays is not None:
             frozen.write(directory / frozen.FILE, arrays, directory / "model.skops")
@@ -86,22 +82,32 @@ class TrainedModel:
         InputError
             If a file is missing or the model holds a type that is not trusted.
         """
-        skops = _skops()
-        from skops.io.exceptions import UntrustedTypesFoundException
-
-        from training.trusted import TRUSTED_TYPES
-
-        path = directory / "model.skops"
-        try:
-            pipeline = skops.load(path, trusted=list(TRUSTED_TYPES))
-        except OSError as exc:
-            raise InputError(exc.strerror or "cannot be read", file=exc.filename) from exc
-        except UntrustedTypesFoundException as exc:
-            raise InputError(f"holds types that are not trusted ({exc})", file=path) from exc
-        return cls(pipeline, Card.read(directory))
+        return cls(loaded(directory), Card.read(directory))
 
 
-def _skops() -> ModuleType:
+def loaded(directory: Path) -> Any:
+    """Read ``model.skops``, trusting only the types of `training.trusted`.
+
+    Raises
+    ------
+    InputError
+        If it is missing or holds a type that is not trusted.
+    """
+    skops = skops_io()
+    from skops.io.exceptions import UntrustedTypesFoundException
+
+    from training.trusted import TRUSTED_TYPES
+
+    path = directory / "model.skops"
+    try:
+        return skops.load(path, trusted=list(TRUSTED_TYPES))
+    except OSError as exc:
+        raise InputError(exc.strerror or "cannot be read", file=exc.filename) from exc
+    except UntrustedTypesFoundException as exc:
+        raise InputError(f"holds types that are not trusted ({exc})", file=path) from exc
+
+
+def skops_io() -> ModuleType:
     """Import ``skops.io`` without its list of all estimators of scikit-learn.
 
     To collect it, skops imports every module of scikit-learn, which takes longer than to judge. It would
@@ -116,6 +122,22 @@ def _skops() -> ModuleType:
     finally:
         sklearn.utils.all_estimators = collect
     return skops.io
+
+
+def card_content(directory: Path) -> dict[str, Any]:
+    """Return what ``card.json`` beside a model says.
+
+    Raises
+    ------
+    InputError
+        If it is missing.
+    """
+    path = beside_model(directory, "card.json")
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as exc:
+        raise InputError(exc.strerror or "cannot be read", file=path) from exc
+    return content
 
 
 def beside_model(directory: Path, name: str) -> Path:

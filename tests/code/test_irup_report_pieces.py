@@ -100,7 +100,11 @@ def test_a_series_is_found_by_the_number_at_the_end():
     names = [f"stream-nadds-add-{number}" for number in (30, 1, 2, 10)] + ["x-1", "x-2", "hpccg"]
     assert list(series_of(names)) == ["stream-nadds-add"]
     assert list(series_of(names)["stream-nadds-add"]) == [1, 2, 10, 30]
-    targets = pd.DataFrame({"application": names[:4], "metric": "MB/s", "value": [40.0, 100.0, 90.0, 60.0]})
-    chart = series_chart("s", targets)
+    targets = pd.DataFrame({
+        "machine": "a", "application": names[:4], "metric": "MB/s", "value": [40.0, 100.0, 90.0, 60.0],
+    })  # fmt: skip
+    elsewhere = targets.iloc[[0]].assign(machine="b", value=9000.0)
+    chart = series_chart("s", pd.concat([targets, elsewhere]))
+    assert "the 1 machine that ran every number" in chart.note
     assert chart.title == f"stream-nadds-add changes most: \u221260{SPACE}% on average from 1 to 30"
     assert series_chart("s", targets.head(3)) is None

@@ -23,6 +23,11 @@ def test_values_without_a_repetition_belong_to_no_run_of_the_fingerprint(tmp_pat
     assert set(table["application"]) == {"mine"}
 
 
+def test_the_unit_of_the_file_is_the_metric(tmp_path):
+    table = read(written(tmp_path, "machine,value,unit\na,1, ms\nb,2,ms\n"), SECONDS)
+    assert set(table["metric"]) == {"ms"}
+
+
 def test_a_given_repetition_stays(tmp_path):
     table = read(written(tmp_path, "value, machine, repetition\n1, a, 2\n1, a, 1\n"), SECONDS, beyond=3)
     assert table["repetition"].tolist() == [2, 1]
@@ -39,6 +44,7 @@ def test_a_given_repetition_stays(tmp_path):
         ("machine,value\na,-1\n", ':2: value="-1" is not a number above 0'),
         ("machine,value\na,inf\n", ':2: value="inf" is not a number above 0'),
         ("machine,value\n ,1\n", ":2: names no machine"),
+        ("machine,value,unit\na,1,s\nb,900,ms\n", ':3: unit="ms" but "s" before; expected one unit'),
         ("machine,value,repetition\na,1,x\n", ':2: repetition="x" is not a whole number'),
         ("machine,value,repetition\na,1,1\na,2,1\n", ':3: machine "a" has the repetition 1 twice'),
     ],

@@ -204,6 +204,17 @@ def test_mixed_versions_of_stress_ng_are_a_warning_with_their_counts():
     )
 
 
+def test_values_far_apart_in_one_application_are_a_warning_with_the_gap():
+    table = small(
+        [rate("e", stressor, 5.0) for stressor in STRESSORS], [measured("e", 90_000.0)], [host("e")]
+    )
+    (warning,) = decide(table, 0.2).warnings["warning"]
+    highest = table.applications["value"].nlargest(2).iloc[1]
+    assert warning == (
+        f'application "zlog" has no value between {highest:g} and 90000: are these of one unit?'
+    )
+
+
 def test_decisions_come_back_from_disk_and_keep_only_what_is_kept(tmp_path):
     tables = small([rate("a", "vm", 3.0)], [measured("x", 4.0), measured("a", 1.0, "comd")])
     decide(tables, 0.2).write(tmp_path)

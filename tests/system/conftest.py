@@ -1,4 +1,5 @@
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from features.comparisons import SEED_FEATURES
+from tests.system import corun_inputs
 from training.trained import Card, TrainedModel
 
 #: Figure 6.1 of seed 000, closed, with the operation once as it was and once 10 % slower at 8 threads.
@@ -143,3 +145,30 @@ def listening(model_directory):
     server = Listening("--model", str(model_directory))
     yield server
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def corun_project(tmp_path_factory):
+    """A directory in which the stages up to train have run on made-up co-runs."""
+    root = corun_inputs.project(tmp_path_factory.mktemp("corun"), corun_inputs.tables())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        corun_inputs.staged()
+    return root
+
+
+@pytest.fixture(scope="session")
+def browser():
+    from selenium import webdriver
+
+    if not (shutil.which("chromium") and shutil.which("chromedriver")):
+        pytest.skip("needs chromium and chromedriver on PATH")
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium")
+    for switch in ("headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "hide-scrollbars",
+                   "disable-background-networking", "disable-component-update", "disable-sync"):  # fmt: skip
+        options.add_argument(f"--{switch}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
+    yield driver
+    driver.quit()

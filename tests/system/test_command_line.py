@@ -239,11 +239,20 @@ def test_import_of_bad_input_leaves_nothing_and_keeps_going_only_when_told(tmp_p
     assert "skipped 1" in kept.stderr
 
 
-def test_ctrl_c_ends_the_server_with_130_or_cleanly(model_directory):
+@pytest.mark.parametrize("inherited", [signal.SIG_DFL, signal.SIG_IGN], ids=["default", "ignored"])
+def test_ctrl_c_ends_the_server_whatever_it_was_started_with(model_directory, inherited):
     command = [PROGRAM, "serve", "--model", model_directory, "--port", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert "http://" in process.stdout.readline()
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=120)
+    before = signal.signal(signal.SIGINT, inherited)
+    try:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with process:
+        assert "http://" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        try:
+            _, said = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert process.returncode in {0, 130}
     assert "Traceback" not in said

@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -84,6 +85,38 @@ def test_too_few_machines_to_trust_are_refused_in_words_and_no_line_looks_truste
     assert all(line.rstrip("│ ").endswith("no") for line in ranked)
 
 
+def test_gaps_are_named_with_their_machine_and_nothing_is_cut_short_in_json(tmp_path):
+    table = fingerprints()
+    table.loc[:7, "vm"] = None
+    path, answer = written(tmp_path / "m.csv", table), tmp_path / "answer.json"
+    done = perfjudge("profile", path, "cached", "--json", "-o", answer)
+    told = json.loads(answer.read_text())["warnings"]
+    assert (done.returncode, told) == (0, [f'imputed on machine "m{number}": vm' for number in range(8)])
+
+
+def test_pages_of_profiles_and_differences_hold_everything_themselves(machines, profiles, tmp_path):
+    whole, difference = tmp_path / "profile.html", tmp_path / "difference.html"
+    own = written(
+        tmp_path / "mine.csv",
+        fingerprints()[["machine", "cached"]].set_axis(["machine", "value"], axis=1)[3:],
+    )
+    html = ("--format", "html", "-o")
+    assert perfjudge("profile", machines, own, "--predict", *html, whole).returncode == 0
+    assert perfjudge("diff", *profiles.values(), *html, difference).returncode == 0
+    assert "mine leans on cache" in whole.read_text()
+    assert '<th scope="row">m2</th>' in whole.read_text()
+    assert "cached against copying" in difference.read_text()
+    for page in (whole, difference):
+        assert not re.search(r"https?://|<script|@import", page.read_text())
+
+
+def test_halves_of_the_same_machines_are_compared_from_two_files_of_values(machines, tmp_path):
+    own = fingerprints()[["machine", "cached"]].set_axis(["machine", "value"], axis="columns")
+    halves = [written(tmp_path / f"{name}.csv", own[start::2]) for start, name in enumerate(("even", "odd"))]
+    done = perfjudge("diff", *halves, "--machines", machines, "--json")
+    assert (done.returncode, json.loads(done.stdout)["moved"]) == (0, [])
+
+
 TWO = fingerprints(2)
 BAD = {
     "two machines only": (TWO, "cached", "2 of 2 machines"),
@@ -102,6 +135,11 @@ def test_bad_fingerprints_get_one_line_and_exit_2(table, application, told, tmp_
     assert (done.returncode, done.stdout) == (2, "")
     assert told in done.stderr.splitlines()[-1]
     assert done.stderr.count("\n") == 1
+
+
+def test_a_bad_rate_is_told_with_its_file(tmp_path):
+    path = written(tmp_path / "bad.csv", fingerprints().assign(vm=0.0))
+    assert perfjudge("profile", path, "cached").stderr.startswith(f"perfjudge: {path} machine ")
 
 
 @pytest.mark.parametrize(

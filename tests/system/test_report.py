@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 
 from serving.report import main
+from tests.system.browsing import faults
 from tests.system.report_inputs import write_inputs, write_tree
 
 PAGE = "reports/comparisons/index.html"
@@ -123,45 +124,11 @@ def test_missing_metrics_are_told_in_one_line_and_leave_no_page(at, capsys):
 
 def test_an_unknown_family_is_a_usage_error(at, capsys):
     assert main(["matrixes"]) == 2
-    assert capsys.readouterr().err.startswith("usage: python -m serving.report {comparisons}")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    import shutil
-
-    from selenium import webdriver
-
-    if not (shutil.which("chromium") and shutil.which("chromedriver")):
-        pytest.skip("needs chromium and chromedriver on PATH")
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium")
-    for switch in ("headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "hide-scrollbars",
-                   "disable-background-networking", "disable-component-update", "disable-sync"):  # fmt: skip
-        options.add_argument(f"--{switch}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
-    yield driver
-    driver.quit()
+    assert capsys.readouterr().err.startswith("usage: python -m serving.report {comparisons,")
 
 
 @pytest.mark.browser
 def test_a_browser_shows_the_page_without_errors_requests_or_overflow(usual, browser):
     at, _ = usual
-    address = (at / PAGE).as_uri()
-    browser.get_log("performance")
-    for width in (1200, 400):
-        browser.execute_cdp_cmd(
-            "Emulation.setDeviceMetricsOverride",
-            {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500},
-        )
-        browser.get(address)
-        wide = browser.execute_script("return document.documentElement.scrollWidth")
-        assert browser.execute_script("return window.innerWidth") == width
-        assert wide <= width
-    assert browser.get_log("browser") == []
-    requested = re.findall(r'"url\\?":\\?"([a-z]+:[^"\\]*)', str(browser.get_log("performance")))
-    assert {url for url in requested if not url.startswith(("file:", "data:", "about:"))} == set()
-    charts = browser.find_elements("css selector", "svg[role=img]")
-    assert all(chart.get_attribute("aria-label") for chart in charts)
-    assert len(charts) >= 8
+    assert faults(browser, at / PAGE) == []
+    assert len(browser.find_elements("css selector", "svg[role=img]")) >= 8

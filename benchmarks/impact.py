@@ -1,0 +1,126 @@
+"""Accuracy on public co-runs: ``uv run python -m benchmarks.impact ../shared/data`` (some 15 minutes).
+
+Nothing is tuned: every model has the parameters that its search would try first, ours without the rates where
+there are hundreds of events. Families and devices never straddle a split; see `training.corun_splits`.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.table import Table, machine
+from data import pitot, spec_corun
+from data.corun_tables import CorunTables
+from data.corun_validity import decide
+from features.corun import Solo, instances, placed_of, vectors
+from training.corun_splits import DESIGNS, possible
+from training.impact_fitting import ImpactTable, Recipe
+from training.impact_models import CATALOGUE
+
+COMMAND = "uv run python -m benchmarks.impact ../shared/data"
+AHEAD_OF_TIME = ("iwasm-a", "wasmer-a-ll", "wasmtime-a", "wasmer-a-cl")
+#: A forest takes too long on the hundreds of events of pitot.
+SPEC_MODELS, PITOT_MODELS = ("random-forest", "xgboost", "contention"), ("xgboost", "contention")
+FOLDS, TOLERANCE = 5, 0.03
+MANY_EVENTS = 100
+
+
+def pitot_tables(directory: Path) -> CorunTables:
+    """Read pitot; only co-runs under the ahead-of-time engines are learned from."""
+    tables = pitot.read(directory)
+    ours = tables.pairs["machine"].str.split(":").str[0].isin(AHEAD_OF_TIME)
+    return replace(tables, pairs=tables.pairs[ours].reset_index(drop=True))
+
+
+def table_of(tables: CorunTables) -> ImpactTable:
+    """Return instances and vectors of what can be learned from."""
+    kept = decide(tables, 0.2).kept(tables)
+    solo = Solo.of(kept)
+    found = instances(kept, solo)
+    return ImpactTable(pd.concat([found, vectors(solo, placed_of(found))], axis="columns"), "")
+
+
+def recipe_of(table: ImpactTable, model: str, seed: int) -> Recipe:
+    """Return how to fit a model without tuning."""
+    params: dict[str, Any] = dict(CATALOGUE[model].start)
+    params |= {"preparation": "n-d"} if CATALOGUE[model].prepared else {}
+    params |= {"rates": len(table.events) < MANY_EVENTS} if model == "contention" else {}
+    return Recipe(model, params, table.columns(model), TOLERANCE, seed, table.rates)
+
+
+def rows_of(
+    table: ImpactTable, designs: tuple[str, ...], models: tuple[str, ...], seed: int
+) -> list[tuple[str, ...]]:
+    """Return a row of the result per design and model."""
+    frame, found = table.frame, []
+    measured = frame["impact"].to_numpy(np.float64)
+    for design, divided in possible(frame, designs, FOLDS, seed).items():
+        for model in models:
+            recipe = recipe_of(table, model, seed)
+            errors = []
+            for train, test in divided:
+                predicted = recipe.fit(frame.iloc[train]).predict(frame.iloc[test])
+                errors.append(np.abs(predicted / measured[test] - 1))
+            found.append((DESIGNS[design].scheme, str(seed), model, *_summary(errors)))
+            sys.stderr.write(f"{found[-1]}\n")
+    return found
+
+
+def _summary(errors: list[Any]) -> tuple[str, ...]:
+    every = np.concatenate(errors)
+    spread = np.std([error.mean() for error in errors])
+    return (
+        f"{len(every)}",
+        f"{every.mean():.2%}",
+        f"{spread:.2%}",
+        f"{np.median(every):.2%}",
+        f"{np.quantile(every, 0.9):.2%}",
+        f"{(every < TOLERANCE).mean():.1%}",
+    )
+
+
+def _named(data: str, rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    return [(data, *row) for row in rows]
+
+
+def main() -> None:
+    """Measure, print and write the table."""
+    public = Path(sys.argv[1])
+    spec, rows = table_of(spec_corun.read(public / "spec-corun")), []
+    for seed in (20261121, 0, 1):
+        rows += _named("spec-corun", rows_of(spec, ("pairs", "pairs-on-machine"), SPEC_MODELS, seed))
+    public_pitot = table_of(pitot_tables(public / "pitot"))
+    rows += _named("pitot", rows_of(public_pitot, ("pairs", "tasks", "machines"), PITOT_MODELS, 20261121))
+    Table(
+        "Impact of unseen co-runs",
+        COMMAND,
+        (
+            "data",
+            "held out",
+            "seed",
+            "model",
+            "n",
+            "mean error",
+            "over folds",
+            "median",
+            "90th",
+            "within 3 %",
+        ),
+        rows,
+        [
+            "Errors are |predicted / measured - 1|; five folds, nothing tuned.",
+            "pitot: four ahead-of-time engines; repeats of a pair on a machine count once, by their median.",
+            "spec-corun: two campaigns on one machine; the same pair differs by 1.24 % between them.",
+            machine(),
+        ],
+    ).publish("corun-accuracy")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,203 @@
+"""False alarms of the test of two profiles: the same application on disjoint machines; and its power."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from zlib import crc32
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from benchmarks.fingerprints import JOBS, SEED, busy, load, present, table
+from benchmarks.table import Table
+from data.errors import InputError
+from data.params import Profiling
+from features.fingerprints import Measured
+from training.differences import adjusted, difference, exchanged
+from training.profiles import profile
+from training.sidebyside import side_by_side
+
+COMMAND = "python -m benchmarks.profiles alarms"
+PARAMS = Profiling()
+APPLICATIONS = {"quiho": 120, "sparecores": 40}
+#: Halves of an application by each way to halve.
+HALVES = {"quiho": 5, "sparecores": 3}
+#: Pairs of different applications.
+PAIRS = 60
+#: Machines a side where there are few.
+FEW = (10, 15, 20)
+#: Applications whose whole profiles are made, with so many machines a side.
+WHOLE = (20, 15)
+#: What a side needs to have a profile.
+LEAST = 4
+Flags = NDArray[np.bool_]
+Half = Callable[[Measured, np.random.Generator], tuple[Flags, Flags]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """Two sides to compare.
+
+    Attributes
+    ----------
+    way : str
+        The row of the table that it counts for.
+    a, b : Measured
+    first, second : ndarray of str
+        The machines of a and of b.
+    whole : bool
+        Whether to make both profiles and compare them, as ``perfjudge irup diff`` does, or to test only,
+        which gives the same p-values.
+    seed : int
+        Of the exchanges.
+    """
+
+    way: str
+    a: Measured
+    b: Measured
+    first: NDArray[np.str_]
+    second: NDArray[np.str_]
+    whole: bool
+    seed: int
+
+    def sides(self) -> tuple[Measured, Measured]:
+        """Return a and b on their machines."""
+        return (
+            self.a.rows(np.isin(self.a.machines, self.first)),
+            self.b.rows(np.isin(self.b.machines, self.second)),
+        )
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to make two sides out of the machines: a row of the table."""
+
+    name: str
+    half: Half
+    whole: bool = False
+    least: int = LEAST
+
+
+def main() -> None:
+    """Measure, print and write the pages."""
+    for name in present("quiho", "sparecores"):
+        _set(name).publish(f"fingerprints-alarms-{name}")
+
+
+def _set(name: str) -> Table:
+    before, found = load(), table(name)
+    chosen = found.covering(APPLICATIONS[name])
+    measured = [found.measured(one).by_machine() for one in chosen]
+    cases = [*alike(measured, HALVES[name]), *apart(measured)]
+    alarms = side_by_side(alarm, cases, JOBS, f"pairs of profiles, {name}")
+    counted = pd.DataFrame({"way": [case.way for case in cases], "alarm": alarms})
+    return Table(
+        f"Two profiles that differ significantly, {name}",
+        COMMAND,
+        ("what is compared", "pairs", "significant", "share"),
+        [_row(way, own["alarm"]) for way, own in counted.groupby("way", sort=False)],
+        [
+            f"Significant: some stressor moved at {PARAMS.significance:g}, adjusted for all stressors.",
+            "Wanted where the application is the same: at most 5 %.",
+            f"{PARAMS.resamples} exchanges; {len(measured)} applications; halves are drawn for each pair.",
+            f"Pairs with fewer machines a side than said (halves: {LEAST}) are left out.",
+            "Whole profiles: made and compared as `perfjudge irup diff` does.",
+            "Elsewhere the pair is only tested, which gives the same p-values.",
+            busy(before),
+        ],
+    )
+
+
+def _row(way: object, alarms: pd.Series) -> tuple[str, ...]:
+    return str(way), str(len(alarms)), str(int(alarms.sum())), f"{alarms.mean():.1%}"
+
+
+def alike(measured: list[Measured], number: int) -> Iterator[Case]:
+    """Yield pairs of the same application on disjoint machines."""
+    pairs = [(one, one) for one in measured]
+    for how, half in (("machine", by_machine), ("CPU model", by_cpu)):
+        yield from _halved(Way(f"same application, halves by {how}", half), pairs * number)
+    for machines in FEW:
+        for how, half in (("machines", by_machine), ("machines of other CPU models", by_cpu)):
+            way = f"same application, {machines} {how} a side"
+            yield from _halved(Way(way, partial(few, half, machines), least=machines), pairs)
+    applications, machines = WHOLE
+    way = f"same application, {machines} machines a side, whole profiles"
+    chosen = pairs[:: max(len(pairs) // applications, 1)][:applications]
+    yield from _halved(Way(way, partial(few, by_machine, machines), whole=True, least=machines), chosen)
+
+
+def apart(measured: list[Measured]) -> Iterator[Case]:
+    """Yield pairs of applications of different kinds."""
+    kinds = [one.application.replace(":", "-").partition("-")[0] for one in measured]
+    every = [
+        (a, b)
+        for a, kind in zip(measured, kinds, strict=True)
+        for b, other in zip(measured, kinds, strict=True)
+        if kind != other
+    ]
+    chosen = np.random.default_rng(SEED).choice(len(every), min(PAIRS, len(every)), replace=False)
+    pairs = [every[index] for index in chosen]
+    for how, half in (
+        ("the same machines", together),
+        ("halves by machine", by_machine),
+        ("halves by CPU model", by_cpu),
+    ):
+        yield from _halved(Way(f"different applications, {how}", half), pairs)
+
+
+def _halved(way: Way, pairs: list[tuple[Measured, Measured]]) -> Iterator[Case]:
+    generator = np.random.default_rng([SEED, crc32(way.name.encode())])
+    for a, b in pairs:
+        both = a.rows(np.isin(a.machines, b.machines))
+        first, second = (both.machines[part] for part in way.half(both, generator))
+        case = Case(way.name, a, b, first, second, way.whole, int(generator.integers(2**31)))
+        if all(len(side.y) >= way.least and np.ptp(side.y) > 0 for side in case.sides()):
+            yield case
+
+
+def together(measured: Measured, _: np.random.Generator) -> tuple[Flags, Flags]:
+    """Return all machines twice."""
+    every = np.ones(len(measured.y), bool)
+    return every, every
+
+
+def by_machine(measured: Measured, generator: np.random.Generator) -> tuple[Flags, Flags]:
+    """Return two halves of the machines, drawn at random."""
+    first = np.zeros(len(measured.y), bool)
+    first[generator.permutation(len(first))[: len(first) // 2]] = True
+    return first, ~first
+
+
+def by_cpu(measured: Measured, generator: np.random.Generator) -> tuple[Flags, Flags]:
+    """Return the machines of two halves of the CPU models, drawn at random."""
+    models = generator.permutation(np.unique(measured.cpus))
+    first = np.isin(measured.cpus, models[: len(models) // 2])
+    return first, ~first
+
+
+def few(half: Half, machines: int, measured: Measured, generator: np.random.Generator) -> tuple[Flags, Flags]:
+    """Return some of the machines of each half."""
+    one, other = half(measured, generator)
+    return _some(one, machines, generator), _some(other, machines, generator)
+
+
+def _some(side: Flags, machines: int, generator: np.random.Generator) -> Flags:
+    chosen = np.zeros(len(side), bool)
+    chosen[generator.permutation(np.flatnonzero(side))[:machines]] = True
+    return chosen
+
+
+def alarm(case: Case) -> bool:
+    """Tell whether the two profiles differ significantly."""
+    if case.whole:
+        try:
+            a, b = (profile(side, PARAMS, SEED) for side in case.sides())
+        except InputError:
+            return False
+        return difference(a, b, PARAMS, case.seed).significant
+    scores = exchanged(*case.sides(), PARAMS.resamples, case.seed)
+    return bool((adjusted(scores.b - scores.a) <= PARAMS.significance).any())

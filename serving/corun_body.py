@@ -1,0 +1,85 @@
+"""Requests about co-runs become their answers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from http import HTTPStatus
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+from pydantic import BaseModel, ValidationError
+
+from data.corun_tables import AND, CorunTables
+from data.errors import InputError
+from serving.bodies import parse_json
+from serving.corun_json import online_answer, static_answer
+from serving.corun_model import Online, Static
+from serving.corun_online import answer
+from serving.corun_samples import TIME
+from serving.corun_schemas import OnlineRequest, Run, SoloRun, StaticRequest
+from serving.corun_static import Question, ask, machine_of
+from serving.irup_body import said
+from serving.problems import RefusedError
+from training.known_tasks import KnownTasks
+
+Request = TypeVar("Request", bound=BaseModel)
+
+
+def answer_static(body: bytes, static: Static) -> bytes:
+    """Predict the co-runs of a request.
+
+    Raises
+    ------
+    RefusedError
+        400 if the body is not JSON, 422 if it is not a request.
+    InputError
+        If a task or a machine is unknown.
+    """
+    request = _request(body, StaticRequest)
+    known = _with_tasks(request.tasks, static) if request.tasks else static
+    questions = [Question(one.task, tuple(one.corunners), one.machine) for one in request.coruns]
+    return static_answer(ask(questions, known), known).model_dump_json().encode()
+
+
+def answer_online(body: bytes, online: Online) -> bytes:
+    """Answer from the samples of a request; raises as `answer_static`, and if samples cannot be used."""
+    request = _request(body, OnlineRequest)
+    solo, corun = _samples(request.solo, "solo"), _samples(request.corun, "corun")
+    found = answer(solo, corun, request.machine, online)
+    return online_answer(found, online).model_dump_json().encode()
+
+
+def _request(body: bytes, kind: type[Request]) -> Request:
+    try:
+        return kind.model_validate(parse_json(body))
+    except ValidationError as exc:
+        raise RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, said(exc)) from exc
+
+
+def _with_tasks(runs: list[SoloRun], static: Static) -> Static:
+    """Add the solo runs of a request to those that the model knows."""
+    rows: list[dict[str, Any]] = []
+    for number, run in enumerate(runs):
+        if AND in run.task:
+            raise InputError(f'task="{run.task}" must be without "{AND}"', place=f"tasks[{number}]")
+        machine = machine_of(run.machine, static)
+        taken = {"task", "machine", "family", "solo_seconds", "repetition"} & run.events.keys()
+        if taken:
+            raise InputError(f"{min(taken)!r} is no event", place=f"tasks[{number}].events")
+        about = {"task": run.task, "machine": machine, "solo_seconds": run.solo_seconds}
+        before = sum(row["task"] == run.task and row["machine"] == machine for row in rows)
+        counts = {name: np.nan if count is None else count for name, count in run.events.items()}
+        rows.append({**about, "repetition": before + 1, **counts})
+    others = KnownTasks.of(CorunTables.of_rows(rows, []))
+    return replace(static, known=static.known.with_others(others))
+
+
+def _samples(run: Run, name: str) -> pd.DataFrame:
+    rows = len(run.t_seconds)
+    for event, counts in run.events.items():
+        if len(counts) != rows:
+            problem = f"has {len(counts)} counts; expected {rows}, one per interval"
+            raise InputError(problem, place=f"{name}.events.{event}")
+    counted = {event: np.array(counts, np.float64) for event, counts in run.events.items() if event != TIME}
+    return pd.DataFrame({TIME: run.t_seconds, **counted})

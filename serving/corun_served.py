@@ -1,0 +1,99 @@
+"""The models of co-runs that a server answers with: their cards at once, themselves when first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from threading import Lock
+from typing import Any, Generic, TypeVar
+
+from data.errors import InputError
+from serving.corun_model import (
+    ONLINE,
+    STATIC,
+    Online,
+    Static,
+    load_online,
+    load_static,
+    online_card,
+    static_card,
+)
+from serving.model import ModelRef
+from serving.problems import RefusedError
+from training.trained_impact import ImpactCard, OnlineCard
+
+T = TypeVar("T")
+
+
+@dataclass
+class Lazy(Generic[T]):
+    """A model that is loaded when it is first asked for, once."""
+
+    load: Callable[[], T]
+    _loaded: T | None = None
+    _lock: Lock = field(default_factory=Lock)
+
+    def get(self) -> T:
+        """Return the model.
+
+        Raises
+        ------
+        RefusedError
+            503 if there is none.
+        """
+        with self._lock:
+            if self._loaded is None:
+                try:
+                    self._loaded = self.load()
+                except InputError as exc:
+                    raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, str(exc)) from exc
+            return self._loaded
+
+
+@dataclass(frozen=True)
+class CorunModels:
+    """Both models.
+
+    Attributes
+    ----------
+    static, online : Lazy
+    cards : tuple of dict
+        What ``/v1/models`` says of those that exist.
+    """
+
+    static: Lazy[Static]
+    online: Lazy[Online]
+    cards: tuple[dict[str, Any], ...]
+
+    @classmethod
+    def of(cls, static: str | None = None, online: str | None = None) -> CorunModels:
+        """Name the models: addresses as `load_static` takes them, by default the champions.
+
+        Raises
+        ------
+        InputError
+            If one that is named does not exist; without a champion, only asking for it is refused.
+        """
+        cards = []
+        for serves, uri, read in ((STATIC, static, static_card), (ONLINE, online, online_card)):
+            try:
+                cards.append(_told(serves, *read(uri)))
+            except InputError:
+                if uri is not None:
+                    raise
+        return cls(Lazy(lambda: load_static(static).ready()), Lazy(lambda: load_online(online)), tuple(cards))
+
+
+def _told(serves: str, card: ImpactCard | OnlineCard, ref: ModelRef) -> dict[str, Any]:
+    return {
+        "name": ref.name,
+        "version": ref.version,
+        "uri": ref.uri,
+        "estimator": card.model,
+        "features": list(card.features if isinstance(card, ImpactCard) else card.events),
+        "data_digest": card.data_digest,
+        "serves": serves,
+        "machines": list(card.machines),
+        "confidence": card.confidence,
+    }

@@ -1,0 +1,121 @@
+"""Pieces of the answers about co-runs, on numbers that can be checked by hand."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from data.corun_placements import plan
+from data.errors import InputError
+from serving.corun_samples import looked
+from serving.placement_check import check
+from training.trained_impact import OnlineCard
+
+NAN = float("nan")
+
+
+def samples(ends, **counts):
+    return pd.DataFrame({"t_seconds": ends, **counts})
+
+
+def test_samples_without_a_flaw_are_taken_as_they_are():
+    found = looked(samples([0.2, 0.4, 0.6], faults=[1.0, 2.0, 3.0], other=[9.0, 9.0, 9.0]), ["faults"], "f")
+    assert found.table.to_dict("list") == {"t_seconds": [0.2, 0.4, 0.6], "faults": [1.0, 2.0, 3.0]}
+    assert found.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("ends", "left"),
+    [
+        ([0.2, 0.4, 0.6, 1.6, 1.8], [0.2, 0.4, 0.6]),
+        ([0.2, 1.2, 1.4, 1.6, 1.8], [0.2, 0.4, 0.6]),
+        ([5.0, 5.2, 5.4], [0.2, 0.4, 0.6]),
+    ],
+    ids=["gap late", "gap early", "a late start is no gap"],
+)
+def test_the_longest_stretch_without_a_gap_is_looked_at(ends, left):
+    found = looked(samples(ends, faults=[1.0] * len(ends)), ["faults"], "f")
+    assert found.table["t_seconds"].tolist() == pytest.approx(left)
+    assert len(found.notes) == (left[-1] < 1 < ends[-1] < 5)
+
+
+def test_events_by_their_short_names_are_known():
+    found = looked(samples([0.2, 0.4], cycles=[5.0, 6.0]), ["cpu-cycles"], "f")
+    assert found.table["cpu-cycles"].tolist() == [5.0, 6.0]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (samples([0.2, 0.2], faults=[1.0, 1.0]), "f row 2: t_seconds=0.2 must be after 0.2 s"),
+        (samples([0.0, 0.4], faults=[1.0, 1.0]), "f row 1: t_seconds=0 must be above 0"),
+        (samples([0.2, 0.4], faults=[1.0, -1.0]), "f row 2: faults=-1 must be 0 or more"),
+        (samples([0.2, 0.4], faults=[NAN, NAN]), "f: counts none of the 1 events"),
+        (samples([0.1, 0.2], faults=[1.0, 1.0]), "f: 0.2 s of samples are too few"),
+    ],
+)
+def test_samples_that_cannot_be_used_say_where(given, told):
+    with pytest.raises(InputError, match=told):
+        looked(given, ["faults"], "f")
+
+
+def test_an_event_that_was_counted_now_and_then_stays_with_a_line():
+    found = looked(samples([0.2, 0.4, 0.6], faults=[1.0, NAN, 3.0]), ["faults"], "f")
+    assert found.notes == ("f: did not count faults in every interval; the others stand for these",)
+
+
+def card(**changes):
+    given = {
+        "model": "svm", "events": ("a", "b"), "coefficients": (), "seconds": 2.0,
+        "half_widths": {"0.4": 0.04, "1": 0.05, "2": 0.02, "10": 0.01}, "blind_half_width": 0.2,
+        "machines": ("m",), "data_digest": "", "seed": 1, "confidence": 0.9,
+    }  # fmt: skip
+    return OnlineCard(**given | changes)
+
+
+@pytest.mark.parametrize(
+    ("machine", "seconds", "missing", "width"),
+    [
+        ("m", 2.0, 0.0, 0.02),
+        (None, 2.0, 0.0, 0.02),
+        ("m", 1.9, 0.0, 0.05),
+        ("m", 0.5, 0.0, 0.05),  # fewer seconds never make an answer surer
+        ("m", 2.0, 0.5, 0.11),
+        ("m", 2.0, 1.0, 0.2),
+        ("other", 2.0, 0.0, 0.04),
+    ],
+)
+def test_the_interval_widens_with_what_is_missing(machine, seconds, missing, width):
+    assert card().half_width(machine, seconds, missing) == pytest.approx(width)
+
+
+def test_the_placement_by_predictions_is_added_up_as_measured():
+    tasks = list("abcd")
+    real = pd.DataFrame(1.0, tasks, tasks)
+    real.loc["a", "b"] = real.loc["c", "d"] = 2.0
+    said = pd.DataFrame(1.0, tasks, tasks)
+    said.loc["a", "c"] = said.loc["a", "d"] = 3.0
+    found = check(said, real, pd.Series(10.0, tasks), seed=1)
+    # misled, it puts a beside b and hence c beside d
+    assert (found.chosen, found.best, found.worst) == (60.0, 40.0, 60.0)
+    assert set(found.random.tolist()) == {40.0, 60.0}
+    assert found.saving < 0 < found.possible
+
+
+def test_pairs_that_were_not_all_measured_are_not_placed():
+    tasks = list("abcd")
+    real = pd.DataFrame(1.0, tasks, tasks)
+    real.loc["a", "b"] = np.nan
+    assert check(real, real, pd.Series(1.0, tasks), seed=1) is None
+
+
+def test_all_groups_are_run_once_a_repetition_and_no_placement_at_a_time_of_its_own():
+    placements = [(name, [["a", "b"], ["c"]]) for name in ("best", "random-1", "worst")]
+    planned = plan(placements, 2, seed=3)
+    first, second = planned[:6], planned[6:]
+    assert {one.repetition for one in first} == {1}
+    for block in (first, second):
+        assert {(one.placement, one.group) for one in block} == {
+            (name, group) for name in ("best", "random-1", "worst") for group in (1, 2)
+        }
+    assert [one.placement for one in first] != sorted(one.placement for one in first)
+    assert planned == plan(placements, 2, seed=3)

@@ -1,0 +1,64 @@
+"""Vectors of co-runs: rates as in equation 1, the same in any order of the co-runners."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from data.corun_tables import CorunTables
+from features.corun import Placed, Solo, instances, rate_vectors, vectors
+
+ALONE = {"a": (2.0, 10.0), "b": (4.0, 8.0), "c": (1.0, 3.0)}
+
+
+def tables(pairs: list[tuple[str, str, float]]) -> CorunTables:
+    """Return tables of one machine: seconds and instructions alone, and seconds beside another."""
+    return CorunTables.of_rows(
+        [
+            {"task": t, "family": t, "machine": "m", "solo_seconds": s, "repetition": 1, "instructions": n}
+            for t, (s, n) in ALONE.items()
+        ],
+        [
+            {"task": t, "corunner_1": c, "machine": "m", "corun_seconds": s, "repetition": number}
+            for number, (t, c, s) in enumerate(pairs, 1)
+        ],
+    )
+
+
+@pytest.fixture
+def solo() -> Solo:
+    """Return what is known of the tasks alone."""
+    return Solo.of(tables([("a", "b", 3.0)]))
+
+
+def test_a_rate_is_the_count_over_the_solo_seconds(solo: Solo) -> None:
+    found = rate_vectors(solo, Placed(["a"], [("b",)], ["m"]))
+    assert found.to_dict("records") == [{"own_instructions": 5.0, "others_instructions": 2.0}]
+
+
+def test_rates_of_several_corunners_add_up(solo: Solo) -> None:
+    found = rate_vectors(solo, Placed(["a"], [("b", "c")], ["m"]))
+    assert found["others_instructions"].tolist() == [5.0]
+    assert found["most_instructions"].tolist() == [3.0]
+
+
+def test_the_order_of_corunners_does_not_matter(solo: Solo) -> None:
+    one = vectors(solo, Placed(["a"], [("b", "c")], ["m"]))
+    other = vectors(solo, Placed(["a"], [("c", "b")], ["m"]))
+    np.testing.assert_allclose(one.to_numpy(), other.to_numpy(), equal_nan=True)
+
+
+def test_repetitions_are_one_instance_with_the_median_impact() -> None:
+    measured = tables([("a", "b", 3.0), ("a", "b", 2.4), ("a", "b", 2.6), ("b", "a", 4.4)])
+    found = instances(measured, Solo.of(measured))
+    assert found[["task", "repetitions", "impact"]].to_numpy().tolist() == [["a", 3, 1.3], ["b", 1, 1.1]]
+    assert found["families"].tolist() == ["a+b", "a+b"]
+
+
+def test_a_task_that_never_ran_there_has_no_rates(solo: Solo) -> None:
+    assert rate_vectors(solo, Placed(["new"], [("b",)], ["m"]))["own_instructions"].isna().all()
+
+
+def test_rows_with_other_numbers_of_corunners_are_not_mixed_up(solo: Solo) -> None:
+    found = rate_vectors(solo, Placed(["a", "b"], [(), ("b", "c")], ["m", "m"]))
+    assert found["others_instructions"].tolist() == [0.0, 5.0]

@@ -1,0 +1,225 @@
+"""Divisions of co-runs, scores of predictions, the online model and what is written."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from training.contention import ContentionRegressor
+from training.corun_splits import DESIGNS, possible
+from training.impact_arrays import ImpactArrays
+from training.impact_fitting import Recipe
+from training.impact_models import CATALOGUE
+from training.impact_scores import half_width, repeatability, with_intervals
+from training.online import Pairing, Sampled, fitted
+from training.pressure import Named, PressureRegressor
+from training.ranges import Ranges
+from training.trained_impact import ImpactCard, TrainedImpact
+
+TASKS = [f"t{n:02d}" for n in range(12)]
+
+
+@pytest.fixture(scope="module")
+def table() -> pd.DataFrame:
+    """Return all pairs of twelve tasks on two machines, slowed by what the co-runner presses."""
+    pressure = dict(zip(TASKS, np.linspace(0, 1, len(TASKS)), strict=True))
+    rows = [
+        {
+            "task": task,
+            "corunners": other,
+            "machine": machine,
+            "device": machine,
+            "families": "+".join(sorted((task, other))),
+            "own_rate": pressure[task],
+            "others_rate": pressure[other],
+            "impact": 1 + 0.5 * pressure[task] * pressure[other] + 0.1 * (machine == "m2"),
+        }
+        for task, other, machine in product(TASKS, TASKS, ("m1", "m2"))
+    ]
+    return pd.DataFrame(rows)
+
+
+def members(table: pd.DataFrame, rows: np.ndarray) -> set[str]:
+    """Return the families of all tasks in these rows."""
+    return {name for names in table["families"].iloc[rows] for name in names.split("+")}
+
+
+@pytest.mark.parametrize(("design", "column"), [("pairs", "families"), ("machines", "device")])
+def test_what_a_design_holds_out_is_on_one_side_only(table: pd.DataFrame, design: str, column: str) -> None:
+    for train, test in DESIGNS[design].divide(table, 3, 7):
+        assert not set(table[column].iloc[train]) & set(table[column].iloc[test])
+
+
+def test_unseen_tasks_occur_in_no_training_row(table: pd.DataFrame) -> None:
+    divided = DESIGNS["tasks"].divide(table, 3, 7)
+    assert all(not members(table, train) & members(table, test) for train, test in divided)
+    assert set().union(*(members(table, test) for _, test in divided)) == set(TASKS)
+
+
+def test_designs_that_one_machine_does_not_allow_are_left_out(table: pd.DataFrame) -> None:
+    one = table[table["machine"] == "m1"].reset_index(drop=True)
+    assert set(possible(one, tuple(DESIGNS), 3, 7)) == {"random", "pairs", "tasks"}
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_every_model_does_better_than_a_constant(table: pd.DataFrame, name: str) -> None:
+    one = table[table["machine"] == "m1"].reset_index(drop=True)
+    train, test = DESIGNS["random"].divide(one, 4, 3)[0]
+    params = {**CATALOGUE[name].start, **CATALOGUE[name].in_search}
+    model = Recipe(name, params, ("own_rate", "others_rate"), 0.03, 1).fit(one.iloc[train])
+    measured = one["impact"].to_numpy()[test]
+    error = np.abs(model.predict(one.iloc[test]) / measured - 1).mean()
+    assert error < 0.8 * np.abs(one["impact"].iloc[train].median() / measured - 1).mean()
+
+
+def test_what_a_pair_did_on_another_machine_is_used() -> None:
+    generator = np.random.default_rng(0)
+    pairs = np.array([f"p{n:03d}" for n in range(150)] * 2)
+    impact = np.tile(1 + generator.random(150), 2)
+    model = ContentionRegressor(trees=20, forest=10).fit(generator.random((300, 3)), impact, on("m", pairs))
+    unseen = generator.random((150, 3))
+    known = np.abs(model.predict(unseen, on("m", pairs[:150])) - impact[:150]).mean()
+    assert known < 0.5 * np.abs(model.predict(unseen) - impact[:150]).mean()
+
+
+SENSITIVITY = dict(zip(TASKS, np.linspace(0.5, 1.5, len(TASKS)), strict=True))
+PRESSURE = dict(zip(TASKS, np.linspace(0.3, 0.0, len(TASKS)), strict=True))
+
+
+def on(machine: str, pairs: np.ndarray) -> Named:
+    """Return pairs on one machine."""
+    return Named(pairs, np.full(len(pairs), machine))
+
+
+def pressed(pair: str) -> float:
+    """Return the log impact of a pair by the sensitivities and pressures above."""
+    task, beside = pair.split("\n")
+    return SENSITIVITY[task] * sum(PRESSURE[name] for name in beside.split("+"))
+
+
+def test_sensitivities_and_pressures_are_found_though_some_pairs_have_an_impact_of_their_own() -> None:
+    pairs = np.array(["\n".join(pair) for pair in product(TASKS, TASKS)])
+    logs = np.array([pressed(pair) for pair in pairs])
+    odd = np.random.default_rng(0).random(len(pairs)) < 0.1
+    model = PressureRegressor().fit(on("m", pairs), np.where(odd, logs + 0.5, logs))
+    np.testing.assert_allclose(model.predict(on("m", pairs)), logs, atol=0.01)
+
+
+def test_pressures_of_several_corunners_add_up() -> None:
+    pairs = np.array(["\n".join(pair) for pair in product(TASKS, (*TASKS, "t00+t01", "t05+t05+t02"))])
+    model = PressureRegressor().fit(on("m", pairs), np.array([pressed(pair) for pair in pairs]))
+    unseen = np.array(["t03\nt04+t01", "t09\nt01+t04", "t02\nt00+t00+t00"])
+    np.testing.assert_allclose(model.predict(on("m", unseen)), [pressed(pair) for pair in unseen], atol=0.01)
+
+
+def test_a_task_that_suffers_more_on_one_machine_is_told_so_there_only() -> None:
+    pairs = np.array(["\n".join(pair) for pair in product(TASKS, TASKS)])
+    logs = np.array([pressed(pair) for pair in pairs])
+    hurt = np.char.startswith(pairs, "t03")
+    both = Named(np.tile(pairs, 3), np.repeat(["m1", "m2", "m3"], len(pairs)))
+    model = PressureRegressor().fit(both, np.concatenate([logs, logs, logs + 0.3 * hurt]))
+    np.testing.assert_allclose(model.predict(on("m1", pairs)), logs, atol=0.02)
+    np.testing.assert_allclose(model.predict(on("m9", pairs)), logs, atol=0.02)
+    more = model.predict(on("m3", pairs)) - logs
+    assert more[hurt].min() > 0.15
+    assert np.abs(more[~hurt]).max() < 0.02
+
+
+def test_pressures_say_nothing_of_the_unseen_and_then_the_trees_answer_alone() -> None:
+    pairs = np.array(["\n".join(pair) for pair in product(TASKS, TASKS)])
+    impact = np.exp([pressed(pair) for pair in pairs])
+    x = np.random.default_rng(0).random((len(pairs), 2))
+    model = ContentionRegressor(trees=5, forest=3).fit(x, impact, on("m", pairs))
+    asked = on("m", np.array(["new\nt01", "t01\nnew", "t01\nt02+new", "t01\nt02+t03"]))
+    assert np.isnan(model.pressures_.predict(asked)).tolist() == [True, True, True, False]
+    same = model.predict(x[:4], asked) == model.predict(x[:4])
+    assert same.tolist() == [True, True, True, False]
+
+
+@pytest.mark.parametrize("product_of_both", [True, False])
+def test_pressures_have_a_share_only_where_impact_is_such_a_product(product_of_both: bool) -> None:
+    generator = np.random.default_rng(0)
+    pairs = np.array(["\n".join(pair) for pair in product(TASKS, TASKS)])
+    x = generator.choice([0.1, 0.4], (len(pairs), 2))
+    logs = np.array([pressed(pair) for pair in pairs]) if product_of_both else x[:, 0]
+    model = ContentionRegressor(trees=60, forest=10).fit(x, np.exp(logs), on("m", pairs))
+    assert model.shares_new_.tolist() == ([0, 1, 0] if product_of_both else [1, 0, 0])
+
+
+def test_a_range_is_as_wide_as_its_share_of_the_mean_impact_of_the_task() -> None:
+    tasks = np.array(["a", "a", "b"])
+    ranges = Ranges.of(tasks, np.array([1.0, 3.0, 4.0]), 0.1)
+    np.testing.assert_allclose(ranges.widths(np.array(["a", "b", "new"])), [0.2, 0.4, 0.8 / 3])
+    assert ranges.numbers(tasks, np.array([1.05, 1.25, 4.1])).tolist() == [5, 6, 10]
+
+
+def test_intervals_of_a_fold_don_t_depend_on_its_own_residuals() -> None:
+    rows = pd.DataFrame({"fold": [0] * 9 + [1], "measured": [1.1] * 9 + [9.0], "predicted": 1.0})
+    assert half_width(rows[rows["fold"] == 0], 0.9) == pytest.approx(np.log(1.1))
+    found = with_intervals(rows, 0.9)
+    assert found.loc[found["fold"] == 1, "high"].tolist() == pytest.approx([1.1])
+
+
+def test_one_repetition_is_judged_by_the_others() -> None:
+    pairs = pd.DataFrame(
+        {"task": "a", "corunner_1": ["b", "b", "c"], "machine": "m", "corun_seconds": [1.0, 1.25, 9.0]}
+    )
+    alone = pd.Series([1.0, 1.0], pd.MultiIndex.from_tuples([("m", "a"), ("m", "a")]))
+    found = repeatability(pairs, alone, 0.21)
+    assert found["repeated"] == 1
+    assert found["mape"] == pytest.approx((0.2 + 0.25) / 2)
+    assert found["within_tolerance"] == 0.5
+
+
+def test_a_stored_model_answers_alike_and_widens_for_an_unknown_machine(
+    table: pd.DataFrame, tmp_path: Path
+) -> None:
+    columns = ("own_rate", "others_rate")
+    params = {**CATALOGUE["contention"].start, "trees": 5, "forest": 3}
+    model = Recipe("contention", params, columns, 0.03, 1).fit(table).model
+    model.shares_known_ = np.array([0.2, 0.4, 0.4])
+    widths = {"pairs": 0.02, "tasks": 0.05, "machines": 0.2}
+    card = ImpactCard("contention", columns, params, widths, ("m1", "m2"), tuple(TASKS), "", 1, 0.9)
+    TrainedImpact(model, card).write(tmp_path)
+    asked = table.iloc[[5, 5, 5]].assign(machine=["m1", "m1", "m9"], task=["t00", "new", "t00"])
+    found = TrainedImpact.read(tmp_path).predict(asked)
+    pd.testing.assert_frame_equal(found, TrainedImpact(model, card).predict(asked))
+    np.testing.assert_allclose(np.log(found["high"] / found["impact"]), [0.02, 0.05, 0.2])
+
+
+def test_the_online_model_tells_impact_from_rates_that_fell() -> None:
+    impacts = np.repeat(np.linspace(1, 2, 21), 2)
+    runs, samples = [], []
+    for number, impact in enumerate(impacts):
+        for phase, slow in (("solo", 1.0), ("corun", impact)):
+            run = {"machine": "m", "task": f"t{number:02d}", "corunners": "", "phase": phase, "repetition": 1}
+            runs.append(run)
+            samples += [{**run, "t_seconds": t, "instructions": 1e9 / slow} for t in (1.0, 2.0, 3.0)]
+    sampled = Sampled.of(pd.DataFrame(samples), 2.0)
+    place = {key: n for n, key in enumerate(zip(sampled.runs["task"], sampled.runs["phase"], strict=True))}
+    pairing = Pairing(
+        np.array([place[f"t{n:02d}", "solo"] for n in range(len(impacts))]),
+        np.array([place[f"t{n:02d}", "corun"] for n in range(len(impacts))]),
+        impacts,
+        np.array(["f"] * len(impacts)),
+    )
+    train = np.arange(0, len(impacts), 2)
+    known, unseen = pairing.rows(train), pairing.rows(train + 1)
+    linear = CATALOGUE["linear"].build({"alpha": 1e-6}, 0)
+    model = fitted(sampled, known, linear)
+    predicted = model.predict(sampled.start[unseen.solo], sampled.start[unseen.corun])
+    np.testing.assert_allclose(predicted, unseen.impact, rtol=1e-3)
+
+
+def test_arrays_answer_as_the_model_that_they_were_taken_from() -> None:
+    generator = np.random.default_rng(1)
+    x = generator.normal(size=(300, 4))
+    x[generator.random(x.shape) < 0.1] = np.nan
+    impact = 1 + np.exp(np.nan_to_num(x[:, 0])) + 0.1 * generator.random(300)
+    pairs = np.array([f"p{n}" for n in range(300)])
+    model = ContentionRegressor(trees=30, forest=10).fit(x, impact, on("m", pairs))
+    np.testing.assert_allclose(np.exp(ImpactArrays.of(model).logs(x)), model.predict(x), rtol=1e-5)

@@ -1,0 +1,73 @@
+"""Placements: exact for pairs, no worse than chance for more, and never more than there is room for."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from data.errors import InputError
+from training.placement import Room, best, pairwise, random, worst
+
+#: Tasks 0 and 1 hurt each other, as do 2 and 3; all others get along.
+TWO_FEUDS = np.array([[0, 5, 0, 0], [3, 0, 0, 0], [0, 0, 0, 4], [0, 0, 4, 0]], np.float64)
+
+
+def every_total(slowdown: np.ndarray, slots: int) -> list[float]:
+    """Return the total of every placement on full machines, by trying them all."""
+    cost, tasks = pairwise(slowdown), len(slowdown)
+    return [
+        float(cost([order[n : n + slots] for n in range(0, tasks, slots)]).sum())
+        for order in permutations(range(tasks))
+    ]
+
+
+def test_tasks_that_hurt_each_other_are_separated() -> None:
+    found = best(4, Room(machines=2, slots=2), pairwise(TWO_FEUDS))
+    assert found.total == 0
+    assert found.exact
+    assert not {(0, 1), (2, 3)} & set(found.groups)
+
+
+def test_the_worst_placement_puts_them_together() -> None:
+    found = worst(4, Room(machines=2, slots=2), pairwise(TWO_FEUDS))
+    assert found.groups == ((0, 1), (2, 3))
+    assert found.total == 5 + 3 + 4 + 4
+
+
+@pytest.mark.parametrize(("tasks", "slots"), [(6, 2), (6, 3), (8, 4)])
+def test_best_and_worst_are_those_of_all_placements(tasks: int, slots: int) -> None:
+    slowdown = np.random.default_rng(tasks).random((tasks, tasks))
+    room, cost = Room(tasks // slots, slots), pairwise(slowdown)
+    totals = every_total(slowdown, slots)
+    assert best(tasks, room, cost).total == pytest.approx(min(totals))
+    assert worst(tasks, room, cost).total == pytest.approx(max(totals))
+
+
+def test_an_odd_task_stays_alone_where_that_is_best() -> None:
+    slowdown = np.array([[0, 1, 9], [1, 0, 9], [9, 9, 0]], np.float64)
+    found = best(3, Room(machines=2, slots=2), pairwise(slowdown))
+    assert found.groups == ((0, 1), (2,))
+    assert found.total == 2
+
+
+def test_tasks_that_gain_from_each_other_share_although_there_is_room() -> None:
+    slowdown = -np.ones((4, 4))
+    assert best(4, Room(machines=3, slots=2), pairwise(slowdown)).total == -4
+
+
+def test_random_placements_lie_between_best_and_worst() -> None:
+    slowdown = np.random.default_rng(3).random((9, 9))
+    room, cost = Room(3, 3), pairwise(slowdown)
+    totals = random(9, room, cost, draws=50, seed=1)
+    assert totals.min() >= best(9, room, cost).total - 1e-9
+    assert totals.max() <= worst(9, room, cost).total + 1e-9
+    assert totals.std() > 0
+
+
+def test_more_tasks_than_slots_are_refused() -> None:
+    with pytest.raises(
+        InputError, match="5 tasks don't fit on 2 machines with 2 slots each; expected at most 4"
+    ):
+        best(5, Room(2, 2), pairwise(np.zeros((5, 5))))

@@ -1,0 +1,243 @@
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from scipy.linalg import sqrtm
+
+from data.errors import InputError
+from data.params import Profiling, TrustLimits
+from features.fingerprints import PROCESSED, FingerprintTable
+from tests.fingerprint_machines import application, machines
+from training.claims import claims
+from training.fingerprints import evaluate_stage
+from training.forecasts import Forecast, forecast
+from training.heldout import folds
+from training.importance import SHRINKAGE, car_operator, car_scores
+from training.prediction import margin
+from training.profiles import overlap, profile
+from training.resamples import ENOUGH, resamples
+from training.seed_profile import seed_shares
+from training.trust import reasons
+
+QUICK = Profiling(resamples=80)
+
+
+def naive_scores(x, speed):
+    """R^(-1/2) r, a matrix at a time (Zuber and Strimmer 2011)."""
+    columns = np.log(x)
+    among = (1 - SHRINKAGE) * np.corrcoef(columns, rowvar=False) + SHRINKAGE * np.eye(columns.shape[1])
+    with_speed = [np.corrcoef(column, speed)[0, 1] for column in columns.T]
+    return np.linalg.inv(sqrtm(among)) @ with_speed
+
+
+@pytest.mark.parametrize("better", ["higher", "lower"])
+def test_scores_are_those_of_the_definition_and_a_row_counts_as_often_as_its_weight(better):
+    measured = application(machines(20), {"cache": 1, "vm": 0.5}, better=better)
+    again = np.random.default_rng(1).integers(0, 4, (3, 20)).astype(float)
+    for scores, counts in zip(car_scores(measured, again), again, strict=True):
+        rows = measured.rows(np.repeat(np.arange(20), counts.astype(int)))
+        assert scores == pytest.approx(naive_scores(rows.x, rows.speed), abs=1e-9)
+    alone = car_scores(measured)[0]
+    assert alone[0] > 0
+    speed = (measured.speed - measured.speed.mean()) / measured.speed.std()
+    assert car_operator(np.log(measured.x)) @ speed == pytest.approx(alone, abs=1e-9)
+
+
+def test_twins_share_equally_and_the_seed_s_method_gives_all_to_one_of_them():
+    rates, names, models = machines(30, alike=0)
+    twins = rates.copy()
+    twins[:, 1] = 7 * rates[:, 0]
+    ours = car_scores(application((twins, names, models), {"cache": 1}))[0]
+    assert ours[0] == pytest.approx(ours[1])
+    assert ours[0] > 3 * np.abs(ours[2:]).max()
+    boosted = seed_shares(application((twins, names, models), {"cache": 1}), 0, boosting="xgboost")
+    assert boosted[0] > 0.5
+    assert boosted[1] == 0
+
+
+def test_a_constant_stressor_explains_nothing_and_alike_performances_have_no_profile():
+    rates, names, models = machines(12)
+    rates[:, 2] = 5.0
+    assert car_scores(application((rates, names, models), {"cache": 1}))[0][2] == pytest.approx(0)
+    flat = application((rates, names, models), {}, noise=0)
+    with pytest.raises(InputError, match="1 different values on 12 machines"):
+        profile(flat, QUICK, 0)
+
+
+def test_a_machine_counts_alike_in_resample_i_of_every_application():
+    names = np.array(["a", "a", "b", "c", "d", "e", "f", "g"])
+    counts = resamples(names, 500, 3)
+    assert (counts[:, 0] == counts[:, 1]).all()
+    assert counts.mean() == pytest.approx(1, abs=0.1)
+    assert (resamples(names[2:], 500, 3)[:, 0] == counts[:, 2]).mean() > 0.9
+    assert (resamples(names, 500, 4) != counts).any()
+    few = resamples(names[:4], 500, 3)
+    assert ((few[:, 1:] > 0).sum(axis=1) >= ENOUGH).all()
+
+
+def test_the_seed_s_profile_is_a_plain_fit_of_its_regression_on_z_scores():
+    from sklearn.ensemble import GradientBoostingRegressor
+    from sklearn.preprocessing import StandardScaler
+
+    measured = application(machines(15), {"cache": 1}, better="lower")
+    plain = GradientBoostingRegressor(n_estimators=1000, max_depth=4, learning_rate=0.01, random_state=9)
+    plain.fit(StandardScaler().fit_transform(measured.x), measured.y)
+    assert seed_shares(measured, 9) == pytest.approx(plain.feature_importances_, abs=1e-12)
+
+
+def test_the_machines_of_a_cpu_model_are_held_out_together_in_every_prediction():
+    measured = application(machines(30, cpus=7), {"cache": 1})
+    for train, test in folds(measured.cpus):
+        assert not set(measured.cpus[train]) & set(measured.cpus[test])
+    table = forecast(Forecast(measured, ("forest", "median"), 0.9, "xgboost", 0))
+    assert len(table.drop_duplicates(["entry", "cpu_model", "fold"])) == 2 * 7
+    assert set(table.groupby("entry")["machine"].nunique()) == {30}
+
+
+def test_a_held_out_cpu_model_cannot_change_what_it_is_predicted_from():
+    measured = application(machines(20, cpus=5), {"cache": 1})
+    changed = measured.y.copy()
+    changed[measured.cpus == "cpu2"] *= 100
+    task = Forecast(measured, ("ensemble", "seed"), 0.9, "xgboost", 0)
+    other = Forecast(type(measured)(**{**vars(measured), "y": changed}), *list(vars(task).values())[1:])
+    one, two = (forecast(each).query("cpu_model == 'cpu2'") for each in (task, other))
+    assert one["predicted"].tolist() == two["predicted"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ((15, 5, 0.5, 0.2), []),
+        ((14, 5, 0.5, 0.2), ["14 machines, fewer than 15"]),
+        ((15, 4, 0.5, 0.2), ["4 CPU models, fewer than 5"]),
+        ((15, 5, 0.49, 0.2), ["R2 0.49 on held-out CPU models, less than 0.5"]),
+        ((15, 5, float("nan"), 0.2), ["R2 nan on held-out CPU models, less than 0.5"]),
+        ((15, 5, 0.5, 0.19), ["the top five overlap by 0.19 between resamples, less than 0.2"]),
+    ],
+)
+def test_a_profile_is_trusted_at_the_limits_and_not_below_any_of_them(given, told):
+    assert list(reasons(*given, TrustLimits())) == told
+
+
+def test_overlap_is_the_mean_of_all_pairs():
+    tops = [frozenset({1, 2}), frozenset({1, 2}), frozenset({2, 3})]
+    assert overlap(tops) == pytest.approx((1 + 1 / 3 + 1 / 3) / 3)
+
+
+def test_the_margin_is_the_error_that_the_next_of_so_many_exceeds_as_rarely_as_asked():
+    misses = np.array([-9.0, 1, 2, 3, -4, 5, 6, 7, 8])
+    assert [margin(misses, share) for share in (0.5, 0.8, 0.9, 0.99)] == [5, 8, 9, 9]
+
+
+def made_claims(measured, other):
+    found = {one.application: profile(one, QUICK, 0) for one in (measured, other)}
+    shares = {name: one.shares for name, one in found.items()}
+    return claims(found, shares, QUICK, 0).set_index("claim")["verdict"].to_dict()
+
+
+def test_a_claim_is_supported_refuted_or_left_open_by_what_the_machines_show():
+    many, few = machines(40), machines(10)
+    loads = {"hpccg": {"stackmmap": 1, "cache": 1}, "redis-set": {"msync": 1, "nop": 1}}
+    assert made_claims(*(application(many, leans, name=name) for name, leans in loads.items())) == {
+        "hpccg leans on stackmmap and cache": "supported",
+        "redis SET is memory intensive": "not supported",
+    }
+    assert set(
+        made_claims(*(application(few, leans, name=name) for name, leans in loads.items())).values()
+    ) == {"not enough diversity"}
+    engines = [
+        application(many, {leans: 1}, name=f"mariadb-{engine}-load")
+        for engine, leans in (("innodb", "msync"), ("memory", "zero"))
+    ]
+    assert made_claims(*engines) == {"MariaDB's engines innodb and memory differ": "supported"}
+
+
+def targets(values):
+    rows = [
+        {"application": name, "metric": "s", "better": "lower", "machine": f"m{number}", "repetition": 1,
+         "value": float(value)}
+        for name, column in values.items()
+        for number, value in enumerate(column)
+    ]  # fmt: skip
+    return FingerprintTable(pd.DataFrame(), pd.DataFrame(rows))
+
+
+def test_applications_are_chosen_kind_by_kind_those_with_most_machines_first_and_no_copies():
+    table = targets(
+        {
+            "web:a": [1, 2, 3, 5, 4, 6], "web:b": [2, 4, 6, 10, 8, 12], "web:c": [6, 1, 5, 2, 4, 3],
+            "gb:a": [3, 1, 2, 9, 1], "gb:b": [1, 1, 9, 2],
+        }
+    )  # fmt: skip
+    assert table.covering(5) == ("gb:a", "gb:b", "web:a", "web:b", "web:c")
+    assert table.covering(4) == ("gb:a", "gb:b", "web:a", "web:c")
+    assert table.covering(3) == ("gb:a", "web:a", "web:c")
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A directory with features, and the knobs that a test asks for."""
+    measured = [
+        application(machines(12, cpus=6), {leans: 1}, name=leans, better=better)
+        for leans, better in (("cache", "lower"), ("vm", "higher"))
+    ]
+    x, names, models = machines(12, cpus=6)
+    runs = pd.DataFrame({"machine": names, "repetition": 1, "cpu_model": models, "cores": 4.0})
+    rows = [
+        {"application": one.application, "metric": one.metric, "better": one.better, "machine": machine,
+         "repetition": 1, "value": value}
+        for one in measured
+        for machine, value in zip(one.machines, one.y, strict=True)
+    ]  # fmt: skip
+    table = FingerprintTable(
+        runs.join(pd.DataFrame(x, columns=list(measured[0].columns))), pd.DataFrame(rows)
+    )
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / PROCESSED).mkdir(parents=True)
+    table.write(tmp_path / PROCESSED)
+
+    def run(jobs):
+        knobs = {
+            "seed": 1,
+            "jobs": jobs,
+            "comparisons": {"format": "tables", "path": "x", "tune": {"models": []}},
+            "fingerprints": {"evaluate": {"entries": ["ensemble", "median"]}},
+        }
+        (tmp_path / "params.yaml").write_text(yaml.safe_dump(knobs))
+        evaluate_stage()
+        reports = tmp_path / "reports/fingerprints"
+        return [(reports / name).read_bytes() for name in ("metrics.json", "oof.parquet", "accuracy.parquet")]
+
+    return run
+
+
+def test_a_rerun_writes_the_same_bytes_with_any_number_of_processes(project):
+    first, again, more = project(1), project(1), project(2)
+    assert first == again == more
+
+
+def test_what_stands_first_by_the_seed_s_settings_is_what_the_paper_s_data_put_first(shared_data):
+    from data.fingerprints import ingest, validate
+    from data.params import Fingerprints
+    from features.fingerprints import featurize
+
+    section = Fingerprints(format="quiho", path=shared_data / "quiho")
+    tables = ingest(section).tables
+    table = featurize(validate(tables, section).kept(tables))
+    expected = {
+        "hpccg": "cache", "ssca": "cache", "scikit-learn": "cache",
+        "mariadb-10.3.2-innodb-load": "msync", "mariadb-5.5.58-innodb-load": "msync",
+    }  # fmt: skip
+    found = {}
+    for name in expected:
+        measured = table.measured(name)
+        found[name] = measured.columns[int(np.argmax(seed_shares(measured, 20261121)))]
+    assert found == expected
+
+
+def test_both_ways_to_boost_put_the_same_stressor_first_where_it_is_clear():
+    measured = application(machines(40), {"vm": 1})
+    for boosting in ("gradient-boosting", "xgboost"):
+        shares = seed_shares(measured, 0, boosting=boosting)
+        assert np.argmax(shares) == measured.columns.index("vm")
+        assert shares.sum() == pytest.approx(1, abs=1e-5)

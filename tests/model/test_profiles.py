@@ -1,0 +1,91 @@
+"""What the statistics of profiles promise, on machines whose truth is known."""
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from data.params import Profiling
+from tests.fingerprint_machines import application, machines
+from training.differences import adjusted, difference, exchanged
+from training.prediction import predict
+from training.profiles import profile
+
+LEVEL = 0.05
+PAIRS = 120
+#: More alarms than these are a wrong test and no accident, once in a thousand.
+ALARMS = binom.ppf(0.999, PAIRS, LEVEL)
+EXCHANGES = 99
+FEW, MANY = 12, 30
+
+
+def alarm(one, other, seed):
+    scores = exchanged(one, other, EXCHANGES, seed)
+    return adjusted(scores.b - scores.a).min() <= LEVEL
+
+
+def pair(seed, leans, half=FEW, cpus=None, paired=False, noise=0.4):
+    """Two applications on disjoint halves of the machines, or on the same machines."""
+    rates = machines(half if paired else 2 * half, seed, cpus)
+    first = np.arange(2 * half) % 2 == 0
+    halves = (None, None) if paired else (first, ~first)
+    return [
+        application(rates, leaning, seed + 1000 * number, noise, rows=rows)
+        for number, (leaning, rows) in enumerate(zip(leans, halves, strict=True))
+    ]
+
+
+@pytest.mark.parametrize(("paired", "cpus"), [(False, None), (False, 8), (True, None)])
+def test_equal_profiles_of_few_machines_are_called_different_as_rarely_as_said(paired, cpus):
+    equal = [pair(seed, [{"cache": 1, "vm": 1}] * 2, FEW, cpus, paired) for seed in range(PAIRS)]
+    assert sum(alarm(*sides, seed) for seed, sides in enumerate(equal)) <= ALARMS
+
+
+@pytest.mark.parametrize("how", ["machines", "models", "both"])
+def test_near_copies_of_a_few_cpu_models_do_not_count_as_so_many_machines(how):
+    alarms = 0
+    for seed in range(PAIRS):
+        rates = machines(36, seed, cpus=9, copies=True)
+        drawn = np.random.default_rng(seed).permutation(36 if how == "machines" else 9)
+        first = np.isin(np.arange(36) if how == "machines" else np.arange(36) % 9, drawn[: len(drawn) // 2])
+        every = application(rates, {"cache": 1}, seed, noise=0.3)
+        again = application(rates, {"cache": 1}, seed + 1000, noise=0.3)
+        sides = (every, again) if how == "both" else (every.rows(first), every.rows(~first))
+        alarms += alarm(*sides, seed)
+    assert alarms <= ALARMS
+
+
+def test_where_no_exchange_can_be_significant_the_difference_says_so():
+    every = application(machines(32, cpus=8, copies=True), {"cache": 1})
+    first = np.isin(every.cpus, ["cpu0", "cpu1", "cpu2", "cpu3"])
+    knobs = Profiling(resamples=EXCHANGES)
+    one, other = (profile(every.rows(side), knobs, 0) for side in (first, ~first))
+    reason = "8 machines or CPU models to exchange give no p-value below 0.029; expected 0.025 or less"
+    assert reason in difference(one, other, knobs, 0).reasons
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_profiles_that_differ_are_mostly_found_to_differ_where_they_do(paired):
+    apart = [pair(seed, [{"cache": 1}, {"vm": 1}], MANY, None, paired, noise=0.1) for seed in range(30)]
+    assert sum(alarm(*sides, seed) for seed, sides in enumerate(apart)) >= 27
+    one, other = (profile(side, Profiling(resamples=EXCHANGES), 0) for side in apart[0])
+    found = difference(one, other, Profiling(resamples=EXCHANGES), 0)
+    assert set(found.features["stressor"].head(2)) == {"cache", "vm"}
+    assert found.significant
+
+
+def test_a_difference_of_two_profiles_is_the_test_of_what_they_learned_from():
+    one, other = pair(3, [{"cache": 1}, {"vm": 1}])
+    knobs = Profiling(resamples=EXCHANGES)
+    found = difference(profile(one, knobs, 0), profile(other, knobs, 0), knobs, 5)
+    scores = exchanged(one.by_machine(), other.by_machine(), EXCHANGES, 5)
+    by_column = found.features.set_index("stressor")["p_value"][list(one.columns)]
+    assert by_column.to_numpy() == pytest.approx(adjusted(scores.b - scores.a))
+
+
+def test_intervals_hold_as_often_as_said_on_cpu_models_never_seen():
+    rates = machines(200, cpus=200)
+    every = application(rates, {"cache": 1, "vm": 0.5}, noise=0.1)
+    known, unknown = every.rows(np.arange(200) < 60), every.rows(np.arange(200) >= 60)
+    found = predict(known, unknown.machines, unknown.x, 0.8, 0)
+    held = [one.low <= true <= one.high for one, true in zip(found, unknown.y, strict=True)]
+    assert binom.ppf(0.0005, len(held), 0.7) <= sum(held) <= binom.ppf(0.9995, len(held), 0.9)

@@ -1,0 +1,135 @@
+"""What a model of impact rests on: features shuffled or removed, and its residuals (seed 002, section 4)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from features.corun import MOST, OTHERS, OWN
+from training.corun_splits import Divided
+from training.impact_fitting import Learned, Recipe
+
+Floats = NDArray[np.float64]
+#: The features that the seed calls essential, in the order of their importance there.
+ESSENTIAL = (
+    "instructions",
+    "bus-cycles",
+    "LLC-loads",
+    "L1-dcache-loads",
+    "dTLB-loads",
+    "branch-instructions",
+    "branch-loads",
+    "context-switches",
+)
+#: How often a feature is shuffled.
+SHUFFLES = 5
+
+
+def permuted(model: Learned, rows: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """Return by how much the mean relative error of unseen `rows` grows when a feature is shuffled.
+
+    Returns
+    -------
+    DataFrame
+        ``feature, rise, spread`` (mean and standard deviation over the shuffles), largest rise first.
+    """
+    generator = np.random.default_rng(seed)
+    before = _error(model, rows)
+    found = []
+    for name in model.columns:
+        rises = []
+        for _ in range(SHUFFLES):
+            shuffled = rows.assign(**{name: generator.permutation(rows[name].to_numpy())})
+            rises.append(_error(model, shuffled) - before)
+        found.append({"feature": name, "rise": float(np.mean(rises)), "spread": float(np.std(rises))})
+    return pd.DataFrame(found).sort_values(["rise", "feature"], ascending=[False, True], ignore_index=True)
+
+
+def removed(recipe: Recipe, rows: pd.DataFrame, divided: Divided) -> pd.DataFrame:
+    """Return how accurate a model is without each of the seed's essential features.
+
+    Returns
+    -------
+    DataFrame
+        ``without`` (empty: with all), ``measured`` (whether the rows have that event),
+        ``within_tolerance, mape``, pooled over the folds.
+    """
+    found = []
+    for event in ("", *ESSENTIAL):
+        gone = {f"{prefix}{event}" for prefix in (OWN, OTHERS, MOST)}
+        kept = tuple(name for name in recipe.columns if name not in gone)
+        row: dict[str, Any] = {"without": event, "measured": not event or len(kept) < len(recipe.columns)}
+        if row["measured"]:
+            row |= _accuracy(replace(recipe, columns=kept), rows, divided)
+        found.append(row)
+    return pd.DataFrame(found, columns=["without", "measured", "within_tolerance", "mape"])
+
+
+def _accuracy(recipe: Recipe, rows: pd.DataFrame, divided: Divided) -> dict[str, float]:
+    errors = []
+    for train, test in divided:
+        unseen = rows.iloc[test]
+        measured = unseen["impact"].to_numpy(np.float64)
+        errors.append(np.abs(recipe.fit(rows.iloc[train]).predict(unseen) / measured - 1))
+    error = np.concatenate(errors)
+    return {"within_tolerance": float((error < recipe.share).mean()), "mape": float(error.mean())}
+
+
+def residuals(predictions: pd.DataFrame, features: Floats) -> pd.DataFrame:
+    """Return what the four residual plots of seed 002, figures 4 and 5, show.
+
+    Parameters
+    ----------
+    predictions : DataFrame
+        One model's rows of oof.parquet in one design.
+    features : ndarray of shape (n_rows, n_features)
+        The vectors of the same rows, for their leverage.
+
+    Returns
+    -------
+    DataFrame
+        ``task, corunners, machine, fitted, residual, standardised, theoretical, scale, leverage, cook``:
+        impact as predicted for the unseen row and what was left; the residual over its standard deviation
+        and sqrt(1 - leverage); the normal quantile at its rank; the square root of its size; the diagonal of
+        the hat matrix of the standardised features; Cook's distance.
+    """
+    from scipy.special import ndtri
+
+    fitted = predictions["predicted"].to_numpy(np.float64)
+    left = predictions["measured"].to_numpy(np.float64) - fitted
+    leverage, rank = _leverage(features)
+    spread = float(np.std(left)) or 1.0
+    standardised = left / (spread * np.sqrt(np.maximum(1 - leverage, 1e-9)))
+    order = np.argsort(np.argsort(standardised, kind="stable"), kind="stable")
+    return pd.DataFrame(
+        {
+            **{name: predictions[name].to_numpy() for name in ("task", "corunners", "machine")},
+            "fitted": fitted,
+            "residual": left,
+            "standardised": standardised,
+            "theoretical": ndtri((order + 0.5) / len(left)),
+            "scale": np.sqrt(np.abs(standardised)),
+            "leverage": leverage,
+            "cook": standardised**2 * leverage / (rank * np.maximum(1 - leverage, 1e-9)),
+        }
+    )
+
+
+def _leverage(features: Floats) -> tuple[Floats, int]:
+    """Return the diagonal of the hat matrix with an intercept, and its rank."""
+    filled = np.where(np.isnan(features), np.nanmedian(features, axis=0), features)
+    centred = filled - filled.mean(axis=0)
+    spread = centred.std(axis=0)
+    standard = np.column_stack([np.ones(len(centred)), centred[:, spread > 0] / spread[spread > 0]])
+    left, values, _ = np.linalg.svd(standard, full_matrices=False)
+    kept = values > values[0] * 1e-10
+    return np.asarray((left[:, kept] ** 2).sum(axis=1)), int(kept.sum())
+
+
+def _error(model: Learned, rows: pd.DataFrame) -> float:
+    measured = rows["impact"].to_numpy(np.float64)
+    return float(np.abs(model.predict(rows) / measured - 1).mean())

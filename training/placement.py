@@ -1,0 +1,245 @@
+"""Which tasks to put together, so that they slow one another down least.
+
+Two tasks to a machine is a minimum-weight matching, solved exactly by the blossom algorithm (rustworkx).
+More is hard in general: a greedy start and exchanges of two tasks until none helps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from data.errors import InputError
+
+Floats = NDArray[np.float64]
+#: One machine's tasks, ascending; all machines' groups.
+Group = tuple[int, ...]
+#: ``cost(groups)`` gives the slow-down of every group, summed over its tasks, shape (n_groups,).
+Cost = Callable[[list[Group]], Floats]
+#: Costs become whole numbers for the matching: this many steps to the largest.
+_STEPS = 2**40
+#: Exchanges that improve by less are rounding.
+_GAIN = 1e-12
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Tasks on machines.
+
+    Attributes
+    ----------
+    groups : tuple of tuple of int
+        The tasks on each machine, by number; machines that stay empty are left out.
+    total : float
+        The slow-down summed over all tasks: 0 where none slows another down.
+    exact : bool
+        Whether no placement can have a smaller total.
+    """
+
+    groups: tuple[Group, ...]
+    total: float
+    exact: bool
+
+
+@dataclass(frozen=True)
+class Room:
+    """Machines to fill.
+
+    Attributes
+    ----------
+    machines, slots : int
+        How many there are, and how many tasks one takes.
+    """
+
+    machines: int
+    slots: int
+
+    def require(self, tasks: int) -> None:
+        """Check that so many tasks find room.
+
+        Raises
+        ------
+        InputError
+            If they don't, or there is no machine or slot.
+        """
+        if self.machines < 1 or self.slots < 1:
+            raise InputError(f"machines={self.machines}, slots={self.slots}: expected at least 1 of each")
+        if tasks > self.machines * self.slots:
+            raise InputError(
+                f"{tasks} tasks don't fit on {self.machines} machines with {self.slots} slots each; "
+                f"expected at most {self.machines * self.slots}"
+            )
+
+
+def pairwise(slowdown: Floats) -> Cost:
+    """Return the cost of groups whose co-runners' slow-downs add up.
+
+    Parameters
+    ----------
+    slowdown : ndarray of shape (n_tasks, n_tasks)
+        ``slowdown[i, j]``: impact - 1 of task i beside task j.
+    """
+    both = slowdown + slowdown.T
+
+    def cost(groups: list[Group]) -> Floats:
+        return np.array([sum(both[i, j] for i, j in combinations(group, 2)) for group in groups], np.float64)
+
+    return cost
+
+
+def best(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placement:
+    """Return the placement with the least total: exact for one or two slots, else by local search.
+
+    Parameters
+    ----------
+    tasks : int
+        How many; they are numbered from 0.
+    room : Room
+    cost : callable
+        The summed slow-down of each of a list of groups. A task alone has none.
+    seed : int
+        For the starts of the local search.
+
+    Raises
+    ------
+    InputError
+        If the tasks find no room.
+    """
+    room.require(tasks)
+    if room.slots == 1:
+        return _placement([(task,) for task in range(tasks)], cost, exact=True)
+    if room.slots == 2:  # noqa: PLR2004 - a pair
+        return _matched(tasks, room, cost)
+    return _searched(tasks, room, cost, seed)
+
+
+def worst(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placement:
+    """Return a placement with a large total, machines filled as far as they go: what can go wrong.
+
+    It is the worst there is for two slots and as many tasks as there are slots; else what the search finds.
+    """
+    room.require(tasks)
+    filled = Room(-(-tasks // room.slots), room.slots)
+    found = best(tasks, filled, lambda groups: -cost(groups), seed)
+    return _placement(list(found.groups), cost, exact=found.exact)
+
+
+def random(tasks: int, room: Room, cost: Cost, draws: int, seed: int) -> Floats:
+    """Return the totals of `draws` placements at random with every slot as likely, shape (draws,)."""
+    room.require(tasks)
+    groups = _at_random(tasks, room, seed)
+    return np.array([total(next(groups), cost) for _ in range(draws)], np.float64)
+
+
+def drawn(tasks: int, room: Room, cost: Cost, draws: int, seed: int) -> list[Placement]:
+    """Return the first `draws` of the placements that `random` gives the totals of."""
+    room.require(tasks)
+    groups = _at_random(tasks, room, seed)
+    return [_placement(next(groups), cost, exact=False) for _ in range(draws)]
+
+
+def _at_random(tasks: int, room: Room, seed: int) -> Iterator[list[Group]]:
+    generator = np.random.default_rng(seed)
+    while True:
+        slots = generator.permutation(room.machines * room.slots)[:tasks]
+        yield _grouped(slots // room.slots)
+
+
+def _matched(tasks: int, room: Room, cost: Cost) -> Placement:
+    """Match exactly: machines that may stay half empty appear as partners that cost nothing."""
+    import rustworkx
+
+    edges = list(combinations(range(tasks), 2))
+    costs = cost([(i, j) for i, j in edges])
+    alone = 2 * room.machines - tasks
+    empties = min(alone, tasks) + (tasks + min(alone, tasks)) % 2
+    pairs = [*edges, *((i, tasks + k) for i in range(tasks) for k in range(empties))]
+    pairs += list(combinations(range(tasks, tasks + empties), 2))
+    weights = np.concatenate([costs, np.zeros(len(pairs) - len(edges))])
+    steps = np.rint((weights.max() - weights) / max(float(np.ptp(weights)), _GAIN) * _STEPS).astype(np.int64)
+    graph = rustworkx.PyGraph(multigraph=False)
+    graph.add_nodes_from(range(tasks + empties))
+    graph.add_edges_from([(i, j, step) for (i, j), step in zip(pairs, steps.tolist(), strict=True)])
+    matching = rustworkx.max_weight_matching(graph, max_cardinality=True, weight_fn=int)
+    groups = [tuple(sorted(task for task in pair if task < tasks)) for pair in matching]
+    return _placement([group for group in groups if group], cost, exact=True)
+
+
+def _searched(tasks: int, room: Room, cost: Cost, seed: int, starts: int = 4) -> Placement:
+    generator = np.random.default_rng(seed)
+    orders = [np.arange(tasks), *(generator.permutation(tasks) for _ in range(starts - 1))]
+    found = [_improved(_greedy(order.tolist(), room, cost), room, cost) for order in orders]
+    groups = min(found, key=lambda groups: total(groups, cost))
+    return _placement(groups, cost, exact=False)
+
+
+def _greedy(order: Iterable[int], room: Room, cost: Cost) -> list[Group]:
+    """Put one task after the other where it adds least."""
+    groups: list[Group] = []
+    costs: list[float] = []
+    for task in order:
+        open_ = [n for n, group in enumerate(groups) if len(group) < room.slots]
+        grown = [tuple(sorted((*groups[n], task))) for n in open_]
+        if len(groups) < room.machines:
+            open_, grown = [*open_, len(groups)], [*grown, (task,)]
+            groups, costs = [*groups, ()], [*costs, 0.0]
+        new = cost(grown)
+        least = int(np.argmin(new - np.array([costs[n] for n in open_])))
+        groups[open_[least]], costs[open_[least]] = grown[least], float(new[least])
+        if not groups[-1]:
+            groups, costs = groups[:-1], costs[:-1]
+    return groups
+
+
+def _improved(groups: list[Group], room: Room, cost: Cost) -> list[Group]:
+    """Exchange or move tasks between two machines while that lowers the total."""
+    groups = [*groups, *[()] * (room.machines - len(groups))]
+    costs = cost(groups)
+    better = True
+    while better:
+        better = False
+        for first, second in combinations(range(len(groups)), 2):
+            changed = _exchanges(groups[first], groups[second], room.slots)
+            if not changed:
+                continue
+            both = cost([group for pair in changed for group in pair]).reshape(-1, 2)
+            least = int(np.argmin(both.sum(axis=1)))
+            if both[least].sum() < costs[first] + costs[second] - _GAIN:
+                groups[first], groups[second] = changed[least]
+                costs[first], costs[second] = both[least]
+                better = True
+    return [group for group in groups if group]
+
+
+def _exchanges(first: Group, second: Group, slots: int) -> list[tuple[Group, Group]]:
+    """Return both groups after each exchange of two tasks, and after each move into a free slot."""
+    swapped = [(_with(first, out, into), _with(second, into, out)) for out in first for into in second]
+    if len(second) < slots:
+        swapped += [(_with(first, out, None), tuple(sorted((*second, out)))) for out in first]
+    if len(first) < slots:
+        swapped += [(tuple(sorted((*first, out))), _with(second, out, None)) for out in second]
+    return swapped
+
+
+def _with(group: Group, out: int, into: int | None) -> Group:
+    rest = [task for task in group if task != out]
+    return tuple(sorted(rest if into is None else [*rest, into]))
+
+
+def _grouped(machines: NDArray[np.intp]) -> list[Group]:
+    order = np.argsort(machines, kind="stable")
+    cuts = np.flatnonzero(np.diff(machines[order])) + 1
+    return [tuple(sorted(part.tolist())) for part in np.split(order, cuts)]
+
+
+def total(groups: list[Group], cost: Cost) -> float:
+    """Return the slow-down of all groups; a task alone has none."""
+    return float(cost([group for group in groups if len(group) > 1]).sum()) if groups else 0.0
+
+
+def _placement(groups: list[Group], cost: Cost, *, exact: bool) -> Placement:
+    return Placement(tuple(sorted(groups)), total(groups, cost), exact)
