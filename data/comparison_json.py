@@ -8,15 +8,14 @@ from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from data.columns import Series
 from data.errors import InputError
+from data.json_document import content_of
 from data.reading import Builder, Problems
 from data.tables import FIVE_NUMBERS, STATS, ComparisonTables
 
-#: JSON is read whole; what is larger belongs in tables or XML.
-MAX_BYTES = 256 * 2**20
 BETTER = ("lower", "higher")
 OPTIONAL = ("benchmark", "machine", "unit")
 SIDES = ("baseline", "target")
@@ -43,7 +42,7 @@ def read(path: Path, problems: Problems, taken: Taken | None = None) -> Comparis
     InputError
         If the file is missing, empty, too large or no JSON; see also `of_request`.
     """
-    return of_request(_content(path), problems, str(path), taken)
+    return of_request(content_of(path), problems, str(path), taken)
 
 
 def tables_of(content: object, name: str = "request.json") -> ComparisonTables:
@@ -131,33 +130,6 @@ class Taken:
             name = (benchmark, operation, f"{machine} #{self.operations[key]}")
         self.operations[name] = 1
         return name[2]
-
-
-def _content(path: Path) -> object:
-    try:
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            limit = MAX_BYTES >> 20
-            raise InputError(f"has {size >> 20} MB; JSON is read whole, up to {limit} MB", file=path)
-        source = path.read_bytes()
-    except OSError as exc:
-        raise InputError(exc.strerror or "cannot be read", file=path) from exc
-    if not source.strip():
-        raise InputError("is empty; expected JSON", file=path)
-    try:
-        return json.loads(source, parse_constant=_not_json)
-    except json.JSONDecodeError as exc:
-        raise InputError(f"is not JSON ({exc.msg}, column {exc.colno})", file=path, line=exc.lineno) from exc
-    except UnicodeDecodeError as exc:
-        raise InputError(f"is not JSON (byte {exc.start} is not {exc.encoding})", file=path) from exc
-    except ValueError as exc:
-        raise InputError(f"is not JSON ({exc})", file=path) from exc
-    except RecursionError as exc:
-        raise InputError("is nested too deeply", file=path) from exc
-
-
-def _not_json(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a finite number")
 
 
 def _add(place: _Place, content: object, taken: Taken, builder: Builder) -> None:

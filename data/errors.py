@@ -49,6 +49,10 @@ class InputError(Exception):
         text = f"{where}: {self.problem}" if where else self.problem
         return " ".join(text.split())
 
+    def within(self, file: Path | str) -> InputError:
+        """Return the same error told of `file`, where it names none."""
+        return self if self.file is not None else type(self)(self.problem, file=file, place=self.place)
+
 
 class MalformedError(InputError):
     """Input that breaks the syntax of its own format: no XML, no JSON, empty, binary."""

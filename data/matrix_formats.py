@@ -70,9 +70,29 @@ def read(name: str, paths: list[Path], *, keep_going: bool = False) -> MatrixRea
         if not path.exists():
             raise InputError("no such file or directory", file=path)
     problems = Problems(keep_going)
-    tables = without_flaws(MatrixTables.joined([FORMATS[name](path) for path in paths]), problems)
-    matrix_schema.check(tables)
-    if tables.runs.empty or not tables.raw:
-        lacking = "run" if tables.runs.empty else "raw metric"
-        raise InputError(f"holds no {lacking}", file=paths[0])
-    return MatrixReading(tables, tuple(problems.skipped))
+    joined = MatrixTables.joined([FORMATS[name](path) for path in paths])
+    return checked(joined, paths[0], problems)
+
+
+def checked(tables: MatrixTables, source: Path | str, problems: Problems) -> MatrixReading:
+    """Return what of `tables` can be used.
+
+    Parameters
+    ----------
+    tables : MatrixTables
+    source : path or str
+        Where they come from.
+    problems : Problems
+        Gets what is wrong.
+
+    Raises
+    ------
+    InputError
+        At the first thing that is wrong, unless ``problems.keep_going``; and if there is no run or no metric.
+    """
+    usable = without_flaws(tables, problems)
+    matrix_schema.check(usable)
+    if usable.runs.empty or not usable.raw:
+        lacking = "run" if usable.runs.empty else "raw metric"
+        raise InputError(f"holds no {lacking}", file=source)
+    return MatrixReading(usable, tuple(problems.skipped))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from data import formats
@@ -14,10 +14,11 @@ from data.pair import paired
 from data.reading import Problems, joined
 from data.run import results_of_run
 from data.tables import ComparisonTables
-from serving import render
+from serving import matrices_source, render
 from serving.figure import as_xml
 from serving.judge import Judgement, judge
 from serving.model import load
+from serving.verdict_lines import Lines, as_junit, as_markdown, as_plain, as_terminal
 
 
 @dataclass(frozen=True)
@@ -39,24 +40,46 @@ class Wanted:
     fail_on_regression: bool
 
 
+@dataclass(frozen=True)
+class Told:
+    """A judgement of any family in every form, each made when it is asked for.
+
+    Attributes
+    ----------
+    fails : int
+        How many verdicts are ``fail``.
+    lines, json, xml : callable
+        Return the lines of a table, the JSON that HTTP answers, and XML.
+    """
+
+    fails: int
+    lines: Callable[[], Lines]
+    json: Callable[[], str]
+    xml: Callable[[], bytes]
+
+
 def judge_source(source: Path, uri: str | None, wanted: Wanted, *, keep_going: bool) -> int:
-    """Judge all comparisons of `source`, whatever its format, and return the exit code.
+    """Judge all comparisons or all matrices of `source`, whatever its format, and return the exit code.
 
     Raises
     ------
     InputError
         If the source cannot be read, or there is no such model.
     """
+    if matrices_source.recognised(source):
+        from serving.matrices import judge_matrices
+
+        return judge_matrices(source, uri, wanted, keep_going=keep_going)
     served = load(uri)
     kind = formats.sniff(source)
     tables = read_source(kind, [source], keep_going=keep_going)
     judgement = judge(tables, served)
-    if wanted.shown == "xml" and kind == "comparison-xml" and source.is_file():
+    told = _told(judgement, tables)
+    if kind == "comparison-xml" and source.is_file():
         from data.comparison_status import with_status
 
-        write(with_status(source, judgement.statuses), wanted.output)
-        return _code(judgement, wanted)
-    return _give(judgement, tables, wanted)
+        told = replace(told, xml=lambda: with_status(source, judgement.statuses))
+    return give(told, wanted)
 
 
 def judge_pair(baseline: Path, target: Path, uri: str | None, wanted: Wanted) -> int:
@@ -69,7 +92,7 @@ def judge_pair(baseline: Path, target: Path, uri: str | None, wanted: Wanted) ->
     """
     served = load(uri)
     tables = paired(results_of_run(baseline), results_of_run(target))
-    return _give(judge(tables, served), tables, wanted)
+    return give(_told(judge(tables, served), tables), wanted)
 
 
 def read_source(kind: str, sources: list[Path], *, keep_going: bool) -> ComparisonTables:
@@ -96,25 +119,10 @@ def tell_skipped(skipped: Sequence[InputError]) -> None:
         sys.stderr.write(f"skipped {len(skipped)} in all\n")
 
 
-def _give(judgement: Judgement, tables: ComparisonTables, wanted: Wanted) -> int:
-    write(_content(judgement, tables, wanted), wanted.output)
-    return _code(judgement, wanted)
-
-
-def _content(judgement: Judgement, tables: ComparisonTables, wanted: Wanted) -> bytes:
-    if wanted.shown == "xml":
-        return as_xml(judgement, tables)
-    if wanted.shown == "table":
-        on_terminal = wanted.output is None and sys.stdout.isatty()
-        return (render.as_terminal if on_terminal else render.as_plain)(judgement).encode()
-    return _FORMATS[wanted.shown](judgement).encode()
-
-
-_FORMATS = {"json": render.as_json, "markdown": render.as_markdown, "junit": render.as_junit}
-
-
-def _code(judgement: Judgement, wanted: Wanted) -> int:
-    return 1 if wanted.fail_on_regression and judgement.count("fail") else 0
+def give(told: Told, wanted: Wanted) -> int:
+    """Write a judgement as it is wanted, and return the exit code."""
+    write(_content(told, wanted), wanted.output)
+    return 1 if wanted.fail_on_regression and told.fails else 0
 
 
 def write(content: bytes, output: Path | None) -> None:
@@ -125,3 +133,26 @@ def write(content: bytes, output: Path | None) -> None:
     else:
         with replacing(output) as path:
             path.write_bytes(content)
+
+
+def _told(judgement: Judgement, tables: ComparisonTables) -> Told:
+    return Told(
+        judgement.count("fail"),
+        lambda: render.lines(judgement),
+        lambda: render.as_json(judgement),
+        lambda: as_xml(judgement, tables),
+    )
+
+
+def _content(told: Told, wanted: Wanted) -> bytes:
+    if wanted.shown == "json":
+        return told.json().encode()
+    if wanted.shown == "xml":
+        return told.xml()
+    form = _TABLES[wanted.shown]
+    if form is as_plain and wanted.output is None and sys.stdout.isatty():
+        form = as_terminal
+    return form(told.lines()).encode()
+
+
+_TABLES = {"table": as_plain, "markdown": as_markdown, "junit": as_junit}

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel, ValidationError
 
 from data.corun_tables import AND, CorunTables
 from data.errors import InputError
-from serving.bodies import parse_json
 from serving.corun_json import online_answer, static_answer
 from serving.corun_model import Online, Static
 from serving.corun_online import answer
 from serving.corun_samples import TIME
 from serving.corun_schemas import OnlineRequest, Run, SoloRun, StaticRequest
 from serving.corun_static import Question, ask, machine_of
-from serving.irup_body import said
-from serving.problems import RefusedError
+from serving.json_bodies import request_of
 from training.known_tasks import KnownTasks
-
-Request = TypeVar("Request", bound=BaseModel)
 
 
 def answer_static(body: bytes, static: Static) -> bytes:
@@ -36,7 +30,7 @@ def answer_static(body: bytes, static: Static) -> bytes:
     InputError
         If a task or a machine is unknown.
     """
-    request = _request(body, StaticRequest)
+    request = request_of(body, StaticRequest)
     known = _with_tasks(request.tasks, static) if request.tasks else static
     questions = [Question(one.task, tuple(one.corunners), one.machine) for one in request.coruns]
     return static_answer(ask(questions, known), known).model_dump_json().encode()
@@ -44,17 +38,10 @@ def answer_static(body: bytes, static: Static) -> bytes:
 
 def answer_online(body: bytes, online: Online) -> bytes:
     """Answer from the samples of a request; raises as `answer_static`, and if samples cannot be used."""
-    request = _request(body, OnlineRequest)
+    request = request_of(body, OnlineRequest)
     solo, corun = _samples(request.solo, "solo"), _samples(request.corun, "corun")
     found = answer(solo, corun, request.machine, online)
     return online_answer(found, online).model_dump_json().encode()
-
-
-def _request(body: bytes, kind: type[Request]) -> Request:
-    try:
-        return kind.model_validate(parse_json(body))
-    except ValidationError as exc:
-        raise RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, said(exc)) from exc
 
 
 def _with_tasks(runs: list[SoloRun], static: Static) -> Static:

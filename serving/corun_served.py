@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from http import HTTPStatus
-from threading import Lock
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass
+from typing import Any
 
 from data.errors import InputError
 from serving.corun_model import (
@@ -19,36 +16,9 @@ from serving.corun_model import (
     online_card,
     static_card,
 )
+from serving.lazy import Lazy
 from serving.model import ModelRef
-from serving.problems import RefusedError
 from training.trained_impact import ImpactCard, OnlineCard
-
-T = TypeVar("T")
-
-
-@dataclass
-class Lazy(Generic[T]):
-    """A model that is loaded when it is first asked for, once."""
-
-    load: Callable[[], T]
-    _loaded: T | None = None
-    _lock: Lock = field(default_factory=Lock)
-
-    def get(self) -> T:
-        """Return the model.
-
-        Raises
-        ------
-        RefusedError
-            503 if there is none.
-        """
-        with self._lock:
-            if self._loaded is None:
-                try:
-                    self._loaded = self.load()
-                except InputError as exc:
-                    raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, str(exc)) from exc
-            return self._loaded
 
 
 @dataclass(frozen=True)

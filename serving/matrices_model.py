@@ -1,0 +1,82 @@
+"""Which model answers about matrices: the registry's champion, or the one that the user names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from zipfile import BadZipFile
+
+from data.errors import InputError
+from serving.model import ModelRef
+from training.registry import Located, located
+from training.trained_engine import EngineCard, TrainedEngine
+
+#: The name under which models of matrices are registered.
+REGISTERED = "regression-matrix"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class ServedEngine:
+    """A trained engine that gives verdicts, and where it comes from."""
+
+    engine: TrainedEngine
+    ref: ModelRef
+
+
+def load(uri: str | None = None) -> ServedEngine:
+    """Load the model that judges matrices.
+
+    Parameters
+    ----------
+    uri : str, optional
+        A directory with ``model.skops`` and ``card.json``, or ``models:/name@alias`` or
+        ``models:/name/version`` of the registry. By default the champion.
+
+    Raises
+    ------
+    InputError
+        If there is no such model; without a champion it names the command which makes one.
+    """
+    return _loaded(uri, _served)
+
+
+def card(uri: str | None = None) -> dict[str, Any]:
+    """Say what ``/v1/models`` has of the model, without reading the model itself; errors as of `load`."""
+    return _loaded(uri, _told)
+
+
+def _served(found: Located) -> ServedEngine:
+    engine = TrainedEngine.read(found.directory)
+    return ServedEngine(engine, _ref(engine.card, found))
+
+
+def _told(found: Located) -> dict[str, Any]:
+    card = EngineCard.read(found.directory)
+    ref = _ref(card, found)
+    return {
+        "name": ref.name,
+        "version": ref.version,
+        "uri": ref.uri,
+        "estimator": card.entry,
+        "features": [metric["metric"] for metric in card.metrics],
+        "groups": list(card.groups),
+        "own_models": list(card.own_models),
+        "threshold": card.threshold,
+        "data_digest": card.data_digest,
+        "serves": REGISTERED,
+    }
+
+
+def _loaded(uri: str | None, read: Callable[[Located], T]) -> T:
+    try:
+        with located(REGISTERED, uri) as found:
+            return read(found)
+    except (ValueError, TypeError, KeyError, BadZipFile) as exc:
+        raise InputError(f"holds no {REGISTERED} model that training wrote", file=uri) from exc
+
+
+def _ref(card: EngineCard, found: Located) -> ModelRef:
+    registered = found.uri.startswith("models:/")
+    return ModelRef(REGISTERED if registered else card.entry, found.version or card.data_digest[:12], found.uri)

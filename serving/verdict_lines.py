@@ -1,0 +1,154 @@
+"""Verdicts of any family as lines of a table: for a terminal, in Markdown, as JUnit XML."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Literal
+
+from serving.tables import printed
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+Answer = Literal["pass", "fail", "invalid"]
+#: In the order in which they want attention.
+ANSWERS: tuple[Answer, ...] = ("fail", "invalid", "pass")
+_MARK = {"fail": "red", "pass": "green", "invalid": "yellow"}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One verdict in words.
+
+    Attributes
+    ----------
+    verdict : {"pass", "fail", "invalid"}
+    probability : float or None
+        Of a regression; None where the verdict is invalid.
+    suite, name : str
+        What it belongs to, such as a benchmark, and what was judged.
+    why : str
+        What speaks for the verdict, or why there is none.
+    """
+
+    verdict: Answer
+    probability: float | None
+    suite: str
+    name: str
+    why: str
+
+    @property
+    def chance(self) -> str:
+        """The probability as text."""
+        return "" if self.probability is None else f"{self.probability:.3f}"
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Verdicts, what their last three columns are called, and what is said of all of them.
+
+    Attributes
+    ----------
+    summary : str
+        One line.
+    notes : tuple of str
+        Further lines, one each.
+    """
+
+    rows: Sequence[Line]
+    headings: tuple[str, str, str]
+    summary: str
+    notes: tuple[str, ...] = ()
+
+    def count(self, answer: Answer) -> int:
+        """Return how many lines have this verdict."""
+        return sum(row.verdict == answer for row in self.rows)
+
+
+def as_terminal(lines: Lines) -> str:
+    """Return the verdicts as a table in the colours and the width of this terminal."""
+    from rich.console import Console
+
+    console = Console()
+    with console.capture() as captured:
+        console.print(_table(lines))
+    return captured.get() + _notes(lines)
+
+
+def as_plain(lines: Lines) -> str:
+    """Return the verdicts as a table for a file or a pipe: wide, without colours."""
+    return printed(_table(lines)) + _notes(lines)
+
+
+def as_markdown(lines: Lines) -> str:
+    """Return the verdicts as a Markdown table, the regressions first."""
+    told = [
+        lines.summary,
+        "",
+        f"| verdict | probability | {' | '.join(lines.headings)} |",
+        "| --- | ---: | --- | --- | --- |",
+    ]
+    for row in sorted(lines.rows, key=lambda row: ANSWERS.index(row.verdict)):
+        shown = " | ".join(_cell(cell) for cell in (row.suite, row.name, row.why))
+        told.append(f"| {_bold(row.verdict)} | {row.chance} | {shown} |")
+    if lines.notes:
+        told += ["", *(f"- {_cell(note)}" for note in lines.notes)]
+    return "\n".join(told) + "\n"
+
+
+def as_junit(lines: Lines) -> str:
+    """Return JUnit XML: a failure a regression, skipped what is invalid."""
+    from lxml import etree
+
+    root = etree.Element("testsuites", name="perfjudge", tests=str(len(lines.rows)))
+    root.set("failures", str(lines.count("fail")))
+    ordered = sorted(lines.rows, key=lambda row: row.suite)
+    for name, group in groupby(ordered, key=lambda row: row.suite):
+        rows = list(group)
+        suite = etree.SubElement(root, "testsuite", name=printable(name), tests=str(len(rows)))
+        suite.set("failures", str(sum(row.verdict == "fail" for row in rows)))
+        suite.set("errors", "0")
+        suite.set("skipped", str(sum(row.verdict == "invalid" for row in rows)))
+        for row in rows:
+            _case(etree, suite, row)
+    text: bytes = etree.tostring(root, pretty_print=True, xml_declaration=True, encoding="UTF-8")
+    return text.decode()
+
+
+def printable(text: str) -> str:
+    """Replace what XML cannot hold, such as control characters."""
+    return "".join(char if char.isprintable() or char in "\t\n" else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
+def _table(lines: Lines) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("verdict", "probability", *lines.headings, caption=lines.summary)
+    for row in lines.rows:
+        cells = (Text(cell) for cell in (row.suite, row.name, row.why))
+        table.add_row(Text(row.verdict, style=_MARK[row.verdict]), row.chance, *cells)
+    return table
+
+
+def _notes(lines: Lines) -> str:
+    return "".join(f"{' '.join(note.split())}\n" for note in lines.notes)
+
+
+def _case(etree: Any, suite: Any, row: Line) -> None:
+    case = etree.SubElement(suite, "testcase", classname=printable(row.suite), name=printable(row.name))
+    if row.verdict == "fail":
+        message = f"regression with probability {row.chance}"
+        etree.SubElement(case, "failure", type="regression", message=message).text = printable(row.why)
+    elif row.verdict == "invalid":
+        etree.SubElement(case, "skipped", message=printable(row.why))
+
+
+def _bold(verdict: Answer) -> str:
+    return verdict if verdict == "pass" else f"**{verdict}**"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").split())
