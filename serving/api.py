@@ -13,8 +13,9 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI, Request, Response
 
 from data.errors import InputError
-from serving import bodies, corun_schemas, irup_schemas, problems, schemas
+from serving import bodies, corun_schemas, irup_schemas, matrices_schemas, problems, schemas
 from serving.corun_served import CorunModels
+from serving.matrices_served import MatrixModels
 from serving.metrics import Metrics
 from serving.model import REGISTERED, Served, load
 from serving.problems import RefusedError
@@ -25,15 +26,19 @@ BODY_LIMIT = 64 * 1024 * 1024
 IRUP_LIMIT = 16 * 1024 * 1024
 #: The largest body that asks about co-runs.
 CORUN_LIMIT = 16 * 1024 * 1024
+#: The largest body with matrices.
+MATRICES_LIMIT = 32 * 1024 * 1024
 #: Where `perfjudge serve` tells its workers which models answer; unset = the champions.
 MODEL_VARIABLE = "PERFJUDGE_MODEL"
 STATIC_VARIABLE = "PERFJUDGE_CORUN_STATIC"
 ONLINE_VARIABLE = "PERFJUDGE_CORUN_ONLINE"
+MATRICES_VARIABLE = "PERFJUDGE_MATRICES"
 
 
 def create_app(
     served: Served | None,
     coruns: CorunModels | None = None,
+    matrices: MatrixModels | None = None,
     *,
     body_limit: int = BODY_LIMIT,
     why_none: str = "",
@@ -46,6 +51,8 @@ def create_app(
         The model that answers. Without one, ``/readyz`` and judging answer 503.
     coruns : CorunModels, optional
         The models of co-runs; by default the champions. Without one, its questions are answered with 503.
+    matrices : MatrixModels, optional
+        The model of matrices; likewise.
     body_limit : int
         The largest body that is read, in bytes.
     why_none : str
@@ -61,6 +68,7 @@ def create_app(
     )
     app.state.served = served
     app.state.coruns = CorunModels.of() if coruns is None else coruns
+    app.state.matrices = MatrixModels.of() if matrices is None else matrices
     app.state.why_none = why_none
     app.state.body_limit = body_limit
     app.state.metrics = Metrics()
@@ -68,6 +76,7 @@ def create_app(
     _add_judging(app)
     _add_profiles(app)
     _add_coruns(app)
+    _add_matrices(app)
     _add_state(app)
     _complete_schema(app)
     return app
@@ -77,10 +86,11 @@ def application() -> FastAPI:
     """Make the application with the model that the environment names (for uvicorn's workers)."""
     uri = os.environ.get(MODEL_VARIABLE)
     coruns = CorunModels.of(os.environ.get(STATIC_VARIABLE), os.environ.get(ONLINE_VARIABLE))
+    matrices = MatrixModels.of(os.environ.get(MATRICES_VARIABLE))
     try:
-        return create_app(load(uri), coruns)
+        return create_app(load(uri), coruns, matrices)
     except InputError as exc:
-        return create_app(None, coruns, why_none=str(exc))
+        return create_app(None, coruns, matrices, why_none=str(exc))
 
 
 @asynccontextmanager
@@ -133,10 +143,10 @@ def _add_profiles(app: FastAPI) -> None:
     async def profile_application(request: Request) -> Response:
         """Tell what an application leans on, how far that can be trusted, and predict it elsewhere."""
         from serving.irup import Learning
-        from serving.irup_body import MEDIA_TYPE, answer_irup, check_media_type
+        from serving.irup_body import answer_irup
+        from serving.json_bodies import MEDIA_TYPE
 
-        check_media_type(request.headers.get("content-type", ""))
-        body = await _body(request, min(IRUP_LIMIT, app.state.body_limit))
+        body = await _json_body(app, request, IRUP_LIMIT)
         content = await to_thread.run_sync(answer_irup, body, Learning(), limiter=app.state.profiling)
         return Response(content, media_type=MEDIA_TYPE)
 
@@ -167,13 +177,41 @@ def _add_coruns(app: FastAPI) -> None:
         return await _corun(app, request, lambda body: answer_online(body, app.state.coruns.online.get()))
 
 
-async def _corun(app: FastAPI, request: Request, answer: Callable[[bytes], bytes]) -> Response:
-    from serving.irup_body import MEDIA_TYPE, check_media_type
+def _add_matrices(app: FastAPI) -> None:
+    @app.post(
+        "/v1/matrices/judge",
+        response_model=matrices_schemas.MatricesAnswer,
+        openapi_extra=corun_schemas.body_of("MatricesRequest"),
+        responses=problems.responses(400, 413, 415, 422, 503),
+    )
+    async def judge_matrices(request: Request) -> Response:
+        """Judge pairs of matrices: validity, group, verdict, and the raw metrics that drove it."""
+        from serving.json_bodies import MEDIA_TYPE
+        from serving.matrices_body import answer_matrices
 
-    check_media_type(request.headers.get("content-type", ""))
-    body = await _body(request, min(CORUN_LIMIT, app.state.body_limit))
+        body = await _json_body(app, request, MATRICES_LIMIT)
+        engine = app.state.matrices.engine
+        with app.state.metrics.timed():
+            result = await to_thread.run_sync(
+                lambda: answer_matrices(body, engine.get()), limiter=app.state.limiter
+            )
+        app.state.metrics.count(result.judged)
+        return Response(result.content, media_type=MEDIA_TYPE)
+
+
+async def _corun(app: FastAPI, request: Request, answer: Callable[[bytes], bytes]) -> Response:
+    from serving.json_bodies import MEDIA_TYPE
+
+    body = await _json_body(app, request, CORUN_LIMIT)
     content = await to_thread.run_sync(answer, body, limiter=app.state.limiter)
     return Response(content, media_type=MEDIA_TYPE)
+
+
+async def _json_body(app: FastAPI, request: Request, limit: int) -> bytes:
+    from serving.json_bodies import check_media_type
+
+    check_media_type(request.headers.get("content-type", ""))
+    return await _body(request, min(limit, app.state.body_limit))
 
 
 def _add_state(app: FastAPI) -> None:
@@ -181,7 +219,7 @@ def _add_state(app: FastAPI) -> None:
     async def models() -> Any:
         """Say which models answer."""
         judging = [] if app.state.served is None else [_model(app.state.served)]
-        return {"models": [*judging, *app.state.coruns.cards]}
+        return {"models": [*judging, *app.state.coruns.cards, *app.state.matrices.cards]}
 
     @app.get("/healthz", response_model=schemas.Health)
     async def healthz() -> Any:
@@ -246,6 +284,7 @@ def _complete_schema(app: FastAPI) -> None:
                 irup_schemas.IrupRequest,
                 corun_schemas.StaticRequest,
                 corun_schemas.OnlineRequest,
+                matrices_schemas.MatricesRequest,
                 problems.ProblemDetails,
             ):
                 schema = model.model_json_schema(ref_template="#/components/schemas/{model}")

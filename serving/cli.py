@@ -89,7 +89,10 @@ Directory = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="
 
 @app.command()
 def judge(  # noqa: PLR0917 - typer hands options over by name
-    source: Annotated[Path, typer.Argument(metavar="INPUT", help="Comparisons in any supported format.")],
+    source: Annotated[
+        Path,
+        typer.Argument(metavar="INPUT", help="Comparisons in any supported format, or matrices."),
+    ],
     model: Model = None,
     shown: Shown = Format.table,
     fail_on_regression: FailOnRegression = False,
@@ -97,7 +100,7 @@ def judge(  # noqa: PLR0917 - typer hands options over by name
     as_json: AsJson = False,
     output: Output = None,
 ) -> int:
-    """Give verdicts on the comparisons of a file or directory."""
+    """Give verdicts on the comparisons, or the matrices, of a file or directory."""
     from serving.answering import Wanted, judge_source
 
     wanted = Wanted("json" if as_json else shown.value, output, fail_on_regression)
@@ -300,6 +303,9 @@ def serve(  # noqa: PLR0917 - typer hands options over by name
         str | None,
         typer.Option("--corun-online", metavar="PATH|URI", help="The same, from first seconds."),
     ] = None,
+    matrices: Annotated[
+        str | None, typer.Option("--matrices", metavar="PATH|URI", help="The same, of matrices.")
+    ] = None,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 = any that is free.")] = 8000,
     workers: Annotated[int, typer.Option(min=1, max=64, help="How many processes answer.")] = 1,
@@ -308,7 +314,7 @@ def serve(  # noqa: PLR0917 - typer hands options over by name
     from serving.server import Addresses
     from serving.server import serve as listen
 
-    return listen(Addresses(model, corun_static, corun_online), host, port, workers)
+    return listen(Addresses(model, corun_static, corun_online, matrices), host, port, workers)
 
 
 @app.command()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,13 +17,12 @@ from data.tables import ComparisonTables
 from features.comparisons import vectors
 from serving.model import ModelRef, Served
 from serving.reasons import strongest
+from serving.verdict_lines import Answer
 from training.answering import Unit
 from training.ready import ReadyModel
 
 #: How many reasons a verdict gives.
 REASONS = 3
-
-Answer = Literal["pass", "fail", "invalid"]
 
 
 class Reason(NamedTuple):

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from data import matrix_formats
 from data.reading import Problems
 from serving.json_bodies import request_of
-from serving.matrices_judge import Judged, answer, judge
+from serving.matrices_json import answer
+from serving.matrices_judge import Judged, judge
 from serving.matrices_model import ServedEngine
 from serving.matrices_request import tables_of
 from serving.matrices_schemas import MatricesRequest

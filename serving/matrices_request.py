@@ -11,9 +11,12 @@ from pydantic import ValidationError
 
 from data.errors import InputError
 from data.json_document import content_of
-from data.matrix_tables import METADATA, RUN_DTYPES, SIDES, MatrixTables, Sides
+from data.matrix_tables import METADATA, MOST_METRICS, RUN_DTYPES, SIDES, MatrixTables, Sides
 from serving.matrices_schemas import MatricesRequest, Matrix, Pair
 from serving.said import said
+
+#: Most numbers of a request once it is a table, since a metric of one pair is a column of all.
+MOST_NUMBERS = 10_000_000
 
 
 def read_request(path: Path) -> MatrixTables:
@@ -28,8 +31,6 @@ def read_request(path: Path) -> MatrixTables:
         return tables_of(MatricesRequest.model_validate(content_of(path)))
     except ValidationError as exc:
         raise InputError(said(exc), file=path) from exc
-    except InputError as exc:
-        raise exc if exc.file else InputError(exc.problem, file=path, place=exc.place) from exc
 
 
 def tables_of(request: MatricesRequest) -> MatrixTables:
@@ -38,12 +39,11 @@ def tables_of(request: MatricesRequest) -> MatrixTables:
     Raises
     ------
     InputError
-        If a pair stands twice, a metric bears the name of another column, or columns differ in length.
+        If a pair stands twice, a metric bears the name of another column, columns differ in length, or there
+        is more than memory should be asked for.
     """
     names = _names(request.pairs)
-    taken = sorted(RUN_DTYPES.keys() & names)
-    if taken:
-        raise InputError(f'"{taken[0]}" is no name for a metric; it says what a run is', place="pairs")
+    _require_bearable(request.pairs, len(names))
     sides, seen = Sides(names), set[str]()
     for place, pair in enumerate(request.pairs):
         if pair.pair_id in seen:
@@ -52,37 +52,50 @@ def tables_of(request: MatricesRequest) -> MatrixTables:
         for side in SIDES:
             matrix: Matrix = getattr(pair, side)
             about = {field: getattr(matrix, field) or getattr(pair, field) or "" for field in METADATA}
-            values = _values(matrix, names, f"pairs[{place}].{side}")
-            sides.add(values, pair.pair_id, side, **about)
-    units = [{"metric": name, "unit": unit} for name, unit in request.units.items() if name in set(names)]
+            sides.add(_values(matrix, names, f"pairs[{place}].{side}"), pair.pair_id, side, **about)
+    units = [{"metric": name, "unit": request.units[name]} for name in names if name in request.units]
     return MatrixTables.of_rows(sides.frame(), None, units)
 
 
 def _names(pairs: Sequence[Pair]) -> list[str]:
     """Return all metrics, in the order in which they first come."""
     found: dict[str, None] = {}
-    for pair in pairs:
-        for matrix in (pair.baseline, pair.target):
-            found |= dict.fromkeys(matrix.metrics or {})
-            for run in matrix.runs or ():
-                found |= dict.fromkeys(run)
+    for matrix in (matrix for pair in pairs for matrix in (pair.baseline, pair.target)):
+        found |= dict.fromkeys(matrix.metrics or {})
+        for run in matrix.runs or ():
+            found |= dict.fromkeys(run)
+    taken = [name for name in RUN_DTYPES if name in found]
+    if taken:
+        raise InputError(f'"{taken[0]}" is no name for a metric; it says what a run is', place="pairs")
     return list(found)
+
+
+def _require_bearable(pairs: Sequence[Pair], metrics: int) -> None:
+    if metrics > MOST_METRICS:
+        raise InputError(f"have {metrics} metrics; expected {MOST_METRICS} at most", place="pairs")
+    runs = sum(_count(matrix) for pair in pairs for matrix in (pair.baseline, pair.target))
+    if runs * metrics > MOST_NUMBERS:
+        told = f"have {runs} runs of {metrics} metrics; expected {MOST_NUMBERS} numbers at most"
+        raise InputError(told, place="pairs")
+
+
+def _count(matrix: Matrix) -> int:
+    """Return how many runs a side has."""
+    if matrix.runs is not None:
+        return len(matrix.runs)
+    assert matrix.metrics, "the schema wants columns where there are no rows"
+    return len(next(iter(matrix.metrics.values())))
 
 
 def _values(matrix: Matrix, names: Sequence[str], place: str) -> NDArray[np.float64]:
     """Return the runs of one side, runs x metrics; NaN where one was not measured."""
-    columns = {name: number for number, name in enumerate(names)}
-    if matrix.runs is not None:
-        values = np.full((len(matrix.runs), len(names)), np.nan)
-        for row, run in enumerate(matrix.runs):
-            values[row, [columns[name] for name in run]] = np.array(list(run.values()), np.float64)
-        return values
-    assert matrix.metrics is not None
-    first, given = next(iter(matrix.metrics.items()))
-    values = np.full((len(given), len(names)), np.nan)
-    for name, column in matrix.metrics.items():
-        if len(column) != len(given):
-            told = f'has {len(column)} values, where "{first}" has {len(given)}; expected one per run'
+    column = {name: number for number, name in enumerate(names)}
+    values = np.full((_count(matrix), len(names)), np.nan)
+    for row, run in enumerate(matrix.runs or ()):
+        values[row, [column[name] for name in run]] = np.array(list(run.values()), np.float64)
+    for name, given in (matrix.metrics or {}).items():
+        if len(given) != len(values):
+            told = f"has {len(given)} values, where others have {len(values)}; expected one per run"
             raise InputError(told, place=f'{place}.metrics["{name}"]')
-        values[:, columns[name]] = np.array(column, np.float64)
+        values[:, column[name]] = np.array(given, np.float64)
     return values

@@ -191,5 +191,7 @@ class ServedMatrix(MatrixModel):
     estimator: str
     features: list[str] = Field(description="The raw and summary metrics that it was trained on.")
     groups: list[str]
+    own_models: list[str] = Field(description="Groups with a model of their own.")
+    threshold: float = Field(description="Of the fallback.")
     data_digest: str
     serves: Literal["regression-matrix"]

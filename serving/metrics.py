@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from typing import Protocol
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
 
-from serving.judge import Judgement
+from serving.verdict_lines import ANSWERS, Answer
+
+
+class Countable(Protocol):
+    """Verdicts of any family."""
+
+    def count(self, answer: Answer) -> int:
+        """Return how many there are of `answer`."""
 
 
 class Metrics:
@@ -23,10 +31,10 @@ class Metrics:
         """Measure the time of the block."""
         return self._seconds.time()
 
-    def count(self, judgement: Judgement) -> None:
+    def count(self, judged: Countable) -> None:
         """Count the verdicts of one answer."""
-        for answer in ("pass", "fail", "invalid"):
-            self._verdicts.labels(answer).inc(judgement.count(answer))
+        for answer in ANSWERS:
+            self._verdicts.labels(answer).inc(judged.count(answer))
 
     def exposition(self) -> tuple[bytes, str]:
         """Return the metrics as text, and its content type."""

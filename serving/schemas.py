@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from serving.corun_schemas import ServedCorun
+from serving.matrices_schemas import ServedMatrix
 
 
 class FiveNumbers(BaseModel):
@@ -163,7 +164,7 @@ class ServedModel(ModelAnswer):
 class Models(BaseModel):
     """The models that answer."""
 
-    models: list[ServedModel | ServedCorun]
+    models: list[ServedModel | ServedCorun | ServedMatrix]
 
 
 class Health(BaseModel):

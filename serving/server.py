@@ -8,8 +8,9 @@ import sys
 from dataclasses import dataclass
 
 from data.errors import InputError
-from serving.api import MODEL_VARIABLE, ONLINE_VARIABLE, STATIC_VARIABLE, create_app
+from serving.api import MATRICES_VARIABLE, MODEL_VARIABLE, ONLINE_VARIABLE, STATIC_VARIABLE, create_app
 from serving.corun_served import CorunModels
+from serving.matrices_served import MatrixModels
 from serving.model import Served, load
 
 #: Seconds that requests have to end once the server is told to.
@@ -22,13 +23,14 @@ class Addresses:
 
     Attributes
     ----------
-    judging, static, online : str, optional
-        Of comparisons, and of co-runs before they run and from their first seconds.
+    judging, static, online, matrices : str, optional
+        Of comparisons, of co-runs before they run and from their first seconds, and of matrices.
     """
 
     judging: str | None = None
     static: str | None = None
     online: str | None = None
+    matrices: str | None = None
 
 
 def serve(uris: Addresses, host: str, port: int, workers: int) -> int:
@@ -51,11 +53,12 @@ def serve(uris: Addresses, host: str, port: int, workers: int) -> int:
 
     served = load(uris.judging)
     coruns = CorunModels.of(uris.static, uris.online)
+    matrices = MatrixModels.of(uris.matrices)
     listening = _listen(host, port)
     announcement = _announcement(served, host, listening.getsockname()[1])
     if workers == 1:
         config = uvicorn.Config(
-            create_app(served, coruns), log_level="warning", timeout_graceful_shutdown=GRACE
+            create_app(served, coruns, matrices), log_level="warning", timeout_graceful_shutdown=GRACE
         )
 
         class Announcing(uvicorn.Server):
@@ -70,7 +73,12 @@ def serve(uris: Addresses, host: str, port: int, workers: int) -> int:
     from uvicorn.supervisors import Multiprocess
 
     os.environ[MODEL_VARIABLE] = served.ref.uri
-    for variable, uri in ((STATIC_VARIABLE, uris.static), (ONLINE_VARIABLE, uris.online)):
+    named = {
+        STATIC_VARIABLE: uris.static,
+        ONLINE_VARIABLE: uris.online,
+        MATRICES_VARIABLE: uris.matrices,
+    }
+    for variable, uri in named.items():
         if uri is not None:
             os.environ[variable] = uri
     config = uvicorn.Config(

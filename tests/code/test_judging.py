@@ -16,6 +16,7 @@ from serving import render
 from serving.figure import as_xml
 from serving.judge import judge
 from serving.model import ModelRef, Served
+from serving.verdict_lines import as_junit, as_markdown, as_plain
 from training.ready import ReadyModel
 from training.trained import Card, TrainedModel
 
@@ -125,13 +126,13 @@ def test_json_says_null_where_there_is_no_probability(tables, served):
 
 
 def test_markdown_escapes_names_and_puts_fail_before_invalid_before_pass(tables, served):
-    lines = render.as_markdown(judge(tables, served)).splitlines()
+    lines = as_markdown(render.lines(judge(tables, served))).splitlines()
     assert [line.split("|")[1].strip() for line in lines[4:]] == ["**fail**", "**invalid**", "pass"]
     assert "b & &lt;c>" in lines[4]
 
 
 def test_junit_counts_and_explains(tables, served):
-    root = etree.fromstring(render.as_junit(judge(tables, served)).encode())
+    root = etree.fromstring(as_junit(render.lines(judge(tables, served))).encode())
     assert dict(root[0].attrib) == {
         "name": "b & <c>",
         "tests": "3",
@@ -143,7 +144,7 @@ def test_junit_counts_and_explains(tables, served):
 
 
 def test_a_plain_table_has_no_colours_and_counts(tables, served):
-    text = render.as_plain(judge(tables, served))
+    text = as_plain(render.lines(judge(tables, served)))
     assert "\x1b" not in text
     assert "3 comparisons: 1 fail, 1 pass, 1 invalid" in text
 
