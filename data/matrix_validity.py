@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.files import replacing
@@ -116,7 +117,7 @@ def decide(tables: MatrixTables, missing: float) -> Decisions:
             f'no raw metric says anything; the first, "{why.index[0]}", {why.iloc[0]}', place="metrics"
         )
     runs = _runs(tables, left, metrics, missing)
-    pairs = _pairs(tables.runs, runs)
+    pairs = unjudgeable(tables.runs, runs["kept"].to_numpy(bool))
     if not (pairs == "").any():
         told = f'none can be judged; the first, "{pairs.index[0]}", {pairs.iloc[0]}'
         raise InputError(told, place="pairs")
@@ -132,11 +133,27 @@ def decide(tables: MatrixTables, missing: float) -> Decisions:
     )
 
 
+def decide_runs(tables: MatrixTables, missing: float) -> pd.DataFrame:
+    """Decide which runs break a rule, as `decide` does, where the metrics are given.
+
+    Returns
+    -------
+    DataFrame
+        ``run_id, kept, rule, reason``, row by row as the table of runs.
+    """
+    metrics = _unmeasured(tables.runs[tables.all_metrics], missing)
+    left = [name for name in tables.raw if metrics[name] == ""]
+    return _runs(tables, left, metrics, missing).astype(RUN_DTYPES)
+
+
+def _unmeasured(values: pd.DataFrame, missing: float) -> pd.Series:
+    told = [f"was measured in {count} of {len(values)} runs" for count in values.notna().sum()]
+    return pd.Series(told, values.columns, dtype="str").where(values.isna().mean() > missing, "")
+
+
 def _metrics(values: pd.DataFrame, missing: float) -> pd.Series:
     """Say why a metric cannot be used; empty where it can."""
-    lacking = values.isna().mean()
-    told = [f"was measured in {count} of {len(values)} runs" for count in values.notna().sum()]
-    reasons = pd.Series(told, values.columns, dtype="str").where(lacking > missing, "")
+    reasons = _unmeasured(values, missing)
     least = values.min()
     same = [f"has the same value {value:g} in all runs" for value in least]
     return reasons.mask((least == values.max()) & (reasons == ""), pd.Series(same, values.columns))
@@ -195,20 +212,20 @@ def _usual_count(runs: pd.DataFrame) -> pd.Series:
     return runs["workload"].map(ordered.groupby("workload")[TRANSACTIONS].last())
 
 
-def _pairs(runs: pd.DataFrame, decided: pd.DataFrame) -> pd.Series:
-    """Say why a pair cannot be judged; empty where it can."""
-    order = runs["pair_id"].drop_duplicates()
+def unjudgeable(runs: pd.DataFrame, kept: NDArray[np.bool_]) -> pd.Series:
+    """Say by ``pair_id`` why a pair cannot be judged by its runs that are `kept`; empty where it can."""
+    order, valid = runs["pair_id"].drop_duplicates(), pd.Series(kept, runs.index)
     sizes = [
-        decided["kept"].groupby([runs["pair_id"], runs["side"]]).agg(how).unstack("side").reindex(order)
+        valid.groupby([runs["pair_id"], runs["side"]]).agg(how).unstack("side").reindex(order, columns=list(SIDES))
         for how in ("sum", "size")
     ]
     reasons = pd.Series("", order, dtype="str")
     for side, needed in zip(SIDES, (BASELINE_RUNS, 1), strict=True):
-        valid, there = (size[side].fillna(0).astype(int) for size in sizes)
-        few = (valid < needed) & (reasons == "")
+        whole, there = (size[side].fillna(0).astype(int) for size in sizes)
+        few = (whole < needed) & (reasons == "")
         told = [
             f"has {v} valid of {t} {side} run{'' if t == 1 else 's'}; expected at least {needed}"
-            for v, t in zip(valid, there, strict=True)
+            for v, t in zip(whole, there, strict=True)
         ]
         reasons = reasons.mask(few, pd.Series(told, order, dtype="str"))
     return reasons

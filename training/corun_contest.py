@@ -1,4 +1,4 @@
-"""Models of impact in MLflow: runs, versions, and who is champion."""
+"""Models of impact that want to be champion, and how two of them are compared."""
 
 from __future__ import annotations
 
@@ -12,42 +12,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.params import Params
-from training.bootstrap import Difference, paired_gain
+from training.bootstrap import paired_gain
+from training.candidates import OOF, Candidate, Compared, Nested, contest
 from training.corun_splits import main_design
 from training.digest import digest_of
 from training.promote import standing
-from training.registry import CHALLENGER, CHAMPION, Version, present, version_of
 
-OOF = "oof.parquet"
 KEYS = ["task", "corunners", "machine"]
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A model that wants to be champion.
-
-    Attributes
-    ----------
-    name : str
-        The registered name.
-    model : str
-    directory : Path
-        Where it lies.
-    metrics : dict
-        Scores by name, for its run.
-    oof : DataFrame
-        What it said of unseen co-runs: ``measured``, ``predicted``, what identifies them, and ``group``.
-    trials : DataFrame
-    evidence : str
-    """
-
-    name: str
-    model: str
-    directory: Path
-    metrics: dict[str, float]
-    oof: pd.DataFrame
-    trials: pd.DataFrame
-    evidence: str
+KEPT = [*KEYS, "measured", "predicted", "group"]
 
 
 @dataclass(frozen=True)
@@ -74,129 +46,79 @@ def promote(knobs: Params, metrics: dict[str, Any], places: Places) -> list[str]
     return [standing(one.name, one.evidence) or _contest(one, knobs, metrics) for one in candidates]
 
 
+def _contest(candidate: Candidate, knobs: Params, metrics: dict[str, Any]) -> str:
+    how = knobs.corun.promote
+
+    def compare(own: pd.DataFrame, theirs: pd.DataFrame) -> Compared | None:
+        both = own.merge(theirs, on=KEYS, suffixes=("", "_theirs"))
+        if both.empty:
+            return None
+        difference = paired_gain(
+            _error(both["predicted"], both["measured"]),
+            _error(both["predicted_theirs"], both["measured"]),
+            both["group"].to_numpy(np.str_),
+            resamples=how.resamples,
+            confidence=how.confidence,
+            seed=knobs.seed,
+        )
+        return Compared(difference, "the same unseen co-runs", "mean error smaller by")
+
+    digest = metrics["data"]["digest"]
+    return contest(candidate, compare, digest=digest, seed=metrics["seed"], confidence=how.confidence)
+
+
 def _static(knobs: Params, metrics: dict[str, Any], places: Places, evidence: str) -> Candidate:
     model, design = metrics["champion"], main_design(tuple(metrics["splits"]))
     oof = pd.read_parquet(places.reports / OOF)
-    rows = oof[(oof["model"] == model) & (oof["design"] == design)]
+    rows = _grouped(oof[(oof["model"] == model) & (oof["design"] == design)])
     trials = pd.read_parquet(places.tuned / "trials.parquet")
-    return Candidate(
-        knobs.corun.promote.name,
-        model,
-        places.models / model,
-        {
-            f"{split}_{score}_{kind}": value
-            for split, content in metrics["splits"].items()
-            for score, spread in content["entries"].get(model, {}).items()
-            if isinstance(spread, dict)
-            for kind, value in spread.items()
-        },
-        rows.assign(group=rows["task"] + "\n" + rows["corunners"]),
-        trials[(trials["part"] == "all") & (trials["model"] == model)],
-        evidence,
-    )
+    own = trials[(trials["part"] == "all") & (trials["model"] == model)]
+    scores = {
+        f"{split}_{score}_{kind}": value
+        for split, content in metrics["splits"].items()
+        for score, spread in content["entries"].get(model, {}).items()
+        if isinstance(spread, dict)
+        for kind, value in spread.items()
+    }
+    searched = [
+        Nested(f"trial {row['trial']}", {"value": row["value"]}, json.loads(row["params"]))
+        for row in own.to_dict("records")
+    ]
+    name, nested = knobs.corun.promote.name, [*searched, *_folds(rows)]
+    return Candidate("corun", name, model, places.models / model, scores, rows[KEPT], nested, evidence)
 
 
 def _online(knobs: Params, online: dict[str, Any], places: Places, evidence: str) -> Candidate:
-    oof = pd.read_parquet(places.reports / "online.parquet")
-    rows = oof[
-        (oof["model"] == online["champion"])
-        & (oof["seconds"] == online["trained_at"])
-        & (oof["design"] == online["design"])
-    ]
+    oof, model = pd.read_parquet(places.reports / "online.parquet"), online["champion"]
+    rows = _grouped(
+        oof[
+            (oof["model"] == model)
+            & (oof["seconds"] == online["trained_at"])
+            & (oof["design"] == online["design"])
+        ]
+    )
     scores = {
         f"{entry['design']}_{entry['seconds']:g}s_{score}": entry[score]
         for entry in online["entries"]
-        if entry["model"] == online["champion"]
+        if entry["model"] == model
         for score in ("within_tolerance", "mape", "r2")
     }
-    return Candidate(
-        knobs.corun.online.name,
-        online["champion"],
-        places.models / "online",
-        scores,
-        rows.assign(group=rows["task"] + "\n" + rows["corunners"]),
-        pd.DataFrame(columns=["trial", "value", "params"]),
-        evidence,
-    )
+    name, directory = knobs.corun.online.name, places.models / "online"
+    return Candidate("corun", name, model, directory, scores, rows[KEPT], _folds(rows), evidence)
 
 
-def _contest(candidate: Candidate, knobs: Params, metrics: dict[str, Any]) -> str:
-    champion = version_of(candidate.name, CHAMPION)
-    alias, reason = _decision(candidate, champion, knobs)
-    tags = {
-        "evidence": candidate.evidence,
-        "model": candidate.model,
-        "data_digest": metrics["data"]["digest"],
-        "seed": str(metrics["seed"]),
-        "reason": reason,
-        "judged_against": champion.version if champion and present(champion) else "",
-    }
-    version = _logged(candidate, tags, alias)
-    if alias == CHAMPION or champion is None:
-        return f"{candidate.name} v{version} ({candidate.model}) is champion: {reason}"
-    return (
-        f"{candidate.name} v{champion.version} ({champion.tags['model']}) stays champion, "
-        f"v{version} ({candidate.model}) is challenger: {reason}"
-    )
+def _grouped(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows.assign(group=rows["task"] + "\n" + rows["corunners"])
 
 
-def _decision(candidate: Candidate, champion: Version | None, knobs: Params) -> tuple[str, str]:
-    """Return the alias that the candidate takes, and why: champion unless it is found worse."""
-    if champion is None:
-        return CHAMPION, "it is the first one"
-    if not present(champion) or champion.directory is None:
-        return CHAMPION, f"the files of v{champion.version} are gone"
-    theirs = pd.read_parquet(champion.directory / OOF)
-    both = candidate.oof.merge(theirs, on=KEYS, suffixes=("", "_theirs"))
-    if both.empty:
-        return CHAMPION, f"v{champion.version} was judged on other co-runs"
-    difference = paired_gain(
-        _error(both["predicted"], both["measured"]),
-        _error(both["predicted_theirs"], both["measured"]),
-        both["group"].to_numpy(np.str_),
-        resamples=knobs.corun.promote.resamples,
-        confidence=knobs.corun.promote.confidence,
-        seed=knobs.seed,
-    )
-    return CHALLENGER if difference.worse else CHAMPION, _reason(difference, champion, knobs)
+def _folds(rows: pd.DataFrame) -> list[Nested]:
+    found = []
+    for fold, own in rows.groupby("fold", sort=True):
+        design = str(own["design"].iloc[0])
+        error = float(_error(own["predicted"], own["measured"]).mean())
+        found.append(Nested(f"{design} f{fold}", {"mape": error}, {}, {"split": design}))
+    return found
 
 
 def _error(predicted: pd.Series, measured: pd.Series) -> NDArray[np.float64]:
     return np.abs(predicted / measured - 1).to_numpy(np.float64)
-
-
-def _reason(difference: Difference, champion: Version, knobs: Params) -> str:
-    return (
-        f"{'worse' if difference.worse else 'not worse'} than v{champion.version} on the same unseen co-runs "
-        f"(mean error smaller by {difference.observed:+.4f}, {knobs.corun.promote.confidence:.0%} interval "
-        f"{difference.low:+.4f} to {difference.high:+.4f})"
-    )
-
-
-def _logged(candidate: Candidate, tags: dict[str, str], alias: str) -> str:
-    """Log the run and its nested ones, register its files, and return the new version."""
-    from training.tracking import Run, client, experiment_of, mlflow
-
-    store = client()
-    run = Run.begin(store, experiment_of(store, "corun"), f"{candidate.name} {candidate.model}", tags)
-    card = json.loads((candidate.directory / "card.json").read_text(encoding="utf-8"))
-    run.log(candidate.metrics, card.get("params", {}))
-    for row in candidate.trials.to_dict("records"):
-        run.nest(f"trial {row['trial']}", {"value": row["value"]}, json.loads(row["params"]), {})
-    for fold, rows in candidate.oof.groupby("fold", sort=True):
-        error = {"mape": float(_error(rows["predicted"], rows["measured"]).mean())}
-        run.nest(f"{rows['design'].iloc[0]} f{fold}", error, {}, {"split": str(rows["design"].iloc[0])})
-    store.log_artifacts(run.run_id, str(candidate.directory), "model")
-    path = candidate.directory / OOF
-    candidate.oof[[*KEYS, "measured", "predicted", "group"]].to_parquet(path, index=False)
-    store.log_artifact(run.run_id, str(path), "model")
-    path.unlink()
-    run.end()
-    try:
-        store.get_registered_model(candidate.name)
-    except mlflow().exceptions.MlflowException:
-        store.create_registered_model(candidate.name)
-    source = f"{store.get_run(run.run_id).info.artifact_uri}/model"
-    version = store.create_model_version(candidate.name, source, run_id=run.run_id, tags=tags).version
-    store.set_registered_model_alias(candidate.name, alias, version)
-    return str(version)

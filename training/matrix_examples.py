@@ -1,0 +1,107 @@
+"""The matrices that engines learn from and are scored on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from data.errors import InputError
+from data.matrix_tables import SIDES, MatrixTables
+from data.matrix_validity import Decisions, unjudgeable
+from training.digest import digest_of
+
+#: What of the stages ingest and validate the verdicts rest on.
+DIGESTED = ("matrices.parquet", "metrics.parquet"), ("valid.parquet", "valid_metrics.parquet")
+
+
+@dataclass(frozen=True)
+class MatrixExamples:
+    """Flagged runs, and the pairs that a verdict can be scored on.
+
+    Attributes
+    ----------
+    tables : MatrixTables
+        All runs, with the metrics that say something. ``valid`` is false where an analyst or a rule says so,
+        else true; what is infinite is missing.
+    pairs : DataFrame
+        ``pair_id, workload, group, abnormal`` (bool), in the order of the runs: pairs whose valid runs can be
+        judged, and whose target is labelled.
+    decisions : Decisions
+        What the rules say.
+    digest : str
+        SHA-256 of the files.
+    """
+
+    tables: MatrixTables
+    pairs: pd.DataFrame
+    decisions: Decisions
+    digest: str
+
+    @classmethod
+    def read(cls, interim: Path, processed: Path) -> MatrixExamples:
+        """Read what the stages ingest and validate wrote.
+
+        Raises
+        ------
+        InputError
+            If a file is missing or wrong, or no pair has a label.
+        """
+        tables, decisions = MatrixTables.read(interim), Decisions.read(processed)
+        files = [where / name for where, names in zip((interim, processed), DIGESTED, strict=True) for name in names]
+        return cls.of(tables, decisions, digest_of(*files))
+
+    @classmethod
+    def of(cls, tables: MatrixTables, decisions: Decisions, digest: str) -> MatrixExamples:
+        """Flag the runs of `tables` by `decisions`.
+
+        Raises
+        ------
+        InputError
+            If no pair that can be judged has a label.
+        """
+        known = decisions.metrics.loc[decisions.metrics["kept"], "metric"]
+        described = tables.metrics[tables.metrics["metric"].isin(known)].reset_index(drop=True)
+        numbers = tables.runs[list(described["metric"])].replace([np.inf, -np.inf], np.nan)
+        about = tables.runs.drop(columns=tables.all_metrics)
+        flagged = about["valid"].fillna(value=True) & decisions.runs["kept"].to_numpy(bool)
+        runs = pd.concat([about.assign(valid=flagged.astype("boolean")), numbers], axis="columns")
+        pairs = _pairs(runs)
+        if pairs.empty:
+            raise InputError("no pair that can be judged has a label to learn from", place="pairs")
+        return cls(MatrixTables(runs, tables.causes, described), pairs, decisions, digest)
+
+    def training(self, workloads: Collection[str]) -> MatrixTables:
+        """Return all runs of these test cases."""
+        return self.tables.of_runs(self.tables.runs["workload"].isin(workloads).to_numpy(bool))
+
+    def testing(self, workloads: Collection[str]) -> MatrixTables:
+        """Return the valid runs of the pairs of these test cases that are scored, without any flag."""
+        pairs = self.pairs.loc[self.pairs["workload"].isin(workloads), "pair_id"]
+        runs = self.tables.runs
+        chosen = runs["pair_id"].isin(pairs) & runs["valid"]
+        return without_flags(self.tables.of_runs(chosen.to_numpy(bool)))
+
+    def truth(self) -> pd.Series:
+        """Return whether a valid run is abnormal, by ``run_id``; a baseline is normal unless it is labelled."""
+        runs = self.tables.runs[self.tables.runs["valid"]]
+        return runs.set_index("run_id")["abnormal"].fillna(value=False).astype(bool)
+
+
+def without_flags(tables: MatrixTables) -> MatrixTables:
+    """Return `tables` as they come from one who asks: nobody has said what is valid or abnormal."""
+    nobody = pd.array([pd.NA] * len(tables.runs), dtype="boolean")
+    return MatrixTables(tables.runs.assign(valid=nobody, abnormal=nobody), tables.causes, tables.metrics)
+
+
+def _pairs(runs: pd.DataFrame) -> pd.DataFrame:
+    reasons = unjudgeable(runs, runs["valid"].to_numpy(bool))
+    target = runs[(runs["side"] == SIDES[1]) & runs["valid"] & runs["abnormal"].notna()]
+    found = target.groupby("pair_id", sort=False).agg(
+        workload=("workload", "first"), group=("group", "first"), abnormal=("abnormal", "any")
+    )
+    judgeable = found[found.index.isin(reasons.index[reasons == ""])]
+    return judgeable.reset_index().astype({"abnormal": "bool"})
