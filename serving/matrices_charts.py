@@ -1,0 +1,248 @@
+"""What the remedies of seed 001 change: its figures 4 to 7, and the ablation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import pandas as pd
+
+from serving.charts import (
+    LINES,
+    MARKERS,
+    MUTED,
+    PAPER,
+    SERIES,
+    Chart,
+    inline,
+    percent,
+    percent_axis,
+    sketch,
+)
+from serving.matrices_evaluated import Beside
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: Two balanced accuracies that differ by less are called equal.
+EQUAL = 0.01
+_ACCURACY = "balanced accuracy of vectors (0 to 1)"
+_BARS = "Bars are one standard deviation over the folds."
+
+
+class Line(NamedTuple):
+    """A curve: balanced accuracy over one parameter."""
+
+    name: str
+    x: list[float]
+    accuracy: list[float]
+    spread: list[float]
+
+    def at_best(self) -> int:
+        """Return the first place of the best accuracy."""
+        return self.accuracy.index(max(self.accuracy))
+
+    @property
+    def gain(self) -> float:
+        """By how much the best is better than the first, which has no remedy."""
+        return max(self.accuracy) - self.accuracy[0]
+
+
+def lines(curves: pd.DataFrame, figure: int) -> list[Line]:
+    """Return the curves of a figure, one per model and grouping; a point that has no number is left out."""
+    own = curves[(curves["figure"] == figure) & curves["balanced_accuracy"].notna()]
+    several = own["grouping"].nunique() > 1
+    found = []
+    for (model, grouping), part in own.groupby(["model", "grouping"], sort=True):
+        ordered = part.sort_values("x", kind="stable")
+        name = f"{model}, {grouping} groups" if several else str(model)
+        columns = (ordered[column].tolist() for column in ("x", "balanced_accuracy", "spread"))
+        found.append(Line(name, *columns))
+    return found
+
+
+def cost_chart(curves: pd.DataFrame) -> Chart | None:
+    """Draw balanced accuracy by cost ratio (seed 001, figure 4); None where there is no curve."""
+    found = lines(curves, 4)
+    if not found:
+        return None
+    top = max(found, key=lambda line: line.gain)
+    place = top.at_best()
+    title = _finding(top, f"when a miss costs {top.x[place]:g} times a false alarm", "when both cost the same")
+    axis = "cost of a missed abnormal vector, as a multiple of a false alarm"
+    with sketch(8.4, 4.0) as figure:
+        axes = _curves(figure, found, axis)
+        axes.set_xscale("log")
+        ticks = sorted({x for line in found for x in line.x})
+        axes.set_xticks(ticks, [f"{x:g}:1" for x in ticks])
+        axes.minorticks_off()
+        return _chart("figure-4", title, figure, "balanced accuracy by cost ratio, a line a model")
+
+
+def sampling_chart(curves: pd.DataFrame) -> Chart | None:
+    """Draw balanced accuracy by undersampling (seed 001, figure 5); None where there is no curve."""
+    found = lines(curves, 5)
+    if not found:
+        return None
+    top = max(found, key=lambda line: line.gain)
+    left_out = f"with {percent(top.x[top.at_best()], 0)} of the normal vectors left out"
+    title = _finding(top, left_out, "with all of them")
+    with sketch(8.4, 4.4) as figure:
+        axes = _curves(figure, found, "normal training vectors that are left out (%)")
+        percent_axis(axes, "x")
+        words = "balanced accuracy by undersampling, a line a model and grouping"
+        return _chart("figure-5", title, figure, words)
+
+
+def dimensions_chart(curves: pd.DataFrame) -> Chart | None:
+    """Draw balanced accuracy by the dimensions kept (seed 001, figure 6); None where there is no curve."""
+    found = lines(curves, 6)
+    if not found:
+        return None
+    top = max(found, key=lambda line: max(line.accuracy))
+    best = top.at_best()
+    enough = next(
+        place for place, accuracy in enumerate(top.accuracy) if accuracy >= top.accuracy[best] - EQUAL
+    )
+    title = f"{top.name} is best with {top.x[best]:g} dimensions ({top.accuracy[best]:.2f})"
+    if enough != best:
+        title += f", and hardly less so with {top.x[enough]:g} ({top.accuracy[enough]:.2f})"
+    with sketch(8.4, 4.0) as figure:
+        _curves(figure, found, "dimensions that the projection keeps (number)")
+        return _chart("figure-6", title, figure, "balanced accuracy by dimensions, a line a model")
+
+
+def times_chart(times: pd.DataFrame) -> Chart | None:
+    """Draw training time by dimensions (seed 001, figure 7); None where nothing was timed."""
+    if times.empty:
+        return None
+    ordered = times.sort_values(["model", "dimensions"], kind="stable")
+    ends = ordered.groupby("model")["seconds"].agg(["first", "last"])
+    slow = ends["last"].idxmax()
+    most, least = int(ordered["dimensions"].max()), int(ordered["dimensions"].min())
+    title = (
+        f"{slow} takes longest to train: {_seconds(ends.loc[slow, 'last'])} with {most} dimensions, "
+        f"{_seconds(ends.loc[slow, 'first'])} with {least}"
+    )
+    with sketch(8.4, 4.0) as figure:
+        axes = figure.subplots()
+        for number, (model, own) in enumerate(ordered.groupby("model", sort=True)):
+            axes.plot(own["dimensions"], own["seconds"], label=str(model), **_look(number))
+        axes.set_yscale("log")
+        axes.set_xlabel("dimensions (number)")
+        axes.set_ylabel("time to fit all training vectors (s, log scale)")
+        figure.legend(loc="outside upper center", ncols=4, fontsize=8)
+        note = "Times of one fit on the machine that made this page; they are never the same twice."
+        words = "training time by dimensions, a line a model"
+        return _chart("figure-7", title, figure, words, note)
+
+
+def ablation_chart(name: str, steps: Sequence[Sequence[Beside]], *, alone: bool) -> Chart | None:
+    """Draw balanced accuracy remedy by remedy.
+
+    Parameters
+    ----------
+    name : str
+        The anchor.
+    steps : sequence of sequence of Beside
+        The rows of each model, all with the same remedies; the first row has none taken, or all.
+    alone : bool
+        Whether a row is one remedy alone left out; else the remedies add up.
+    """
+    if not steps or len(steps[0]) < 2:  # noqa: PLR2004 - nothing to compare
+        return None
+    title = (_missed_most if alone else _gained)(steps)
+    remedies = [row.name for row in steps[0]]
+    first = "all remedies" if alone else "no remedy"
+    labels = [first, *(f"without: {one}" if alone else f"+ {one}" for one in remedies[1:])]
+    with sketch(8.4, 1.4 + 0.42 * len(labels)) as figure:
+        axes = figure.subplots()
+        for number, rows in enumerate(steps):
+            _remedies(axes, rows, number)
+        if any(row.seeds.balanced_accuracy == row.seeds.balanced_accuracy for rows in steps for row in rows):  # noqa: PLR0124
+            axes.plot([], [], label="the seed's, on its own data", **_SEEDS, color=MUTED)
+        axes.axvline(0.5, color=MUTED, linewidth=1, linestyle=":")
+        axes.set_yticks(range(len(labels)), labels)
+        axes.invert_yaxis()
+        axes.set_xlabel(f"{_ACCURACY}; 0.5 is guessing")
+        axes.grid(visible=False, axis="y")
+        figure.legend(loc="outside upper center", ncols=4, fontsize=8)
+        words = "balanced accuracy without one remedy" if alone else "balanced accuracy remedy by remedy"
+        return _chart(name, title, figure, f"{words}, a line a model")
+
+
+_SEEDS = {"marker": "D", "markersize": 6, "markerfacecolor": PAPER, "linestyle": "", "markeredgewidth": 1.4}
+
+
+def _remedies(axes: Axes, rows: Sequence[Beside], number: int) -> None:
+    places = range(len(rows))
+    axes.errorbar(
+        [row.ours.balanced_accuracy for row in rows],
+        [place + 0.09 * (number - 1) for place in places],
+        xerr=[row.ours.spread for row in rows],
+        elinewidth=0.7, label=rows[0].model, **_look(number),
+    )  # fmt: skip
+    colour = SERIES[number % len(SERIES)]
+    axes.plot(
+        [row.seeds.balanced_accuracy for row in rows], places, **_SEEDS, color=colour, markeredgecolor=colour
+    )
+
+
+def _gained(steps: Sequence[Sequence[Beside]]) -> str:
+    top = max(steps, key=lambda rows: rows[-1].ours.balanced_accuracy)
+    accuracies = [row.ours.balanced_accuracy for row in top]
+    gains = [after - before for before, after in zip(accuracies, accuracies[1:], strict=False)]
+    most = gains.index(max(gains))
+    return (
+        f"{top[0].model} rises from {accuracies[0]:.2f} without any remedy to {accuracies[-1]:.2f} with all; "
+        f'the largest step (+{gains[most]:.2f}) is "{top[most + 1].name}"'
+    )
+
+
+def _missed_most(steps: Sequence[Sequence[Beside]]) -> str:
+    top = max(steps, key=lambda rows: rows[0].ours.balanced_accuracy)
+    whole = top[0].ours.balanced_accuracy
+    losses = [whole - row.ours.balanced_accuracy for row in top[1:]]
+    most = losses.index(max(losses))
+    if losses[most] <= EQUAL:
+        return f"{top[0].model} can spare any one remedy: none costs more than {EQUAL:g} of {whole:.2f}"
+    return (
+        f'{top[0].model} ({whole:.2f} with all) loses most without "{top[most + 1].name}": '
+        f"{top[most + 1].ours.balanced_accuracy:.2f}"
+    )
+
+
+def _finding(top: Line, best: str, without: str) -> str:
+    if top.gain <= EQUAL:
+        return f"No line rises by more than {EQUAL:g} above what it has {without}"
+    return f"{top.name} gains most: {max(top.accuracy):.2f} {best}, {top.accuracy[0]:.2f} {without}"
+
+
+def _curves(figure: Figure, found: Sequence[Line], across: str) -> Axes:
+    axes = figure.subplots()
+    for number, line in enumerate(found):
+        axes.errorbar(line.x, line.accuracy, line.spread, elinewidth=0.6, label=line.name, **_look(number))
+    axes.set_xlabel(across)
+    axes.set_ylabel(_ACCURACY)
+    figure.legend(loc="outside upper center", ncols=3, fontsize=8)
+    return axes
+
+
+def _look(number: int) -> dict[str, object]:
+    return {
+        "color": SERIES[number % len(SERIES)],
+        "marker": MARKERS[number % len(MARKERS)],
+        "linestyle": LINES[number % len(LINES)],
+        "markersize": 4.5,
+        "linewidth": 1.4,
+    }
+
+
+def _chart(name: str, title: str, figure: Figure, words: str, note: str = _BARS) -> Chart:
+    alt = f"Chart of {words}. {title}."
+    return Chart(name, title, alt, inline(figure, name, alt), note)
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.3g} s"

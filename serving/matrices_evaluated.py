@@ -1,0 +1,247 @@
+"""What the stages of the family ``matrices`` left behind, read for its report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from pydantic import BaseModel, ConfigDict
+
+from data.files import read_json
+from data.matrices import explained
+from data.matrix_validity import Decisions
+from data.tables import read_table
+from serving.evaluated import OOF_DTYPES, Score
+from training.seed_matrices import ABNORMAL, ABNORMAL_PAIRS, PAIRS, VECTORS
+
+PROCESSED = Path("data/processed/matrices")
+REPORTS = Path("reports/matrices")
+#: The one way to divide: test cases are held out whole.
+SPLIT = "test-cases"
+
+VERDICTS = {name: kind for name, kind in OOF_DTYPES.items() if name != "comparison_id"} | {
+    "pair_id": "str", "workload": "str", "group": "str", "scheme": "str", "model": "str",
+    "group_used": "str", "cause": "str", "cause_size": "float64",
+}  # fmt: skip
+COUNTS = dict.fromkeys(
+    (
+        *("folds", "vectors", "abnormal", "balanced_accuracy", "spread", "false_positive", "false_negative"),
+        *("pair_balanced_accuracy", "pair_spread"),
+        *("seed_balanced_accuracy", "seed_false_positive", "seed_false_negative"),
+    ),
+    "float64",
+)
+TABLES = {"table": "int64", "row": "str", "model": "str", "scheme": "str"} | COUNTS
+ABLATION = {"part": "str", "step": "int64", "remedy": "str", "model": "str"} | COUNTS
+CURVES = {"figure": "int64", "model": "str", "grouping": "str"} | dict.fromkeys(
+    ("x", "balanced_accuracy", "spread"), "float64"
+)
+TIMES = {"model": "str", "dimensions": "int64", "seconds": "float64"}
+VALIDITY = {"judge": "str", "fold": "int64", "kind": "str", "runs": "int64", "rejected": "int64"}
+GROUPS = dict.fromkeys(("workload", "group", "automatic"), "str")
+SERVED = dict.fromkeys(("pair_id", "workload", "group", "verdict", "status", "reason"), "str")
+
+
+class DataSet(BaseModel):
+    """The data that was learned from; further counts are shown as they are."""
+
+    model_config = ConfigDict(extra="allow")
+
+    format: str
+    path: str
+    digest: str
+
+    @property
+    def counts(self) -> list[tuple[str, int]]:
+        """How much there is of what."""
+        found = self.model_extra or {}
+        return [(name.replace("_", " "), value) for name, value in found.items() if isinstance(value, int)]
+
+
+class Scores(BaseModel):
+    """What verdicts on pairs are worth."""
+
+    balanced_accuracy: Score
+    false_negative_rate: Score
+    false_positive_rate: Score
+
+
+class Entry(Scores):
+    """The scores of one model or opponent."""
+
+    kind: str
+    precision: Score
+    recall: Score
+    f1: Score
+    average_precision: Score | None = None
+
+
+class Split(BaseModel):
+    """All entries on the same folds."""
+
+    scheme: str
+    folds: int
+    entries: dict[str, Entry]
+
+    def ranked(self) -> list[tuple[str, Entry]]:
+        """Return the entries, the best pooled balanced accuracy first."""
+        return sorted(
+            self.entries.items(), key=lambda item: (-(item[1].balanced_accuracy.pooled or 0.0), item[0])
+        )
+
+    def best(self, kind: str) -> tuple[str, Entry] | None:
+        """Return the best entry of a kind, or None."""
+        return next(((name, entry) for name, entry in self.ranked() if entry.kind == kind), None)
+
+
+class Metrics(BaseModel):
+    """What the page uses of ``metrics.json``."""
+
+    data: DataSet
+    seed: int
+    champion: str
+    splits: dict[str, Split]
+    selected: Scores
+    served: Scores
+
+    @property
+    def split(self) -> Split:
+        """The one way to divide."""
+        return self.splits[SPLIT]
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Verdicts on vectors, counted as seed 001 does; NaN where there is no number.
+
+    Attributes
+    ----------
+    balanced_accuracy, spread : float
+        Over all folds, and its standard deviation over folds.
+    false_positive, false_negative : float
+        How many.
+    alarms, missed : float
+        The same as shares of the normal and of the abnormal vectors.
+    """
+
+    balanced_accuracy: float
+    spread: float
+    false_positive: float
+    false_negative: float
+    alarms: float
+    missed: float
+
+    @classmethod
+    def of(cls, row: pd.Series) -> Counted:
+        """Take ours from a row of tables.parquet or ablation.parquet."""
+        return cls(
+            *(row[name] for name in ("balanced_accuracy", "spread", "false_positive", "false_negative")),
+            row["false_positive"] / (row["vectors"] - row["abnormal"]),
+            row["false_negative"] / row["abnormal"],
+        )
+
+    @classmethod
+    def of_seed(cls, row: pd.Series, *, paired: bool) -> Counted:
+        """Take the seed's from the same row; `paired`: it counts pairs of vectors there."""
+        cases, abnormal = (PAIRS, ABNORMAL_PAIRS) if paired else (VECTORS, ABNORMAL)
+        accuracy, alarms, missed = (
+            row[f"seed_{name}"] for name in ("balanced_accuracy", "false_positive", "false_negative")
+        )
+        return cls(accuracy, np.nan, alarms, missed, alarms / (cases - abnormal), missed / abnormal)
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A row of a table: what it is called, ours, and the seed's.
+
+    Attributes
+    ----------
+    name : str
+        The seed's name of the classifier, or a remedy.
+    model : str
+    ours, seeds : Counted
+    pairs, pair_spread : float
+        Our balanced accuracy on pairs of matrices, and its standard deviation over folds.
+    """
+
+    name: str
+    model: str
+    ours: Counted
+    seeds: Counted
+    pairs: float
+    pair_spread: float
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """All that the page is drawn from; frames as `training.matrices` describes them.
+
+    Attributes
+    ----------
+    metrics : Metrics
+    notes : tuple of str
+        What was left out and why, and what to know about the measurement.
+    verdicts, tables, ablation, curves, times, validity, groups, served : DataFrame
+    """
+
+    metrics: Metrics
+    notes: tuple[str, ...]
+    verdicts: pd.DataFrame
+    tables: pd.DataFrame
+    ablation: pd.DataFrame
+    curves: pd.DataFrame
+    times: pd.DataFrame
+    validity: pd.DataFrame
+    groups: pd.DataFrame
+    served: pd.DataFrame
+
+    @classmethod
+    def read(cls, root: Path) -> Evaluated:
+        """Read the stages' files under `root`.
+
+        Raises
+        ------
+        InputError
+            If one is missing or broken.
+        """
+        reports = root / REPORTS
+        frames = {
+            "oof": VERDICTS, "tables": TABLES, "ablation": ABLATION, "curves": CURVES, "times": TIMES,
+            "validity": VALIDITY, "groups": GROUPS, "served": SERVED,
+        }  # fmt: skip
+        return cls(
+            read_json(reports / "metrics.json", Metrics),
+            tuple(explained(Decisions.read(root / PROCESSED)).splitlines()),
+            *(read_table(reports / f"{name}.parquet", dtypes, ()) for name, dtypes in frames.items()),
+        )
+
+    @property
+    def champion(self) -> pd.DataFrame:
+        """The champion's verdicts on the test cases that it had not seen."""
+        return self.verdicts[self.verdicts["entry"] == self.metrics.champion]
+
+    def table(self, number: int) -> list[Beside]:
+        """Return the rows of a table of the seed."""
+        return list(_rows(self.tables[self.tables["table"] == number], "row"))
+
+    def steps(self, part: str) -> list[list[Beside]]:
+        """Return the rows of a part of the ablation, one list per model."""
+        rows = self.ablation[self.ablation["part"] == part]
+        return [list(_rows(own, "remedy")) for _, own in rows.groupby("model", sort=False)]
+
+
+def _rows(frame: pd.DataFrame, name: str) -> Iterator[Beside]:
+    for _, row in frame.iterrows():
+        # similarity logistic in table 5, and all of table 8, which the seed counts on pairs of vectors
+        paired = row.get("table") == 8 or row["model"] == "similarity-logistic"  # noqa: PLR2004
+        yield Beside(
+            str(row[name]),
+            str(row["model"]),
+            Counted.of(row),
+            Counted.of_seed(row, paired=paired),
+            float(row["pair_balanced_accuracy"]),
+            float(row["pair_spread"]),
+        )
