@@ -120,6 +120,11 @@ class MatrixTables:
         causes = self.causes[self.causes["run_id"].isin(runs["run_id"])].reset_index(drop=True)
         return MatrixTables(runs, causes, self.metrics)
 
+    def without_flags(self) -> MatrixTables:
+        """Return the tables as one who asks has them: nobody has said what is valid or abnormal."""
+        nobody = pd.array([pd.NA] * len(self.runs), dtype="boolean")
+        return MatrixTables(self.runs.assign(valid=nobody, abnormal=nobody), self.causes, self.metrics)
+
     @classmethod
     def joined(cls, parts: list[MatrixTables]) -> MatrixTables:
         """Join the tables of several sources; a metric that a source lacks is missing there.

@@ -83,18 +83,12 @@ class MatrixExamples:
         pairs = self.pairs.loc[self.pairs["workload"].isin(workloads), "pair_id"]
         runs = self.tables.runs
         chosen = runs["pair_id"].isin(pairs) & runs["valid"]
-        return without_flags(self.tables.of_runs(chosen.to_numpy(bool)))
+        return self.tables.of_runs(chosen.to_numpy(bool)).without_flags()
 
     def truth(self) -> pd.Series:
         """Return whether a valid run is abnormal, by ``run_id``; a baseline is normal unless it is labelled."""
         runs = self.tables.runs[self.tables.runs["valid"]]
         return runs.set_index("run_id")["abnormal"].fillna(value=False).astype(bool)
-
-
-def without_flags(tables: MatrixTables) -> MatrixTables:
-    """Return `tables` as they come from one who asks: nobody has said what is valid or abnormal."""
-    nobody = pd.array([pd.NA] * len(tables.runs), dtype="boolean")
-    return MatrixTables(tables.runs.assign(valid=nobody, abnormal=nobody), tables.causes, tables.metrics)
 
 
 def _pairs(runs: pd.DataFrame) -> pd.DataFrame:

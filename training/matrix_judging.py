@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-if TYPE_CHECKING:
-    from data.matrix_tables import MatrixTables
-    from training.trained_engine import TrainedEngine
+import pandas as pd
 
-PASS, FAIL, INVALID = "pass", "fail", "invalid"
+from data import matrix_schema
+from data.errors import InputError
+from data.matrix_match import matched
+from data.matrix_tables import MatrixTables
+from data.matrix_validity import decide_runs, unit_changes, unjudgeable
+
+if TYPE_CHECKING:
+    from training.trained_engine import TrainedEngine
 
 
 @dataclass(frozen=True)
@@ -113,6 +120,8 @@ class Judgement:
 def judge(trained: TrainedEngine, tables: MatrixTables, drivers: int = 5) -> Judgement:
     """Judge every pair of `tables`: one that cannot be judged is ``invalid``, and says why.
 
+    Rules come first, then the validity tree looks at what they left; what is left of a pair then is judged.
+
     Parameters
     ----------
     trained : TrainedEngine
@@ -128,4 +137,119 @@ def judge(trained: TrainedEngine, tables: MatrixTables, drivers: int = 5) -> Jud
         If the tables break their schema, there is no run, or more metrics are missing than the model can do
         without.
     """
-    raise NotImplementedError
+    card = trained.card
+    matrix_schema.check(tables)
+    if tables.runs.empty:
+        raise InputError("there is none; expected at least one pair of matrices", place="runs")
+    known = matched(tables.without_flags(), card.known_metrics(), card.groups, card.missing)
+    rejected = list(_rejected(trained, known.tables))
+    runs = known.tables.runs
+    kept = ~runs["run_id"].isin([run.run_id for run in rejected]).to_numpy(bool)
+    reasons = unjudgeable(runs, kept)
+    whole = runs["pair_id"].isin(reasons.index[reasons == ""]).to_numpy(bool)
+    sound = known.tables.of_runs(kept & whole)
+    answers = _answers(trained, sound, drivers)
+    notes = _unit_notes(sound)
+    return Judgement(
+        tuple(
+            _verdict(str(pair), own, rejected, reasons[str(pair)], answers.get(str(pair)), notes)
+            for pair, own in runs.groupby("pair_id", sort=False)
+        ),
+        known.notes,
+    )
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What the engine said of a pair."""
+
+    group_used: str
+    probability: float
+    threshold: float
+    abnormal: bool
+    drivers: tuple[Driver, ...]
+
+
+def _rejected(trained: TrainedEngine, tables: MatrixTables) -> Iterator[InvalidRun]:
+    """Yield the runs that a rule or the tree finds invalid."""
+    decided = decide_runs(tables, trained.card.missing)
+    kept = decided["kept"].to_numpy(bool)
+    broken = zip(decided[~kept].itertuples(), tables.runs.loc[~kept, "side"], strict=True)
+    for run, side in broken:
+        yield InvalidRun(run.run_id, side, "rule", run.rule, run.reason)
+    if trained.validity is not None and kept.any():
+        told = trained.validity.judged(tables.of_runs(kept))
+        for run in told[told["invalid"].to_numpy(bool)].itertuples():
+            yield InvalidRun(run.run_id, run.side, "tree", "", run.path)
+
+
+def _answers(trained: TrainedEngine, sound: MatrixTables, count: int) -> dict[str, _Answer]:
+    """Ask the engine about the pairs of `sound`."""
+    if sound.runs.empty:
+        return {}
+    units = sound.metrics.set_index("metric")["unit"]
+    found = {}
+    for row in trained.engine.judged(sound).itertuples():
+        pair = sound.of_runs((sound.runs["pair_id"] == row.pair_id).to_numpy(bool))
+        moved = trained.engine.drivers(pair, row.pair_id, count) if count else ()
+        drivers = tuple(
+            Driver(
+                one.metric,
+                str(units[one.metric]),
+                _known(one.baseline),
+                _known(one.target),
+                float(one.contribution),
+            )
+            for one in (moved.itertuples() if count else ())
+        )
+        found[str(row.pair_id)] = _Answer(
+            row.group_used, float(row.probability), float(row.threshold), bool(row.abnormal), drivers
+        )
+    return found
+
+
+def _known(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _unit_notes(sound: MatrixTables) -> dict[str, list[str]]:
+    """Return by pair which metrics look as if they came in another unit."""
+    notes: dict[str, list[str]] = {}
+    if sound.runs.empty:
+        return notes
+    for change in unit_changes(sound.runs, sound.raw).itertuples():
+        told = f"{change.metric} is {change.ratio:.6g} times its baseline; is it in another unit?"
+        notes.setdefault(str(change.pair_id), []).append(told)
+    return notes
+
+
+def _verdict(
+    pair: str,
+    runs: pd.DataFrame,
+    rejected: list[InvalidRun],
+    reason: str,
+    answer: _Answer | None,
+    notes: dict[str, list[str]],
+) -> MatrixVerdict:
+    own = set(runs["run_id"])
+    invalid = tuple(run for run in rejected if run.run_id in own)
+    left = runs[~runs["run_id"].isin([run.run_id for run in invalid])]["side"].value_counts()
+    first = runs.iloc[0]
+    verdict: Literal["pass", "fail", "invalid"] = "invalid"
+    if answer is not None:
+        verdict = "fail" if answer.abnormal else "pass"
+    return MatrixVerdict(
+        pair_id=pair,
+        workload=first["workload"],
+        group=first["group"],
+        group_used=answer.group_used if answer else "",
+        verdict=verdict,
+        probability=answer.probability if answer else None,
+        threshold=answer.threshold if answer else None,
+        reason=reason,
+        baseline_runs=int(left.get("baseline", 0)),
+        target_runs=int(left.get("target", 0)),
+        invalid_runs=invalid,
+        drivers=answer.drivers if answer else (),
+        notes=tuple(notes.get(pair, ())),
+    )

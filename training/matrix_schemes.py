@@ -18,6 +18,8 @@ SEEDS = replace(GROUPED, components=FULL.components, balance=True)
 TREE, LOGISTIC, TAN, SIMILARITY = "decision-tree", "logistic", "tan", "similarity-logistic"
 #: The classifiers of tables 4, 6 and 7, whose remedies are taken one by one.
 FOLLOWED = (TREE, LOGISTIC, TAN)
+#: The name of the split.
+SPLIT = "test-cases"
 
 
 @dataclass(frozen=True)
@@ -129,3 +131,14 @@ def grouped(scheme: Scheme, model: str) -> Iterator[Step]:
     """Yield a scheme with no groups, the given ones and automatic ones."""
     for number, grouping in enumerate(("none", "given", "automatic")):
         yield Step("grouping", number, f"{grouping} groups", Cell(model, replace(scheme, grouping=grouping)))
+
+
+def words(scheme: Scheme) -> str:
+    """Say what a scheme does."""
+    parts = [f"{scheme.metrics} metrics", scheme.form]
+    parts += [] if scheme.prune else ["invalid runs kept"]
+    parts += [] if scheme.grouping == "none" else [f"{scheme.grouping} groups"]
+    parts += [] if scheme.components is None else [f"at most {scheme.components} components"]
+    parts += ["imbalance tuned"] if scheme.balance else []
+    parts += ["classifier tuned"] if scheme.tuned else []
+    return ", ".join(parts)

@@ -80,7 +80,7 @@ def row(found: Sequence[Held], abnormal: pd.Series, printed: Printed | None) -> 
         Counts.of(abnormal.loc[held.pairs["pair_id"]].to_numpy(bool), held.pairs["judged"].to_numpy(bool))
         for held in found
     ]
-    of_vectors, of_pairs = _summed(vectors), _summed(pairs)
+    of_vectors, of_pairs = total(vectors), total(pairs)
     return {
         "folds": len(found),
         "vectors": of_vectors.cases,
@@ -106,8 +106,6 @@ def spread(folds: Sequence[Counts]) -> float:
     return float(np.std(found)) if found else float("nan")
 
 
-def _summed(counts: Sequence[Counts]) -> Counts:
-    total = Counts(0, 0, 0, 0)
-    for one in counts:
-        total += one
-    return total
+def total(counts: Sequence[Counts]) -> Counts:
+    """Add up the counts of all folds."""
+    return sum(counts, Counts(0, 0, 0, 0))

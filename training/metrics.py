@@ -28,7 +28,7 @@ class Scores:
     precision, recall, f1, accuracy : float
         Precision is 0 where nothing is judged to fail.
     average_precision : float or None
-        Of the ranking by probability; None for rules, which have none.
+        Of the ranking by probability; None for those that have none, such as rules.
     """
 
     balanced_accuracy: float
@@ -83,7 +83,8 @@ def _average_precision(failed: NDArray[np.bool_], probability: NDArray[np.float6
 
 def scores_of(verdicts: pd.DataFrame) -> Scores:
     """Score the rows of one entry of oof.parquet."""
-    probability = None if (verdicts["kind"] == "rule").any() else verdicts["probability"].to_numpy(np.float64)
+    ranked = verdicts["probability"].notna().all()
+    probability = verdicts["probability"].to_numpy(np.float64) if ranked else None
     return scores(
         (verdicts["status"] == "fail").to_numpy(bool),
         (verdicts["verdict"] == "fail").to_numpy(bool),

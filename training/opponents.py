@@ -1,4 +1,4 @@
-"""The table of models and rules on the same folds."""
+"""The table of models and of what would do without learning, on the same folds."""
 
 from __future__ import annotations
 
@@ -9,21 +9,29 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-def opponents(metrics: dict[str, Any]) -> Table:
-    """Make the table of the folds of whole operations from the content of metrics.json; best first."""
+def opponents(metrics: dict[str, Any], split: str = "grouped", cases: str = "comparisons") -> Table:
+    """Make the table of one split from the content of metrics.json; best first.
+
+    Parameters
+    ----------
+    metrics : dict
+    split : str
+    cases : str
+        What is judged: their number stands in ``data`` under this name.
+    """
     from rich.table import Table
 
-    split, data = metrics["splits"]["grouped"], metrics["data"]
+    content, data = metrics["splits"][split], metrics["data"]
     table = Table(
-        title=f"{Path(data['path']).name}: {data['comparisons']} comparisons, {data['fails']} fails; "
-        f"{split['scheme']}, seed {metrics['seed']}",
+        title=f"{Path(data['path']).name}: {data[cases]} {cases}, {data['fails']} fails; "
+        f"{content['scheme']}, seed {metrics['seed']}",
         title_justify="left",
     )
     for name in ("judge", "kind"):
         table.add_column(name, no_wrap=True)
     for name in ("balanced accuracy", "missed fails", "false alarms", "average precision"):
         table.add_column(name, justify="right", no_wrap=True)
-    entries = split["entries"]
+    entries = content["entries"]
     for name in sorted(entries, key=lambda name: (-entries[name]["balanced_accuracy"]["pooled"], name)):
         style = "bold" if name == metrics["champion"] else ""
         table.add_row(name, *_cells(entries[name]), style=style)

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from data.files import replacing, write_json
+from data.matrix_tables import METRIC_DTYPES
+from data.tables import typed
+from training.trained import card_content, loaded, skops_io
+
+if TYPE_CHECKING:
+    from training.engine import FittedEngine
+    from training.validity_tree import ValidityTree
 
 
 @dataclass(frozen=True)
@@ -23,12 +34,10 @@ class EngineCard:
         ``metric, unit, signed, note`` of every metric that it takes, raw and summary.
     groups : tuple of str
         That it was trained on.
-    own_models : tuple of str
-        Groups with a model of their own; all others are answered by the fallback.
-    chosen : dict
-        What was tuned.
-    threshold : float
-        Of the fallback: ``fail`` from this probability on.
+    thresholds : dict of str to float
+        ``fail`` from this probability on, by group with a model of its own; "fallback" answers all others.
+    params : dict
+        What was tuned, by group.
     missing : float
         The share of the raw metrics that a run, or all runs, may lack.
     data_digest : str
@@ -41,9 +50,8 @@ class EngineCard:
     scheme: dict[str, Any]
     metrics: tuple[dict[str, Any], ...]
     groups: tuple[str, ...]
-    own_models: tuple[str, ...]
-    chosen: dict[str, Any]
-    threshold: float
+    thresholds: dict[str, float]
+    params: dict[str, Any]
     missing: float
     data_digest: str
     seed: int
@@ -57,20 +65,35 @@ class EngineCard:
         InputError
             If it is missing.
         """
-        raise NotImplementedError
+        content = card_content(directory)
+        for name in ("metrics", "groups"):
+            content[name] = tuple(content[name])
+        return cls(**content)
+
+    def known_metrics(self) -> pd.DataFrame:
+        """Return the metrics as `data.matrix_tables.MatrixTables` has them."""
+        return typed(pd.DataFrame(list(self.metrics)), METRIC_DTYPES)
+
+
+def described(metrics: pd.DataFrame) -> tuple[dict[str, Any], ...]:
+    """Return the table of metrics as `EngineCard` keeps it."""
+    rows = metrics.astype(object).where(metrics.notna(), None)
+    return tuple(rows[list(METRIC_DTYPES)].to_dict("records"))
 
 
 @dataclass(frozen=True)
 class TrainedEngine:
     """A fitted engine, the validity tree (None where nobody flagged invalid runs), and the card."""
 
-    engine: Any
-    validity: Any
+    engine: FittedEngine
+    validity: ValidityTree | None
     card: EngineCard
 
     def write(self, directory: Path) -> None:
         """Write ``model.skops`` and ``card.json`` to `directory`."""
-        raise NotImplementedError
+        with replacing(directory / "model.skops") as path:
+            skops_io().dump({"engine": self.engine, "validity": self.validity}, path)
+        write_json(directory / "card.json", asdict(self.card))
 
     @classmethod
     def read(cls, directory: Path) -> TrainedEngine:
@@ -81,4 +104,5 @@ class TrainedEngine:
         InputError
             If a file is missing or the model holds a type that is not trusted.
         """
-        raise NotImplementedError
+        parts = loaded(directory)
+        return cls(parts["engine"], parts["validity"], EngineCard.read(directory))
