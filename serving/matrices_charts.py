@@ -15,8 +15,6 @@ from serving.charts import (
     SERIES,
     Chart,
     inline,
-    percent,
-    percent_axis,
     sketch,
 )
 from serving.matrices_evaluated import Beside
@@ -25,8 +23,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+#: Figures of the seed, as curves.parquet calls them.
+COST, UNDERSAMPLING, DIMENSION = 4, 5, 6
 #: Two balanced accuracies that differ by less are called equal.
 EQUAL = 0.01
+_GROUPINGS = {"none": "one model", "given": "a model per group"}
 _ACCURACY = "balanced accuracy of vectors (0 to 1)"
 _BARS = "Bars are one standard deviation over the folds."
 
@@ -50,13 +51,13 @@ class Line(NamedTuple):
 
 
 def lines(curves: pd.DataFrame, figure: int) -> list[Line]:
-    """Return the curves of a figure, one per model and grouping; a point that has no number is left out."""
+    """Return the curves of a figure, one per model and grouping, each from no remedy on."""
     own = curves[(curves["figure"] == figure) & curves["balanced_accuracy"].notna()]
     several = own["grouping"].nunique() > 1
     found = []
     for (model, grouping), part in own.groupby(["model", "grouping"], sort=True):
-        ordered = part.sort_values("x", kind="stable")
-        name = f"{model}, {grouping} groups" if several else str(model)
+        ordered = part.sort_values("x", ascending=figure != UNDERSAMPLING, kind="stable")
+        name = f"{model}, {_GROUPINGS.get(str(grouping), grouping)}" if several else str(model)
         columns = (ordered[column].tolist() for column in ("x", "balanced_accuracy", "spread"))
         found.append(Line(name, *columns))
     return found
@@ -64,40 +65,37 @@ def lines(curves: pd.DataFrame, figure: int) -> list[Line]:
 
 def cost_chart(curves: pd.DataFrame) -> Chart | None:
     """Draw balanced accuracy by cost ratio (seed 001, figure 4); None where there is no curve."""
-    found = lines(curves, 4)
+    found = lines(curves, COST)
     if not found:
         return None
     top = max(found, key=lambda line: line.gain)
-    place = top.at_best()
-    title = _finding(top, f"when a miss costs {top.x[place]:g} times a false alarm", "when both cost the same")
-    axis = "cost of a missed abnormal vector, as a multiple of a false alarm"
+    best = f"where a miss costs {top.x[top.at_best()]:g} times a false alarm"
+    title = _finding(top, best, "where both cost the same")
     with sketch(8.4, 4.0) as figure:
-        axes = _curves(figure, found, axis)
-        axes.set_xscale("log")
-        ticks = sorted({x for line in found for x in line.x})
-        axes.set_xticks(ticks, [f"{x:g}:1" for x in ticks])
-        axes.minorticks_off()
+        axes = _curves(figure, found, "cost of a missed abnormal vector, in false alarms (log scale)")
+        _ratios(axes, found)
         return _chart("figure-4", title, figure, "balanced accuracy by cost ratio, a line a model")
 
 
 def sampling_chart(curves: pd.DataFrame) -> Chart | None:
     """Draw balanced accuracy by undersampling (seed 001, figure 5); None where there is no curve."""
-    found = lines(curves, 5)
+    found = lines(curves, UNDERSAMPLING)
     if not found:
         return None
     top = max(found, key=lambda line: line.gain)
-    left_out = f"with {percent(top.x[top.at_best()], 0)} of the normal vectors left out"
-    title = _finding(top, left_out, "with all of them")
+    best = f"with {top.x[top.at_best()]:.2g} normal vectors per abnormal one"
+    title = _finding(top, best, "with all")
     with sketch(8.4, 4.4) as figure:
-        axes = _curves(figure, found, "normal training vectors that are left out (%)")
-        percent_axis(axes, "x")
+        axes = _curves(figure, found, "normal training vectors per abnormal one, from all to as many (log scale)")
+        _ratios(axes, found)
+        axes.invert_xaxis()
         words = "balanced accuracy by undersampling, a line a model and grouping"
         return _chart("figure-5", title, figure, words)
 
 
 def dimensions_chart(curves: pd.DataFrame) -> Chart | None:
     """Draw balanced accuracy by the dimensions kept (seed 001, figure 6); None where there is no curve."""
-    found = lines(curves, 6)
+    found = lines(curves, DIMENSION)
     if not found:
         return None
     top = max(found, key=lambda line: max(line.accuracy))
@@ -109,7 +107,7 @@ def dimensions_chart(curves: pd.DataFrame) -> Chart | None:
     if enough != best:
         title += f", and hardly less so with {top.x[enough]:g} ({top.accuracy[enough]:.2f})"
     with sketch(8.4, 4.0) as figure:
-        _curves(figure, found, "dimensions that the projection keeps (number)")
+        _curves(figure, found, "dimensions that are kept (number; the last are all metrics, not projected)")
         return _chart("figure-6", title, figure, "balanced accuracy by dimensions, a line a model")
 
 
@@ -227,6 +225,14 @@ def _curves(figure: Figure, found: Sequence[Line], across: str) -> Axes:
     axes.set_ylabel(_ACCURACY)
     figure.legend(loc="outside upper center", ncols=3, fontsize=8)
     return axes
+
+
+def _ratios(axes: Axes, found: Sequence[Line]) -> None:
+    """Label a logarithmic axis by the ratios that were tried."""
+    ticks = sorted({x for line in found for x in line.x})
+    axes.set_xscale("log")
+    axes.set_xticks(ticks, [f"{x:.3g}:1" for x in ticks])
+    axes.minorticks_off()
 
 
 def _look(number: int) -> dict[str, object]:

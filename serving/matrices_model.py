@@ -42,7 +42,7 @@ def load(uri: str | None = None) -> ServedEngine:
     return _loaded(uri, _served)
 
 
-def card(uri: str | None = None) -> dict[str, Any]:
+def described(uri: str | None = None) -> dict[str, Any]:
     """Say what ``/v1/models`` has of the model, without reading the model itself; errors as of `load`."""
     return _loaded(uri, _told)
 
@@ -62,8 +62,7 @@ def _told(found: Located) -> dict[str, Any]:
         "estimator": card.entry,
         "features": [metric["metric"] for metric in card.metrics],
         "groups": list(card.groups),
-        "own_models": list(card.own_models),
-        "threshold": card.threshold,
+        "thresholds": card.thresholds,
         "data_digest": card.data_digest,
         "serves": REGISTERED,
     }

@@ -191,7 +191,8 @@ class ServedMatrix(MatrixModel):
     estimator: str
     features: list[str] = Field(description="The raw and summary metrics that it was trained on.")
     groups: list[str]
-    own_models: list[str] = Field(description="Groups with a model of their own.")
-    threshold: float = Field(description="Of the fallback.")
+    thresholds: dict[str, float] = Field(
+        description="Fail from this probability on, by group with a model of its own; fallback answers all others."
+    )
     data_digest: str
     serves: Literal["regression-matrix"]

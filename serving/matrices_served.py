@@ -7,7 +7,7 @@ from typing import Any
 
 from data.errors import InputError
 from serving.lazy import Lazy
-from serving.matrices_model import ServedEngine, card, load
+from serving.matrices_model import ServedEngine, described, load
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,10 @@ class MatrixModels:
         InputError
             If one that is named does not exist; without a champion, only asking for it is refused.
         """
+        engine = Lazy(lambda: load(uri))
         try:
-            cards = (card(uri),)
+            return cls(engine, (described(uri),))
         except InputError:
             if uri is not None:
                 raise
-            cards = ()
-        return cls(Lazy(lambda: load(uri)), cards)
+            return cls(engine, ())
