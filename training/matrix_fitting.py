@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -40,30 +43,44 @@ def parts(examples: MatrixExamples, fold_of: pd.Series) -> list[Part]:
     known, truth = examples.tables.runs["workload"].unique(), examples.truth()
     found = []
     for fold in sorted(fold_of.unique()):
-        inside = fold_of.index[fold_of == fold]
+        inside = set(fold_of.index[fold_of == fold])
         test = examples.testing(inside)
-        train = examples.training([name for name in known if name not in set(inside)])
+        train = examples.training([name for name in known if name not in inside])
         found.append(Part(int(fold), train, test, truth.loc[test.runs["run_id"]]))
     return found
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A cell to fit to a part's training runs, and to ask about its test runs."""
+    """A cell to fit to a part's training runs, and to ask about its test runs.
+
+    Attributes
+    ----------
+    cell : Cell
+    part : Part
+    trials : int
+        Of the search.
+    seed : int
+    fixed : mapping
+        Parameters that are not searched.
+    """
 
     cell: Cell
     part: Part
     trials: int
     seed: int
+    fixed: Mapping[str, Any] = field(default_factory=dict)
 
 
 def held(fit: Fit) -> Held:
     """Fit, and count what is said of the rest."""
-    part = fit.part
-    engine = Engine(fit.cell.scheme, fit.cell.model, fit.trials, fit.seed).fit(part.train)
+    part, cell = fit.part, fit.cell
+    begun = time.perf_counter()
+    engine = Engine(cell.scheme, cell.model, fit.trials, fit.seed, fit.fixed).fit(part.train)
+    seconds = time.perf_counter() - begun
     pairs, vectors = engine.judged(part.test), engine.vectors(part.test)
     truth = part.truth.loc[vectors["run_id"]].to_numpy(bool)
     told = pairs[["pair_id", "group_used", "probability", "threshold"]].assign(
         judged=pairs["abnormal"].to_numpy(bool)
     )
-    return Held(part.fold, told, Counts.of(truth, vectors["abnormal"].to_numpy(np.bool_)))
+    return Held(part.fold, told, Counts.of(truth, vectors["abnormal"].to_numpy(np.bool_)), seconds)

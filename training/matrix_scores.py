@@ -56,11 +56,14 @@ class Held:
     pairs : DataFrame
         ``pair_id, group_used, probability, threshold, judged`` (bool), of all pairs of the fold.
     vectors : Counts
+    seconds : float
+        That the fit took.
     """
 
     fold: int
     pairs: pd.DataFrame
     vectors: Counts
+    seconds: float
 
 
 def row(found: Sequence[Held], abnormal: pd.Series, printed: Printed | None) -> dict[str, Any]:

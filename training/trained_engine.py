@@ -34,10 +34,12 @@ class EngineCard:
         ``metric, unit, signed, note`` of every metric that it takes, raw and summary.
     groups : tuple of str
         That it was trained on.
-    thresholds : dict of str to float
-        ``fail`` from this probability on, by group with a model of its own; "fallback" answers all others.
+    own : tuple of str
+        Groups with a model of their own; all others are answered by the fallback.
+    threshold : float
+        ``fail`` from this probability on.
     params : dict
-        What was tuned, by group.
+        What was tuned.
     missing : float
         The share of the raw metrics that a run, or all runs, may lack.
     data_digest : str
@@ -50,7 +52,8 @@ class EngineCard:
     scheme: dict[str, Any]
     metrics: tuple[dict[str, Any], ...]
     groups: tuple[str, ...]
-    thresholds: dict[str, float]
+    own: tuple[str, ...]
+    threshold: float
     params: dict[str, Any]
     missing: float
     data_digest: str
@@ -66,7 +69,7 @@ class EngineCard:
             If it is missing.
         """
         content = card_content(directory)
-        for name in ("metrics", "groups"):
+        for name in ("metrics", "groups", "own"):
             content[name] = tuple(content[name])
         return cls(**content)
 
