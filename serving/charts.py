@@ -145,3 +145,8 @@ def figures(number: float) -> str:
 def counted(number: int, singular: str, plural: str | None = None) -> str:
     """Write a number with its noun: ``1 regression``, ``12,000 regressions``."""
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
+
+
+def whole(number: float) -> str:
+    """Write a count with commas; NaN as a dash."""
+    return "\N{EN DASH}" if math.isnan(number) else f"{number:,.0f}"

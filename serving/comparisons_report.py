@@ -11,7 +11,7 @@ import pandas as pd
 from data.errors import InputError
 from data.tables import ComparisonTables, read_table
 from serving.accuracy_charts import by_model, by_neighbours, by_trees
-from serving.charts import Chart, counted, percent
+from serving.charts import Chart, counted
 from serving.evaluated import Confusion, Evaluated, Split
 from serving.mistakes import Mistake, mistake_chart, worst_mistakes
 from serving.report import render
@@ -121,13 +121,11 @@ def figures(inputs: Inputs) -> list[tuple[str, Chart | None, str]]:
 
 def summary(champion: str, confusion: Confusion) -> str:
     """Say in one sentence how often `champion` errs on operations that it never saw."""
-    missed = percent(confusion.missed / confusion.fails) if confusion.fails else "none to miss"
-    alarms = percent(confusion.false_alarms / confusion.passes) if confusion.passes else "none to raise"
     return (
         f"On operations that it never saw in training, {champion} misses {confusion.missed:,} of "
-        f"{counted(confusion.fails, 'regression')} ({missed}) and raises "
+        f"{counted(confusion.fails, 'regression')} ({confusion.missed_told}) and raises "
         f"{counted(confusion.false_alarms, 'false alarm')} in "
-        f"{counted(confusion.passes, 'comparison')} without one ({alarms})."
+        f"{counted(confusion.passes, 'comparison')} without one ({confusion.alarms_told})."
     )
 
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from data.files import read_json
 from data.tables import read_table
+from serving.charts import percent
 
 OOF_DTYPES = {
     "comparison_id": "str",
@@ -160,3 +161,13 @@ class Confusion:
     def recall(self) -> float:
         """Which share of the fails is caught; not a number if there are none."""
         return self.caught / self.fails if self.fails else float("nan")
+
+    @property
+    def missed_told(self) -> str:
+        """Which share of the fails is missed, in words."""
+        return percent(self.missed / self.fails) if self.fails else "none to miss"
+
+    @property
+    def alarms_told(self) -> str:
+        """Which share of the passes raises an alarm, in words."""
+        return percent(self.false_alarms / self.passes) if self.passes else "none to raise"

@@ -98,7 +98,7 @@ def worst_mistakes(verdicts: pd.DataFrame, tables: ComparisonTables, most: int =
         as a share of how far it could.
     """
     wrong = verdicts[verdicts["verdict"] != verdicts["status"]].drop_duplicates("comparison_id")
-    ranked = wrong.assign(sure=_sureness(wrong)).sort_values(
+    ranked = wrong.assign(sure=sureness(wrong)).sort_values(
         ["sure", "comparison_id"], ascending=[False, True]
     )
     comparisons = tables.comparisons[list(COMPARISON_DTYPES)]
@@ -113,12 +113,12 @@ def worst_mistakes(verdicts: pd.DataFrame, tables: ComparisonTables, most: int =
     ]
 
 
-def _sureness(verdicts: pd.DataFrame) -> NDArray[np.float64]:
+def sureness(verdicts: pd.DataFrame) -> NDArray[np.float64]:
     """Return how far probabilities lie from their thresholds, as shares of how far they could."""
     probability, threshold = (verdicts[name].to_numpy(float) for name in ("probability", "threshold"))
     room = np.where(probability >= threshold, 1 - threshold, threshold)
-    sureness: NDArray[np.float64] = np.abs(probability - threshold) / np.maximum(room, 1e-9)
-    return sureness
+    shares: NDArray[np.float64] = np.abs(probability - threshold) / np.maximum(room, 1e-9)
+    return shares
 
 
 def _people(labels: pd.DataFrame) -> dict[str, str]:

@@ -19,6 +19,7 @@ FAMILIES = {
     "comparisons": "serving.comparisons_report",
     "corun": "serving.corun_report",
     "fingerprints": "serving.fingerprints_report",
+    "matrices": "serving.matrices_report",
 }
 
 
@@ -31,7 +32,7 @@ def environment() -> Environment:
     """Return the templates of ``serving/templates``, with the filters that they use."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    from serving.charts import counted, figures, percent
+    from serving.charts import counted, figures, percent, whole
 
     made = Environment(
         loader=PackageLoader("serving"),
@@ -41,7 +42,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    made.filters |= {"percent": percent, "counted": counted, "figures": figures}
+    made.filters |= {"percent": percent, "counted": counted, "figures": figures, "whole": whole}
     return made
 
 
