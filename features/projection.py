@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from features.matrices import Rows
+
 Floats = NDArray[np.float64]
 
 #: A column whose spread is a smaller share of its mean is constant.
@@ -15,12 +17,15 @@ CONSTANT = 1e-9
 
 @dataclass(frozen=True)
 class Projection:
-    """Columns brought to mean 0 and spread 1, then turned to their principal components.
+    """Columns brought to mean 0 and spread 1; then the metrics turned to their principal components.
+
+    Where a row has several blocks of the same metrics, all are turned alike; the columns beside the metrics
+    are standardised only.
 
     Attributes
     ----------
-    mean, scale : ndarray of shape (n_columns,)
-    axes : ndarray of shape (n_components, n_columns) or None
+    mean, scale : ndarray of shape (n_metrics + n_beside,)
+    axes : ndarray of shape (n_components, n_metrics) or None
         The components, that of the most variance first; orthonormal. None: columns are standardised only.
     """
 
@@ -29,33 +34,45 @@ class Projection:
     axes: Floats | None
 
     @classmethod
-    def of(cls, x: Floats, most: int | None) -> Projection:
-        """Learn from rows.
+    def of(cls, rows: Rows, most: int | None) -> Projection:
+        """Learn from training rows.
 
         Parameters
         ----------
-        x : ndarray of shape (n_rows, n_columns)
-            Finite.
+        rows : Rows
         most : int or None
             Components at most; fewer where the rows have no more. None: no projection.
         """
-        mean, spread = x.mean(axis=0), x.std(axis=0)
-        scale = np.where(spread > CONSTANT * np.maximum(np.abs(mean), 1e-300), spread, 1.0)
+        metrics, beside = _parted(rows)
+        mean = np.concatenate([metrics.mean(axis=0), beside.mean(axis=0)])
+        spread = np.concatenate([metrics.std(axis=0), beside.std(axis=0)])
+        scale = np.where(spread > CONSTANT * np.abs(mean), spread, 1.0)
         if most is None:
             return cls(mean, scale, None)
-        return cls(mean, scale, _axes((x - mean) / scale, most))
+        width = metrics.shape[1]
+        return cls(mean, scale, _axes((metrics - mean[:width]) / scale[:width], most))
 
-    def standardised(self, x: Floats) -> Floats:
-        """Return the columns at mean 0 and spread 1, shape as `x`."""
-        return np.asarray((x - self.mean) / self.scale)
+    @property
+    def width(self) -> int | None:
+        """The number of components; None: that of the metrics."""
+        return None if self.axes is None else len(self.axes)
 
-    def projected(self, x: Floats) -> Floats:
-        """Return the components of the rows of `x`, shape (n_rows, n_components)."""
-        rows = self.standardised(x)
-        return rows if self.axes is None else rows @ self.axes.T
+    def projected(self, rows: Rows) -> Floats:
+        """Return the components of every block of `rows`, and what is beside them.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_blocks * n_components + n_beside)
+        """
+        metrics, beside = _parted(rows)
+        width = metrics.shape[1]
+        turned = (metrics - self.mean[:width]) / self.scale[:width]
+        turned = turned if self.axes is None else turned @ self.axes.T
+        standardised = (beside - self.mean[width:]) / self.scale[width:]
+        return np.hstack([turned.reshape(len(rows.x), -1), standardised])
 
     def back(self, weights: Floats) -> Floats:
-        """Return weights of the columns, in their own units, that say the same as these of the components.
+        """Return weights of the metrics, in their own units, that say the same as these of the components.
 
         Parameters
         ----------
@@ -63,10 +80,16 @@ class Projection:
 
         Returns
         -------
-        ndarray of shape (..., n_columns)
+        ndarray of shape (..., n_metrics)
         """
         turned = weights if self.axes is None else weights @ self.axes
-        return np.asarray(turned / self.scale)
+        return np.asarray(turned / self.scale[: turned.shape[-1]])
+
+
+def _parted(rows: Rows) -> tuple[Floats, Floats]:
+    """Return the blocks of metrics, those of one row below each other, and the columns beside them."""
+    count = rows.x.shape[1] - rows.beside
+    return rows.x[:, :count].reshape(-1, count // rows.blocks), rows.x[:, count:]
 
 
 def _axes(rows: Floats, most: int) -> Floats:
@@ -82,5 +105,5 @@ def _axes(rows: Floats, most: int) -> Floats:
         _, vectors = eigh(rows.T @ rows, subset_by_index=[width - most, width - 1])
         axes = vectors.T[::-1]
     axes = axes[:most]
-    signs = np.sign(axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)])
+    signs = np.where(axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)] < 0, -1.0, 1.0)
     return np.ascontiguousarray(axes * signs[:, None])

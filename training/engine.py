@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from data.matrix_tables import MatrixTables
+from data.errors import InputError
+from data.matrix_tables import SIDES, MatrixTables
+from features.matrices import ABOUT, FORMS, Known, Rows, known
+from features.projection import Projection
+from training import drivers
+from training.engine_search import Found, Question, in_pairs, search
+from training.grouping import ALL, Grouping
+from training.judges import FALLBACK, Cases, Judges
+from training.matrix_models import CATALOGUE, PAIRED
+
+Floats = NDArray[np.float64]
+
+#: A group gets a classifier of its own from so many abnormal pairs, and as many normal ones, on.
+CASES = 5
 
 
 @dataclass(frozen=True)
@@ -16,17 +33,19 @@ class Scheme:
     Attributes
     ----------
     metrics : "summary" or "raw"
-        Section 4.2.
+        Section 4.2. Raw ones too where a source has no summary metrics.
     form : str
         A name in `features.matrices.FORMS`; section 4.5.
     prune : bool
-        Whether invalid runs are left out of training; section 4.1. If not, they carry their matrix's label.
+        Whether runs flagged invalid are left out of training; section 4.1. If not, they carry the label of
+        their matrix, as in the seed.
     grouping : "none", "given" or "automatic"
         Section 4.3.
     components : int or None
         The projection has at most so many components, searched; None: no projection. Section 4.2.
     balance : bool
-        Whether cost ratio, resampling rate and threshold are searched; section 4.4.
+        Whether cost ratio, resampling rate and threshold are searched, and what a group's own classifier
+        counts; section 4.4. If not, errors cost the same and the threshold is one half.
     tuned : bool
         Whether the classifier's own parameters are searched too; beyond the seed.
     """
@@ -41,9 +60,7 @@ class Scheme:
 
 
 NAIVE = Scheme("summary", "flattened", prune=False, grouping="none", components=None, balance=False)
-FULL = Scheme(
-    "raw", "contrasted", prune=True, grouping="given", components=100, balance=True, tuned=True
-)
+FULL = Scheme("raw", "contrasted", prune=True, grouping="given", components=100, balance=True, tuned=True)
 
 
 @dataclass(frozen=True)
@@ -54,57 +71,214 @@ class Engine:
     ----------
     scheme : Scheme
     model : str
-        A name in `training.matrix_models.CATALOGUE`.
+        A name in `training.matrix_models.CATALOGUE`. Those of `PAIRED` see pairs of runs side by side,
+        whatever the scheme's form is.
     trials : int
         Of the search.
     seed : int
+    fixed : mapping
+        Parameters that are not searched: ``components, sampler, rate, cost_ratio, share`` or the
+        classifier's own.
     """
 
     scheme: Scheme
     model: str
     trials: int
     seed: int
+    fixed: Mapping[str, Any] = field(default_factory=dict)
 
     def fit(self, tables: MatrixTables) -> FittedEngine:
-        """Learn from `tables`; everything is tuned inside them."""
-        raise NotImplementedError
+        """Learn from `tables`, whose flags are the labels; everything is tuned inside them.
+
+        Raises
+        ------
+        InputError
+            If the runs that are left are all normal, or all abnormal, or a name is unknown.
+        """
+        if self.model not in CATALOGUE:
+            raise InputError(f'model="{self.model}"; expected one of: {", ".join(CATALOGUE)}')
+        form = "concatenated" if self.model in PAIRED else self.scheme.form
+        if form not in FORMS:
+            raise InputError(f'form="{form}"; expected one of: {", ".join(FORMS)}')
+        tables = pruned(tables) if self.scheme.prune else spread_labels(tables)
+        metrics = (tables.summary if self.scheme.metrics == "summary" else tables.raw) or tables.raw
+        grouping = Grouping.of(self.scheme.grouping, tables, metrics, self.seed)
+        grouped = grouping.applied(tables)
+        learned = known(grouped, metrics)
+        rows = FORMS[form](grouped, learned)
+        rows = rows.of(~np.isnan(rows.y))
+        labels = np.unique(rows.y)
+        if len(labels) < len((0, 1)):
+            told = "abnormal" if labels.any() else "normal"
+            raise InputError(f"there is none to learn from but what is {told}; expected both", place="runs")
+        projection = Projection.of(rows, self.scheme.components)
+        cases = Cases.of(rows, projection)
+        groups = _with_cases(cases) if self.scheme.grouping != "none" else ()
+        model = CATALOGUE[self.model]
+        question = Question(
+            model,
+            cases,
+            groups,
+            self.scheme.components,
+            self.scheme.balance,
+            self.scheme.tuned,
+            self.fixed,
+            self.seed,
+        )
+        found = search(question, self.trials)
+        everything = np.ones(len(cases.y), bool)
+        judges = Judges.fit(model, found.params, cases, everything, groups, self.seed)
+        return FittedEngine(self.scheme, self.model, form, learned, grouping, projection, judges, found)
 
 
 @dataclass(frozen=True)
 class FittedEngine:
-    """An engine that answers."""
+    """An engine that answers.
+
+    Attributes
+    ----------
+    scheme : Scheme
+    model : str
+    form : str
+    known : Known
+    grouping : Grouping
+    projection : Projection
+    judges : Judges
+    found : Found
+        What the search chose.
+    """
 
     scheme: Scheme
+    model: str
+    form: str
+    known: Known
+    grouping: Grouping
+    projection: Projection
+    judges: Judges
+    found: Found
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics that it looks at, which tables must have."""
+        return self.known.metrics
+
+    @property
+    def threshold(self) -> float:
+        """From this probability on a pair is abnormal."""
+        return self.found.pairs.threshold
 
     def judged(self, tables: MatrixTables) -> pd.DataFrame:
         """Judge every pair that has a baseline and a target.
+
+        Parameters
+        ----------
+        tables : MatrixTables
+            With `metrics`; runs that are known to be invalid should not be there.
 
         Returns
         -------
         DataFrame
             ``pair_id, workload, group, group_used, probability, threshold, abnormal``, in the order of the
-            pairs; ``group_used`` is "fallback" where the group is unknown or has too few abnormal cases.
+            pairs' first target runs. ``group_used`` is "fallback" where the group is unknown or has no
+            classifier of its own, and "all" where the scheme has no groups.
         """
-        raise NotImplementedError
+        cases, odds = self._answered(tables)
+        of_pairs, _ = in_pairs(cases, np.ones(len(odds), bool), odds)
+        first = pd.DataFrame({"pair_id": cases.pair, "used": cases.group})[cases.target]
+        first = first.drop_duplicates("pair_id")
+        runs = tables.runs[["pair_id", "workload", "group"]].drop_duplicates("pair_id")
+        probability = self.found.pairs.probability(of_pairs)
+        return (
+            first[["pair_id"]]
+            .merge(runs, on="pair_id", validate="one_to_one")
+            .assign(
+                group_used=[self._used(group) for group in first["used"]],
+                probability=probability,
+                threshold=self.threshold,
+                abnormal=probability >= self.threshold,
+            )
+        )
 
     def vectors(self, tables: MatrixTables) -> pd.DataFrame:
-        """Judge every vector.
+        """Judge every vector that the form makes, as the seed counts.
 
         Returns
         -------
         DataFrame
-            ``run_id, pair_id, workload, group, side, probability, threshold, abnormal``: a row per vector
-            that the form makes; under ``contrasted`` every target run takes its pair's.
+            ``run_id, pair_id, workload, group, side, probability, threshold, abnormal``; of pairs in one row,
+            every target run takes its pair's.
         """
-        raise NotImplementedError
+        cases, odds = self._answered(tables)
+        runs = tables.runs[list(ABOUT)]
+        if self.form == "contrasted":
+            probability = pd.Series(self.found.pairs.probability(odds), cases.pair)
+            rows = runs[(runs["side"] == SIDES[1]) & runs["pair_id"].isin(probability.index)]
+            threshold, found = self.threshold, probability.reindex(rows["pair_id"]).to_numpy()
+        else:
+            rows = runs.set_index("run_id").loc[cases.run].reset_index()
+            threshold, found = self.found.rows.threshold, self.found.rows.probability(odds)
+        judged = rows.reset_index(drop=True)
+        return judged.assign(probability=found, threshold=threshold, abnormal=found >= threshold)
 
     def drivers(self, tables: MatrixTables, pair_id: str, n: int = 5) -> pd.DataFrame:
-        """Name the metrics that moved the verdict of one pair most.
+        """Name the `n` metrics that moved the verdict of one pair most towards abnormal.
 
         Returns
         -------
         DataFrame
             ``metric, baseline, target, contribution``: medians of both sides, and by how much the log-odds of
-            abnormal rise by this metric.
+            abnormal rise by this metric; see `training.drivers`.
+
+        Raises
+        ------
+        InputError
+            If there is no such pair with a baseline and a target.
         """
-        raise NotImplementedError
+        one = tables.of_runs((tables.runs["pair_id"] == pair_id).to_numpy(bool))
+        if set(one.runs["side"]) != set(SIDES):
+            raise InputError("there is no such pair with a baseline and a target", place=f'pair "{pair_id}"')
+        return drivers.drivers(one, self.grouping.applied(one), self.known, self.log_odds, n)
+
+    def log_odds(self, tables: MatrixTables) -> Floats:
+        """Return the log-odds of every pair that has a baseline and a target, as `judged`."""
+        cases, odds = self._answered(tables)
+        of_pairs, _ = in_pairs(cases, np.ones(len(odds), bool), odds)
+        return self.found.pairs.slope * of_pairs + self.found.pairs.shift
+
+    def _answered(self, tables: MatrixTables) -> tuple[Cases, Floats]:
+        rows = self._rows(tables)
+        cases = Cases.of(rows, self.projection)
+        return cases, self.judges.log_odds(cases, np.ones(len(cases.y), bool))
+
+    def _rows(self, tables: MatrixTables) -> Rows:
+        sides = tables.runs.groupby("pair_id")["side"].transform("nunique")
+        whole = tables.of_runs((sides == len(SIDES)).to_numpy(bool))
+        return FORMS[self.form](self.grouping.applied(whole), self.known)
+
+    def _used(self, group: str) -> str:
+        if self.scheme.grouping == "none":
+            return ALL
+        return group if group in self.judges.own else FALLBACK
+
+
+def pruned(tables: MatrixTables) -> MatrixTables:
+    """Return the runs that nobody has flagged invalid."""
+    return tables.of_runs(tables.runs["valid"].fillna(True).to_numpy(bool))  # noqa: FBT003
+
+
+def spread_labels(tables: MatrixTables) -> MatrixTables:
+    """Give runs without a label that of the other runs of their matrix."""
+    runs = tables.runs
+    of_matrix = runs.groupby(["pair_id", "side"])["abnormal"].transform("max")
+    return MatrixTables(
+        runs.assign(abnormal=runs["abnormal"].fillna(of_matrix)), tables.causes, tables.metrics
+    )
+
+
+def _with_cases(cases: Cases) -> tuple[str, ...]:
+    """Return the groups with enough abnormal and normal pairs."""
+    rows = pd.DataFrame({"group": cases.group, "pair": cases.pair, "y": cases.y})[cases.target]
+    pairs = rows.groupby(["group", "pair"])["y"].max()
+    counts = pairs.groupby("group").agg(["sum", "size"])
+    enough = (counts["sum"] >= CASES) & (counts["size"] - counts["sum"] >= CASES)
+    return tuple(counts.index[enough])

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.matrix_tables import SIDES, MatrixTables
-from features.matrices import Known, known
+from features.matrices import Known, Rows, known
 from features.projection import Projection
 
 Floats = NDArray[np.float64]
@@ -68,8 +68,9 @@ class Grouping:
         normal, pairs = _normal(tables, scales)
         workload = tables.runs.drop_duplicates("pair_id").set_index("pair_id")["workload"]
         cases = pd.DataFrame(normal).groupby(workload.reindex(pairs).to_numpy()).mean().to_numpy()
-        projection = Projection.of(cases, DIMENSIONS)
-        return cls(kind, scales, projection, _centres(projection.projected(cases), seed))
+        rows = _rows(cases, scales)
+        projection = Projection.of(rows, DIMENSIONS)
+        return cls(kind, scales, projection, _centres(projection.projected(rows), seed))
 
     def applied(self, tables: MatrixTables) -> MatrixTables:
         """Return the tables with these groups in the column ``group``."""
@@ -78,7 +79,7 @@ class Grouping:
         if self.known is None or self.projection is None or self.centres is None:
             return _regrouped(tables, ALL)
         normal, pairs = _normal(tables, self.known)
-        apart = self.projection.projected(normal)[:, None, :] - self.centres
+        apart = self.projection.projected(_rows(normal, self.known))[:, None, :] - self.centres
         nearest = (apart**2).sum(axis=2).argmin(axis=1)
         names = pd.Series([f"automatic {place + 1}" for place in nearest], pairs, dtype="str")
         return _regrouped(tables, names.reindex(tables.runs["pair_id"]).to_numpy())
@@ -111,3 +112,7 @@ def _centres(cases: Floats, seed: int) -> Floats:
         if score > best:
             best, chosen = score, clusters.cluster_centers_
     return np.asarray(chosen)
+
+
+def _rows(x: Floats, scales: Known) -> Rows:
+    return Rows(x, scales.metrics, pd.DataFrame(index=range(len(x))), np.full(len(x), np.nan))

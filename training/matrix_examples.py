@@ -14,9 +14,6 @@ from data.matrix_tables import SIDES, MatrixTables
 from data.matrix_validity import Decisions, unjudgeable
 from training.digest import digest_of
 
-#: What of the stages ingest and validate the verdicts rest on.
-DIGESTED = ("matrices.parquet", "metrics.parquet"), ("valid.parquet", "valid_metrics.parquet")
-
 
 @dataclass(frozen=True)
 class MatrixExamples:
@@ -25,13 +22,15 @@ class MatrixExamples:
     Attributes
     ----------
     tables : MatrixTables
-        All runs, with the metrics that say something. ``valid`` is false where an analyst or a rule says so,
-        else true; what is infinite is missing.
+        All runs, with the metrics that say something, and without causes. ``valid`` is false where an analyst
+        or a rule says so, else true; what is infinite is missing.
     pairs : DataFrame
         ``pair_id, workload, group, abnormal`` (bool), in the order of the runs: pairs whose valid runs can be
         judged, and whose target is labelled.
     decisions : Decisions
         What the rules say.
+    measured : MatrixTables
+        As measured: what a person who asks would hand in.
     digest : str
         SHA-256 of the files.
     """
@@ -39,6 +38,7 @@ class MatrixExamples:
     tables: MatrixTables
     pairs: pd.DataFrame
     decisions: Decisions
+    measured: MatrixTables
     digest: str
 
     @classmethod
@@ -51,8 +51,7 @@ class MatrixExamples:
             If a file is missing or wrong, or no pair has a label.
         """
         tables, decisions = MatrixTables.read(interim), Decisions.read(processed)
-        files = [where / name for where, names in zip((interim, processed), DIGESTED, strict=True) for name in names]
-        return cls.of(tables, decisions, digest_of(*files))
+        return cls.of(tables, decisions, digest_of(*_files(interim, processed)))
 
     @classmethod
     def of(cls, tables: MatrixTables, decisions: Decisions, digest: str) -> MatrixExamples:
@@ -72,7 +71,13 @@ class MatrixExamples:
         pairs = _pairs(runs)
         if pairs.empty:
             raise InputError("no pair that can be judged has a label to learn from", place="pairs")
-        return cls(MatrixTables(runs, tables.causes, described), pairs, decisions, digest)
+        nothing = tables.causes[:0]
+        return cls(MatrixTables(runs, nothing, described), pairs, decisions, tables, digest)
+
+    @property
+    def flagged(self) -> bool:
+        """Whether an analyst has flagged a run invalid, so that there is something to learn."""
+        return bool((~self.measured.runs["valid"].fillna(value=True)).any())
 
     def training(self, workloads: Collection[str]) -> MatrixTables:
         """Return all runs of these test cases."""
@@ -89,6 +94,12 @@ class MatrixExamples:
         """Return whether a valid run is abnormal, by ``run_id``; a baseline is normal unless it is labelled."""
         runs = self.tables.runs[self.tables.runs["valid"]]
         return runs.set_index("run_id")["abnormal"].fillna(value=False).astype(bool)
+
+
+def _files(interim: Path, processed: Path) -> list[Path]:
+    """Return what of the stages ingest and validate the verdicts rest on."""
+    measured = [interim / f"{name}.parquet" for name in ("matrices", "metrics")]
+    return [*measured, *(processed / f"{name}.parquet" for name in ("valid", "valid_metrics"))]
 
 
 def _pairs(runs: pd.DataFrame) -> pd.DataFrame:

@@ -3,20 +3,84 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from data.matrix_tables import MatrixTables
+from data.errors import InputError
+from data.matrix_tables import SIDES, MatrixTables
+from features.matrices import FLOOR, Known, known
+
+Floats = NDArray[np.float64]
+Whole = NDArray[np.intp]
+
+#: A metric's noise is the median deviation of the group's runs, where there are so many, else of all.
+RUNS = 30
+#: The median deviation of a normal distribution is this share of its standard deviation.
+MEDIAN_DEVIATION = 0.6745
+BEYOND = (3.0, 10.0)
+#: Depths and class weights that are tried, on so many parts of whole test cases.
+DEPTHS, WEIGHTS, PARTS = (3, 6, 10), (None, "balanced"), 3
+LEAF = 4
+EVEN = 0.5
 
 
 @dataclass(frozen=True)
 class ValidityTree:
-    """A fitted tree."""
+    """A decision tree on how a run deviates from the other runs of its pair.
+
+    A run is compared with the other runs of its own matrix and with the other matrix; the smaller of the two
+    deviations counts, so that a target that differs as a whole is not invalid. Deviations are of scaled values
+    (`features.matrices.Known`), so that a tree learned from some workloads holds for others.
+
+    Attributes
+    ----------
+    known : Known
+        How metrics are scaled, raw and summary ones.
+    noise : ndarray of shape (n_groups + 1, n_metrics)
+        How much runs deviate, by group; the last row is of all.
+    units : tuple of str, length n_metrics
+    tree : DecisionTreeClassifier or None
+        None where no run, or every run, was flagged invalid: then all are valid.
+    """
+
+    known: Known
+    noise: Floats
+    units: tuple[str, ...]
+    tree: Any
 
     @classmethod
     def fit(cls, tables: MatrixTables, seed: int) -> ValidityTree:
-        """Learn from the flags ``valid``; runs without one are left out."""
-        raise NotImplementedError
+        """Learn from the flags ``valid``; runs without one teach what is usual only.
+
+        Depth and class weights are those of the best balanced accuracy on held-out test cases.
+
+        Raises
+        ------
+        InputError
+            If there are no runs.
+        """
+        runs = tables.runs
+        if not len(runs):
+            raise InputError("there are no runs to learn from", place="runs")
+        scales = known(tables, tables.all_metrics)
+        deviation, _ = deviations(runs, _scaled(tables, scales))
+        units = tuple(tables.metrics.set_index("metric")["unit"].reindex(list(scales.metrics)).fillna(""))
+        fitted = cls(scales, _noise(deviation, scales, runs["group"]), units, None)
+        flagged = runs["valid"].notna().to_numpy(bool)
+        invalid = (~runs["valid"][flagged].astype(bool)).to_numpy(np.int64)
+        if len(np.unique(invalid)) < len((0, 1)):
+            return fitted
+        x = fitted._features(deviation, runs["group"])[flagged]
+        tree = _best_tree(x, invalid, runs["workload"].to_numpy(object)[flagged], seed)
+        return cls(scales, fitted.noise, units, tree)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What the tree sees: the deviation of every metric, then shares of the metrics."""
+        return (*self.known.metrics, *(f"metrics beyond {bound:g} times their noise" for bound in BEYOND))
 
     def judged(self, tables: MatrixTables) -> pd.DataFrame:
         """Judge every run.
@@ -27,4 +91,143 @@ class ValidityTree:
             ``run_id, pair_id, side, probability, invalid, path``, row by row as the table of runs; ``path``
             is the way through the tree in words, empty where the run is valid.
         """
-        raise NotImplementedError
+        runs = tables.runs
+        about = runs[["run_id", "pair_id", "side"]].reset_index(drop=True)
+        if self.tree is None or not len(runs):
+            return about.assign(probability=0.0, invalid=False, path=pd.Series("", about.index, dtype="str"))
+        deviation, usual = deviations(runs, _scaled(tables, self.known))
+        x = self._features(deviation, runs["group"])
+        probability = self.tree.predict_proba(x)[:, 1]
+        invalid = probability > EVEN
+        words = [self._path(x[row], usual[row]) if invalid[row] else "" for row in range(len(x))]
+        return about.assign(
+            probability=probability, invalid=invalid, path=pd.Series(words, about.index, dtype="str")
+        )
+
+    def _features(self, deviation: Floats, groups: pd.Series) -> Floats:
+        noise = self.noise[self.known.places(groups.tolist())]
+        size = np.abs(deviation) / noise
+        return np.column_stack([deviation, *((size > bound).mean(axis=1) for bound in BEYOND)])
+
+    def _path(self, x: Floats, usual: Floats) -> str:
+        """Say which conditions led to the leaf of `x`, each metric's tightest only, in the order met."""
+        tree = self.tree.tree_
+        node, bounds = 0, {}
+        while tree.children_left[node] != tree.children_right[node]:
+            column, threshold = int(tree.feature[node]), float(tree.threshold[node])
+            above = np.float32(x[column]) > threshold
+            bounds[column, bool(above)] = threshold
+            node = int((tree.children_right if above else tree.children_left)[node])
+        return " and ".join(
+            self._condition(column, above=above, threshold=threshold, value=x[column], usual=usual)
+            for (column, above), threshold in bounds.items()
+        )
+
+    def _condition(
+        self, column: int, *, above: bool, threshold: float, value: float, usual: Floats
+    ) -> str:
+        sign, name = ">" if above else "<=", self.columns[column]
+        if column >= len(self.known.metrics):
+            return f"{value:.0%} {sign} {threshold:.0%} of the {name}"
+        found, bound, normal = (
+            float(np.sinh(scaled) * self.known.units[column])
+            for scaled in (usual[column] + value, usual[column] + threshold, usual[column])
+        )
+        unit = f" {self.units[column]}" if self.units[column] else ""
+        return f"{name}={found:.4g} {sign} {bound:.4g}{unit} (usual {normal:.4g})"
+
+
+def deviations(runs: pd.DataFrame, scaled: Floats) -> tuple[Floats, Floats]:
+    """Return how every run deviates from the other runs of its pair.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        With ``pair_id`` and ``side``.
+    scaled : ndarray of shape (n_runs, n_metrics)
+
+    Returns
+    -------
+    deviation : ndarray of shape (n_runs, n_metrics)
+        From the median of the other runs of its side, or of the other side, whichever is nearer; 0 where
+        there is nothing to compare with.
+    usual : ndarray of shape (n_runs, n_metrics)
+        That median; the value itself where there is none, 0 where it was not measured.
+    """
+    side = (runs["side"] == SIDES[1]).to_numpy(np.intp)
+    matrix = 2 * pd.factorize(runs["pair_id"])[0] + side
+    order = np.argsort(matrix, kind="stable")
+    starts = np.searchsorted(matrix[order], np.arange(int(matrix.max(initial=-1)) + 3))
+    own, other = np.full((2, *scaled.shape), np.nan)
+    for first in range(0, len(starts) - 2, 2):
+        sides = [order[starts[first + place] : starts[first + place + 1]] for place in (0, 1)]
+        for rows, beyond in (sides, sides[::-1]):
+            if len(rows):
+                own[rows] = _without_itself(scaled[rows])
+                other[rows] = _median(scaled[beyond])
+    nearer = np.where(
+        np.isnan(own) | (np.abs(scaled - other) < np.abs(scaled - own)), other, own
+    )
+    usual = np.where(np.isnan(nearer), scaled, nearer)
+    return np.nan_to_num(scaled - usual), np.nan_to_num(usual)
+
+
+def _median(rows: Floats) -> Floats:
+    """Return the median of every column; NaN where there is no number."""
+    return _ranked(np.sort(rows, axis=0), np.isfinite(rows).sum(axis=0))
+
+
+def _ranked(ordered: Floats, counts: Whole) -> Floats:
+    """Return the median of the first `counts` numbers of every column."""
+    if not len(ordered):
+        return np.full(ordered.shape[1], np.nan)
+    low, high = (np.maximum(counts - 1, 0) // 2, np.minimum(counts // 2, len(ordered) - 1))
+    column = np.arange(ordered.shape[1])
+    middle = (ordered[low, column] + ordered[high, column]) / 2
+    return np.asarray(np.where(counts > 0, middle, np.nan))
+
+
+def _without_itself(rows: Floats) -> Floats:
+    """Return, for every number, the median of the others of its column."""
+    places = np.arange(len(rows))
+    return np.array([_median(rows[places != place]) for place in places])
+
+
+def _scaled(tables: MatrixTables, scales: Known) -> Floats:
+    values = tables.runs[list(scales.metrics)].to_numpy(np.float64, copy=True)
+    values[~np.isfinite(values)] = np.nan
+    return scales.scaled(values)
+
+
+def _noise(deviation: Floats, scales: Known, groups: pd.Series) -> Floats:
+    place = scales.places(groups.tolist())
+    size = np.abs(deviation)
+    noise = np.tile(np.median(size, axis=0), (len(scales.groups) + 1, 1))
+    for group in range(len(scales.groups)):
+        if (place == group).sum() >= RUNS:
+            noise[group] = np.median(size[place == group], axis=0)
+    return np.maximum(noise / MEDIAN_DEVIATION, FLOOR)
+
+
+def _best_tree(x: Floats, invalid: NDArray[np.int64], workload: NDArray[Any], seed: int) -> Any:
+    from sklearn.metrics import balanced_accuracy_score
+    from sklearn.model_selection import GroupKFold
+    from sklearn.tree import DecisionTreeClassifier
+
+    trees = [
+        DecisionTreeClassifier(max_depth=depth, min_samples_leaf=LEAF, class_weight=weight, random_state=seed)
+        for depth in DEPTHS
+        for weight in WEIGHTS
+    ]
+    best, chosen = -np.inf, trees[0]
+    parts = min(PARTS, len(np.unique(workload.astype(str))))
+    if parts > 1:
+        folds = list(GroupKFold(parts, shuffle=True, random_state=seed).split(x, invalid, workload))
+        for tree in trees:
+            told = np.zeros(len(x), np.int64)
+            for train, test in folds:
+                told[test] = tree.fit(x[train], invalid[train]).predict(x[test])
+            score = float(balanced_accuracy_score(invalid, told))
+            if score > best:
+                best, chosen = score, tree
+    return chosen.fit(x, invalid)

@@ -1,0 +1,140 @@
+import numpy as np
+import pytest
+
+from data.errors import InputError
+from data.matrix_tables import MatrixTables
+from tests.matrix_pairs import MOVED, of_groups, pairs
+from training.balance import resampled
+from training.engine import FULL, NAIVE, Engine, Scheme
+from training.engine_search import PARTS, thirds
+from training.grouping import Grouping
+from training.judges import Cases
+from training.matrix_models import CATALOGUE
+
+SEED = 1
+
+
+def accuracy(judged, tables):
+    runs = tables.runs[tables.runs["side"] == "target"]
+    truth = runs.groupby("pair_id")["abnormal"].any().reindex(judged["pair_id"]).to_numpy(bool)
+    told = judged["abnormal"].to_numpy()
+    return (told[truth].mean() + (~told[~truth]).mean()) / 2
+
+
+@pytest.fixture(scope="module")
+def tables():
+    return pairs()
+
+
+@pytest.fixture(scope="module")
+def fitted(tables):
+    return Engine(FULL, "extra-trees", 3, SEED).fit(tables)
+
+
+@pytest.mark.parametrize("model", CATALOGUE)
+def test_every_model_tells_abnormal_pairs_of_unseen_test_cases(model, tables):
+    unseen = pairs(seed=2)
+    if model == "similarity-logistic":  # knows levels, not differences: those of its own test cases
+        unseen = tables
+    judged = Engine(FULL, model, 3, SEED).fit(tables).judged(unseen)
+    assert accuracy(judged, unseen) > 0.9
+    assert judged["probability"].between(0, 1).all()
+    assert ((judged["probability"] >= judged["threshold"]) == judged["abnormal"]).all()
+
+
+@pytest.mark.parametrize("form", ["flattened", "concatenated", "subtracted"])
+def test_every_form_answers_for_pairs_and_for_vectors(form, tables):
+    scheme = Scheme("raw", form, prune=True, grouping="given", components=6, balance=True)
+    fitted = Engine(scheme, "decision-tree", 2, SEED).fit(tables)
+    assert fitted.judged(tables)["pair_id"].tolist() == tables.runs["pair_id"].drop_duplicates().tolist()
+    vectors = fitted.vectors(tables)
+    assert len(vectors) == len(tables.runs) // (1 if form == "flattened" else 2)
+
+
+def test_the_answer_repeats_itself_and_does_not_depend_on_what_else_is_asked(tables, fitted):
+    judged = fitted.judged(tables)
+    again = Engine(FULL, "extra-trees", 3, SEED).fit(tables).judged(tables)
+    assert judged.equals(again)
+    alone = fitted.judged(tables.of_runs((tables.runs["pair_id"] == judged["pair_id"][4]).to_numpy()))
+    assert alone["probability"][0] == judged["probability"][4]
+
+
+def test_drivers_are_the_metrics_that_moved_with_their_own_values(tables, fitted):
+    judged = fitted.judged(tables)
+    worst = judged["pair_id"][judged["probability"].argmax()]
+    drivers = fitted.drivers(tables, worst, 3)
+    assert set(drivers["metric"]) == set(MOVED)
+    assert (drivers["contribution"] > 0).all()
+    runs = tables.runs[(tables.runs["pair_id"] == worst)]
+    for driver in drivers.itertuples():
+        middles = runs.groupby("side")[driver.metric].median()
+        assert (driver.baseline, driver.target) == pytest.approx((middles["baseline"], middles["target"]))
+
+
+def test_a_group_with_few_abnormal_cases_or_unknown_is_judged_by_all_groups_together(tables):
+    runs = tables.runs
+    quiet = runs.assign(abnormal=runs["abnormal"].mask(runs["group"] == "g1", False))
+    scheme = Scheme("raw", "flattened", prune=True, grouping="given", components=None, balance=False)
+    fitted = Engine(scheme, "logistic", 0, SEED).fit(MatrixTables(quiet, tables.causes, tables.metrics))
+    renamed = of_groups(tables, "g0").runs.assign(group="new")
+    asked = MatrixTables.joined([tables, MatrixTables.of_rows(renamed.assign(
+        run_id="n " + renamed["run_id"], pair_id="n " + renamed["pair_id"]
+    ))])  # fmt: skip
+    used = fitted.judged(asked).groupby("group")["group_used"].unique().map(list)
+    assert used.to_dict() == {"g0": ["g0"], "g1": ["fallback"], "new": ["fallback"]}
+
+
+def test_automatic_groups_are_those_of_alike_test_cases(tables):
+    many = pairs(groups=4, cases=6, versions=1)
+    grouped = Grouping.of("automatic", many, many.raw, SEED).applied(many).runs["group"]
+    together = grouped.groupby(many.runs["group"]).unique()
+    assert [len(found) for found in together] == [1, 1, 1, 1]
+    assert grouped.nunique() == 4
+
+
+def test_pruned_training_is_not_misled_by_invalid_runs():
+    polluted = pairs(cases=8, invalid=0.15)
+    clean = polluted.of_runs(polluted.runs["valid"].to_numpy(bool))
+    scheme = Scheme("raw", "subtracted", prune=False, grouping="none", components=None, balance=False)
+    naive = Engine(scheme, "logistic", 0, SEED).fit(polluted).found
+    pruned = Engine(Scheme(**{**vars(scheme), "prune": True}), "logistic", 0, SEED)
+    assert pruned.fit(polluted).judged(clean).equals(pruned.fit(clean).judged(clean))
+    assert naive.params["cost_ratio"] == 1
+
+
+def test_the_naive_engine_looks_at_summary_metrics_and_has_no_groups(tables):
+    fitted = Engine(NAIVE, "decision-tree", 5, SEED).fit(tables)
+    assert fitted.metrics == tuple(tables.summary)
+    assert fitted.threshold == 0.5
+    assert set(fitted.judged(tables)["group_used"]) == {"all"}
+
+
+def test_what_cannot_be_learned_is_refused_in_one_line(tables):
+    normal = tables.of_runs((~tables.runs["abnormal"].astype(bool)).to_numpy())
+    with pytest.raises(InputError, match="what is normal; expected both"):
+        Engine(FULL, "knn", 1, SEED).fit(normal)
+    with pytest.raises(InputError, match='model="trees"'):
+        Engine(FULL, "trees", 1, SEED).fit(tables)
+
+
+def test_thirds_keep_test_cases_whole_and_share_abnormal_ones():
+    draw = np.random.default_rng(SEED)
+    workload = np.repeat(np.arange(30), 8).astype(object)
+    y = ((np.arange(240) % 8 == 0) & (workload < 15)).astype(np.int64)
+    cases = Cases(
+        draw.normal(size=(240, 2)), y, np.arange(240), workload, workload, workload % 3, y == y, 1, 2
+    )
+    found = thirds(cases, SEED)
+    assert all(len(set(found[workload == case])) == 1 for case in range(30))
+    assert np.bincount(found, y).tolist() == [5, 5, 5]
+    assert np.bincount(found).tolist() == [80, 80, 80]
+    assert len(set(found)) == PARTS
+
+
+def test_resampling_reaches_its_rate_and_no_more():
+    y = np.array([1] * 10 + [0] * 90)
+    for sampler, counts in (("none", (90, 10)), ("under", (20, 10)), ("over", (90, 45))):
+        rows = resampled(y, sampler, 0.5, SEED)
+        assert tuple(np.bincount(y[rows])) == counts
+        assert set(np.flatnonzero(y)) <= set(rows)
+    assert len(resampled(y, "over", 0.1, SEED)) == 100

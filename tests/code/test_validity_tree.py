@@ -1,0 +1,37 @@
+import numpy as np
+
+from tests.matrix_pairs import of_groups, pairs
+from training.validity_tree import ValidityTree, deviations
+
+
+def test_invalid_runs_of_unseen_test_cases_are_told_with_the_way_through_the_tree():
+    tree = ValidityTree.fit(pairs(cases=8, invalid=0.1), 1)
+    asked = pairs(cases=8, invalid=0.1, seed=2)
+    judged = tree.judged(asked)
+    invalid = ~asked.runs["valid"].to_numpy(bool)
+    assert judged["invalid"][invalid].mean() > 0.9
+    assert judged["invalid"][~invalid].mean() < 0.02
+    assert (judged["path"] != "").equals(judged["invalid"])
+    assert judged["path"][judged["invalid"]].str.contains(" of the metrics beyond | > | <= ").all()
+
+
+def test_a_target_that_differs_as_a_whole_is_valid():
+    tree = ValidityTree.fit(pairs(cases=8, invalid=0.1), 1)
+    assert not tree.judged(pairs(size=3.0))["invalid"].any()
+
+
+def test_without_invalid_runs_to_learn_from_all_are_valid():
+    tables = pairs(cases=2)
+    judged = ValidityTree.fit(tables, 1).judged(of_groups(tables, "g0"))
+    assert not judged["invalid"].any()
+    assert (judged["path"] == "").all()
+
+
+def test_a_run_is_compared_with_the_other_runs_of_its_side_or_the_other_side():
+    runs = pairs(groups=1, cases=1, versions=1).runs
+    scaled = np.array([[1.0], [1.0], [5.0], [9.0], [9.0], [np.nan]])
+    deviation, usual = deviations(runs, scaled)
+    assert deviation[:, 0].tolist() == [0, 0, 4, 0, 0, 0]
+    assert usual[:5, 0].tolist() == [1, 1, 1, 9, 9]
+    alone = deviations(runs[:1], scaled[:1])
+    assert (alone[0][0, 0], alone[1][0, 0]) == (0, 1)

@@ -1,0 +1,150 @@
+"""Classifiers of the groups' rows, and one of all rows for what has none of its own (seed 001, section 4.3)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from data.matrix_tables import SIDES
+from features.matrices import Rows
+from features.projection import Projection
+from training.balance import resampled
+from training.matrix_models import log_odds
+from training.models import ClassWeights, Model, Params
+
+Floats = NDArray[np.float64]
+Chosen = NDArray[np.bool_]
+
+#: Who judges where a group has no classifier of its own.
+FALLBACK = "fallback"
+
+
+@dataclass(frozen=True)
+class Cases:
+    """Rows as the classifiers get them.
+
+    Attributes
+    ----------
+    x : ndarray of shape (n_rows, blocks * width + n_beside)
+        Every block projected to `width` components, the leading ones first.
+    y : ndarray of shape (n_rows,)
+        1 is abnormal, 0 normal.
+    run, pair, workload, group : ndarray of str, shape (n_rows,)
+    target : ndarray of bool, shape (n_rows,)
+        Whether the row counts for its pair.
+    blocks, width : int
+    """
+
+    x: Floats
+    y: NDArray[np.int64]
+    run: NDArray[Any]
+    pair: NDArray[Any]
+    workload: NDArray[Any]
+    group: NDArray[Any]
+    target: Chosen
+    blocks: int
+    width: int
+
+    @classmethod
+    def of(cls, rows: Rows, projection: Projection) -> Cases:
+        """Project `rows`; where nobody has labelled a row, its label means nothing."""
+        x = projection.projected(rows)
+        names = ("run_id", "pair_id", "workload", "group")
+        return cls(
+            x,
+            np.nan_to_num(rows.y).astype(np.int64),
+            *(rows.about[name].to_numpy(object) for name in names),
+            (rows.about["side"] == SIDES[1]).to_numpy(bool),
+            rows.blocks,
+            (x.shape[1] - rows.beside) // rows.blocks,
+        )
+
+    def leading(self, components: int | None) -> Floats:
+        """Return the columns of so many leading components of every block, and those beside; None: all."""
+        if components is None or components >= self.width:
+            return self.x
+        blocks = np.arange(self.blocks)[:, None] * self.width + np.arange(components)
+        beside = np.arange(self.blocks * self.width, self.x.shape[1])
+        return self.x[:, np.concatenate([blocks.ravel(), beside])]
+
+
+@dataclass(frozen=True)
+class Judges:
+    """Fitted classifiers.
+
+    Attributes
+    ----------
+    own : dict of str to classifier
+        By group.
+    fallback : classifier or None
+        Of all rows; None only where nobody will need it.
+    share : float
+        What a group's own classifier counts against the fallback, in log-odds; 1: alone.
+    components : int or None
+        That they see.
+    """
+
+    own: dict[str, Any]
+    fallback: Any
+    share: float
+    components: int | None
+
+    @classmethod
+    def fit(
+        cls, model: Model, params: Params, cases: Cases, chosen: Chosen, groups: Collection[str], seed: int
+    ) -> Judges:
+        """Learn from the `chosen` cases.
+
+        Parameters
+        ----------
+        model : Model
+        params : mapping
+            The classifier's own, and ``components, sampler, rate, cost_ratio, share``.
+        cases : Cases
+        chosen : ndarray of bool, shape (n_rows,)
+        groups : collection of str
+            Those with a classifier of their own, if both kinds of label are chosen in them. Where all cases
+            that are not chosen belong to such groups, which judge alone, there is no fallback.
+        seed : int
+        """
+        x, share = cases.leading(params["components"]), float(params["share"])
+        own = {}
+        for group in groups if share else ():
+            rows = np.flatnonzero(chosen & (cases.group == group))
+            if len(np.unique(cases.y[rows])) > 1:
+                own[group] = _fitted(model, params, x[rows], cases.y[rows], seed)
+        others = cases.group[~chosen]
+        needed = share < 1 or not len(others) or not np.isin(others, list(own)).all()
+        fallback = _fitted(model, params, x[chosen], cases.y[chosen], seed) if needed else None
+        return cls(own, fallback, share, params["components"])
+
+    def log_odds(self, cases: Cases, chosen: Chosen) -> Floats:
+        """Return the log-odds of abnormal of the `chosen` cases."""
+        x, group = cases.leading(self.components)[chosen], cases.group[chosen]
+        odds = np.zeros(len(x))
+        rows = np.ones(len(x), bool) if self.share < 1 else ~np.isin(group, list(self.own))
+        if rows.any():
+            odds[rows] = log_odds(self.fallback, x[rows])
+        for name, classifier in self.own.items():
+            rows = group == name
+            if rows.any():
+                odds[rows] = self.share * log_odds(classifier, x[rows]) + (1 - self.share) * odds[rows]
+        return odds
+
+
+def _fitted(model: Model, params: Params, x: Floats, y: NDArray[np.int64], seed: int) -> Any:
+    from sklearn.exceptions import ConvergenceWarning
+
+    rows = resampled(y, params["sampler"], params.get("rate", 1.0), seed)
+    cost = params["cost_ratio"]
+    weights = None if cost == 1 or not model.weighted else ClassWeights(1.0, cost)
+    own = {**params, "k": min(params["k"], len(rows))} if "k" in params else params
+    with warnings.catch_warnings():
+        # weights that are not quite there judge as well
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.build(own, seed, weights).fit(x[rows], y[rows])
