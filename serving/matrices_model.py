@@ -62,7 +62,8 @@ def _told(found: Located) -> dict[str, Any]:
         "estimator": card.entry,
         "features": [metric["metric"] for metric in card.metrics],
         "groups": list(card.groups),
-        "thresholds": card.thresholds,
+        "own_models": list(card.own),
+        "threshold": card.threshold,
         "data_digest": card.data_digest,
         "serves": REGISTERED,
     }

@@ -124,7 +124,8 @@ class MatrixVerdictAnswer(BaseModel):
     workload: str
     group: str
     group_used: str = Field(
-        description="Whose model answered: the group's, or fallback, learned from all; empty where invalid."
+        description="The group whose model answered; fallback where it has none of its own, all where no group "
+        "has; empty where invalid."
     )
     verdict: Literal["pass", "fail", "invalid"]
     probability: float | None = Field(description="Of an abnormal target; null where invalid.")
@@ -190,9 +191,8 @@ class ServedMatrix(MatrixModel):
 
     estimator: str
     features: list[str] = Field(description="The raw and summary metrics that it was trained on.")
-    groups: list[str]
-    thresholds: dict[str, float] = Field(
-        description="Fail from this probability on, by group with a model of its own; fallback answers all others."
-    )
+    groups: list[str] = Field(description="That it was trained on.")
+    own_models: list[str] = Field(description="Groups with a model of their own; others get the fallback.")
+    threshold: float = Field(description="Fail from this probability on.")
     data_digest: str
     serves: Literal["regression-matrix"]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from serving.matrices_json import known
 from serving.matrices_judge import Judged
 from serving.verdict_lines import Line, Lines
+from training.judges import FALLBACK
 from training.matrix_judging import Driver, MatrixVerdict
 
 #: How many raw metrics a line shows; ``--json`` has all that the verdict names.
@@ -29,8 +30,8 @@ def summary(found: Judged) -> str:
 
 
 def _group(one: MatrixVerdict) -> str:
-    """Name the group, and whose model answered if it is another."""
-    return one.group if one.group_used in {"", one.group} else f"{one.group} ({one.group_used})"
+    """Name the group, and say so if it had no model of its own where others have."""
+    return f"{one.group} (fallback)" if one.group_used == FALLBACK else one.group
 
 
 def _why(one: MatrixVerdict) -> str:

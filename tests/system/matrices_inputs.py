@@ -1,0 +1,44 @@
+"""A small engine that judges matrices, and requests that ask it."""
+
+from training.engine import FULL
+from training.matrix_schemes import Cell
+from training.matrix_training import Recipe
+from tests.matrix_pairs import METRICS, pairs
+
+#: Version 0 of a test case is abnormal, version 1 is not.
+ABNORMAL, NORMAL = "g0 c0 v0", "g0 c0 v1"
+
+
+def engine(directory):
+    """Write an engine and its validity tree as training leaves them."""
+    learned = pairs(cases=8, invalid=0.1)
+    Recipe(Cell("extra-trees", FULL), 2, 1, validity=True, missing=0.5, digest="ab" * 32).train(learned).write(
+        directory
+    )
+    return directory
+
+
+def asked(**how):
+    """Two test cases that nobody has seen, two pairs each."""
+    return pairs(**{"cases": 1, "versions": 2, "seed": 3} | how)
+
+
+def matrix(runs, rows):
+    """One side as a request holds it, in rows or in columns."""
+    names = [f"m{number}" for number in range(METRICS)]
+    return {"runs": runs[names].to_dict("records")} if rows else {"metrics": runs[names].to_dict("list")}
+
+
+def request(tables=None, rows=False):
+    """The pairs of `tables` as a request; units as these have them."""
+    tables = asked() if tables is None else tables
+    found = []
+    for pair, runs in tables.runs.groupby("pair_id", sort=False):
+        first = runs.iloc[0]
+        sides = {
+            side: matrix(own, rows) | {"version": own["version"].iloc[0]}
+            for side, own in runs.groupby("side")
+        }
+        about = {name: first[name] for name in ("workload", "group", "machine")}
+        found.append({"pair_id": pair, **about, **sides})
+    return {"pairs": found, "units": {"m0": "1/s"}}
