@@ -1,9 +1,8 @@
 """The types that a stored model may hold.
 
 Every entry was read: none of them runs code that comes with the file. Our own classes hold arrays,
-parameters and each other. ``xgboost.core.Booster`` hands its
-bytes to XGBoost's own reader of its binary format. Samplers are absent: they act in fits only, and
-`training.pipeline.answering` leaves them out.
+parameters and each other. ``xgboost.core.Booster`` hands its bytes to XGBoost's own reader of its binary
+format. Samplers are absent: they act in fits only, and `training.pipeline.answering` leaves them out.
 """
 
 from __future__ import annotations
