@@ -95,6 +95,13 @@ def impossible(tables: MatrixTables) -> pd.DataFrame:
     return typed(pd.DataFrame(), RULE_DTYPES)
 
 
+def signed(tables: MatrixTables) -> pd.Series:
+    """Say which metrics may be negative: where nobody has said, those whose values often are."""
+    values = tables.runs[tables.all_metrics].to_numpy(np.float64)
+    often = np.mean(values < 0, axis=0) > SIGNED_SHARE if len(values) else np.zeros(values.shape[1], bool)
+    return tables.metrics["signed"].fillna(pd.Series(often, tables.metrics.index, dtype="boolean"))
+
+
 def cells(tables: MatrixTables) -> pd.DataFrame:
     """Return one row per number that may break a rule; most cannot, and rules are slow.
 
@@ -106,8 +113,7 @@ def cells(tables: MatrixTables) -> pd.DataFrame:
     """
     metrics, values = tables.metrics, tables.runs[tables.all_metrics].to_numpy(np.float64)
     share, clock = (metrics["unit"] == "%").to_numpy(bool), (metrics["metric"] == ELAPSED).to_numpy(bool)
-    often = np.mean(values < 0, axis=0) > SIGNED_SHARE if len(values) else share
-    signed = metrics["signed"].fillna(pd.Series(often, dtype="boolean")).to_numpy(bool)
+    may_be_negative = signed(tables).to_numpy(bool)
     odd = (values < 0) | np.isinf(values) | (share & (values > ALL)) | (clock & ~(values > 0))
     rows, columns = np.nonzero(odd)
     return pd.DataFrame(
@@ -115,7 +121,7 @@ def cells(tables: MatrixTables) -> pd.DataFrame:
             "run_id": tables.runs["run_id"].to_numpy()[rows],
             "metric": metrics["metric"].to_numpy()[columns],
             "value": values[rows, columns],
-            "signed": signed[columns],
+            "signed": may_be_negative[columns],
             "share": share[columns],
             "clock": clock[columns],
         }

@@ -210,17 +210,38 @@ class Corun(Section):
     promote: Promote = Promote(name="corun-static")
 
 
+class EvaluateMatrices(Section):
+    """How many folds of whole test cases there are: for tables, and for the seed's figures."""
+
+    folds: Annotated[int, Field(ge=2)] = 10
+    curve_folds: Annotated[int, Field(ge=2)] = 3
+
+
 class Matrices(Section):
     """The family ``matrices``.
 
     ``missing`` is the share of the runs that may lack a metric, and the share of the raw metrics that a run
-    may lack; beyond it either is left out.
+    may lack; beyond it either is left out. ``models`` want to be champion under the full scheme; every search
+    inside a training part has so many ``trials``.
     """
 
     format: str = "tables"
     path: Path = Path("data/raw/matrices")
     keep_going: bool = False
     missing: Share = 0.5
+    trials: Count = 12
+    models: tuple[str, ...] = (
+        "decision-tree",
+        "logistic",
+        "tan",
+        "svm",
+        "knn",
+        "random-forest",
+        "extra-trees",
+        "xgboost",
+    )
+    evaluate: EvaluateMatrices = EvaluateMatrices()
+    promote: Promote = Promote(name="regression-matrix")
 
 
 class Params(Section):

@@ -27,6 +27,7 @@ from training.metrics import DIGITS
 from training.online import Sampled, fitted, paired
 from training.online_evaluating import KEYS as ONLINE_KEYS
 from training.online_evaluating import Asked, by_seconds, judged, ratios, second
+from training.outs import read_out
 from training.seed_impact import ONLINE, TABLE_1, row_of
 from training.sidebyside import side_by_side
 from training.trained_impact import ImpactCard, OnlineCard, TrainedImpact, TrainedOnline
@@ -164,7 +165,7 @@ def read_tuned(path: Path) -> Tuned:
     InputError
         If the file is missing or is no JSON.
     """
-    return _json(path, "tune")
+    return read_out(path, "tune")
 
 
 def evaluate_stage() -> None:
@@ -410,17 +411,7 @@ def read_metrics() -> dict[str, Any]:
     InputError
         If the file is missing or is no JSON.
     """
-    return _json(REPORTS / "metrics.json", "evaluate")
-
-
-def _json(path: Path, stage: str) -> dict[str, Any]:
-    try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as exc:
-        raise InputError(f"cannot be read; run {stage} first", file=path) from exc
-    except ValueError as exc:
-        raise InputError(f"is not JSON ({exc})", file=path) from exc
-    return content
+    return read_out(REPORTS / "metrics.json", "evaluate")
 
 
 def _half_widths(oof: pd.DataFrame, confidence: float) -> dict[str, float]:

@@ -40,3 +40,175 @@ seed's way, or of pairs of matrices, which are what is asked.
 """
 
 from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from data import params
+from data.errors import InputError
+from data.files import replacing, write_json
+from data.matrices import INTERIM, PROCESSED
+from training import matrix_checks, matrix_curves
+from training.matrix_evaluating import Evaluation, selected
+from training.matrix_examples import MatrixExamples
+from training.matrix_fitting import Fit, held, parts
+from training.matrix_folds import dealt
+from training.matrix_models import CATALOGUE
+from training.matrix_schemes import FOLLOWED, FULL, RAW, SPLIT, Cell, Step
+from training.matrix_schemes import added, candidates, grouped, left_out, table_rows
+from training.matrix_scores import Held
+from training.matrix_training import Recipe
+from training.metrics import best_model, entries
+from training.outs import read_out
+from training.sidebyside import side_by_side
+
+MODELS = Path("models/matrices")
+REPORTS = Path("reports/matrices")
+
+
+def evaluate_stage() -> None:
+    """Stage evaluate: models, tables, ablation, curves and opponents on held-out test cases."""
+    knobs = params.load()
+    _require_models(knobs.matrices.models)
+    examples = MatrixExamples.read(INTERIM, PROCESSED)
+    for name, content in evaluated(examples, knobs).items():
+        if isinstance(content, pd.DataFrame):
+            with replacing(REPORTS / f"{name}.parquet") as path:
+                content.to_parquet(path, index=False)
+        else:
+            write_json(REPORTS / f"{name}.json", content)
+
+
+def evaluated(examples: MatrixExamples, knobs: params.Params) -> dict[str, Any]:
+    """Return the content of every file that the stage evaluate writes, by its name."""
+    section, seed = knobs.matrices, knobs.seed
+
+    def fit_all(fits: list[Fit], title: str) -> list[Held]:
+        return side_by_side(held, fits, knobs.jobs, f"{title} of matrices")
+
+    fold_of = dealt(examples.pairs, section.evaluate.folds, seed)
+    evaluation = Evaluation(examples, fold_of, section.trials, seed, fit_all)
+    rows, wanted = table_rows(), candidates(section.models)
+    evaluation.add([*wanted, *(row.cell for row in rows)], "tables")
+    oof = evaluation.verdicts(wanted)
+    of_pairs = entries(oof, SPLIT)
+    champion = _champion(wanted, best_model(of_pairs))
+    steps = _steps(champion)
+    evaluation.add([step.cell for step in steps], "ablation")
+    fewer = dealt(examples.pairs, section.evaluate.curve_folds, seed)
+    asked = matrix_curves.points(parts(examples, fewer), seed)
+    drawn, times = matrix_curves.curves(asked, fit_all([point.fit for point in asked], "figures"))
+    recipe = Recipe(champion, section.trials, seed, examples.flagged, section.missing, examples.digest)
+    checks = matrix_checks.checked(examples, fold_of, recipe)
+    answered = side_by_side(matrix_checks.served, checks, knobs.jobs, "answers of matrices")
+    served = matrix_checks.with_status(answered, examples)
+    judged = side_by_side(matrix_checks.rejected, checks, knobs.jobs, "validity") if examples.flagged else []
+    validity = matrix_checks.validity(judged, examples)
+    groups = matrix_checks.groups(examples, seed)
+    tables = evaluation.tables(rows)
+    metrics = {
+        "family": "matrices",
+        "data": _data(examples, section),
+        "seed": seed,
+        "trials": section.trials,
+        "splits": {
+            SPLIT: {
+                "scheme": f"{fold_of.nunique()} folds of whole test cases",
+                "folds": int(fold_of.nunique()),
+                "entries": of_pairs,
+            }
+        },
+        "champion": champion.entry,
+        "selected": selected(oof),
+        "served": matrix_checks.served_summary(served),
+        "validity": matrix_checks.validity_summary(validity),
+        "groups": matrix_checks.agreement(groups),
+    }
+    return {
+        "oof": oof,
+        "tables": tables,
+        "ablation": evaluation.ablation(steps),
+        "curves": drawn,
+        "times": times,
+        "served": served,
+        "validity": validity,
+        "groups": groups,
+        "metrics": metrics,
+    }
+
+
+def train_stage() -> None:
+    """Stage train: the champion learns from everything."""
+    knobs, metrics = params.load(), read_metrics()
+    section, examples = knobs.matrices, MatrixExamples.read(INTERIM, PROCESSED)
+    champion = _champion(candidates(section.models), metrics["champion"])
+    recipe = Recipe(champion, section.trials, knobs.seed, examples.flagged, section.missing, examples.digest)
+    recipe.train(examples.tables).write(MODELS)
+
+
+def promote_stage() -> None:
+    """Stage promote: the best engine is registered, and becomes champion unless it is found worse."""
+    from rich.console import Console
+
+    from training.matrix_contest import promote
+    from training.opponents import opponents
+
+    knobs, metrics = params.load(), read_metrics()
+    outcome = promote(knobs, metrics, REPORTS, MODELS)
+    console = Console(width=None if sys.stdout.isatty() else 110)
+    console.print(opponents(metrics, SPLIT, "pairs"))
+    console.print(outcome, highlight=False, markup=False)
+
+
+def read_metrics() -> dict[str, Any]:
+    """Read metrics.json.
+
+    Raises
+    ------
+    InputError
+        If the file is missing or is no JSON.
+    """
+    return read_out(REPORTS / "metrics.json", "evaluate")
+
+
+def _require_models(models: tuple[str, ...]) -> None:
+    unknown = [name for name in models if name not in CATALOGUE]
+    if unknown:
+        known = ", ".join(CATALOGUE)
+        raise InputError(f"models={unknown[0]!r} is none of {known}", file="params.yaml", place="matrices")
+
+
+def _champion(wanted: list[Cell], entry: str) -> Cell:
+    found = [cell for cell in wanted if cell.entry == entry]
+    if not found:
+        raise InputError(f'champion="{entry}" is none of these params; run evaluate', file=REPORTS / "metrics.json")
+    return found[0]
+
+
+def _steps(champion: Cell) -> list[Step]:
+    """Return the ablation: of the seed's classifiers, and of the champion's."""
+    followed = dict.fromkeys((*FOLLOWED, champion.model))
+    steps = [step for model in followed for step in added(model)]
+    steps += left_out(champion.model)
+    steps += [step for model in FOLLOWED for step in grouped(RAW, model)]
+    return [*steps, *grouped(FULL, champion.model)]
+
+
+def _data(examples: MatrixExamples, section: params.Matrices) -> dict[str, Any]:
+    runs, pairs = examples.tables.runs, examples.pairs
+    return {
+        "format": section.format,
+        "path": section.path.as_posix(),
+        "digest": examples.digest,
+        "runs": len(runs),
+        "invalid_runs": int((~runs["valid"]).sum()),
+        "pairs": len(pairs),
+        "fails": int(pairs["abnormal"].sum()),
+        "workloads": int(pairs["workload"].nunique()),
+        "groups": int(pairs["group"].nunique()),
+        "raw_metrics": len(examples.tables.raw),
+        "summary_metrics": len(examples.tables.summary),
+    }

@@ -106,6 +106,8 @@ def rejected(task: Checked) -> pd.DataFrame:
 
 def validity(found: Sequence[pd.DataFrame], examples: MatrixExamples) -> pd.DataFrame:
     """Return validity.parquet: rules, tree, and either of them, against the analysts' flags."""
+    if not found:
+        return pd.DataFrame(columns=["judge", "fold", "kind", "runs", "rejected"])
     runs = examples.measured.runs[["run_id", "valid"]].assign(
         rules=~examples.decisions.runs["kept"].to_numpy(bool)
     )

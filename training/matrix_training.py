@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
+from data.matrix_schema import signed
 from data.matrix_tables import MatrixTables
 from training.engine import Engine
 from training.matrix_schemes import Cell
@@ -43,7 +44,7 @@ class Recipe:
             entry=cell.entry,
             model=cell.model,
             scheme=asdict(cell.scheme),
-            metrics=described(tables.metrics),
+            metrics=described(tables.metrics.assign(signed=signed(tables))),
             groups=tuple(sorted(tables.runs["group"].unique())),
             own=tuple(sorted(engine.judges.own)),
             threshold=engine.threshold,

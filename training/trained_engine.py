@@ -31,7 +31,8 @@ class EngineCard:
     scheme : dict
         The fields of `training.engine.Scheme`.
     metrics : tuple of dict
-        ``metric, unit, signed, note`` of every metric that it takes, raw and summary.
+        ``metric, unit, signed, note`` of every metric that it takes, raw and summary; where nobody said what
+        may be negative, the training data did.
     groups : tuple of str
         That it was trained on.
     own : tuple of str

@@ -1,14 +1,15 @@
 """The types that a stored model may hold.
 
-Every entry was read: none of them runs code that comes with the file. Our own classifiers hold arrays and
-parameters. ``xgboost.core.Booster`` hands its
-bytes to XGBoost's own reader of its binary format. Samplers are absent: they act in fits only, and
-`training.pipeline.answering` leaves them out.
+Every entry was read: none of them runs code that comes with the file. Our own classes hold arrays,
+parameters and each other. ``xgboost.core.Booster`` hands its bytes to XGBoost's own reader of its binary
+format. Samplers are absent: they act in fits only, and `training.pipeline.answering` leaves them out.
 """
 
 from __future__ import annotations
 
 TRUSTED_TYPES = (
+    "features.matrices.Known",
+    "features.projection.Projection",
     "numpy.dtype",
     "sklearn.ensemble._forest.ExtraTreesClassifier",
     "sklearn.ensemble._forest.ExtraTreesRegressor",
@@ -22,6 +23,7 @@ TRUSTED_TYPES = (
     "sklearn.pipeline.Pipeline",
     "sklearn.preprocessing._data.StandardScaler",
     "sklearn.preprocessing._discretization.KBinsDiscretizer",
+    "sklearn.svm._classes.SVC",
     "sklearn.svm._classes.SVR",
     "sklearn.tree._classes.DecisionTreeClassifier",
     "sklearn.tree._classes.DecisionTreeRegressor",
@@ -29,9 +31,16 @@ TRUSTED_TYPES = (
     "sklearn.tree._classes.ExtraTreeRegressor",
     "sklearn.tree._tree.Tree",
     "training.contention.ContentionRegressor",
+    "training.engine.FittedEngine",
+    "training.engine.Scheme",
+    "training.engine_search.Calibration",
+    "training.engine_search.Found",
+    "training.grouping.Grouping",
+    "training.judges.Judges",
     "training.pressure.PressureRegressor",
     "training.similarity.SimilarityLogistic",
     "training.tan.TAN",
+    "training.validity_tree.ValidityTree",
     "xgboost.core.Booster",
     "xgboost.sklearn.XGBClassifier",
     "xgboost.sklearn.XGBRegressor",

@@ -1,0 +1,185 @@
+"""The comparative analysis engine beside a straightforward script, and its cost as vectors become more.
+
+Run it with ``uv run --group benchmarks python -m benchmarks.engine``; it writes ``docs/results/engine.md``. All
+numbers are of synthetic matrices in the shape of seed 001's data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.plain_engine import CLASSIFIERS, plain
+from benchmarks.synthetic_matrices import GROUPS, VECTORS, generate
+from benchmarks.table import Table, machine
+from data.matrix_tables import MatrixTables
+from training.engine import FULL, Engine, Scheme
+from training.sidebyside import side_by_side
+
+COMMAND = "uv run --group benchmarks python -m benchmarks.engine"
+SEED = 20261121
+FOLDS, JOBS, TRIALS, COMPONENTS = 10, 2, 10, 100
+#: The seed's remedies on vectors: raw metrics, pruned, by group, projected, balanced.
+SEEDS = Scheme("raw", "flattened", prune=True, grouping="given", components=COMPONENTS, balance=True)
+#: Folds and groups of the opponent that are timed.
+PART_FOLDS, PART_GROUPS = 1, 3
+SIZES = (20_000, 50_000, 100_000, 200_000)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One classifier on one fold; ``seconds`` of a result are of fit and judgement on one thread."""
+
+    model: str
+    fold: int
+    scheme: Scheme = SEEDS
+    vectors: int = VECTORS
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What came of a task: the seconds, and whether each test vector is, and was called, abnormal."""
+
+    seconds: float
+    truth: np.ndarray
+    told: np.ndarray
+
+
+@lru_cache(maxsize=1)
+def tables_of(vectors: int) -> MatrixTables:
+    """Return the valid runs' tables; invalid ones teach nothing and are not counted by the seed."""
+    tables = generate(vectors, SEED)
+    return tables.of_runs(tables.runs["valid"].to_numpy(bool))
+
+
+def parted(tables: MatrixTables, fold: int) -> tuple[MatrixTables, MatrixTables]:
+    """Return training and test tables; test cases stay whole, every group is in every fold."""
+    case = tables.runs["workload"].str.extract(r"(\d+)$", expand=False).astype(int).to_numpy()
+    test = (case // GROUPS) % FOLDS == fold
+    return tables.of_runs(~test), tables.of_runs(test)
+
+
+def ours(task: Task) -> Judged:
+    """Fit the engine, search included, and judge the fold."""
+    train, test = parted(tables_of(task.vectors), task.fold)
+    start = time.perf_counter()
+    fitted = Engine(task.scheme, task.model, TRIALS, SEED).fit(train)
+    vectors = fitted.vectors(test)
+    seconds = time.perf_counter() - start
+    flags = test.runs.set_index("run_id")["abnormal"]
+    truth = flags.reindex(vectors["run_id"]).fillna(False).to_numpy(bool)  # noqa: FBT003
+    return Judged(seconds, truth, vectors["abnormal"].to_numpy(bool))
+
+
+def accuracy(judged: list[Judged]) -> str:
+    """Return the balanced accuracy of all folds' vectors together."""
+    truth, told = (np.concatenate([getattr(one, name) for one in judged]) for name in ("truth", "told"))
+    return f"{(told[truth].mean() + (~told[~truth]).mean()) / 2:.3f}"
+
+
+def all_folds(scheme: Scheme) -> tuple[float, dict[str, list[Judged]]]:
+    """Return the seconds on the clock, and what came of each classifier."""
+    tasks = [Task(model, fold, scheme) for fold in range(FOLDS) for model in CLASSIFIERS]
+    start = time.perf_counter()
+    results = side_by_side(ours, tasks, JOBS, "perfjudge")
+    seconds = time.perf_counter() - start
+    found: dict[str, list[Judged]] = {model: [] for model in CLASSIFIERS}
+    for task, result in zip(tasks, results, strict=True):
+        found[task.model].append(result)
+    return seconds, found
+
+
+def compared() -> Table:
+    """Run the engine on all folds, and the plain script on a part of them."""
+    load = os.getloadavg()[0]
+    clock, found = all_folds(SEEDS)
+    contrast_clock, contrasted = all_folds(FULL)
+    train, test = parted(tables_of(VECTORS), 0)
+    rows, mine, theirs = [], 0.0, 0.0
+    for model in CLASSIFIERS:
+        own = sum(one.seconds for one in found[model])
+        part = plain(model, train, test, PART_GROUPS, COMPONENTS, TRIALS, SEED)
+        other = FOLDS * (part.common + part.by_group * GROUPS / PART_GROUPS)
+        mine, theirs = mine + own, theirs + other
+        rows.append((
+            model, f"{own:.1f}", f"{part.common + part.by_group:.1f}", f"{other:.0f}", f"{other / own:.1f}",
+            accuracy(found[model]), accuracy(contrasted[model]),
+        ))  # fmt: skip
+    rows.append(("all", f"{mine:.1f}", "", f"{theirs:.0f}", f"{theirs / mine:.1f}", "", ""))
+    return Table(
+        f"The engine on {VECTORS:,} synthetic vectors, {FOLDS} folds",
+        COMMAND,
+        (
+            "classifier",
+            "perfjudge, s",
+            "plain script, part, s",
+            "plain script, all folds and groups, s",
+            "times",
+            "balanced accuracy of vectors",
+            "of pairs' differences",
+        ),
+        rows,
+        [
+            f"On the clock: {clock:.1f} s for all four classifiers and {FOLDS} folds on {JOBS} processes, "
+            "making the matrices in each process included; seconds in the table are of one thread.",
+            f"With differences of pairs in place of vectors (`FULL`): {contrast_clock:.1f} s on the clock.",
+            f"Synthetic: 200 raw metrics, {GROUPS} groups, 300 test cases, seed {SEED}; folds keep test cases "
+            "whole.",
+            f"Both search {TRIALS} configurations of components (up to {COMPONENTS}), undersampling and cost "
+            "ratio on a 2:1 split of the training part, by test case, with classifiers by group.",
+            f"Plain script: {PART_FOLDS} fold and {PART_GROUPS} of {GROUPS} groups were timed, and the seconds "
+            f"taken {FOLDS} times, those of groups {GROUPS / PART_GROUPS:.1f} times.",
+            "Plain script: scikit-learn, imbalanced-learn's undersampling, pyagrum's TAN, and EM around "
+            "scikit-learn's logistic regression; one thread.",
+            "The similarity logistic is counted by pairs of runs, the others by runs.",
+            f"{machine()}; load average {load:.1f} before and {os.getloadavg()[0]:.1f} after.",
+        ],
+    )
+
+
+def growing(sizes: tuple[int, ...]) -> list[tuple[str, ...]]:
+    """Return a row per classifier: seconds of one fold for every number of vectors, and their growth."""
+    rows = []
+    seconds = {}
+    for vectors in sizes:
+        for model in CLASSIFIERS:
+            seconds[model, vectors] = side_by_side(ours, [Task(model, 0, SEEDS, vectors)], 1, model)[0].seconds
+    for model in CLASSIFIERS:
+        found = [seconds[model, vectors] for vectors in sizes]
+        exponent = np.polyfit(np.log(sizes), np.log(found), 1)[0]
+        rows.append((model, *(f"{one:.1f}" for one in found), f"{found[-1] / found[0]:.1f}", f"{exponent:.2f}"))
+    return rows
+
+
+def main() -> None:
+    """Measure, print and write both tables."""
+    from threadpoolctl import threadpool_limits
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
+    options = parser.parse_args()
+    with threadpool_limits(1):
+        compared().publish("engine")
+        sizes = tuple(options.sizes)
+        Table(
+            "The engine's cost by the number of synthetic vectors",
+            COMMAND,
+            ("classifier", *(f"{size:,}, s" for size in sizes), "last / first", "exponent"),
+            growing(sizes),
+            [
+                "Fit with search, and judgement, of one fold of ten on one thread; otherwise as in engine.md.",
+                f"From {sizes[0]:,} to {sizes[-1]:,} vectors are {sizes[-1] / sizes[0]:.0f} times as many; an "
+                "exponent of 1 is linear growth.",
+                f"{machine()}; load average {os.getloadavg()[0]:.1f} after.",
+            ],
+        ).publish("engine-growth")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""The opponent of `benchmarks.engine`: what one writes with scikit-learn, imbalanced-learn and pyagrum."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from data.matrix_tables import MatrixTables
+
+CLASSIFIERS = ("decision-tree", "logistic", "tan", "similarity-logistic")
+BINS = 5
+#: Of expectation-maximisation at most, and when it ends: no weight moves by more.
+ITERATIONS, STILL = 50, 1e-3
+
+
+@dataclass(frozen=True)
+class Part:
+    """Seconds for what is done once a fold, and for the groups that were timed."""
+
+    common: float
+    by_group: float
+
+
+def plain(
+    model: str, train: MatrixTables, test: MatrixTables, groups: int, components: int, trials: int, seed: int
+) -> Part:
+    """Standardise and project once, then search and fit group by group; time the first `groups` groups."""
+    from sklearn.decomposition import PCA
+    from sklearn.preprocessing import StandardScaler
+
+    start = time.perf_counter()
+    paired = model == "similarity-logistic"
+    scaler = StandardScaler().fit(train.runs[train.raw])
+    pca = PCA(components, random_state=seed).fit(scaler.transform(train.runs[train.raw]))
+    sides = []
+    for tables in (train, test):
+        x = pca.transform(scaler.transform(tables.runs[train.raw]))
+        runs = tables.runs[["workload", "group", "side", "pair_id"]]
+        y = tables.runs["abnormal"].fillna(False).to_numpy(int)  # noqa: FBT003
+        sides.append(_paired(x, runs, y) if paired else (x[:, None, :], runs.reset_index(drop=True), y))
+    common = time.perf_counter() - start
+    start = time.perf_counter()
+    (x, runs, y), (asked, of_asked, _) = sides
+    for group in sorted(runs["group"].unique())[:groups]:
+        rows, new = (runs["group"] == group).to_numpy(), (of_asked["group"] == group).to_numpy()
+        _group(model, (x[rows], y[rows], runs["workload"][rows].to_numpy()), asked[new], trials, seed)
+    return Part(common, time.perf_counter() - start)
+
+
+def _paired(x: np.ndarray, runs: Any, y: np.ndarray) -> tuple[np.ndarray, Any, np.ndarray]:
+    numbered = runs.assign(row=np.arange(len(runs)), number=runs.groupby(["pair_id", "side"]).cumcount())
+    both = numbered[numbered["side"] == "target"].merge(
+        numbered[numbered["side"] == "baseline"], on=["pair_id", "number"], suffixes=("", "_baseline")
+    )
+    return np.stack([x[both["row_baseline"]], x[both["row"]]], axis=1), both, y[both["row"]]
+
+
+def _group(model: str, known: tuple[Any, Any, Any], asked: np.ndarray, trials: int, seed: int) -> np.ndarray:
+    """Search on a 2:1 split by test case, fit with the best, and judge."""
+    import optuna
+    from sklearn.metrics import average_precision_score, roc_curve
+    from sklearn.model_selection import GroupShuffleSplit
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    x, y, workload = known
+    fit, held = next(GroupShuffleSplit(1, test_size=1 / 3, random_state=seed).split(x, y, workload))
+
+    def worth(trial: Any) -> float:
+        params = {
+            "components": trial.suggest_categorical("components", [100, 50, 25, 12, 6]),
+            "rate": trial.suggest_categorical("rate", [None, 0.1, 0.2, 0.5, 1.0]),
+            "cost_ratio": trial.suggest_float("cost_ratio", 1.0, 64.0, log=True),
+        }
+        trial.set_user_attr("params", params)
+        if len(np.unique(y[held])) == 1 or len(np.unique(y[fit])) == 1:
+            return 0.0
+        share = _probability(model, params, x[fit], y[fit], x[held], seed)
+        missed, caught, thresholds = roc_curve(y[held], share)
+        best = (caught - missed).argmax()
+        trial.set_user_attr("threshold", thresholds[best])
+        return float((1 + caught[best] - missed[best]) / 2 + average_precision_score(y[held], share)) / 2
+
+    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed))
+    study.optimize(worth, trials)
+    best = study.best_trial.user_attrs
+    return _probability(model, best["params"], x, y, asked, seed) >= best.get("threshold", 0.5)
+
+
+def _probability(
+    model: str, params: dict[str, Any], x: np.ndarray, y: np.ndarray, asked: np.ndarray, seed: int
+) -> np.ndarray:
+    from imblearn.under_sampling import RandomUnderSampler
+
+    x, asked = (side[:, :, : params["components"]].reshape(len(side), -1) for side in (x, asked))
+    if params["rate"] is not None and params["rate"] > y.mean() / (1 - y.mean()):
+        x, y = RandomUnderSampler(sampling_strategy=params["rate"], random_state=seed).fit_resample(x, y)
+    costs = {0: 1.0, 1: params["cost_ratio"]}
+    if model == "decision-tree":
+        from sklearn.tree import DecisionTreeClassifier
+
+        tree = DecisionTreeClassifier(min_samples_leaf=2, class_weight=costs, random_state=seed)
+        return tree.fit(x, y).predict_proba(asked)[:, 1]
+    if model == "logistic":
+        from sklearn.linear_model import LogisticRegression
+
+        return LogisticRegression(class_weight=costs, max_iter=1000).fit(x, y).predict_proba(asked)[:, 1]
+    if model == "tan":
+        return _tan(x, y, asked, params["cost_ratio"])
+    return _similarity(x, y, asked, costs, seed)
+
+
+def _tan(x: np.ndarray, y: np.ndarray, asked: np.ndarray, cost: float) -> np.ndarray:
+    import pandas as pd
+    from pyagrum.lib.discreteTypeProcessor import DiscreteTypeProcessor
+    from pyagrum.skbn import BNClassifier
+
+    names = [f"c{number}" for number in range(x.shape[1])]
+    levels = DiscreteTypeProcessor(defaultDiscretizationMethod="quantile", defaultNumberOfBins=BINS)
+    network = BNClassifier(type_processor=levels, learningMethod="TAN", prior="Smoothing", priorWeight=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        network.fit(pd.DataFrame(x, columns=names), pd.Series(y, name="y"))
+        share = np.asarray(network.predict_proba(pd.DataFrame(asked, columns=names)))[:, 1]
+    return cost * share / (cost * share + 1 - share)
+
+
+def _similarity(x: np.ndarray, y: np.ndarray, asked: np.ndarray, costs: dict[int, float], seed: int) -> Any:
+    """Alternate between Bayes' rule and a weighted logistic regression, as in `benchmarks.similarity`."""
+    from scipy.special import expit
+    from sklearn.linear_model import LogisticRegression
+
+    n, width = len(y), x.shape[1] // 2
+    sides = np.vstack([x[:, :width], x[:, width:]])
+    twice, labels = np.vstack([sides, sides]), np.repeat([1, 0], 2 * n)
+    cost = np.tile(np.where(y == 1, costs[1], costs[0]), 4)
+    regression = LogisticRegression(warm_start=True, max_iter=200)
+    weights = np.random.default_rng(seed).normal(0, 0.1, width + 1)
+    for _ in range(ITERATIONS):
+        p, q = (expit(side @ weights[:-1] + weights[-1]) for side in np.split(sides, 2))
+        same, different = p * q + (1 - p) * (1 - q), p * (1 - q) + (1 - p) * q
+        of_baseline = np.where(y == 1, p * (1 - q) / different, p * q / same)
+        of_target = np.where(y == 1, q * (1 - p) / different, p * q / same)
+        share = np.concatenate([of_baseline, of_target])
+        regression.fit(twice, labels, sample_weight=cost * np.concatenate([share, 1 - share]))
+        before, weights = weights, np.append(regression.coef_[0], regression.intercept_)
+        if np.abs(weights - before).max() < STILL:
+            break
+    p, q = (expit(side @ weights[:-1] + weights[-1]) for side in np.hsplit(asked, 2))
+    return p * (1 - q) + q * (1 - p)

@@ -1,0 +1,135 @@
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from data.errors import InputError
+from data.matrix_tables import MatrixTables
+from data.matrix_validity import decide
+from tests.matrix_pairs import MOVED, pairs
+from training.engine import FULL
+from training.matrix_examples import MatrixExamples
+from training.matrix_judging import judge
+from training.matrix_models import CATALOGUE
+from training.matrix_schemes import Cell
+from training.matrix_training import Recipe
+from training.trained_engine import TrainedEngine
+
+SEED = 1
+
+
+def trained_on(tables, model="extra-trees"):
+    examples = MatrixExamples.of(tables, decide(tables, 0.5), "digest")
+    return Recipe(Cell(model, FULL), 2, SEED, examples.flagged, 0.5, "digest").train(examples.tables)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    return trained_on(pairs(cases=8, invalid=0.1))
+
+
+@pytest.fixture(scope="module")
+def unseen():
+    """Two test cases that nobody trained on; their first versions are abnormal."""
+    return pairs(cases=1, versions=2, seed=5)
+
+
+def with_runs(tables, **columns):
+    return MatrixTables(tables.runs.assign(**columns), tables.causes, tables.metrics)
+
+
+def changed(tables, run, **values):
+    there = tables.runs["run_id"] == run
+    return with_runs(tables, **{name: tables.runs[name].mask(there, value) for name, value in values.items()})
+
+
+def without(tables, *runs):
+    return tables.of_runs(~tables.runs["run_id"].isin(runs).to_numpy(bool))
+
+
+def test_an_abnormal_pair_fails_and_names_the_metrics_that_moved(trained, unseen):
+    verdicts = {one.pair_id: one for one in judge(trained, unseen, drivers=3).verdicts}
+    assert {name: one.verdict for name, one in verdicts.items()} == {
+        "g0 c0 v0": "fail", "g0 c0 v1": "pass", "g1 c0 v0": "fail", "g1 c0 v1": "pass",
+    }  # fmt: skip
+    failed = verdicts["g0 c0 v0"]
+    assert failed.probability >= failed.threshold
+    assert (failed.group_used, failed.baseline_runs, failed.target_runs) == ("g0", 3, 3)
+    assert {driver.metric for driver in failed.drivers} == set(MOVED)
+    rows = unseen.runs[unseen.runs["pair_id"] == "g0 c0 v0"]
+    for driver in failed.drivers:
+        middles = rows.groupby("side")[driver.metric].median()
+        assert (driver.baseline, driver.target) == pytest.approx((middles["baseline"], middles["target"]))
+        assert driver.unit == ("1/s" if driver.metric == "m0" else "")
+
+
+def test_flags_and_the_order_of_columns_change_nothing(trained, unseen):
+    turned = MatrixTables.of_rows(unseen.runs[unseen.runs.columns[::-1]], None, unseen.metrics)
+    lied = with_runs(turned, valid=False, abnormal=~turned.runs["abnormal"])
+    assert judge(trained, lied) == judge(trained, unseen)
+
+
+def test_a_run_that_breaks_a_rule_is_named_and_the_rest_of_its_pair_judged(trained, unseen):
+    broken = changed(unseen, "g0 c0 v0 target 1", m5=-1.0)
+    verdict = judge(trained, broken).verdicts[0]
+    assert (verdict.verdict, verdict.target_runs) == ("fail", 2)
+    (run,) = verdict.invalid_runs
+    assert (run.run_id, run.side, run.by, run.rule) == ("g0 c0 v0 target 1", "target", "rule", "0 or more")
+    assert run.reason == "m5=-1 must be 0 or more"
+
+
+def test_a_run_that_only_the_tree_knows_to_be_invalid_is_named_with_the_path(trained, unseen):
+    draw = np.random.default_rng(SEED)
+    there = unseen.runs["run_id"] == "g1 c0 v1 baseline 2"
+    wild = {
+        name: unseen.runs[name].mask(there, unseen.runs[name] * np.exp(draw.normal(0, 2)))
+        for name in unseen.all_metrics
+    }
+    verdict = judge(trained, with_runs(unseen, **wild)).verdicts[3]
+    (run,) = verdict.invalid_runs
+    assert (run.run_id, run.by, run.rule) == ("g1 c0 v1 baseline 2", "tree", "")
+    assert ">" in run.reason
+    assert (verdict.verdict, verdict.baseline_runs) == ("pass", 2)
+
+
+def test_a_pair_that_cannot_be_judged_is_invalid_and_says_why_and_the_others_are_judged(trained, unseen):
+    short = without(unseen, "g0 c0 v0 baseline 0", "g0 c0 v0 baseline 1")
+    first, *others = judge(trained, short).verdicts
+    assert (first.verdict, first.probability, first.drivers) == ("invalid", None, ())
+    assert first.reason == "has 1 valid of 1 baseline run; expected at least 2"
+    assert "invalid" not in {one.verdict for one in others}
+    alone = short.of_runs((short.runs["pair_id"] == "g0 c0 v0").to_numpy(bool))
+    assert judge(trained, alone).verdicts == (first,)
+
+
+def test_what_the_model_lacks_or_does_not_know_is_told(trained, unseen):
+    runs = unseen.runs.rename(columns={"m7": "m7.total"}).assign(group="new")
+    judged = judge(trained, MatrixTables.of_rows(runs, None, unseen.metrics))
+    assert any('metric "m7" is missing' in note for note in judged.notes)
+    assert any('group "new" is unknown' in note for note in judged.notes)
+    assert {one.group_used for one in judged.verdicts} == {"fallback"}
+    with pytest.raises(InputError, match="lack 7 of the 12 raw metrics that the model knows"):
+        judge(trained, MatrixTables.of_rows(unseen.runs.drop(columns=[f"m{n}" for n in range(7)])))
+
+
+def test_a_metric_in_another_unit_is_noted(trained, unseen):
+    target = (unseen.runs["pair_id"] == "g0 c0 v1") & (unseen.runs["side"] == "target")
+    exact = unseen.runs["m9"].mask(unseen.runs["pair_id"] == "g0 c0 v1", 2.0)
+    verdict = judge(trained, with_runs(unseen, m9=exact.mask(target, 2000.0))).verdicts[1]
+    assert verdict.notes == ("m9 is 1000 times its baseline; is it in another unit?",)
+
+
+def test_no_runs_are_refused(trained, unseen):
+    with pytest.raises(InputError, match="runs: there is none"):
+        judge(trained, unseen.of_runs(np.zeros(len(unseen.runs), bool)))
+
+
+@pytest.mark.parametrize("model", CATALOGUE)
+def test_a_stored_engine_answers_as_before(model, unseen, tmp_path):
+    trained = trained_on(pairs(invalid=0.1), model)
+    trained.write(tmp_path)
+    read = TrainedEngine.read(tmp_path)
+    assert replace(read.card, params={}) == replace(trained.card, params={})
+    pd.testing.assert_frame_equal(read.card.known_metrics(), trained.card.known_metrics())
+    assert judge(read, unseen) == judge(trained, unseen)
