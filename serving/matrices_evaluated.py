@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,7 +34,7 @@ COUNTS = dict.fromkeys(
     "float64",
 )
 TABLES = {"table": "int64", "row": "str", "model": "str", "scheme": "str"} | COUNTS
-ABLATION = {"part": "str", "step": "int64", "remedy": "str", "model": "str"} | COUNTS
+ABLATION = dict.fromkeys(("part", "remedy", "model", "form"), "str") | {"step": "int64"} | COUNTS
 CURVES = {"figure": "int64", "model": "str", "grouping": "str"} | dict.fromkeys(
     ("x", "balanced_accuracy", "spread"), "float64"
 )
@@ -97,6 +96,16 @@ class Split(BaseModel):
         return next(((name, entry) for name, entry in self.ranked() if entry.kind == kind), None)
 
 
+class Served(BaseModel):
+    """What the champion says of runs that nobody has flagged; a fail that is called invalid is missed."""
+
+    pairs: int
+    invalid: int
+    false_positive: int
+    false_negative: int
+    balanced_accuracy: float
+
+
 class Metrics(BaseModel):
     """What the page uses of ``metrics.json``."""
 
@@ -105,7 +114,7 @@ class Metrics(BaseModel):
     champion: str
     splits: dict[str, Split]
     selected: Scores
-    served: Scores
+    served: Served
 
     @property
     def split(self) -> Split:
@@ -162,6 +171,8 @@ class Beside:
     name : str
         The seed's name of the classifier, or a remedy.
     model : str
+    scheme : str
+        In words, or the form alone.
     ours, seeds : Counted
     pairs, pair_spread : float
         Our balanced accuracy on pairs of matrices, and its standard deviation over folds.
@@ -169,6 +180,7 @@ class Beside:
 
     name: str
     model: str
+    scheme: str
     ours: Counted
     seeds: Counted
     pairs: float
@@ -225,23 +237,22 @@ class Evaluated:
 
     def table(self, number: int) -> list[Beside]:
         """Return the rows of a table of the seed."""
-        return list(_rows(self.tables[self.tables["table"] == number], "row"))
+        rows = self.tables[self.tables["table"] == number]
+        return [_beside(row, str(row["row"]), str(row["model"]), str(row["scheme"])) for _, row in rows.iterrows()]
 
     def steps(self, part: str) -> list[list[Beside]]:
-        """Return the rows of a part of the ablation, one list per model."""
+        """Return the rows of a part of the ablation, one list per model and way through it."""
         rows = self.ablation[self.ablation["part"] == part]
-        return [list(_rows(own, "remedy")) for _, own in rows.groupby("model", sort=False)]
+        return [
+            [_beside(row, str(row["remedy"]), str(row["model"]), str(row["form"])) for _, row in own.iterrows()]
+            for _, own in rows.groupby((rows["step"] == 0).cumsum(), sort=False)
+        ]
 
 
-def _rows(frame: pd.DataFrame, name: str) -> Iterator[Beside]:
-    for _, row in frame.iterrows():
-        # similarity logistic in table 5, and all of table 8, which the seed counts on pairs of vectors
-        paired = row.get("table") == 8 or row["model"] == "similarity-logistic"  # noqa: PLR2004
-        yield Beside(
-            str(row[name]),
-            str(row["model"]),
-            Counted.of(row),
-            Counted.of_seed(row, paired=paired),
-            float(row["pair_balanced_accuracy"]),
-            float(row["pair_spread"]),
-        )
+def _beside(row: pd.Series, name: str, model: str, scheme: str) -> Beside:
+    # similarity logistic in table 5, and all of table 8, which the seed counts on pairs of vectors
+    paired = row.get("table") == 8 or model == "similarity-logistic"  # noqa: PLR2004
+    ours, seeds = Counted.of(row), Counted.of_seed(row, paired=paired)
+    return Beside(
+        name, model, scheme, ours, seeds, float(row["pair_balanced_accuracy"]), float(row["pair_spread"])
+    )
