@@ -1,9 +1,14 @@
-"""A small engine that judges matrices, and requests that ask it."""
+"""A small engine that judges matrices, requests that ask it, and a project whose stages ran."""
 
+import yaml
+
+from data import matrices as ingested
+from data.matrix_tables import MatrixTables
+from tests.matrix_pairs import METRICS, pairs
+from training import matrices as trained
 from training.engine import FULL
 from training.matrix_schemes import Cell
 from training.matrix_training import Recipe
-from tests.matrix_pairs import METRICS, pairs
 
 #: Version 0 of a test case is abnormal, version 1 is not.
 ABNORMAL, NORMAL = "g0 c0 v0", "g0 c0 v1"
@@ -42,3 +47,30 @@ def request(tables=None, rows=False):
         about = {name: first[name] for name in ("workload", "group", "machine")}
         found.append({"pair_id": pair, **about, **sides})
     return {"pairs": found, "units": {"m0": "1/s"}}
+
+
+def project(root):
+    """Write params.yaml and flagged matrices with injected causes under `root`."""
+    learned = pairs(cases=4, versions=3, invalid=0.05)
+    runs = learned.runs
+    names = runs["run_id"].to_numpy()
+    wrong, abnormal = ~runs["valid"].astype(bool), runs["abnormal"].fillna(value=False).astype(bool)
+    causes = [{"run_id": name, "invalid_kind": "killed"} for name in names[wrong]]
+    causes += [
+        {"run_id": name, "cause": ("leak", "polling")[place % 2], "cause_size": 0.4}
+        for place, name in enumerate(names[abnormal & (runs["side"] == "target")])
+    ]
+    MatrixTables.of_rows(runs, causes, learned.metrics).write(root / "in")
+    section = {
+        "path": "in", "trials": 1, "models": ["logistic"], "evaluate": {"folds": 2, "curve_folds": 2},
+    }  # fmt: skip
+    others = {"format": "tables", "path": "x", "tune": {"models": []}}
+    content = {"seed": 1, "jobs": 1, "comparisons": others, "matrices": section}
+    (root / "params.yaml").write_text(yaml.safe_dump(content))
+    return root
+
+
+def staged():
+    """Run the stages up to evaluate in the working directory."""
+    for stage in (ingested.ingest_stage, ingested.validate_stage, trained.evaluate_stage):
+        stage()
