@@ -17,14 +17,14 @@ the seed's way, or of pairs of matrices, which are what is asked.
     ``largest z`` and ``metrics beyond 3 sigma``, and both with ``, pooled noise``; ``cause`` is empty and
     ``cause_size`` missing where nothing was injected or it is not known.
 ``tables.parquet``
-    ``table`` (2, 4, 5, 6, 7, 8), ``row`` (the seed's name of the classifier), ``model, scheme, folds, vectors,
-    abnormal, balanced_accuracy, spread, false_positive, false_negative, pair_balanced_accuracy, pair_spread,
-    pair_false_positive, pair_false_negative, seed_balanced_accuracy, seed_false_positive,
-    seed_false_negative``; the seed's are missing where it has none. Counts are pooled over folds; ``spread`` is
-    the standard deviation over folds.
+    ``table`` (2, 4, 5, 6, 7, 8), ``row`` (the seed's name of the classifier), ``model, scheme, folds,
+    vectors, abnormal, balanced_accuracy, spread, false_positive, false_negative, pair_balanced_accuracy,
+    pair_spread, pair_false_positive, pair_false_negative, seed_balanced_accuracy, seed_false_positive,
+    seed_false_negative``; the seed's are missing where it has none. Counts are pooled over folds; ``spread``
+    is the standard deviation over folds.
 ``ablation.parquet``
-    ``part`` ("added", "left out", "grouping"), ``step`` (counted from 0), ``remedy`` (in words), ``model``, the
-    fields of the scheme (``metrics, form, prune, grouping, components, balance, tuned``), and the columns of
+    ``part`` ("added", "left out", "grouping"), ``step`` (counted from 0), ``remedy`` (in words), ``model``,
+    the fields of the scheme (``metrics, form, prune, grouping, components, balance, tuned``), and the columns of
     tables.parquet from ``folds`` on. "added": from the naive state to the full scheme, one remedy at a time;
     "left out": the full scheme without one; "grouping": none, given and automatic groups.
 ``curves.parquet``

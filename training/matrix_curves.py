@@ -1,4 +1,4 @@
-"""Figures 4 to 7 of seed 001: balanced accuracy by cost ratio, resampling and dimension, and training time."""
+"""Figures 4 to 7 of seed 001: accuracy by cost ratio, resampling and dimension, and training time."""
 
 from __future__ import annotations
 
