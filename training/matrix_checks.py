@@ -15,6 +15,7 @@ from training.matrix_examples import MatrixExamples
 from training.matrix_judging import judge
 from training.matrix_scores import Counts
 from training.matrix_training import Recipe
+from training.metrics import summary
 from training.validity_tree import ValidityTree
 
 SERVED_COLUMNS = (
@@ -87,15 +88,12 @@ def with_status(found: Sequence[pd.DataFrame], examples: MatrixExamples) -> pd.D
 
 def served_summary(rows: pd.DataFrame) -> dict[str, Any]:
     """Summarise served.parquet for metrics.json; a fail that is called invalid is missed."""
-    counts = Counts.of((rows["status"] == "fail").to_numpy(bool), (rows["verdict"] == "fail").to_numpy(bool))
-    return {
-        "pairs": counts.cases,
-        "fails": counts.abnormal,
+    counts = {
+        "pairs": len(rows),
+        "fails": int((rows["status"] == "fail").sum()),
         "invalid": int((rows["verdict"] == "invalid").sum()),
-        "false_positive": counts.false_positive,
-        "false_negative": counts.false_negative,
-        "balanced_accuracy": round(counts.balanced_accuracy, 6),
     }
+    return summary(rows.assign(kind="served", repeat=0)) | counts
 
 
 def rejected(task: Checked) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Figures 4 to 7 of seed 001: balanced accuracy by cost ratio, resampling and dimension, and training time."""
+"""Figures 4 to 7 of seed 001: accuracy by cost ratio, resampling and dimension, and training time."""
 
 from __future__ import annotations
 
@@ -77,5 +77,5 @@ def curves(asked: list[Point], found: list[Held]) -> tuple[pd.DataFrame, pd.Data
         accuracy = total(counts).balanced_accuracy
         drawn.append({**about, "folds": len(own), "balanced_accuracy": accuracy, "spread": spread(counts)})
         if about["figure"] == DIMENSION:
-            times.append({"model": about["model"], "dimensions": about["x"], "seconds": own["seconds"].mean()})
+            times.append({"model": about["model"], "dimensions": int(about["x"]), "seconds": own["seconds"].mean()})
     return pd.DataFrame(drawn), pd.DataFrame(times)

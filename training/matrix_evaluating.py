@@ -1,4 +1,4 @@
-"""Models under schemes, the seed's tables, the ablation and the opponents, all on the same held-out test cases."""
+"""Models, the seed's tables, the ablation and the opponents, all on the same held-out test cases."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class MatrixExamples:
         return self.tables.of_runs(chosen.to_numpy(bool)).without_flags()
 
     def truth(self) -> pd.Series:
-        """Return whether a valid run is abnormal, by ``run_id``; a baseline is normal unless it is labelled."""
+        """Say by ``run_id`` which valid runs are abnormal; a baseline is normal unless it is labelled."""
         runs = self.tables.runs[self.tables.runs["valid"]]
         return runs.set_index("run_id")["abnormal"].fillna(value=False).astype(bool)
 

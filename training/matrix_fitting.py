@@ -39,7 +39,7 @@ class Part:
 
 
 def parts(examples: MatrixExamples, fold_of: pd.Series) -> list[Part]:
-    """Divide the examples by the fold of each test case; those without a pair to score are only trained on."""
+    """Divide by the fold of each test case; those without a pair to score are only trained on."""
     known, truth = examples.tables.runs["workload"].unique(), examples.truth()
     found = []
     for fold in sorted(fold_of.unique()):

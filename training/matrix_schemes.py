@@ -1,4 +1,4 @@
-"""Which models are evaluated under which schemes: the seed's tables, the ablation, and who may be champion."""
+"""Which models are evaluated under which schemes: for the seed's tables, the ablation, the champion."""
 
 from __future__ import annotations
 
