@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
@@ -170,7 +170,7 @@ def ablation_chart(name: str, steps: Sequence[Sequence[Beside]], *, alone: bool)
         return _chart(name, title, figure, f"{words}, a line a model")
 
 
-_SEEDS = {"marker": "D", "markersize": 6, "markerfacecolor": PAPER, "linestyle": "", "markeredgewidth": 1.4}
+_SEEDS: dict[str, Any] = {"marker": "D", "markersize": 6, "markerfacecolor": PAPER, "linestyle": "", "markeredgewidth": 1.4}
 
 
 def _remedies(axes: Axes, rows: Sequence[Beside], number: int) -> None:
@@ -235,7 +235,7 @@ def _ratios(axes: Axes, found: Sequence[Line]) -> None:
     axes.minorticks_off()
 
 
-def _look(number: int) -> dict[str, object]:
+def _look(number: int) -> dict[str, Any]:
     return {
         "color": SERIES[number % len(SERIES)],
         "marker": MARKERS[number % len(MARKERS)],

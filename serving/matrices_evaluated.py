@@ -122,6 +122,10 @@ class Metrics(BaseModel):
         return self.splits[SPLIT]
 
 
+def _share(count: float, of: float) -> float:
+    return count / of if of else np.nan
+
+
 @dataclass(frozen=True)
 class Counted:
     """Verdicts on vectors, counted as seed 001 does; NaN where there is no number.
@@ -148,8 +152,8 @@ class Counted:
         """Take ours from a row of tables.parquet or ablation.parquet."""
         return cls(
             *(row[name] for name in ("balanced_accuracy", "spread", "false_positive", "false_negative")),
-            row["false_positive"] / (row["vectors"] - row["abnormal"]),
-            row["false_negative"] / row["abnormal"],
+            _share(row["false_positive"], row["vectors"] - row["abnormal"]),
+            _share(row["false_negative"], row["abnormal"]),
         )
 
     @classmethod

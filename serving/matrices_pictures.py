@@ -30,14 +30,11 @@ def validity_told(validity: pd.DataFrame) -> str:
     shares = _shares(validity.assign(kind=np.where(validity["kind"] == "", "", "invalid")))
     if "invalid" not in shares.index:
         return "Nobody flagged a run as invalid: there is nothing to learn a tree from."
-    valid = shares.reindex(["", "invalid"])
-    told = "; ".join(
-        f"{JUDGES[judge]} reject {percent(valid.loc['invalid', judge])} of the invalid runs and "
-        f"{percent(valid.loc['', judge])} of the valid ones"
-        for judge in JUDGES
-        if valid[judge].notna().any()
+    caught, wrongly = ([percent(shares[judge].get(kind, np.nan)) for judge in JUDGES] for kind in ("invalid", ""))
+    return (
+        f"Of the invalid runs, the rules alone find {caught[0]}, the tree alone {caught[1]}, both together "
+        f"{caught[2]}; of the valid ones they wrongly reject {wrongly[0]}, {wrongly[1]} and {wrongly[2]}."
     )
-    return f"{told[0].upper()}{told[1:]}."
 
 
 def validity_chart(validity: pd.DataFrame) -> Chart | None:

@@ -268,7 +268,7 @@ def test_keep_going_tells_what_it_skipped_and_judges_the_rest(what, model, sourc
 
 
 def test_a_model_that_is_none_and_no_champion_are_named(source, tmp_path, monkeypatch):
-    refused(perfjudge(source, "--model", tmp_path), "card.json")
+    refused(perfjudge(source, "--model", tmp_path), "model.skops")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/none.db")
     refused(perfjudge(source), 'no champion of "regression-matrix"')
 

@@ -1,0 +1,116 @@
+"""Titles of the figures about matrices, on numbers that can be read off."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from serving.matrices_charts import ablation_chart, cost_chart, dimensions_chart, sampling_chart, times_chart
+from serving.matrices_evaluated import Beside, Counted
+from serving.matrices_pictures import causes_chart, groups_chart, validity_chart, validity_told
+
+SPACE = "\N{NO-BREAK SPACE}"
+
+
+def curves(figure, lines, grouping="none"):
+    """Make curves.parquet of {model: {x: balanced accuracy}}."""
+    rows = [(figure, model, grouping, x, y, 0.01) for model, points in lines.items() for x, y in points.items()]
+    names = ["figure", "model", "grouping", "x", "balanced_accuracy", "spread"]
+    return pd.DataFrame(rows, columns=names)
+
+
+def test_the_title_of_the_costs_names_who_gains_most_and_where():
+    chart = cost_chart(curves(4, {"logistic": {1: 0.55, 10: 0.72, 50: 0.6}, "tan": {1: 0.8, 10: 0.81, 50: 0.7}}))
+    assert chart.title == (
+        "logistic gains most: 0.72 where a miss costs 10 times a false alarm, 0.55 where both cost the same"
+    )
+    assert cost_chart(curves(5, {"logistic": {1: 0.5}})) is None
+
+
+def test_costs_that_do_not_help_are_said_not_to():
+    chart = cost_chart(curves(4, {"tan": {1: 0.8, 10: 0.805, 50: 0.7}}))
+    assert chart.title == "No line rises by more than 0.01 above what it has where both cost the same"
+
+
+def test_undersampling_begins_with_all_normal_vectors_and_names_the_grouping():
+    both = [
+        curves(5, {"logistic": {28: 0.5, 5: 0.6, 1: 0.7}}),
+        curves(5, {"logistic": {28: 0.6, 5: 0.85, 1: 0.8}}, "given"),
+    ]
+    assert sampling_chart(pd.concat(both)).title == (
+        "logistic, a model per group gains most: 0.85 with 5 normal vectors per abnormal one, 0.60 with all"
+    )
+
+
+def test_dimensions_say_how_few_are_enough():
+    chart = dimensions_chart(curves(6, {"tree": {5: 0.7, 25: 0.895, 200: 0.9}, "tan": {5: 0.6, 25: 0.6, 200: 0.6}}))
+    assert chart.title == "tree is best with 200 dimensions (0.90), and hardly less so with 25 (0.90)"
+
+
+def test_times_name_the_slowest_model():
+    times = pd.DataFrame({
+        "model": ["tree", "tree", "tan", "tan"], "dimensions": [5, 200, 5, 200], "seconds": [0.1, 2.0, 0.2, 0.5],
+    })  # fmt: skip
+    assert times_chart(times).title == "tree takes longest to train: 2 s with 200 dimensions, 0.1 s with 5"
+    assert times_chart(times.iloc[:0]) is None
+
+
+def row(name, accuracy, seeds=np.nan, model="tree"):
+    nothing = (np.nan,) * 4
+    return Beside(
+        name, model, "", Counted(accuracy, 0.01, *nothing), Counted(seeds, np.nan, *nothing), accuracy, 0.01
+    )
+
+
+def test_the_ablation_names_the_largest_step_and_the_largest_loss():
+    steps = [row("none", 0.5), row("raw", 0.7, 0.81), row("groups", 0.75)]
+    assert ablation_chart("added", [steps], alone=False).title == (
+        'tree rises from 0.50 without any remedy to 0.75 with all; the largest step (+0.20) is "raw"'
+    )
+    without = [row("none", 0.9), row("raw", 0.6), row("groups", 0.9)]
+    assert ablation_chart("left-out", [without], alone=True).title == (
+        'tree (0.90 with all) loses most without "raw": 0.60'
+    )
+    spared = ablation_chart("left-out", [[row("none", 0.9), row("raw", 0.895)]], alone=True)
+    assert spared.title == "tree can spare any one remedy: none costs more than 0.01 of 0.90"
+    assert ablation_chart("added", [], alone=False) is None
+
+
+VALIDITY = pd.DataFrame(
+    [
+        ("rules", "", 90, 0), ("tree", "", 90, 9), ("both", "", 90, 9), ("rules", "killed", 8, 8),
+        ("tree", "killed", 8, 4), ("both", "killed", 8, 8), ("rules", "disturbed", 2, 0),
+        ("tree", "disturbed", 2, 1), ("both", "disturbed", 2, 1),
+    ],
+    columns=["judge", "kind", "runs", "rejected"],
+).assign(fold=0)  # fmt: skip
+
+
+def test_rules_and_tree_stand_side_by_side_with_what_they_wrongly_reject():
+    assert validity_told(VALIDITY).replace(SPACE, "") == (
+        "Of the invalid runs, the rules alone find 80.0%, the tree alone 50.0%, both together 90.0%; of the valid "
+        "ones they wrongly reject 0.0%, 10.0% and 10.0%."
+    )
+    assert validity_chart(VALIDITY).title == (
+        f"Hardest to tell are runs of the kind disturbed: rules and tree reject 50{SPACE}% of them"
+    )
+
+
+@pytest.mark.parametrize("rows", [VALIDITY.iloc[:0], VALIDITY[VALIDITY["kind"] == ""]])
+def test_without_flags_there_is_no_tree(rows):
+    assert validity_told(rows).startswith("Nobody flagged a run")
+    assert validity_chart(rows) is None
+
+
+def test_causes_name_the_one_that_is_found_least():
+    verdicts = pd.DataFrame(
+        [("leak", "fail", "fail"), ("leak", "fail", "pass"), ("polling", "fail", "fail"), ("", "pass", "fail")],
+        columns=["cause", "status", "verdict"],
+    )
+    assert causes_chart(verdicts).title == f"Least found is leak: 50{SPACE}% of 2 abnormal pairs"
+    assert causes_chart(verdicts.assign(cause="")) is None
+
+
+def test_groups_that_agree_say_so():
+    groups = pd.DataFrame({"workload": list("abcd"), "group": ["x", "x", "y", "y"], "automatic": list("1122")})
+    assert groups_chart(groups).title == "2 automatic groups beside 2 given ones agree by 1.00 (1: the same, 0: by chance)"
+    assert groups_chart(groups.assign(group="x")) is None
