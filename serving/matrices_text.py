@@ -41,7 +41,7 @@ def _why(one: MatrixVerdict) -> str:
 
 
 def _moved(driver: Driver) -> str:
-    unit = f" {driver.unit}" if driver.unit else ""
+    unit = "" if driver.unit in {"", "1"} else f" {driver.unit}"
     before, after = (_number(value) for value in (driver.baseline, driver.target))
     return f"{driver.metric} {before} \N{RIGHTWARDS ARROW} {after}{unit} ({driver.contribution:+.2g})"
 
