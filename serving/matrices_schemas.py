@@ -12,7 +12,7 @@ from serving.irup_schemas import Given, Name
 #: Most pairs of a request, and runs of one side.
 PAIRS, RUNS = 1_000, 1_000
 Unit = Annotated[str, StringConstraints(max_length=40)]
-#: What a run can have is for the rules of validity to say, so that an impossible number makes one run invalid.
+#: What a run can have is for the rules of validity to say: an impossible number makes one run invalid.
 Values = Annotated[list[float | None], Field(min_length=1, max_length=RUNS)]
 Run = Annotated[dict[Name, float | None], Field(max_length=MOST_METRICS)]
 
@@ -50,7 +50,7 @@ class Pair(Given):
     pair_id: Name
     workload: Name = Field(description="The test case.")
     group: Name = Field(
-        description="The workload type. One that the model does not know is answered by what it learned from all."
+        description="The workload type; for one that the model does not know, what it learned from all answers."
     )
     version: Name | None = None
     machine: Name | None = None
