@@ -30,7 +30,5 @@ def judge_matrices(source: Path, uri: str | None, wanted: Wanted, *, keep_going:
         found = judge(reading.tables, served)
     except InputError as exc:
         raise exc.within(source) from exc
-    told = Told(
-        found.count("fail"), lambda: lines(found), lambda: as_json(found), lambda: as_xml(found)
-    )
+    told = Told(found.count("fail"), lambda: lines(found), lambda: as_json(found), lambda: as_xml(found))
     return give(told, wanted)

@@ -86,7 +86,9 @@ def sampling_chart(curves: pd.DataFrame) -> Chart | None:
     best = f"with {top.x[top.at_best()]:.2g} normal vectors per abnormal one"
     title = _finding(top, best, "with all")
     with sketch(8.4, 4.4) as figure:
-        axes = _curves(figure, found, "normal training vectors per abnormal one, from all to as many (log scale)")
+        axes = _curves(
+            figure, found, "normal training vectors per abnormal one, from all to as many (log scale)"
+        )
         _ratios(axes, found)
         axes.invert_xaxis()
         words = "balanced accuracy by undersampling, a line a model and grouping"
@@ -170,7 +172,13 @@ def ablation_chart(name: str, steps: Sequence[Sequence[Beside]], *, alone: bool)
         return _chart(name, title, figure, f"{words}, a line a model")
 
 
-_SEEDS: dict[str, Any] = {"marker": "D", "markersize": 6, "markerfacecolor": PAPER, "linestyle": "", "markeredgewidth": 1.4}
+_SEEDS: dict[str, Any] = {
+    "marker": "D",
+    "markersize": 6,
+    "markerfacecolor": PAPER,
+    "linestyle": "",
+    "markeredgewidth": 1.4,
+}
 
 
 def _remedies(axes: Axes, rows: Sequence[Beside], number: int) -> None:

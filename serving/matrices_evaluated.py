@@ -242,13 +242,18 @@ class Evaluated:
     def table(self, number: int) -> list[Beside]:
         """Return the rows of a table of the seed."""
         rows = self.tables[self.tables["table"] == number]
-        return [_beside(row, str(row["row"]), str(row["model"]), str(row["scheme"])) for _, row in rows.iterrows()]
+        return [
+            _beside(row, str(row["row"]), str(row["model"]), str(row["scheme"])) for _, row in rows.iterrows()
+        ]
 
     def steps(self, part: str) -> list[list[Beside]]:
         """Return the rows of a part of the ablation, one list per model and way through it."""
         rows = self.ablation[self.ablation["part"] == part]
         return [
-            [_beside(row, str(row["remedy"]), str(row["model"]), str(row["form"])) for _, row in own.iterrows()]
+            [
+                _beside(row, str(row["remedy"]), str(row["model"]), str(row["form"]))
+                for _, row in own.iterrows()
+            ]
             for _, own in rows.groupby((rows["step"] == 0).cumsum(), sort=False)
         ]
 

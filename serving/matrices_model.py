@@ -79,4 +79,6 @@ def _loaded(uri: str | None, read: Callable[[Located], T]) -> T:
 
 def _ref(card: EngineCard, found: Located) -> ModelRef:
     registered = found.uri.startswith("models:/")
-    return ModelRef(REGISTERED if registered else card.entry, found.version or card.data_digest[:12], found.uri)
+    return ModelRef(
+        REGISTERED if registered else card.entry, found.version or card.data_digest[:12], found.uri
+    )

@@ -30,7 +30,9 @@ def validity_told(validity: pd.DataFrame) -> str:
     shares = _shares(validity.assign(kind=np.where(validity["kind"] == "", "", "invalid")))
     if "invalid" not in shares.index:
         return "Nobody flagged a run as invalid: there is nothing to learn a tree from."
-    caught, wrongly = ([percent(shares[judge].get(kind, np.nan)) for judge in JUDGES] for kind in ("invalid", ""))
+    caught, wrongly = (
+        [percent(shares[judge].get(kind, np.nan)) for judge in JUDGES] for kind in ("invalid", "")
+    )
     return (
         f"Of the invalid runs, the rules alone find {caught[0]}, the tree alone {caught[1]}, both together "
         f"{caught[2]}; of the valid ones they wrongly reject {wrongly[0]}, {wrongly[1]} and {wrongly[2]}."

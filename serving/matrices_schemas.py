@@ -112,7 +112,9 @@ class DriverAnswer(BaseModel):
 
     metric: str
     unit: str = Field(description="Empty where nobody told it.")
-    baseline: float | None = Field(description="The median of the valid runs; null where it was not measured.")
+    baseline: float | None = Field(
+        description="The median of the valid runs; null where it was not measured."
+    )
     target: float | None
     contribution: float = Field(description="Towards fail where positive.")
 

@@ -119,7 +119,9 @@ def as_junit(lines: Lines) -> str:
 
 def printable(text: str) -> str:
     """Replace what XML cannot hold, such as control characters."""
-    return "".join(char if char.isprintable() or char in "\t\n" else "\N{REPLACEMENT CHARACTER}" for char in text)
+    return "".join(
+        char if char.isprintable() or char in "\t\n" else "\N{REPLACEMENT CHARACTER}" for char in text
+    )
 
 
 def _table(lines: Lines) -> Table:

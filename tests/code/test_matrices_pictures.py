@@ -13,13 +13,17 @@ SPACE = "\N{NO-BREAK SPACE}"
 
 def curves(figure, lines, grouping="none"):
     """Make curves.parquet of {model: {x: balanced accuracy}}."""
-    rows = [(figure, model, grouping, x, y, 0.01) for model, points in lines.items() for x, y in points.items()]
+    rows = [
+        (figure, model, grouping, x, y, 0.01) for model, points in lines.items() for x, y in points.items()
+    ]
     names = ["figure", "model", "grouping", "x", "balanced_accuracy", "spread"]
     return pd.DataFrame(rows, columns=names)
 
 
 def test_the_title_of_the_costs_names_who_gains_most_and_where():
-    chart = cost_chart(curves(4, {"logistic": {1: 0.55, 10: 0.72, 50: 0.6}, "tan": {1: 0.8, 10: 0.81, 50: 0.7}}))
+    chart = cost_chart(
+        curves(4, {"logistic": {1: 0.55, 10: 0.72, 50: 0.6}, "tan": {1: 0.8, 10: 0.81, 50: 0.7}})
+    )
     assert chart.title == (
         "logistic gains most: 0.72 where a miss costs 10 times a false alarm, 0.55 where both cost the same"
     )
@@ -42,7 +46,9 @@ def test_undersampling_begins_with_all_normal_vectors_and_names_the_grouping():
 
 
 def test_dimensions_say_how_few_are_enough():
-    chart = dimensions_chart(curves(6, {"tree": {5: 0.7, 25: 0.895, 200: 0.9}, "tan": {5: 0.6, 25: 0.6, 200: 0.6}}))
+    chart = dimensions_chart(
+        curves(6, {"tree": {5: 0.7, 25: 0.895, 200: 0.9}, "tan": {5: 0.6, 25: 0.6, 200: 0.6}})
+    )
     assert chart.title == "tree is best with 200 dimensions (0.90), and hardly less so with 25 (0.90)"
 
 
@@ -103,7 +109,12 @@ def test_without_flags_there_is_no_tree(rows):
 
 def test_causes_name_the_one_that_is_found_least():
     verdicts = pd.DataFrame(
-        [("leak", "fail", "fail"), ("leak", "fail", "pass"), ("polling", "fail", "fail"), ("", "pass", "fail")],
+        [
+            ("leak", "fail", "fail"),
+            ("leak", "fail", "pass"),
+            ("polling", "fail", "fail"),
+            ("", "pass", "fail"),
+        ],
         columns=["cause", "status", "verdict"],
     )
     assert causes_chart(verdicts).title == f"Least found is leak: 50{SPACE}% of 2 abnormal pairs"
@@ -111,6 +122,11 @@ def test_causes_name_the_one_that_is_found_least():
 
 
 def test_groups_that_agree_say_so():
-    groups = pd.DataFrame({"workload": list("abcd"), "group": ["x", "x", "y", "y"], "automatic": list("1122")})
-    assert groups_chart(groups).title == "2 automatic groups beside 2 given ones agree by 1.00 (1: the same, 0: by chance)"
+    groups = pd.DataFrame(
+        {"workload": list("abcd"), "group": ["x", "x", "y", "y"], "automatic": list("1122")}
+    )
+    assert (
+        groups_chart(groups).title
+        == "2 automatic groups beside 2 given ones agree by 1.00 (1: the same, 0: by chance)"
+    )
     assert groups_chart(groups.assign(group="x")) is None

@@ -142,7 +142,13 @@ def test_an_invalid_run_is_left_out_with_its_rule_and_the_pair_judged_without_it
     found = verdicts(perfjudge(source, "--model", model, "--json"))
     name = runs["run_id"][4]
     assert found[ABNORMAL]["invalid_runs"] == [
-        {"run_id": name, "side": "target", "by": "rule", "rule": "0 or more", "reason": "m5=-3 must be 0 or more"}
+        {
+            "run_id": name,
+            "side": "target",
+            "by": "rule",
+            "rule": "0 or more",
+            "reason": "m5=-3 must be 0 or more",
+        }
     ]
     assert (found[ABNORMAL]["verdict"], found[ABNORMAL]["target_runs"]) == ("fail", 2)
     table = perfjudge(source, "--model", model).stdout
@@ -417,7 +423,9 @@ def test_openapi_describes_the_request_with_an_example_of_its_shape(listening_ma
 def test_verdicts_on_matrices_are_counted(listening_matrices):
     def counted():
         text = httpx.get(f"{listening_matrices.url}/metrics", timeout=30).text
-        found = [line for line in text.splitlines() if line.startswith('perfjudge_verdicts_total{verdict="fail"}')]
+        found = [
+            line for line in text.splitlines() if line.startswith('perfjudge_verdicts_total{verdict="fail"}')
+        ]
         return float(found[0].rsplit(" ", 1)[-1]) if found else 0.0
 
     before = counted()
@@ -431,5 +439,3 @@ def test_a_process_of_its_own_judges_matrices(model, source):
         env=os.environ | {"OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert (done.returncode, "2 fail, 2 pass" in done.stdout, done.stderr) == (0, True, "")
-
-

@@ -49,10 +49,13 @@ def test_the_lead_counts_the_champions_mistakes_on_unseen_test_cases(root, page,
     oof = pd.read_parquet(root / "reports/matrices/oof.parquet")
     own = oof[oof["entry"] == metrics["champion"]]
     fails = own[own["status"] == "fail"]
-    missed, alarms = ((own["status"] == "fail") & (own["verdict"] == "pass")).sum(), (
-        (own["status"] == "pass") & (own["verdict"] == "fail")
-    ).sum()
-    assert lead.startswith(f"On test cases that it never saw in training, {metrics['champion']} misses {missed} of")
+    missed, alarms = (
+        ((own["status"] == "fail") & (own["verdict"] == "pass")).sum(),
+        ((own["status"] == "pass") & (own["verdict"] == "fail")).sum(),
+    )
+    assert lead.startswith(
+        f"On test cases that it never saw in training, {metrics['champion']} misses {missed} of"
+    )
     assert f"{len(fails)} abnormal pairs" in lead
     assert re.search(rf"raises {alarms} false alarms? in {len(own) - len(fails)} normal pairs", lead)
 
@@ -134,7 +137,9 @@ def test_a_missing_or_broken_file_is_one_line(root, tmp_path, monkeypatch, capsy
     monkeypatch.chdir(directory)
     (directory / "reports/matrices/curves.parquet").unlink()
     assert main(["matrices"]) == 2
-    assert capsys.readouterr().err == "reports/matrices/curves.parquet: no such file; expected a Parquet table\n"
+    assert (
+        capsys.readouterr().err == "reports/matrices/curves.parquet: no such file; expected a Parquet table\n"
+    )
     (directory / "reports/matrices/metrics.json").write_text('{"data": {}}')
     assert main(["matrices"]) == 2
     assert capsys.readouterr().err.startswith("reports/matrices/metrics.json: data.format: ")
