@@ -32,21 +32,33 @@ def judges(metrics: dict[str, Any], command: str) -> Table:
     names = sorted(entries, key=lambda name: (-entries[name]["balanced_accuracy"]["pooled"], name))
     rows = [row_of(name, entries[name]) for name in names]
     served = row_of("champion behind rules and validity tree", metrics["served"])
-    return Table(f"Verdicts on pairs, {content['scheme']}", command, COLUMNS, [*rows, served], _notes(metrics))
+    return Table(
+        f"Verdicts on pairs, {content['scheme']}", command, COLUMNS, [*rows, served], _notes(metrics)
+    )
 
 
 def _notes(metrics: dict[str, Any]) -> list[str]:
     data = metrics["data"]
-    counts = ", ".join(f"{data[name]} {name.replace('_', ' ')}" for name in data if isinstance(data[name], int))
+    counts = ", ".join(
+        f"{data[name]} {name.replace('_', ' ')}" for name in data if isinstance(data[name], int)
+    )
     return [
-        f"Data set: {data['format']}, {counts}, digest {data['digest'][:12]}; seed {metrics['seed']}; "
-        f"{metrics['trials']} trials of every search, inside each training part.",
-        "Figures are pooled over the held-out folds. Opponents have the threshold that is best on these very "
-        "pairs.",
-        "The champion is the best of many models on these folds; the row of the best of the other folds is free "
-        "of that choice.",
-        f"{metrics['served']['invalid']} of {metrics['served']['pairs']} pairs are called invalid when asked "
-        "without flags, which counts as no alarm.",
+        (
+            f"Data set: {data['format']}, {counts}, digest {data['digest'][:12]}; seed {metrics['seed']}; "
+            f"{metrics['trials']} trials of every search, inside each training part."
+        ),
+        (
+            "Figures are pooled over the held-out folds. Opponents have the threshold that is best on these very "
+            "pairs."
+        ),
+        (
+            "The champion is the best of many models on these folds; the row of the best of the other folds is free "
+            "of that choice."
+        ),
+        (
+            f"{metrics['served']['invalid']} of {metrics['served']['pairs']} pairs are called invalid when asked "
+            "without flags, which counts as no alarm."
+        ),
         f"Champion: {metrics['champion']}.",
     ]
 

@@ -59,6 +59,7 @@ def _notes(metrics: dict[str, Any]) -> list[str]:
 
 def row_of(name: str, entry: dict[str, Any]) -> tuple[str, ...]:
     """Return the cells of `COLUMNS` of an entry of metrics.json."""
+
     def pooled(metric: str, form: str) -> str:
         value = entry[metric]["pooled"]
         return "" if value is None else format(value, form)
