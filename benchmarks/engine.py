@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import pandas as pd
 
 from benchmarks.plain_engine import CLASSIFIERS, plain
 from benchmarks.synthetic_matrices import GROUPS, VECTORS, generate
@@ -73,7 +72,7 @@ def ours(task: Task) -> Judged:
     vectors = fitted.vectors(test)
     seconds = time.perf_counter() - start
     flags = test.runs.set_index("run_id")["abnormal"]
-    truth = flags.reindex(vectors["run_id"]).fillna(False).to_numpy(bool)  # noqa: FBT003
+    truth = flags.reindex(vectors["run_id"]).fillna(False).to_numpy(bool)
     return Judged(seconds, truth, vectors["abnormal"].to_numpy(bool))
 
 

@@ -40,7 +40,7 @@ def plain(
     for tables in (train, test):
         x = pca.transform(scaler.transform(tables.runs[train.raw]))
         runs = tables.runs[["workload", "group", "side", "pair_id"]]
-        y = tables.runs["abnormal"].fillna(False).to_numpy(int)  # noqa: FBT003
+        y = tables.runs["abnormal"].fillna(False).to_numpy(int)
         sides.append(_paired(x, runs, y) if paired else (x[:, None, :], runs.reset_index(drop=True), y))
     common = time.perf_counter() - start
     start = time.perf_counter()

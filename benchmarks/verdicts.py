@@ -38,7 +38,7 @@ def table(metrics: dict[str, Any], split: str, command: str) -> Table:
         f"{Path(data['path']).name}, {folds['scheme']}",
         command,
         COLUMNS,
-        [_row(name, entries[name]) for name in names],
+        [row_of(name, entries[name]) for name in names],
         _notes(metrics),
     )
 
@@ -57,7 +57,9 @@ def _notes(metrics: dict[str, Any]) -> list[str]:
     ]
 
 
-def _row(name: str, entry: dict[str, Any]) -> tuple[str, ...]:
+def row_of(name: str, entry: dict[str, Any]) -> tuple[str, ...]:
+    """Return the cells of `COLUMNS` of an entry of metrics.json."""
+
     def pooled(metric: str, form: str) -> str:
         value = entry[metric]["pooled"]
         return "" if value is None else format(value, form)

@@ -216,7 +216,10 @@ def unjudgeable(runs: pd.DataFrame, kept: NDArray[np.bool_]) -> pd.Series:
     """Say by ``pair_id`` why a pair cannot be judged by its runs that are `kept`; empty where it can."""
     order, valid = runs["pair_id"].drop_duplicates(), pd.Series(kept, runs.index)
     sizes = [
-        valid.groupby([runs["pair_id"], runs["side"]]).agg(how).unstack("side").reindex(order, columns=list(SIDES))
+        valid.groupby([runs["pair_id"], runs["side"]])
+        .agg(how)
+        .unstack("side")
+        .reindex(order, columns=list(SIDES))
         for how in ("sum", "size")
     ]
     reasons = pd.Series("", order, dtype="str")

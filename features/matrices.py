@@ -194,9 +194,10 @@ def flattened(tables: MatrixTables, known: Known) -> Rows:
 
 
 def concatenated(tables: MatrixTables, known: Known) -> Rows:
-    """Put the baseline run of the same number (again from the first, where there are fewer) and a target run
-    side by side, in this order. Gaps hold the training median.
-    """  # noqa: D205
+    """Make a row of each target run: the baseline run of the same number, then the target run itself.
+
+    Where there are fewer baseline runs, they are taken again from the first. Gaps hold the training median.
+    """
     target, baseline = _partners(tables.runs)
     filled = _filled(tables, known)
     columns = tuple(f"{side} {metric}" for side in SIDES for metric in known.metrics)
@@ -256,7 +257,7 @@ def noise(matrices: Matrices, known: Known, place: Whole) -> Floats:
     """
     own = np.maximum(matrices.counts[0] - 1, 0)
     moderated = (RUNS * known.spread[place] + own * np.nan_to_num(matrices.spreads[0])) / (RUNS + own)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         chance = moderated * (1 / matrices.counts).sum(axis=0)
     chance[~np.isfinite(chance)] = 0
     return np.asarray(np.sqrt(np.maximum(known.drift[place], chance) + FLOOR**2))

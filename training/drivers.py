@@ -84,10 +84,10 @@ def drivers(
 def _as_pairs(tables: MatrixTables, names: list[str], versions: Floats) -> MatrixTables:
     """Return the pair once for every version of its metrics, in their order."""
     count, runs, _ = versions.shape
-    number = np.repeat(np.arange(count), runs).astype(str)
+    name = pd.Series(np.repeat(np.arange(count), runs)).astype("str")
     about = tables.runs.drop(columns=names).iloc[np.tile(np.arange(runs), count)].reset_index(drop=True)
     about = about.assign(
-        run_id=about["run_id"] + " " + number, pair_id=pd.Series(number, about.index, dtype="str")
+        run_id=about["run_id"] + " " + name, pair_id=name
     )
     metrics = pd.DataFrame(versions.reshape(count * runs, -1), columns=names)
     return MatrixTables(pd.concat([about, metrics], axis="columns"), tables.causes, tables.metrics)

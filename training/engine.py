@@ -263,7 +263,7 @@ class FittedEngine:
 
 def pruned(tables: MatrixTables) -> MatrixTables:
     """Return the runs that nobody has flagged invalid."""
-    return tables.of_runs(tables.runs["valid"].fillna(True).to_numpy(bool))  # noqa: FBT003
+    return tables.of_runs(tables.runs["valid"].fillna(True).to_numpy(bool))
 
 
 def spread_labels(tables: MatrixTables) -> MatrixTables:

@@ -24,9 +24,9 @@ the seed's way, or of pairs of matrices, which are what is asked.
     is the standard deviation over folds.
 ``ablation.parquet``
     ``part`` ("added", "left out", "grouping"), ``step`` (counted from 0), ``remedy`` (in words), ``model``,
-    the fields of the scheme (``metrics, form, prune, grouping, components, balance, tuned``), and the columns of
-    tables.parquet from ``folds`` on. "added": from the naive state to the full scheme, one remedy at a time;
-    "left out": the full scheme without one; "grouping": none, given and automatic groups.
+    the fields of the scheme (``metrics, form, prune, grouping, components, balance, tuned``), and the columns
+    of tables.parquet from ``folds`` on. "added": from the naive state to the full scheme, one remedy at a
+    time; "left out": the full scheme without one; "grouping": none, given and automatic groups.
 ``curves.parquet``
     ``figure`` (4 cost ratio, 5 normal training vectors per abnormal one, 6 dimensions), ``model, grouping, x,
     folds, balanced_accuracy, spread``, of vectors; nothing else is tuned.
@@ -55,13 +55,24 @@ from data.errors import InputError
 from data.files import replacing, write_json
 from data.matrices import INTERIM, PROCESSED
 from training import matrix_checks, matrix_curves
+from training.engine import FULL
 from training.matrix_evaluating import Evaluation, selected
 from training.matrix_examples import MatrixExamples
 from training.matrix_fitting import Fit, held, parts
 from training.matrix_folds import dealt
 from training.matrix_models import CATALOGUE
-from training.matrix_schemes import FOLLOWED, FULL, RAW, SPLIT, Cell, Step
-from training.matrix_schemes import added, candidates, grouped, left_out, table_rows
+from training.matrix_schemes import (
+    FOLLOWED,
+    RAW,
+    SPLIT,
+    Cell,
+    Step,
+    added,
+    candidates,
+    grouped,
+    left_out,
+    table_rows,
+)
 from training.matrix_scores import Held
 from training.matrix_training import Recipe
 from training.metrics import best_model, entries
@@ -187,7 +198,8 @@ def _require_models(models: tuple[str, ...]) -> None:
 def _champion(wanted: list[Cell], entry: str) -> Cell:
     found = [cell for cell in wanted if cell.entry == entry]
     if not found:
-        raise InputError(f'champion="{entry}" is none of these params; run evaluate', file=REPORTS / "metrics.json")
+        told = f'champion="{entry}" is none of these params; run evaluate'
+        raise InputError(told, file=REPORTS / "metrics.json")
     return found[0]
 
 

@@ -147,9 +147,11 @@ def groups(examples: MatrixExamples, seed: int) -> pd.DataFrame:
     valid = examples.tables.of_runs(examples.tables.runs["valid"].to_numpy(bool))
     found = Grouping.of("automatic", valid, valid.raw, seed).applied(valid).runs["group"]
     rows = valid.runs[["workload", "group"]].assign(automatic=found.to_numpy())
-    return rows.groupby("workload", sort=True).agg(
-        group=("group", "first"), automatic=("automatic", lambda names: names.mode().iloc[0])
-    ).reset_index()
+    return (
+        rows.groupby("workload", sort=True)
+        .agg(group=("group", "first"), automatic=("automatic", lambda names: names.mode().iloc[0]))
+        .reset_index()
+    )
 
 
 def agreement(table: pd.DataFrame) -> dict[str, float | int]:

@@ -77,5 +77,6 @@ def curves(asked: list[Point], found: list[Held]) -> tuple[pd.DataFrame, pd.Data
         accuracy = total(counts).balanced_accuracy
         drawn.append({**about, "folds": len(own), "balanced_accuracy": accuracy, "spread": spread(counts)})
         if about["figure"] == DIMENSION:
-            times.append({"model": about["model"], "dimensions": int(about["x"]), "seconds": own["seconds"].mean()})
+            seconds = own["seconds"].mean()
+            times.append({"model": about["model"], "dimensions": int(about["x"]), "seconds": seconds})
     return pd.DataFrame(drawn), pd.DataFrame(times)

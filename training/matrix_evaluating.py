@@ -115,7 +115,8 @@ class Evaluation:
         known = self.examples.pairs.merge(self._causes(), on="pair_id", how="left", validate="one_to_one")
         rows = pd.concat(told, ignore_index=True).merge(known, on="pair_id", validate="many_to_one")
         verdict, status = (np.where(rows[name], "fail", "pass") for name in ("judged", "abnormal"))
-        rows = rows.assign(split=SPLIT, repeat=0, verdict=verdict, status=status, cause=rows["cause"].fillna(""))
+        cause = rows["cause"].fillna("")
+        rows = rows.assign(split=SPLIT, repeat=0, verdict=verdict, status=status, cause=cause)
         return rows[list(OOF_COLUMNS)]
 
     def _causes(self) -> pd.DataFrame:

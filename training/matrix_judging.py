@@ -152,7 +152,13 @@ def judge(trained: TrainedEngine, tables: MatrixTables, drivers: int = 5) -> Jud
     notes = _unit_notes(sound)
     return Judgement(
         tuple(
-            _verdict(str(pair), own, rejected, reasons[str(pair)], answers.get(str(pair)), notes)
+            _verdict(
+                own,
+                rejected,
+                reasons[str(pair)],
+                answers.get(str(pair)),
+                tuple(notes.get(str(pair), ())),
+            )
             for pair, own in runs.groupby("pair_id", sort=False)
         ),
         known.notes,
@@ -191,7 +197,6 @@ def _answers(trained: TrainedEngine, sound: MatrixTables, count: int) -> dict[st
     found = {}
     for row in trained.engine.judged(sound).itertuples():
         pair = sound.of_runs((sound.runs["pair_id"] == row.pair_id).to_numpy(bool))
-        moved = trained.engine.drivers(pair, row.pair_id, count) if count else ()
         drivers = tuple(
             Driver(
                 one.metric,
@@ -200,7 +205,7 @@ def _answers(trained: TrainedEngine, sound: MatrixTables, count: int) -> dict[st
                 _known(one.target),
                 float(one.contribution),
             )
-            for one in (moved.itertuples() if count else ())
+            for one in (trained.engine.drivers(pair, row.pair_id, count).itertuples() if count else ())
         )
         found[str(row.pair_id)] = _Answer(
             row.group_used, float(row.probability), float(row.threshold), bool(row.abnormal), drivers
@@ -224,12 +229,11 @@ def _unit_notes(sound: MatrixTables) -> dict[str, list[str]]:
 
 
 def _verdict(
-    pair: str,
     runs: pd.DataFrame,
     rejected: list[InvalidRun],
     reason: str,
     answer: _Answer | None,
-    notes: dict[str, list[str]],
+    notes: tuple[str, ...],
 ) -> MatrixVerdict:
     own = set(runs["run_id"])
     invalid = tuple(run for run in rejected if run.run_id in own)
@@ -239,7 +243,7 @@ def _verdict(
     if answer is not None:
         verdict = "fail" if answer.abnormal else "pass"
     return MatrixVerdict(
-        pair_id=pair,
+        pair_id=first["pair_id"],
         workload=first["workload"],
         group=first["group"],
         group_used=answer.group_used if answer else "",
@@ -251,5 +255,5 @@ def _verdict(
         target_runs=int(left.get("target", 0)),
         invalid_runs=invalid,
         drivers=answer.drivers if answer else (),
-        notes=tuple(notes.get(pair, ())),
+        notes=notes,
     )

@@ -80,7 +80,7 @@ def candidates(models: Iterable[str]) -> list[Cell]:
 
 @dataclass(frozen=True)
 class Remedy:
-    """A remedy: in words, the field of `Scheme` that takes it, and the seed's table with it and all before."""
+    """A remedy: in words, the field of `Scheme`, and the seed's table with it and all before."""
 
     words: str
     field: str

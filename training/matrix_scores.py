@@ -28,7 +28,8 @@ class Counts:
     def of(cls, abnormal: Flags, judged: Flags) -> Counts:
         """Count; both of shape (n_cases,)."""
         wrong = abnormal != judged
-        return cls(len(abnormal), int(abnormal.sum()), int((wrong & judged).sum()), int((wrong & abnormal).sum()))
+        counted = (abnormal, wrong & judged, wrong & abnormal)
+        return cls(len(abnormal), *(int(flags.sum()) for flags in counted))
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(*(mine + theirs for mine, theirs in zip(_values(self), _values(other), strict=True)))
