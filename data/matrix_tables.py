@@ -190,8 +190,9 @@ def _filled(runs: pd.DataFrame, causes: pd.DataFrame, metrics: pd.DataFrame) -> 
         METRIC_DTYPES,
     )
     described = described.assign(unit=described["unit"].fillna(""), note=described["note"].fillna(""))
-    numbers = runs[names].astype("float64")
-    return MatrixTables(pd.concat([runs[list(RUN_DTYPES)], numbers], axis="columns"), causes, described)
+    # a source may have rows under any index, even twice under one
+    whole = pd.concat([runs[list(RUN_DTYPES)], runs[names].astype("float64")], axis="columns")
+    return MatrixTables(whole.reset_index(drop=True), causes, described)
 
 
 def _require_fewer(path: Path) -> None:

@@ -53,7 +53,7 @@ class Line(NamedTuple):
 def lines(curves: pd.DataFrame, figure: int) -> list[Line]:
     """Return the curves of a figure, one per model and grouping, each from no remedy on."""
     own = curves[(curves["figure"] == figure) & curves["balanced_accuracy"].notna()]
-    several = own["grouping"].nunique() > 1
+    several = len(own["grouping"].drop_duplicates()) > 1
     found = []
     for (model, grouping), part in own.groupby(["model", "grouping"], sort=True):
         ordered = part.sort_values("x", ascending=figure != UNDERSAMPLING, kind="stable")
@@ -160,7 +160,7 @@ def ablation_chart(name: str, steps: Sequence[Sequence[Beside]], *, alone: bool)
         axes = figure.subplots()
         for number, rows in enumerate(steps):
             _remedies(axes, rows, number)
-        if any(row.seeds.balanced_accuracy == row.seeds.balanced_accuracy for rows in steps for row in rows):  # noqa: PLR0124
+        if any(row.seeds.balanced_accuracy == row.seeds.balanced_accuracy for rows in steps for row in rows):
             axes.plot([], [], label="the seed's, on its own data", **_SEEDS, color=MUTED)
         axes.axvline(0.5, color=MUTED, linewidth=1, linestyle=":")
         axes.set_yticks(range(len(labels)), labels)

@@ -113,7 +113,7 @@ def test_every_format_tells_the_verdicts(model, source):
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout
 
-    summary = "4 pairs: 2 fail, 2 pass, 0 invalid (model extra-trees contrasted abababababab)"
+    summary = "4 pairs: 2 fail, 2 pass, 0 invalid (model logistic contrasted abababababab)"
     table = told("table")
     assert summary in table
     assert "m0" in next(line for line in table.splitlines() if ABNORMAL in line)
@@ -206,70 +206,81 @@ def test_a_metric_that_looks_like_another_unit_is_noted_beside_the_verdict(model
     assert "times its baseline; is it in another unit?" in note
 
 
-def flawed(source, what):
-    """Spoil the tables at `source`."""
-    path = source / "matrices.parquet"
-    runs = pd.read_parquet(path)
-    if what == "no side":
-        runs = runs[~((runs["pair_id"] == NORMAL) & (runs["side"] == "baseline"))]
-    elif what == "mixed":
-        runs.loc[0, "version"] = "other"
-    elif what == "two fields":
-        runs.loc[runs["side"] == "target", "machine"] = "other"
-    elif what == "twice":
-        runs = pd.concat([runs, runs.head(1)])
-    elif what == "a word":
-        runs = runs.astype({"m3": str})
-        runs.loc[2, "m3"] = "many"
-    elif what == "nothing":
-        runs = runs.head(0)
-    elif what == "another source":
-        runs = runs.rename(columns={f"m{number}": f"other {number}" for number in range(12)})
-    elif what == "a column":
-        runs = runs.drop(columns="pair_id")
-    runs.to_parquet(path)
-    if what == "cut short":
-        path.write_bytes(path.read_bytes()[:-100])
-    elif what == "wide":
-        columns = {f"m{number}": pa.array([0.0]) for number in range(100_000)}
-        wide = pa.table({"run_id": ["r"], **columns})
-        pq.write_table(wide, path, use_dictionary=False, write_statistics=False)
-    elif what == "binary":
-        path.write_bytes(bytes(range(256)) * 10)
+def without_baseline(runs):
+    return runs[~((runs["pair_id"] == NORMAL) & (runs["side"] == "baseline"))]
 
 
+#: What is done to the runs, and what is said of it.
 FLAWS = {
-    "no side": f'pair "{NORMAL}": has no run of the baseline',
-    "mixed": f'pair "{ABNORMAL}": the baseline mixes version "other" and "baseline 0"; expected one',
-    "two fields": f'pair "{ABNORMAL}": baseline and target differ in version, machine; expected one field',
-    "twice": f'run "{ABNORMAL} baseline 0": stands twice',
-    "a word": f'run "{ABNORMAL} baseline 2": m3="many" is not a number',
-    "nothing": "holds no run",
-    "another source": 'runs: lack 12 of the 12 raw metrics that the model knows, such as "m0"',
-    "a column": "lacks the column 'pair_id'",
-    "cut short": "is not a readable Parquet file",
-    "wide": "has 100000 metrics; expected 10000 at most",
-    "binary": "is not a readable Parquet file",
+    "a side is missing": (without_baseline, f'pair "{NORMAL}": has no run of the baseline'),
+    "a side mixes versions": (
+        lambda runs: runs.assign(version=runs["version"].where(runs.index > 0, "other")),
+        f'pair "{ABNORMAL}": the baseline mixes version "other" and "baseline 0"; expected one',
+    ),
+    "two fields differ": (
+        lambda runs: runs.assign(machine=runs["side"]),
+        f'pair "{ABNORMAL}": baseline and target differ in version, machine; expected one field',
+    ),
+    "a run stands twice": (
+        lambda runs: pd.concat([runs, runs.head(1)]),
+        f'run "{ABNORMAL} baseline 0": stands twice',
+    ),
+    "a word for a number": (
+        lambda runs: runs.assign(m3=runs["m3"].astype(str).where(runs.index != 2, "many")),
+        f'run "{ABNORMAL} baseline 2": m3="many" is not a number',
+    ),
+    "no runs": (lambda runs: runs.head(0), "holds no run"),
+    "other metrics": (
+        lambda runs: runs.rename(columns={f"m{number}": f"other {number}" for number in range(12)}),
+        'runs: lack 12 of the 12 raw metrics that the model knows, such as "m0"',
+    ),
+    "no metrics": (lambda runs: runs.loc[:, :"abnormal"], "holds no raw metric"),
+    "a column is missing": (lambda runs: runs.drop(columns="pair_id"), "lacks the column 'pair_id'"),
 }
 
 
-@pytest.mark.parametrize(("what", "told"), FLAWS.items(), ids=FLAWS)
-def test_bad_tables_get_one_line_with_their_file_and_exit_2(what, told, model, source):
-    flawed(source, what)
+@pytest.mark.parametrize(("spoil", "told"), FLAWS.values(), ids=FLAWS)
+def test_bad_tables_get_one_line_with_their_file_and_exit_2(spoil, told, model, source):
+    path = source / "matrices.parquet"
+    spoil(pd.read_parquet(path)).to_parquet(path)
     done = perfjudge(source, "--model", model)
     refused(done, told)
     assert str(source) in done.stderr
 
 
-@pytest.mark.parametrize("what", ["no side", "mixed", "twice"])
-def test_keep_going_tells_what_it_skipped_and_judges_the_rest(what, model, source):
-    flawed(source, what)
+def wide(path):
+    columns = {f"m{number}": pa.array([0.0]) for number in range(100_000)}
+    table = pa.table({"run_id": ["r"], **columns})
+    pq.write_table(table, path, use_dictionary=False, write_statistics=False)
+
+
+BROKEN = {
+    "100,000 columns": (wide, "has 100000 metrics; expected 10000 at most"),
+    "cut short": (lambda path: path.write_bytes(path.read_bytes()[:-100]), "is not a readable Parquet file"),
+    "binary": (lambda path: path.write_bytes(bytes(range(256)) * 10), "is not a readable Parquet file"),
+    "empty": (lambda path: path.write_bytes(b""), "is not a readable Parquet file"),
+    "a directory": (lambda path: path.unlink() or path.mkdir(), "no such file; expected a Parquet table"),
+}
+
+
+@pytest.mark.parametrize(("spoil", "told"), BROKEN.values(), ids=BROKEN)
+def test_a_file_that_is_no_table_gets_one_line_and_exit_2(spoil, told, model, source):
+    path = source / "matrices.parquet"
+    spoil(path)
+    refused(perfjudge(source, "--model", model), f"{path}: {told}")
+
+
+@pytest.mark.parametrize("name", ["a side is missing", "a side mixes versions", "a run stands twice"])
+def test_keep_going_tells_what_it_skipped_and_judges_the_rest(name, model, source):
+    spoil, told = FLAWS[name]
+    path = source / "matrices.parquet"
+    spoil(pd.read_parquet(path)).to_parquet(path)
     done = perfjudge(source, "--model", model, "--json", "--keep-going")
     found = {one["pair_id"]: one["verdict"] for one in json.loads(done.stdout)["verdicts"]}
     assert done.returncode == 0
-    assert FLAWS[what] in done.stderr
+    assert told in done.stderr
     assert found["g1 c0 v0"] == "fail"
-    assert len(found) == (4 if what == "twice" else 3)
+    assert len(found) == (4 if "twice" in name else 3)
 
 
 def test_a_model_that_is_none_and_no_champion_are_named(source, tmp_path, monkeypatch):
@@ -299,7 +310,7 @@ def test_the_server_answers_as_the_command_line_does(listening_matrices, model, 
     assert answer.json() == json.loads(perfjudge(path, "--model", model, "--json").stdout)
     listed = httpx.get(f"{listening_matrices.url}/v1/models", timeout=30).json()["models"]
     (own,) = (one for one in listed if one["serves"] == "regression-matrix")
-    assert (own["estimator"], own["groups"]) == ("extra-trees contrasted", ["g0", "g1"])
+    assert (own["estimator"], own["groups"]) == ("logistic contrasted", ["g0", "g1"])
     assert own["features"][:2] == ["m0", "m1"]
 
 
