@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
+from math import isnan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
@@ -33,9 +35,11 @@ _BARS = "Bars are one standard deviation over the folds."
 
 
 class Line(NamedTuple):
-    """A curve: balanced accuracy over one parameter."""
+    """Balanced accuracy over one parameter. ``look`` is its model's; ``hollow``: others have groups."""
 
     name: str
+    look: int
+    hollow: bool
     x: list[float]
     accuracy: list[float]
     spread: list[float]
@@ -53,13 +57,13 @@ class Line(NamedTuple):
 def lines(curves: pd.DataFrame, figure: int) -> list[Line]:
     """Return the curves of a figure, one per model and grouping, each from no remedy on."""
     own = curves[(curves["figure"] == figure) & curves["balanced_accuracy"].notna()]
-    several = len(own["grouping"].drop_duplicates()) > 1
+    models, several = sorted(own["model"].unique()), len(own["grouping"].drop_duplicates()) > 1
     found = []
     for (model, grouping), part in own.groupby(["model", "grouping"], sort=True):
         ordered = part.sort_values("x", ascending=figure != UNDERSAMPLING, kind="stable")
         name = f"{model}, {_GROUPINGS.get(str(grouping), grouping)}" if several else str(model)
         columns = (ordered[column].tolist() for column in ("x", "balanced_accuracy", "spread"))
-        found.append(Line(name, *columns))
+        found.append(Line(name, models.index(model), several and grouping == "none", *columns))
     return found
 
 
@@ -83,8 +87,7 @@ def sampling_chart(curves: pd.DataFrame) -> Chart | None:
     if not found:
         return None
     top = max(found, key=lambda line: line.gain)
-    best = f"with {top.x[top.at_best()]:.2g} normal vectors per abnormal one"
-    title = _finding(top, best, "with all")
+    title = _finding(top, f"at a ratio of {top.x[top.at_best()]:.2g}:1", "with all normal vectors")
     with sketch(8.4, 4.4) as figure:
         axes = _curves(
             figure, found, "normal training vectors per abnormal one, from all to as many (log scale)"
@@ -130,10 +133,12 @@ def times_chart(times: pd.DataFrame) -> Chart | None:
         for number, (model, own) in enumerate(ordered.groupby("model", sort=True)):
             axes.plot(own["dimensions"], own["seconds"], label=str(model), **_look(number))
         axes.set_yscale("log")
+        for which in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
+            which(lambda value, _: f"{value:g}")
         axes.set_xlabel("dimensions (number)")
-        axes.set_ylabel("time to fit all training vectors (s, log scale)")
+        axes.set_ylabel("time to fit an engine (s, log scale)")
         figure.legend(loc="outside upper center", ncols=4, fontsize=8)
-        note = "Times of one fit on the machine that made this page; they are never the same twice."
+        note = "Mean over the folds, on the machine that made this page; times are never the same twice."
         words = "training time by dimensions, a line a model"
         return _chart("figure-7", title, figure, words, note)
 
@@ -155,12 +160,12 @@ def ablation_chart(name: str, steps: Sequence[Sequence[Beside]], *, alone: bool)
     title = (_missed_most if alone else _gained)(steps)
     remedies = [row.name for row in steps[0]]
     first = "all remedies" if alone else "no remedy"
-    labels = [first, *(f"without: {one}" if alone else f"+ {one}" for one in remedies[1:])]
+    labels = [first, *(f"all but: {one}" if alone else f"+ {one}" for one in remedies[1:])]
     with sketch(8.4, 1.4 + 0.42 * len(labels)) as figure:
         axes = figure.subplots()
         for number, rows in enumerate(steps):
-            _remedies(axes, rows, number)
-        if any(row.seeds.balanced_accuracy == row.seeds.balanced_accuracy for rows in steps for row in rows):
+            _remedies(axes, rows, number, joined=not alone)
+        if not all(isnan(row.seeds.balanced_accuracy) for rows in steps for row in rows):
             axes.plot([], [], label="the seed's, on its own data", **_SEEDS, color=MUTED)
         axes.axvline(0.5, color=MUTED, linewidth=1, linestyle=":")
         axes.set_yticks(range(len(labels)), labels)
@@ -181,13 +186,13 @@ _SEEDS: dict[str, Any] = {
 }
 
 
-def _remedies(axes: Axes, rows: Sequence[Beside], number: int) -> None:
-    places = range(len(rows))
+def _remedies(axes: Axes, rows: Sequence[Beside], number: int, *, joined: bool) -> None:
+    places, look = range(len(rows)), _look(number) | ({} if joined else {"linestyle": ""})
     axes.errorbar(
         [row.ours.balanced_accuracy for row in rows],
         [place + 0.09 * (number - 1) for place in places],
         xerr=[row.ours.spread for row in rows],
-        elinewidth=0.7, label=rows[0].model, **_look(number),
+        elinewidth=0.7, label=rows[0].model, **look,
     )  # fmt: skip
     colour = SERIES[number % len(SERIES)]
     axes.plot(
@@ -198,7 +203,7 @@ def _remedies(axes: Axes, rows: Sequence[Beside], number: int) -> None:
 def _gained(steps: Sequence[Sequence[Beside]]) -> str:
     top = max(steps, key=lambda rows: rows[-1].ours.balanced_accuracy)
     accuracies = [row.ours.balanced_accuracy for row in top]
-    gains = [after - before for before, after in zip(accuracies, accuracies[1:], strict=False)]
+    gains = [after - before for before, after in pairwise(accuracies)]
     most = gains.index(max(gains))
     return (
         f"{top[0].model} rises from {accuracies[0]:.2f} without any remedy to {accuracies[-1]:.2f} with all; "
@@ -227,8 +232,9 @@ def _finding(top: Line, best: str, without: str) -> str:
 
 def _curves(figure: Figure, found: Sequence[Line], across: str) -> Axes:
     axes = figure.subplots()
-    for number, line in enumerate(found):
-        axes.errorbar(line.x, line.accuracy, line.spread, elinewidth=0.6, label=line.name, **_look(number))
+    for line in found:
+        look = _look(line.look) | ({"markerfacecolor": PAPER, "linestyle": ":"} if line.hollow else {})
+        axes.errorbar(line.x, line.accuracy, line.spread, elinewidth=0.6, label=line.name, **look)
     axes.set_xlabel(across)
     axes.set_ylabel(_ACCURACY)
     figure.legend(loc="outside upper center", ncols=3, fontsize=8)

@@ -96,16 +96,6 @@ class Split(BaseModel):
         return next(((name, entry) for name, entry in self.ranked() if entry.kind == kind), None)
 
 
-class Served(BaseModel):
-    """What the champion says of runs that nobody has flagged; a fail that is called invalid is missed."""
-
-    pairs: int
-    invalid: int
-    false_positive: int
-    false_negative: int
-    balanced_accuracy: float
-
-
 class Metrics(BaseModel):
     """What the page uses of ``metrics.json``."""
 
@@ -114,7 +104,7 @@ class Metrics(BaseModel):
     champion: str
     splits: dict[str, Split]
     selected: Scores
-    served: Served
+    served: Scores
 
     @property
     def split(self) -> Split:
@@ -151,7 +141,10 @@ class Counted:
     def of(cls, row: pd.Series) -> Counted:
         """Take ours from a row of tables.parquet or ablation.parquet."""
         return cls(
-            *(row[name] for name in ("balanced_accuracy", "spread", "false_positive", "false_negative")),
+            row["balanced_accuracy"],
+            row["spread"],
+            row["false_positive"],
+            row["false_negative"],
             _share(row["false_positive"], row["vectors"] - row["abnormal"]),
             _share(row["false_negative"], row["abnormal"]),
         )

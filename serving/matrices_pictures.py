@@ -131,7 +131,7 @@ def groups_chart(groups: pd.DataFrame) -> Chart | None:
     )
     alt = f"Table of given groups by automatic groups. {title}."
     note = "Numbers are test cases. Agreement is the adjusted Rand index."
-    with sketch(2.6 + 0.45 * table.shape[1], 1.2 + 0.3 * len(table)) as figure:
+    with sketch(max(5.2, 2.6 + 0.45 * table.shape[1]), max(2.6, 1.4 + 0.3 * len(table))) as figure:
         _cells(figure.subplots(), table)
         small = table.shape[1] <= _FEW
         return Chart("groups-chart", title, alt, inline(figure, "groups-chart", alt), note, small)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import isnan, nan
 from pathlib import Path
 
 import pandas as pd
@@ -24,6 +26,8 @@ TABLES = {
     7: "Raw metrics, and a model per group",
     8: "Baselines beside targets, by three ways",
 }
+#: A remedy that is worth less rounds to nothing.
+HELPS = 0.005
 #: The mistakes that are listed.
 MISTAKES = 10
 #: Verdicts on runs that nobody has flagged, by what people say.
@@ -55,13 +59,13 @@ def page_of(given: Evaluated) -> str:
         mistakes=mistakes(given.champion),
         served=served(given.served),
         tables=[(number, told, given.table(number)) for number, told in TABLES.items()],
-        added=added,
-        left_out=left_out,
+        added=[worths(rows, "added") for rows in added],
+        left_out=[worths(rows, "left out") for rows in left_out],
         ablations=list(ablations(added, left_out)),
         figures=list(figures(given)),
         validity=validity_told(given.validity),
         validity_figure=validity_chart(given.validity),
-        grouping=given.steps("grouping"),
+        grouping=[worths(rows, "grouping") for rows in given.steps("grouping")],
         groups=groups_chart(given.groups),
     )
 
@@ -87,8 +91,8 @@ def rivals(metrics: Metrics) -> str:
     word = "above" if gap > 0 else "below" if gap < 0 else "level with"
     return (
         f"Its balanced accuracy, {ours:.3f}, is {word} that of the best opponent, {name}, with "
-        f"{_accuracy(theirs):.3f}. The opponents' thresholds are the best ones for the very pairs that they are "
-        "scored on; the champion's was chosen inside the training part."
+        f"{_accuracy(theirs):.3f}. The opponents' thresholds are the best ones for the very pairs that they "
+        "are scored on; the champion's was chosen inside the training part."
     )
 
 
@@ -106,6 +110,30 @@ def served(verdicts: pd.DataFrame) -> list[tuple[str, list[int]]]:
     return [
         (str(status), [int(row.get(verdict, 0)) for verdict in _SERVED]) for status, row in table.iterrows()
     ]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A row of the ablation, and what its remedy is worth in balanced accuracy; NaN for the first row."""
+
+    row: Beside
+    worth: float
+
+    @property
+    def told(self) -> str:
+        """Whether the remedy helps, in words; empty where it does."""
+        return "" if isnan(self.worth) or self.worth >= HELPS else "does not help here"
+
+
+def worths(rows: Sequence[Beside], part: str) -> list[Step]:
+    """Return the rows of one model in a part of the ablation with what each remedy is worth.
+
+    "added": beside the row before it; "left out": what the first row has more; "grouping": beside the first.
+    """
+    accuracy = [row.ours.balanced_accuracy for row in rows]
+    before = [nan, *accuracy] if part == "added" else [nan, *[accuracy[0]] * len(rows)]
+    sign = -1 if part == "left out" else 1
+    return [Step(row, sign * (own - ref)) for row, own, ref in zip(rows, accuracy, before, strict=False)]
 
 
 def ablations(

@@ -50,7 +50,7 @@ class Pair(Given):
     pair_id: Name
     workload: Name = Field(description="The test case.")
     group: Name = Field(
-        description="The workload type; for one that the model does not know, what it learned from all answers."
+        description="The workload type; for one that the model does not know, the fallback answers."
     )
     version: Name | None = None
     machine: Name | None = None
@@ -126,8 +126,8 @@ class MatrixVerdictAnswer(BaseModel):
     workload: str
     group: str
     group_used: str = Field(
-        description="The group whose model answered; fallback where it has none of its own, all where no group "
-        "has; empty where invalid."
+        description="The group whose model answered; fallback where it has none of its own, all where no "
+        "group has; empty where invalid."
     )
     verdict: Literal["pass", "fail", "invalid"]
     probability: float | None = Field(description="Of an abnormal target; null where invalid.")

@@ -41,7 +41,7 @@ def test_undersampling_begins_with_all_normal_vectors_and_names_the_grouping():
         curves(5, {"logistic": {28: 0.6, 5: 0.85, 1: 0.8}}, "given"),
     ]
     assert sampling_chart(pd.concat(both)).title == (
-        "logistic, a model per group gains most: 0.85 with 5 normal vectors per abnormal one, 0.60 with all"
+        "logistic, a model per group gains most: 0.85 at a ratio of 5:1, 0.60 with all normal vectors"
     )
 
 
@@ -54,7 +54,7 @@ def test_dimensions_say_how_few_are_enough():
 
 def test_times_name_the_slowest_model():
     times = pd.DataFrame({
-        "model": ["tree", "tree", "tan", "tan"], "dimensions": [5, 200, 5, 200], "seconds": [0.1, 2.0, 0.2, 0.5],
+        "model": ["tree", "tree", "tan", "tan"], "dimensions": [5, 200] * 2, "seconds": [0.1, 2.0, 0.2, 0.5],
     })  # fmt: skip
     assert times_chart(times).title == "tree takes longest to train: 2 s with 200 dimensions, 0.1 s with 5"
     assert times_chart(times.iloc[:0]) is None
@@ -93,8 +93,8 @@ VALIDITY = pd.DataFrame(
 
 def test_rules_and_tree_stand_side_by_side_with_what_they_wrongly_reject():
     assert validity_told(VALIDITY).replace(SPACE, "") == (
-        "Of the invalid runs, the rules alone find 80.0%, the tree alone 50.0%, both together 90.0%; of the valid "
-        "ones they wrongly reject 0.0%, 10.0% and 10.0%."
+        "Of the invalid runs, the rules alone find 80.0%, the tree alone 50.0%, both together 90.0%; "
+        "of the valid ones they wrongly reject 0.0%, 10.0% and 10.0%."
     )
     assert validity_chart(VALIDITY).title == (
         f"Hardest to tell are runs of the kind disturbed: rules and tree reject 50{SPACE}% of them"

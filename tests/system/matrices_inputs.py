@@ -17,9 +17,9 @@ ABNORMAL, NORMAL = "g0 c0 v0", "g0 c0 v1"
 def engine(directory):
     """Write an engine and its validity tree as training leaves them."""
     learned = pairs(cases=8, invalid=0.1)
-    Recipe(Cell("logistic", FULL), 2, 1, validity=True, missing=0.5, digest="ab" * 32).train(
-        learned
-    ).write(directory)
+    Recipe(Cell("logistic", FULL), 2, 1, validity=True, missing=0.5, digest="ab" * 32).train(learned).write(
+        directory
+    )
     return directory
 
 

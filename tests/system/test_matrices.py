@@ -1,5 +1,4 @@
 import json
-import os
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
@@ -321,8 +320,9 @@ def spoilt(**changes):
     return whole
 
 
-def side(**changes):
-    return request()["pairs"][0]["target"] | changes
+def target(**changes):
+    """The same with another target."""
+    return spoilt(target=request()["pairs"][0]["target"] | changes)
 
 
 def strangers():
@@ -334,27 +334,27 @@ def strangers():
     return whole
 
 
-SHORT = side()["metrics"] | {"m3": [1.0]}
+SHORT = request()["pairs"][0]["target"]["metrics"] | {"m3": [1.0]}
 REFUSED = {
     "no JSON": (b"{", 400, "JSON"),
-    "NaN": (json.dumps(spoilt(target=side(metrics={"m0": [float("nan")]}))).encode(), 400, "NaN"),
+    "NaN": (json.dumps(target(metrics={"m0": [float("nan")]})).encode(), 400, "NaN"),
     "a list": ([], 422, "dictionary"),
     "no pairs": ({"pairs": []}, 422, "pairs=a list"),
     "too many pairs": ({"pairs": request()["pairs"] * 300}, 422, "at most 1000"),
     "a missing key": (spoilt(baseline=None), 422, "pairs.0.baseline=None"),
     "an unknown key": (spoilt(colour="red"), 422, "pairs.0.colour='red'"),
-    "a word for a number": (spoilt(target=side(metrics={"m0": ["x"]})), 422, "pairs.0.target.metrics.m0.0='x'"),
-    "a truth value": (spoilt(target=side(metrics={"m0": [True]})), 422, "pairs.0.target.metrics.m0.0=True"),
-    "a number of 400 digits": (spoilt(target=side(metrics={"m0": [10**400]})), 422, "pairs.0.target.metrics.m0.0"),
-    "rows and columns": (spoilt(target=side(runs=[{"m0": 1.0}])), 422, "either metrics (columns) or runs (rows)"),
+    "a word for a number": (target(metrics={"m0": ["x"]}), 422, "pairs.0.target.metrics.m0.0='x'"),
+    "a truth value": (target(metrics={"m0": [True]}), 422, "pairs.0.target.metrics.m0.0=True"),
+    "a number of 400 digits": (target(metrics={"m0": [10**400]}), 422, "pairs.0.target.metrics.m0.0"),
+    "rows and columns": (target(runs=[{"m0": 1.0}]), 422, "either metrics (columns) or runs (rows)"),
     "neither": (spoilt(target={"version": "2"}), 422, "either metrics (columns) or runs (rows)"),
     "no run": (spoilt(target={"runs": []}), 422, "pairs.0.target.runs=a list"),
     "columns of different lengths": (
-        spoilt(target=side(metrics=SHORT)), 422, 'pairs[0].target.metrics["m3"]: has 1 values, where others have 3',
+        target(metrics=SHORT), 422, 'pairs[0].target.metrics["m3"]: has 1 values, where others',
     ),
-    "a pair twice": ({"pairs": request()["pairs"][:1] * 2}, 422, f'pairs[1]: pair_id="{ABNORMAL}" stands twice'),
-    "a metric that is none": (spoilt(target={"runs": [{"group": 1.0}]}), 422, '"group" is no name for a metric'),
-    "two fields": (spoilt(target=side(machine="n")), 422, "differ in version, machine; expected one field"),
+    "a pair twice": ({"pairs": request()["pairs"][:1] * 2}, 422, f'pair_id="{ABNORMAL}" stands twice'),
+    "a metric that is none": (spoilt(target={"runs": [{"group": 1}]}), 422, '"group" is no name for'),
+    "two fields": (target(machine="n"), 422, "differ in version, machine; expected one field"),
     "no group": (spoilt(group=""), 422, "pairs.0.group=''"),
     "other metrics only": (strangers(), 422, "lack 12 of the 12 raw metrics"),
     "too many metrics": (
@@ -445,8 +445,6 @@ def test_verdicts_on_matrices_are_counted(listening_matrices):
 
 
 def test_a_process_of_its_own_judges_matrices(model, source):
-    done = subprocess.run(
-        [PROGRAM, "judge", source, "--model", model], capture_output=True, text=True, timeout=300, check=False,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+    command = [PROGRAM, "judge", source, "--model", model]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, "2 fail, 2 pass" in done.stdout, done.stderr) == (0, True, "")
