@@ -195,6 +195,29 @@ def test_what_the_model_does_not_know_is_noted_and_the_rest_answers(model, sourc
     assert "new (fallback)" in perfjudge(source, "--model", model).stdout
 
 
+def test_the_order_of_columns_a_constant_and_a_metric_without_values_do_no_harm(model, source):
+    usual = verdicts(perfjudge(source, "--model", model, "--json"))
+    path = source / "matrices.parquet"
+    runs = pd.read_parquet(path).assign(m8=1.0, m9=np.nan)
+    runs[[*reversed(runs.columns)]].to_parquet(path)
+    done = perfjudge(source, "--model", model, "--json")
+    assert 'metric "m9" has no value in any run' in json.loads(done.stdout)["notes"]
+    found = verdicts(done)
+    assert {pair: one["verdict"] for pair, one in found.items()} == {
+        pair: one["verdict"] for pair, one in usual.items()
+    }
+
+
+def test_a_metric_in_another_unit_than_in_training_is_not_used_and_a_note_says_so(model, source):
+    path = source / "metrics.parquet"
+    pd.read_parquet(path).replace({"unit": {"1/s": "1/ms"}}).to_parquet(path)
+    done = perfjudge(source, "--model", model, "--json")
+    told = "comes in 1/ms, where the model knows it in 1/s; it is taken as not measured"
+    assert f'metric "m0" {told}' in json.loads(done.stdout)["notes"]
+    drivers = verdicts(done)[ABNORMAL]["drivers"]
+    assert all(driver["baseline"] is None for driver in drivers if driver["metric"] == "m0")
+
+
 def test_a_metric_that_looks_like_another_unit_is_noted_beside_the_verdict(model, source):
     runs = pd.read_parquet(source / "matrices.parquet")
     target = (runs["pair_id"] == NORMAL) & (runs["side"] == "target")
