@@ -245,7 +245,7 @@ def test_reports_hold_every_table_figure_and_step(project):
     assert set(curves["figure"]) == {4, 5, 6}
     # the leftmost points are table 6, but for the folds
     assert curves[curves["figure"] == 4].groupby("model")["x"].min().to_dict() == dict.fromkeys(FOLLOWED, 1.0)
-    assert (ablation["part"] == "added").sum() >= 8 * len(FOLLOWED)
+    assert (ablation["part"] == "added").sum() == 8 * len(FOLLOWED)
     assert set(reported(project, "groups").columns) == {"workload", "group", "automatic"}
     assert set(reported(project, "times").columns) == {"model", "dimensions", "seconds"}
 
