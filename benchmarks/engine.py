@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import pandas as pd
 
 from benchmarks.plain_engine import CLASSIFIERS, plain
 from benchmarks.synthetic_matrices import GROUPS, VECTORS, generate
@@ -73,7 +72,7 @@ def ours(task: Task) -> Judged:
     vectors = fitted.vectors(test)
     seconds = time.perf_counter() - start
     flags = test.runs.set_index("run_id")["abnormal"]
-    truth = flags.reindex(vectors["run_id"]).fillna(False).to_numpy(bool)  # noqa: FBT003
+    truth = flags.reindex(vectors["run_id"]).fillna(False).to_numpy(bool)
     return Judged(seconds, truth, vectors["abnormal"].to_numpy(bool))
 
 
@@ -149,11 +148,15 @@ def growing(sizes: tuple[int, ...]) -> list[tuple[str, ...]]:
     seconds = {}
     for vectors in sizes:
         for model in CLASSIFIERS:
-            seconds[model, vectors] = side_by_side(ours, [Task(model, 0, SEEDS, vectors)], 1, model)[0].seconds
+            seconds[model, vectors] = side_by_side(ours, [Task(model, 0, SEEDS, vectors)], 1, model)[
+                0
+            ].seconds
     for model in CLASSIFIERS:
         found = [seconds[model, vectors] for vectors in sizes]
         exponent = np.polyfit(np.log(sizes), np.log(found), 1)[0]
-        rows.append((model, *(f"{one:.1f}" for one in found), f"{found[-1] / found[0]:.1f}", f"{exponent:.2f}"))
+        rows.append(
+            (model, *(f"{one:.1f}" for one in found), f"{found[-1] / found[0]:.1f}", f"{exponent:.2f}")
+        )
     return rows
 
 

@@ -25,7 +25,7 @@ class Part:
     by_group: float
 
 
-def plain(
+def plain(  # noqa: PLR0917
     model: str, train: MatrixTables, test: MatrixTables, groups: int, components: int, trials: int, seed: int
 ) -> Part:
     """Standardise and project once, then search and fit group by group; time the first `groups` groups."""
@@ -40,7 +40,7 @@ def plain(
     for tables in (train, test):
         x = pca.transform(scaler.transform(tables.runs[train.raw]))
         runs = tables.runs[["workload", "group", "side", "pair_id"]]
-        y = tables.runs["abnormal"].fillna(False).to_numpy(int)  # noqa: FBT003
+        y = tables.runs["abnormal"].fillna(False).to_numpy(int)
         sides.append(_paired(x, runs, y) if paired else (x[:, None, :], runs.reset_index(drop=True), y))
     common = time.perf_counter() - start
     start = time.perf_counter()
@@ -90,7 +90,7 @@ def _group(model: str, known: tuple[Any, Any, Any], asked: np.ndarray, trials: i
     return _probability(model, best["params"], x, y, asked, seed) >= best.get("threshold", 0.5)
 
 
-def _probability(
+def _probability(  # noqa: PLR0917
     model: str, params: dict[str, Any], x: np.ndarray, y: np.ndarray, asked: np.ndarray, seed: int
 ) -> np.ndarray:
     from imblearn.under_sampling import RandomUnderSampler

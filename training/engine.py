@@ -127,7 +127,9 @@ class Engine:
         )
         found = search(question, self.trials)
         everything = np.ones(len(cases.y), bool)
-        judges = Judges.fit(model, found.params, cases, everything, groups, self.seed)
+        judges = Judges.fit(
+            model, found.params, cases, chosen=everything, groups=groups, seed=self.seed
+        )
         return FittedEngine(self.scheme, self.model, form, learned, grouping, projection, judges, found)
 
 
@@ -263,7 +265,7 @@ class FittedEngine:
 
 def pruned(tables: MatrixTables) -> MatrixTables:
     """Return the runs that nobody has flagged invalid."""
-    return tables.of_runs(tables.runs["valid"].fillna(True).to_numpy(bool))  # noqa: FBT003
+    return tables.of_runs(tables.runs["valid"].fillna(True).to_numpy(bool))
 
 
 def spread_labels(tables: MatrixTables) -> MatrixTables:

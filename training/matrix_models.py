@@ -90,7 +90,9 @@ CATALOGUE: dict[str, Model] = {
             weighted=True,
             in_search={"tolerance": 1e-3},
         ),
-        Model("svm", "SVM", {"c": 1.0}, _support_vectors, _support_vectors_space, weighted=True, in_search={}),
+        Model(
+            "svm", "SVM", {"c": 1.0}, _support_vectors, _support_vectors_space, weighted=True, in_search={}
+        ),
         _like("random-forest", "Random forest", {"samples": 1.0, **_FOREST}, "random-forest", _FEWER_TREES),
         _like("extra-trees", "Extra trees", _FOREST, "extra-trees", _FEWER_TREES),
         _like("knn", "k-NN", {"k": 5, "p": 2}, "knn-distance", {}),
@@ -113,7 +115,7 @@ CATALOGUE: dict[str, Model] = {
 
 
 def log_odds(fitted: Any, x: Floats) -> Floats:
-    """Return the log-odds of abnormal of every row of `x`, shape (n_rows,); those of an SVM are its margin."""
+    """Return the log-odds of abnormal of every row of `x`, shape (n_rows,); an SVM's are its margin."""
     if hasattr(fitted, "decision_function"):
         return np.asarray(fitted.decision_function(x), np.float64)
     if hasattr(fitted, "log_tables_"):
