@@ -25,7 +25,7 @@ class Part:
     by_group: float
 
 
-def plain(
+def plain(  # noqa: PLR0917
     model: str, train: MatrixTables, test: MatrixTables, groups: int, components: int, trials: int, seed: int
 ) -> Part:
     """Standardise and project once, then search and fit group by group; time the first `groups` groups."""
@@ -90,7 +90,7 @@ def _group(model: str, known: tuple[Any, Any, Any], asked: np.ndarray, trials: i
     return _probability(model, best["params"], x, y, asked, seed) >= best.get("threshold", 0.5)
 
 
-def _probability(
+def _probability(  # noqa: PLR0917
     model: str, params: dict[str, Any], x: np.ndarray, y: np.ndarray, asked: np.ndarray, seed: int
 ) -> np.ndarray:
     from imblearn.under_sampling import RandomUnderSampler
