@@ -49,7 +49,7 @@ def _notes(metrics: dict[str, Any]) -> list[str]:
         ),
         "Figures are pooled over the held-out folds.",
         "Opponents have the threshold that is best on these very pairs.",
-        "The champion is the best of many on these folds; "best of the other folds" is not.",
+        "The champion is the best of many on these folds; the best of the other folds is not.",
         f"{metrics['served']['invalid']} pairs are called invalid when asked without flags: no alarm.",
         f"Champion: {metrics['champion']}.",
     ]
