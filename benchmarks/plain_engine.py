@@ -14,7 +14,7 @@ from data.matrix_tables import MatrixTables
 CLASSIFIERS = ("decision-tree", "logistic", "tan", "similarity-logistic")
 BINS = 5
 #: Of expectation-maximisation at most, and when it ends: no weight moves by more.
-ITERATIONS, STILL = 50, 1e-3
+ITERATIONS, STILL = 20, 1e-3
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,9 @@ def _similarity(x: np.ndarray, y: np.ndarray, asked: np.ndarray, costs: dict[int
         of_baseline = np.where(y == 1, p * (1 - q) / different, p * q / same)
         of_target = np.where(y == 1, q * (1 - p) / different, p * q / same)
         share = np.concatenate([of_baseline, of_target])
-        regression.fit(twice, labels, sample_weight=cost * np.concatenate([share, 1 - share]))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            regression.fit(twice, labels, sample_weight=cost * np.concatenate([share, 1 - share]))
         before, weights = weights, np.append(regression.coef_[0], regression.intercept_)
         if np.abs(weights - before).max() < STILL:
             break
