@@ -9,71 +9,20 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
 from benchmarks.plain_engine import CLASSIFIERS, plain
-from benchmarks.synthetic_matrices import GROUPS, VECTORS, generate
+from benchmarks.synthetic_matrices import GROUPS, VECTORS
 from benchmarks.table import Table, machine
-from data.matrix_tables import MatrixTables
-from training.engine import FULL, Engine, Scheme
+from training.engine import FULL, Scheme
 from training.sidebyside import side_by_side
 
 COMMAND = "uv run --group benchmarks python -m benchmarks.engine"
-SEED = 20261121
-FOLDS, JOBS, TRIALS, COMPONENTS = 10, 2, 10, 100
-#: The seed's remedies on vectors: raw metrics, pruned, by group, projected, balanced.
-SEEDS = Scheme("raw", "flattened", prune=True, grouping="given", components=COMPONENTS, balance=True)
+JOBS = 2
 #: Folds and groups of the opponent that are timed.
 PART_FOLDS, PART_GROUPS = 1, 2
 SIZES = (20_000, 60_000, 200_000)
-
-
-@dataclass(frozen=True)
-class Task:
-    """One classifier on one fold; ``seconds`` of a result are of fit and judgement, on the processor."""
-
-    model: str
-    fold: int
-    scheme: Scheme = SEEDS
-    vectors: int = VECTORS
-
-
-@dataclass(frozen=True)
-class Judged:
-    """What came of a task: the seconds, and whether each test vector is, and was called, abnormal."""
-
-    seconds: float
-    truth: np.ndarray
-    told: np.ndarray
-
-
-@lru_cache(maxsize=1)
-def tables_of(vectors: int) -> MatrixTables:
-    """Return the valid runs' tables; invalid ones teach nothing and are not counted by the seed."""
-    tables = generate(vectors, SEED)
-    return tables.of_runs(tables.runs["valid"].to_numpy(bool))
-
-
-def parted(tables: MatrixTables, fold: int) -> tuple[MatrixTables, MatrixTables]:
-    """Return training and test tables; test cases stay whole, every group is in every fold."""
-    case = tables.runs["workload"].str.extract(r"(\d+)$", expand=False).astype(int).to_numpy()
-    test = (case // GROUPS) % FOLDS == fold
-    return tables.of_runs(~test), tables.of_runs(test)
-
-
-def ours(task: Task) -> Judged:
-    """Fit the engine, search included, and judge the fold."""
-    train, test = parted(tables_of(task.vectors), task.fold)
-    start = time.process_time()
-    fitted = Engine(task.scheme, task.model, TRIALS, SEED).fit(train)
-    vectors = fitted.vectors(test)
-    seconds = time.process_time() - start
-    flags = test.runs.set_index("run_id")["abnormal"]
-    truth = flags.reindex(vectors["run_id"]).fillna(False).to_numpy(bool)
-    return Judged(seconds, truth, vectors["abnormal"].to_numpy(bool))
 
 
 def accuracy(judged: list[Judged]) -> str:
@@ -136,7 +85,8 @@ def _notes(clock: float, contrast_clock: float, load: float) -> list[str]:
     return [
         (
             f"On the clock: {clock:.1f} s for all four classifiers and {FOLDS} folds on {JOBS} processes,"
-            " making the matrices in each process included. Seconds in the table are of one thread on the processor."
+            " making the matrices in each process included. Seconds in the table are of one thread on the"
+            " processor."
         ),
         f"With differences of pairs in place of vectors (`FULL`): {contrast_clock:.1f} s on the clock.",
         f"Synthetic: 200 raw metrics, {GROUPS} groups, 300 test cases, seed {SEED}; folds of test cases.",
