@@ -12,6 +12,18 @@ import time
 
 import numpy as np
 
+from benchmarks.engine_fold import (
+    COMPONENTS,
+    FOLDS,
+    SEED,
+    SEEDS,
+    TRIALS,
+    Judged,
+    Task,
+    ours,
+    parted,
+    tables_of,
+)
 from benchmarks.plain_engine import CLASSIFIERS, plain
 from benchmarks.synthetic_matrices import GROUPS, VECTORS
 from benchmarks.table import Table, machine
