@@ -98,40 +98,54 @@ class ValidityTree:
         x = self._features(deviation, runs["group"])
         probability = self.tree.predict_proba(x)[:, 1]
         invalid = probability > EVEN
-        words = [self._path(x[row], usual[row]) if invalid[row] else "" for row in range(len(x))]
+        most = np.argmax(self._sizes(deviation, runs["group"]), axis=1)
+        words = [
+            self._path(x[row], usual[row], int(most[row])) if invalid[row] else "" for row in range(len(x))
+        ]
         return about.assign(
             probability=probability, invalid=invalid, path=pd.Series(words, about.index, dtype="str")
         )
 
-    def _features(self, deviation: Floats, groups: pd.Series) -> Floats:
-        noise = self.noise[self.known.places(groups.tolist())]
-        size = np.abs(deviation) / noise
-        return np.column_stack([deviation, *((size > bound).mean(axis=1) for bound in BEYOND)])
+    def _sizes(self, deviation: Floats, groups: pd.Series) -> Floats:
+        """Return the sizes of deviations by the noise of their metric."""
+        return np.asarray(np.abs(deviation) / self.noise[self.known.places(groups.tolist())])
 
-    def _path(self, x: Floats, usual: Floats) -> str:
-        """Say which conditions led to the leaf of `x`, each metric's tightest only, in the order met."""
+    def _features(self, deviation: Floats, groups: pd.Series) -> Floats:
+        sizes = self._sizes(deviation, groups)
+        return np.column_stack([deviation, *((sizes > bound).mean(axis=1) for bound in BEYOND)])
+
+    def _path(self, x: Floats, usual: Floats, most: int) -> str:
+        """Say which conditions led to the leaf of `x`, each metric's tightest only, in the order met.
+
+        Of metrics that are only counted, that which deviates `most` is told.
+        """
         tree = self.tree.tree_
-        node, bounds = 0, {}
+        node = 0
+        bounds: dict[tuple[int, bool], float] = {}
         while tree.children_left[node] != tree.children_right[node]:
             column, threshold = int(tree.feature[node]), float(tree.threshold[node])
-            above = np.float32(x[column]) > threshold
-            bounds[column, bool(above)] = threshold
+            above = bool(np.float32(x[column]) > threshold)
+            bounds[column, above] = threshold
             node = int((tree.children_right if above else tree.children_left)[node])
-        return " and ".join(
-            self._condition(column, above=above, threshold=threshold, value=x[column], usual=usual)
-            for (column, above), threshold in bounds.items()
-        )
+        metrics = len(self.known.metrics)
+        words = [
+            f"{self.columns[column]}={self._value(column, usual[column] + x[column])}"
+            f" {'>' if above else '<='} {self._value(column, usual[column] + bound, unit=True)}"
+            if column < metrics
+            else f"{x[column]:.0%} {'>' if above else '<='} {bound:.0%} of the {self.columns[column]}"
+            for (column, above), bound in bounds.items()
+        ]
+        if any(column >= metrics for column, _ in bounds):
+            found, normal = (
+                self._value(most, usual[most] + x[most]),
+                self._value(most, usual[most], unit=True),
+            )
+            words.append(f"most of all {self.columns[most]}={found}, usually {normal}")
+        return " and ".join(words)
 
-    def _condition(self, column: int, *, above: bool, threshold: float, value: float, usual: Floats) -> str:
-        sign, name = ">" if above else "<=", self.columns[column]
-        if column >= len(self.known.metrics):
-            return f"{value:.0%} {sign} {threshold:.0%} of the {name}"
-        found, bound, normal = (
-            float(np.sinh(scaled) * self.known.units[column])
-            for scaled in (usual[column] + value, usual[column] + threshold, usual[column])
-        )
-        unit = f" {self.units[column]}" if self.units[column] else ""
-        return f"{name}={found:.4g} {sign} {bound:.4g}{unit} (usual {normal:.4g})"
+    def _value(self, column: int, scaled: float, *, unit: bool = False) -> str:
+        named = f" {self.units[column]}" if unit and self.units[column] else ""
+        return f"{float(np.sinh(scaled) * self.known.units[column]):.4g}{named}"
 
 
 def deviations(runs: pd.DataFrame, scaled: Floats) -> tuple[Floats, Floats]:
