@@ -47,18 +47,10 @@ def _notes(metrics: dict[str, Any]) -> list[str]:
             f"Data set: {data['format']}, {counts}, digest {data['digest'][:12]}; seed {metrics['seed']}; "
             f"{metrics['trials']} trials of every search, inside each training part."
         ),
-        (
-            "Figures are pooled over the held-out folds. Opponents have the threshold that is best on these very "
-            "pairs."
-        ),
-        (
-            "The champion is the best of many models on these folds; the row of the best of the other folds is free "
-            "of that choice."
-        ),
-        (
-            f"{metrics['served']['invalid']} of {metrics['served']['pairs']} pairs are called invalid when asked "
-            "without flags, which counts as no alarm."
-        ),
+        "Figures are pooled over the held-out folds.",
+        "Opponents have the threshold that is best on these very pairs.",
+        "The champion is the best of many on these folds; the best of the other folds is not.",
+        f"{metrics['served']['invalid']} pairs are called invalid when asked without flags: no alarm.",
         f"Champion: {metrics['champion']}.",
     ]
 

@@ -163,12 +163,12 @@ def known(tables: MatrixTables, metrics: Sequence[str]) -> Known:
     """
     values = _finite(tables, metrics)
     middles, units = np.zeros(len(metrics)), np.ones(len(metrics))
-    for place, column in enumerate(values.T):
+    for metric, column in enumerate(values.T):
         found = column[~np.isnan(column)]
         if found.size:
-            middles[place] = np.median(found)
+            middles[metric] = np.median(found)
         if (apart := np.abs(found[found != 0])).size:
-            units[place] = np.quantile(apart, SMALL)
+            units[metric] = np.quantile(apart, SMALL, method="lower")
     runs = tables.runs
     groups = tuple(sorted(runs["group"].unique()))
     rough = np.zeros((len(groups) + 1, len(metrics)))
@@ -225,11 +225,11 @@ def contrasted(tables: MatrixTables, known: Known) -> Rows:
     A metric's noise is how much normal pairs of the group differ in training, or how much the runs of these
     two matrices let one expect, if that is more: their variance is the baseline's own, moderated by that of
     the group (Smyth 2004, "Linear models and empirical Bayes methods"), so that baselines of two runs do.
-    Numbers are compressed to ``arcsinh``. A metric that was not measured on either side does not differ.
+    Numbers are compressed to ``arcsinh``. A metric that one side did not measure does not differ.
 
-    Columns beside the metrics: what the sizes of these differences are over all metrics, by rank, by share and
-    by how many go beyond 2, 3, 5 and 10; how much further the target's runs are spread than the baseline's;
-    which share of the metrics the target lacks.
+    Columns beside the metrics: what the sizes of these differences are over all metrics, by rank, by share
+    and by how many go beyond 2, 3, 5 and 10; how much further the target's runs are spread than the
+    baseline's; which share of the metrics the target lacks.
     """
     matrices = Matrices.of(tables.runs, known.scaled(_finite(tables, known.metrics)))
     return contrasts(matrices, known, _pair_labels(tables.runs, matrices.about["pair_id"]))

@@ -28,8 +28,9 @@ def pairs(groups=2, cases=6, versions=6, runs=3, size=0.4, invalid=0.0, seed=1):
                         pair = f"g{group} c{case} v{version}"
                         about.append({
                             "run_id": f"{pair} {side} {number}", "workload": f"g{group} c{case}",
-                            "group": f"g{group}", "version": f"{side} {version}", "machine": "m", "side": side,
-                            "pair_id": pair, "valid": valid, "abnormal": abnormal if valid else None,
+                            "group": f"g{group}", "version": f"{side} {version}", "machine": "m",
+                            "side": side, "pair_id": pair, "valid": valid,
+                            "abnormal": abnormal if valid else None,
                         })  # fmt: skip
                         values.append(np.exp(row))
     numbers = pd.DataFrame(np.array(values), columns=[f"m{number}" for number in range(METRICS)])

@@ -86,8 +86,6 @@ def _as_pairs(tables: MatrixTables, names: list[str], versions: Floats) -> Matri
     count, runs, _ = versions.shape
     name = pd.Series(np.repeat(np.arange(count), runs)).astype("str")
     about = tables.runs.drop(columns=names).iloc[np.tile(np.arange(runs), count)].reset_index(drop=True)
-    about = about.assign(
-        run_id=about["run_id"] + " " + name, pair_id=name
-    )
+    about = about.assign(run_id=about["run_id"] + " " + name, pair_id=name)
     metrics = pd.DataFrame(versions.reshape(count * runs, -1), columns=names)
     return MatrixTables(pd.concat([about, metrics], axis="columns"), tables.causes, tables.metrics)

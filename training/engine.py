@@ -127,7 +127,7 @@ class Engine:
         )
         found = search(question, self.trials)
         everything = np.ones(len(cases.y), bool)
-        judges = Judges.fit(model, found.params, cases, everything, groups, self.seed)
+        judges = Judges.fit(model, found.params, cases, chosen=everything, groups=groups, seed=self.seed)
         return FittedEngine(self.scheme, self.model, form, learned, grouping, projection, judges, found)
 
 

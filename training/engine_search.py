@@ -126,7 +126,8 @@ class Question:
     @property
     def ladder(self) -> list[int]:
         """Numbers of components, falling."""
-        count, steps = min(self.most or 0, self.cases.width), []
+        steps: list[int] = []
+        count = min(self.most or 0, self.cases.width)
         while count >= FEWEST or (count and not steps):
             steps.append(count)
             count = int(count * HALF)
@@ -164,9 +165,11 @@ class Question:
         params = {**self.start, "components": self.ladder[0] if self.ladder else None, "rate": EVEN}
         own = self.model.start if self.tuned else {}
         names = (self.free - {"own"}) | ({"rate"} if "sampler" in self.free else set())
-        return {**{name: params[name] for name in names}, **own, **(
-            {"cost_ratio": even} if "cost_ratio" in self.free else {}
-        )}
+        return {
+            **{name: params[name] for name in names},
+            **own,
+            **({"cost_ratio": even} if "cost_ratio" in self.free else {}),
+        }
 
 
 def search(question: Question, trials: int) -> Found:
@@ -273,7 +276,7 @@ def _held_out(
     cases, odds = question.cases, np.zeros(len(parts))
     for third in turns:
         judges = Judges.fit(
-            question.model, params, cases, parts != third, question.groups, question.seed
+            question.model, params, cases, chosen=parts != third, groups=question.groups, seed=question.seed
         )
         odds[parts == third] = judges.log_odds(cases, parts == third)
     tested = np.isin(parts, list(turns))

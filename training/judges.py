@@ -1,4 +1,4 @@
-"""Classifiers of the groups' rows, and one of all rows for what has none of its own (seed 001, section 4.3)."""
+"""Classifiers of groups, and one of all for what has none of its own (seed 001, section 4.3)."""
 
 from __future__ import annotations
 
@@ -53,15 +53,17 @@ class Cases:
     @classmethod
     def of(cls, rows: Rows, projection: Projection) -> Cases:
         """Project `rows`; where nobody has labelled a row, its label means nothing."""
-        x = projection.projected(rows)
-        names = ("run_id", "pair_id", "workload", "group")
+        x, about = projection.projected(rows), rows.about
         return cls(
             x,
             np.nan_to_num(rows.y).astype(np.int64),
-            *(rows.about[name].to_numpy(object) for name in names),
-            (rows.about["side"] == SIDES[1]).to_numpy(bool),
-            rows.blocks,
-            (x.shape[1] - rows.beside) // rows.blocks,
+            run=about["run_id"].to_numpy(object),
+            pair=about["pair_id"].to_numpy(object),
+            workload=about["workload"].to_numpy(object),
+            group=about["group"].to_numpy(object),
+            target=(about["side"] == SIDES[1]).to_numpy(bool),
+            blocks=rows.blocks,
+            width=(x.shape[1] - rows.beside) // rows.blocks,
         )
 
     def leading(self, components: int | None) -> Floats:
@@ -96,7 +98,14 @@ class Judges:
 
     @classmethod
     def fit(
-        cls, model: Model, params: Params, cases: Cases, chosen: Chosen, groups: Collection[str], seed: int
+        cls,
+        model: Model,
+        params: Params,
+        cases: Cases,
+        *,
+        chosen: Chosen,
+        groups: Collection[str],
+        seed: int,
     ) -> Judges:
         """Learn from the `chosen` cases.
 

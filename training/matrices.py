@@ -26,7 +26,8 @@ the seed's way, or of pairs of matrices, which are what is asked.
     ``part`` ("added", "left out", "grouping"), ``step`` (counted from 0), ``remedy`` (in words), ``model``,
     the fields of the scheme (``metrics, form, prune, grouping, components, balance, tuned``), and the columns
     of tables.parquet from ``folds`` on. "added": from the naive state to the full scheme, one remedy at a
-    time; "left out": the full scheme without one; "grouping": none, given and automatic groups.
+    time; "left out": the champion's model under the full scheme without one; "grouping": none, given and
+    automatic groups.
 ``curves.parquet``
     ``figure`` (4 cost ratio, 5 normal training vectors per abnormal one, 6 dimensions), ``model, grouping, x,
     folds, balanced_accuracy, spread``, of vectors; nothing else is tuned.
@@ -204,9 +205,8 @@ def _champion(wanted: list[Cell], entry: str) -> Cell:
 
 
 def _steps(champion: Cell) -> list[Step]:
-    """Return the ablation: of the seed's classifiers, and of the champion's."""
-    followed = dict.fromkeys((*FOLLOWED, champion.model))
-    steps = [step for model in followed for step in added(model)]
+    """Return the ablation: of the seed's classifiers, and what the champion is without a remedy."""
+    steps = [step for model in FOLLOWED for step in added(model)]
     steps += left_out(champion.model)
     steps += [step for model in FOLLOWED for step in grouped(RAW, model)]
     return [*steps, *grouped(FULL, champion.model)]

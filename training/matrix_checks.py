@@ -111,7 +111,7 @@ def validity(found: Sequence[pd.DataFrame], examples: MatrixExamples) -> pd.Data
     )
     known = runs[runs["valid"].notna()].merge(pd.concat(found), on="run_id", validate="one_to_one")
     kinds = examples.measured.causes.set_index("run_id")["invalid_kind"]
-    kind = known["run_id"].map(kinds[~kinds.index.duplicated()]).fillna("")
+    kind = known["run_id"].map(kinds[~kinds.index.duplicated()]).astype("str").fillna("")
     wrong = ~known["valid"].astype(bool)
     told = known.assign(kind=kind.mask(wrong & (kind == ""), "unknown").where(wrong, ""), wrong=wrong)
     parts = [

@@ -14,11 +14,11 @@ from training.matrix_scores import Held, spread, total
 
 COST, UNDERSAMPLING, DIMENSION = 4, 5, 6
 #: What a missed abnormal vector costs, in false alarms.
-COST_RATIOS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)
+COST_RATIOS = (1.0, 3.0, 10.0, 30.0, 100.0)
 #: Points from all normal vectors to as many as abnormal ones.
-RATES = 5
+RATES = 4
 #: Principal components; the metrics as they are come last.
-DIMENSIONS = (5, 10, 25, 50, 100, 150)
+DIMENSIONS = (5, 10, 25, 50, 100)
 
 
 @dataclass(frozen=True)

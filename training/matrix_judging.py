@@ -138,10 +138,11 @@ def judge(trained: TrainedEngine, tables: MatrixTables, drivers: int = 5) -> Jud
         without.
     """
     card = trained.card
-    matrix_schema.check(tables)
-    if tables.runs.empty:
+    asked = tables.without_flags()
+    matrix_schema.check(asked)
+    if asked.runs.empty:
         raise InputError("there is none; expected at least one pair of matrices", place="runs")
-    known = matched(tables.without_flags(), card.known_metrics(), card.groups, card.missing)
+    known = matched(asked, card.known_metrics(), card.groups, card.missing)
     rejected = list(_rejected(trained, known.tables))
     runs = known.tables.runs
     kept = ~runs["run_id"].isin([run.run_id for run in rejected]).to_numpy(bool)

@@ -21,6 +21,19 @@ PAIRED = frozenset({"similarity-logistic"})
 EXTREME = 1e-6
 
 
+def _logistic(params: Params, seed: int, balance: ClassWeights | None) -> Any:
+    from sklearn.linear_model import LogisticRegression
+
+    # many small fits of few columns: Newton's method needs a handful of steps
+    return LogisticRegression(
+        C=params["c"], solver="newton-cholesky", class_weight=_costs(balance), random_state=seed
+    )
+
+
+def _logistic_space(trial: Trial) -> dict[str, Any]:
+    return {"c": trial.suggest_float("c", 1e-3, 30.0, log=True)}
+
+
 def _support_vectors(params: Params, seed: int, balance: ClassWeights | None) -> Any:
     from sklearn.svm import SVC
 
@@ -79,7 +92,7 @@ CATALOGUE: dict[str, Model] = {
     model.name: model
     for model in (
         _like("decision-tree", "Decision tree", {"leaf": 2, "criterion": "gini"}, "decision-tree", {}),
-        _like("logistic", "Logistic", {"c": 1.0}, "logistic", {}),
+        Model("logistic", "Logistic", {"c": 1.0}, _logistic, _logistic_space, weighted=True, in_search={}),
         Model("tan", "TAN", {"levels": 3}, _tan, _tan_space, weighted=True, in_search={}),
         Model(
             "similarity-logistic",
@@ -90,7 +103,9 @@ CATALOGUE: dict[str, Model] = {
             weighted=True,
             in_search={"tolerance": 1e-3},
         ),
-        Model("svm", "SVM", {"c": 1.0}, _support_vectors, _support_vectors_space, weighted=True, in_search={}),
+        Model(
+            "svm", "SVM", {"c": 1.0}, _support_vectors, _support_vectors_space, weighted=True, in_search={}
+        ),
         _like("random-forest", "Random forest", {"samples": 1.0, **_FOREST}, "random-forest", _FEWER_TREES),
         _like("extra-trees", "Extra trees", _FOREST, "extra-trees", _FEWER_TREES),
         _like("knn", "k-NN", {"k": 5, "p": 2}, "knn-distance", {}),
@@ -113,7 +128,7 @@ CATALOGUE: dict[str, Model] = {
 
 
 def log_odds(fitted: Any, x: Floats) -> Floats:
-    """Return the log-odds of abnormal of every row of `x`, shape (n_rows,); those of an SVM are its margin."""
+    """Return the log-odds of abnormal of every row of `x`, shape (n_rows,); an SVM's are its margin."""
     if hasattr(fitted, "decision_function"):
         return np.asarray(fitted.decision_function(x), np.float64)
     if hasattr(fitted, "log_tables_"):

@@ -14,7 +14,6 @@ from data.matrix_tables import SIDES, MatrixTables
 from features.matrices import FLOOR, Known, known
 
 Floats = NDArray[np.float64]
-Whole = NDArray[np.intp]
 
 #: A metric's noise is the median deviation of the group's runs, where there are so many, else of all.
 RUNS = 30
@@ -32,8 +31,8 @@ class ValidityTree:
     """A decision tree on how a run deviates from the other runs of its pair.
 
     A run is compared with the other runs of its own matrix and with the other matrix; the smaller of the two
-    deviations counts, so that a target that differs as a whole is not invalid. Deviations are of scaled values
-    (`features.matrices.Known`), so that a tree learned from some workloads holds for others.
+    deviations counts, so that a target that differs as a whole is not invalid. Deviations are of scaled
+    values (`features.matrices.Known`), so that a tree learned from some workloads holds for others.
 
     Attributes
     ----------
@@ -99,42 +98,54 @@ class ValidityTree:
         x = self._features(deviation, runs["group"])
         probability = self.tree.predict_proba(x)[:, 1]
         invalid = probability > EVEN
-        words = [self._path(x[row], usual[row]) if invalid[row] else "" for row in range(len(x))]
+        most = np.argmax(self._sizes(deviation, runs["group"]), axis=1)
+        words = [
+            self._path(x[row], usual[row], int(most[row])) if invalid[row] else "" for row in range(len(x))
+        ]
         return about.assign(
             probability=probability, invalid=invalid, path=pd.Series(words, about.index, dtype="str")
         )
 
-    def _features(self, deviation: Floats, groups: pd.Series) -> Floats:
-        noise = self.noise[self.known.places(groups.tolist())]
-        size = np.abs(deviation) / noise
-        return np.column_stack([deviation, *((size > bound).mean(axis=1) for bound in BEYOND)])
+    def _sizes(self, deviation: Floats, groups: pd.Series) -> Floats:
+        """Return the sizes of deviations by the noise of their metric."""
+        return np.asarray(np.abs(deviation) / self.noise[self.known.places(groups.tolist())])
 
-    def _path(self, x: Floats, usual: Floats) -> str:
-        """Say which conditions led to the leaf of `x`, each metric's tightest only, in the order met."""
+    def _features(self, deviation: Floats, groups: pd.Series) -> Floats:
+        sizes = self._sizes(deviation, groups)
+        return np.column_stack([deviation, *((sizes > bound).mean(axis=1) for bound in BEYOND)])
+
+    def _path(self, x: Floats, usual: Floats, most: int) -> str:
+        """Say which conditions led to the leaf of `x`, each metric's tightest only, in the order met.
+
+        Of metrics that are only counted, that which deviates `most` is told.
+        """
         tree = self.tree.tree_
-        node, bounds = 0, {}
+        node = 0
+        bounds: dict[tuple[int, bool], float] = {}
         while tree.children_left[node] != tree.children_right[node]:
             column, threshold = int(tree.feature[node]), float(tree.threshold[node])
-            above = np.float32(x[column]) > threshold
-            bounds[column, bool(above)] = threshold
+            above = bool(np.float32(x[column]) > threshold)
+            bounds[column, above] = threshold
             node = int((tree.children_right if above else tree.children_left)[node])
-        return " and ".join(
-            self._condition(column, above=above, threshold=threshold, value=x[column], usual=usual)
-            for (column, above), threshold in bounds.items()
-        )
+        metrics = len(self.known.metrics)
+        words = [
+            f"{self.columns[column]}={self._value(column, usual[column] + x[column])}"
+            f" {'>' if above else '<='} {self._value(column, usual[column] + bound, unit=True)}"
+            if column < metrics
+            else f"{x[column]:.0%} {'>' if above else '<='} {bound:.0%} of the {self.columns[column]}"
+            for (column, above), bound in bounds.items()
+        ]
+        if any(column >= metrics for column, _ in bounds):
+            found, normal = (
+                self._value(most, usual[most] + x[most]),
+                self._value(most, usual[most], unit=True),
+            )
+            words.append(f"most of all {self.columns[most]}={found}, usually {normal}")
+        return " and ".join(words)
 
-    def _condition(
-        self, column: int, *, above: bool, threshold: float, value: float, usual: Floats
-    ) -> str:
-        sign, name = ">" if above else "<=", self.columns[column]
-        if column >= len(self.known.metrics):
-            return f"{value:.0%} {sign} {threshold:.0%} of the {name}"
-        found, bound, normal = (
-            float(np.sinh(scaled) * self.known.units[column])
-            for scaled in (usual[column] + value, usual[column] + threshold, usual[column])
-        )
-        unit = f" {self.units[column]}" if self.units[column] else ""
-        return f"{name}={found:.4g} {sign} {bound:.4g}{unit} (usual {normal:.4g})"
+    def _value(self, column: int, scaled: float, *, unit: bool = False) -> str:
+        named = f" {self.units[column]}" if unit and self.units[column] else ""
+        return f"{float(np.sinh(scaled) * self.known.units[column]):.4g}{named}"
 
 
 def deviations(runs: pd.DataFrame, scaled: Floats) -> tuple[Floats, Floats]:
@@ -149,48 +160,41 @@ def deviations(runs: pd.DataFrame, scaled: Floats) -> tuple[Floats, Floats]:
     Returns
     -------
     deviation : ndarray of shape (n_runs, n_metrics)
-        From the median of the other runs of its side, or of the other side, whichever is nearer; 0 where
-        there is nothing to compare with.
+        From the other runs of its side, or from the other side, whichever is smaller: at least half of those
+        runs are as near. 0 where there is nothing to compare with.
     usual : ndarray of shape (n_runs, n_metrics)
-        That median; the value itself where there is none, 0 where it was not measured.
+        What it deviates from; the value itself where there is nothing, 0 where it was not measured.
     """
     side = (runs["side"] == SIDES[1]).to_numpy(np.intp)
     matrix = 2 * pd.factorize(runs["pair_id"])[0] + side
     order = np.argsort(matrix, kind="stable")
     starts = np.searchsorted(matrix[order], np.arange(int(matrix.max(initial=-1)) + 3))
-    own, other = np.full((2, *scaled.shape), np.nan)
+    deviation = np.full(scaled.shape, np.nan)
     for first in range(0, len(starts) - 2, 2):
         sides = [order[starts[first + place] : starts[first + place + 1]] for place in (0, 1)]
         for rows, beyond in (sides, sides[::-1]):
-            if len(rows):
-                own[rows] = _without_itself(scaled[rows])
-                other[rows] = _median(scaled[beyond])
-    nearer = np.where(
-        np.isnan(own) | (np.abs(scaled - other) < np.abs(scaled - own)), other, own
-    )
-    usual = np.where(np.isnan(nearer), scaled, nearer)
-    return np.nan_to_num(scaled - usual), np.nan_to_num(usual)
+            for row in rows:
+                found = [
+                    _typical(scaled[row] - scaled[others])
+                    for others in (rows[rows != row], beyond)
+                    if len(others)
+                ]
+                for apart in found:
+                    nearer = np.isnan(deviation[row]) | (np.abs(apart) < np.abs(deviation[row]))
+                    deviation[row, nearer] = apart[nearer]
+    return np.nan_to_num(deviation), np.nan_to_num(scaled - np.nan_to_num(deviation))
 
 
-def _median(rows: Floats) -> Floats:
-    """Return the median of every column; NaN where there is no number."""
-    return _ranked(np.sort(rows, axis=0), np.isfinite(rows).sum(axis=0))
+def _typical(differences: Floats) -> Floats:
+    """Return, for every column, the difference that half of all, or one more, do not exceed in size.
 
-
-def _ranked(ordered: Floats, counts: Whole) -> Floats:
-    """Return the median of the first `counts` numbers of every column."""
-    if not len(ordered):
-        return np.full(ordered.shape[1], np.nan)
-    low, high = (np.maximum(counts - 1, 0) // 2, np.minimum(counts // 2, len(ordered) - 1))
-    column = np.arange(ordered.shape[1])
-    middle = (ordered[low, column] + ordered[high, column]) / 2
-    return np.asarray(np.where(counts > 0, middle, np.nan))
-
-
-def _without_itself(rows: Floats) -> Floats:
-    """Return, for every number, the median of the others of its column."""
-    places = np.arange(len(rows))
-    return np.array([_median(rows[places != place]) for place in places])
+    Of two that is the smaller one, so that one invalid run of three does not make the others look odd; NaN
+    where there is none.
+    """
+    order = np.argsort(np.abs(differences), axis=0)
+    middle = np.maximum(np.isfinite(differences).sum(axis=0) - 1, 0) // 2
+    column = np.arange(differences.shape[1])
+    return np.asarray(differences[order[middle, column], column])
 
 
 def _scaled(tables: MatrixTables, scales: Known) -> Floats:
