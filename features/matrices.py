@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -27,6 +27,8 @@ FEW = 5
 MOST_PER_CENT = 1e6
 #: Beyond so many units of noise a metric is counted.
 BEYOND = (2.0, 3.0, 5.0, 10.0)
+#: Of these means of differences.
+POWERS = (2, 4)
 #: Of the metrics, ordered by how much they differ: the first ones, and shares from the top.
 LEADING, SHARES = (1, 2, 3, 5, 10), (0.1, 0.25, 0.5, 0.75)
 
@@ -61,7 +63,14 @@ class Rows:
     def of(self, chosen: NDArray[np.bool_]) -> Rows:
         """Return the rows that are `chosen`."""
         about = self.about[chosen].reset_index(drop=True)
-        return Rows(self.x[chosen], self.columns, about, self.y[chosen], self.blocks, self.beside)
+        return replace(self, x=self.x[chosen], about=about, y=self.y[chosen])
+
+
+def joined(parts: Sequence[Rows]) -> Rows:
+    """Return the rows of several `parts` of the same columns, one after the other."""
+    about = pd.concat([part.about for part in parts], ignore_index=True)
+    x, y = np.concatenate([part.x for part in parts]), np.concatenate([part.y for part in parts])
+    return replace(parts[0], x=x, about=about, y=y)
 
 
 @dataclass(frozen=True)
@@ -228,8 +237,8 @@ def contrasted(tables: MatrixTables, known: Known) -> Rows:
     Numbers are compressed to ``arcsinh``. A metric that one side did not measure does not differ.
 
     Columns beside the metrics: what the sizes of these differences are over all metrics, by rank, by share
-    and by how many go beyond 2, 3, 5 and 10; how much further the target's runs are spread than the
-    baseline's; which share of the metrics the target lacks.
+    and by how many go beyond 2, 3, 5 and 10, up or down; how much further the target's runs are spread than
+    the baseline's; which share of the metrics the target lacks.
     """
     matrices = Matrices.of(tables.runs, known.scaled(_finite(tables, known.metrics)))
     return contrasts(matrices, known, _pair_labels(tables.runs, matrices.about["pair_id"]))
@@ -333,8 +342,10 @@ def _statistics(units: Floats, matrices: Matrices) -> tuple[list[str], Floats]:
     found = [np.arcsinh(largest[:, ranks])]
     found += [(largest > bound).mean(axis=1)[:, None] for bound in BEYOND]
     names += [f"metrics beyond {bound:g}" for bound in BEYOND]
-    found.append(np.log1p((units**2).mean(axis=1) ** 0.5)[:, None])
-    names.append("mean difference")
+    found += [(sign * units > bound).mean(axis=1)[:, None] for sign in (1, -1) for bound in BEYOND]
+    names += [f"metrics that {way} beyond {bound:g}" for way in ("rise", "fall") for bound in BEYOND]
+    found += [np.log1p((np.abs(units) ** power).mean(axis=1) ** (1 / power))[:, None] for power in POWERS]
+    names += [f"mean difference of power {power}" for power in POWERS]
     spread = np.log((matrices.spreads[1] + FLOOR**2) / (matrices.spreads[0] + FLOOR**2)) / 2
     found.append(np.nan_to_num(spread).mean(axis=1)[:, None])
     names.append("mean spread")

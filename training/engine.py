@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.matrix_tables import SIDES, MatrixTables
-from features.matrices import ABOUT, FORMS, Known, Rows, known
+from features.matrices import ABOUT, FORMS, Known, Rows, contrasted, joined, known
 from features.projection import Projection
 from training import drivers
 from training.engine_search import Found, Question, in_pairs, search
@@ -24,6 +24,8 @@ Floats = NDArray[np.float64]
 
 #: A group gets a classifier of its own from so many abnormal pairs, and as many normal ones, on.
 CASES = 5
+#: Parts of the test cases, the noise of each of which is learned from the others.
+PARTS = 5
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ class Engine:
         grouping = Grouping.of(self.scheme.grouping, tables, metrics, self.seed)
         grouped = grouping.applied(tables)
         learned = known(grouped, metrics)
-        rows = FORMS[form](grouped, learned)
+        rows = _training_rows(form, grouped, learned, self.seed)
         rows = rows.of(~np.isnan(rows.y))
         labels = np.unique(rows.y)
         if len(labels) < len((0, 1)):
@@ -273,6 +275,25 @@ def spread_labels(tables: MatrixTables) -> MatrixTables:
     return MatrixTables(
         runs.assign(abnormal=runs["abnormal"].fillna(of_matrix)), tables.causes, tables.metrics
     )
+
+
+def _training_rows(form: str, tables: MatrixTables, learned: Known, seed: int) -> Rows:
+    """Return the rows to learn from.
+
+    Differences of a pair are in units of noise that was learned without its test case, as those of new test
+    cases will be: in units to which it has contributed itself, a normal pair looks more normal than it is.
+    """
+    workload = tables.runs["workload"].to_numpy(object)
+    if form != "contrasted" or len(set(workload)) < PARTS:
+        return FORMS[form](tables, learned)
+    of_group = tables.runs.drop_duplicates("workload").sample(frac=1, random_state=seed)
+    order = of_group.sort_values("group", kind="stable")["workload"]
+    part = pd.Series(np.arange(len(order)) % PARTS, order).reindex(workload).to_numpy()
+    parts = []
+    for number in range(PARTS):
+        others = known(tables.of_runs(part != number), learned.metrics)
+        parts.append(contrasted(tables.of_runs(part == number), others))
+    return joined(parts)
 
 
 def _with_cases(cases: Cases) -> tuple[str, ...]:

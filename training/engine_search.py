@@ -125,13 +125,13 @@ class Question:
 
     @property
     def ladder(self) -> list[int]:
-        """Numbers of components, falling."""
+        """Numbers of components, falling; none at all where there are columns beside them."""
         steps: list[int] = []
         count = min(self.most or 0, self.cases.width)
         while count >= FEWEST or (count and not steps):
             steps.append(count)
             count = int(count * HALF)
-        return steps
+        return [*steps, 0] if steps and self.cases.beside else steps
 
     @property
     def free(self) -> frozenset[str]:

@@ -66,6 +66,11 @@ class Cases:
             width=(x.shape[1] - rows.beside) // rows.blocks,
         )
 
+    @property
+    def beside(self) -> int:
+        """The number of columns beside the components."""
+        return self.x.shape[1] - self.blocks * self.width
+
     def leading(self, components: int | None) -> Floats:
         """Return the columns of so many leading components of every block, and those beside; None: all."""
         if components is None or components >= self.width:

@@ -1,0 +1,49 @@
+"""What the engine must do for runs of MySQL that it has not seen; their faults were injected by others."""
+
+import pytest
+
+from data import dbsherlock
+from data.matrix_validity import decide
+from training.engine import FULL
+from training.matrix_examples import MatrixExamples
+from training.matrix_judging import judge
+from training.matrix_schemes import Cell
+from training.matrix_training import Recipe
+
+SEED = 1
+
+
+@pytest.fixture(scope="module")
+def runs(shared_data):
+    """The last run of each cause is held out; the others are learned from."""
+    directory = shared_data / "dbsherlock"
+    if not directory.is_dir():
+        pytest.skip(f"DBSherlock's runs are not there ({directory})")
+    tables = dbsherlock.read(directory)
+    last = tables.runs["workload"].str.endswith(" 10").to_numpy(bool)
+    learned = tables.of_runs(~last)
+    examples = MatrixExamples.of(learned, decide(learned, 0.5), "digest")
+    trained = Recipe(Cell("logistic", FULL), 4, SEED, examples.flagged, 0.5, "digest").train(examples.tables)
+    return trained, tables.of_runs(last)
+
+
+@pytest.mark.slow
+def test_faulty_stretches_of_unseen_runs_fail_and_normal_ones_pass(runs):
+    trained, unseen = runs
+    target = unseen.runs[unseen.runs["side"] == "target"]
+    abnormal = target.groupby("pair_id")["abnormal"].any()
+    verdicts = judge(trained, unseen, drivers=0).verdicts
+    assert abnormal.sum() > 10
+    for status, wanted in ((True, "fail"), (False, "pass")):
+        told = [one.verdict for one in verdicts if abnormal[one.pair_id] == status]
+        assert told.count(wanted) > 0.85 * len(told), status
+
+
+@pytest.mark.slow
+def test_a_saturated_processor_is_named_by_its_metrics(runs):
+    trained, unseen = runs
+    chosen = unseen.runs["workload"].str.contains("CPU Saturation").to_numpy(bool)
+    failed = [one for one in judge(trained, unseen.of_runs(chosen)).verdicts if one.verdict == "fail"]
+    assert failed
+    for verdict in failed:
+        assert any("cpu" in driver.metric.lower() for driver in verdict.drivers), verdict.pair_id
