@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Any
 
-from data.errors import InputError
 from training.digest import digest_of
 from training.family import Family, run
 from training.registry import CHALLENGER, CHAMPION, present, version_of
+from training.written import written
 
 
 def promote(family: Family) -> None:
     """Bring the registry up to date with what DVC holds, then print the opponents' table."""
-    metrics = _metrics(family)
+    metrics = written(family.reports / "metrics.json", "evaluate")
     evidence = evidence_of(family, metrics)
     outcome = standing(family.section.promote.name, evidence)
     if outcome is None:
@@ -46,17 +45,6 @@ def standing(name: str, evidence: str) -> str | None:
     if judged == (evidence, champion.version):
         return f"{name} v{champion.version} ({champion.tags['model']}) stands: {challenger.tags['reason']}"
     return None
-
-
-def _metrics(family: Family) -> dict[str, Any]:
-    path = family.reports / "metrics.json"
-    try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as exc:
-        raise InputError("cannot be read; run evaluate first", file=path) from exc
-    except ValueError as exc:
-        raise InputError(f"is not JSON ({exc})", file=path) from exc
-    return content
 
 
 def _show(metrics: dict[str, Any], outcome: str) -> None:
