@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -93,14 +94,18 @@ def family(name: str) -> Family:
 
 
 def run(stage: Callable[[Family], None]) -> None:
-    """Run a stage for the family named on the command line; bad input is one line and exit code 2.
+    """Run a stage for the families named on the command line; bad input is one line and exit code 2.
 
     A family that is no classification has stages of its own, ``<verb>_stage`` in
     ``training.<family>_<verb>`` or ``training.<family>``.
     """
-    name = " ".join(sys.argv[1:])
-    own = _own_stage(name, stage.__name__) if name in FAMILIES else None
-    guard(own or (lambda: stage(family(name))))
+    for name in sys.argv[1:] or [""]:
+        own = _own_stage(name, stage.__name__) if name in FAMILIES else None
+        guard(own or partial(_classified, stage, name))
+
+
+def _classified(stage: Callable[[Family], None], name: str) -> None:
+    stage(family(name))
 
 
 def _own_stage(name: str, verb: str) -> Callable[[], None] | None:
