@@ -28,7 +28,6 @@ AHEAD_OF_TIME = ("iwasm-a", "wasmer-a-ll", "wasmtime-a", "wasmer-a-cl")
 #: A forest takes too long on the hundreds of events of pitot.
 SPEC_MODELS, PITOT_MODELS = ("random-forest", "xgboost", "contention"), ("xgboost", "contention")
 FOLDS, TOLERANCE = 5, 0.03
-MANY_EVENTS = 100
 
 
 def table_of(tables: CorunTables) -> ImpactTable:
@@ -41,9 +40,8 @@ def table_of(tables: CorunTables) -> ImpactTable:
 
 def recipe_of(table: ImpactTable, model: str, seed: int) -> Recipe:
     """Return how to fit a model without tuning."""
-    params: dict[str, Any] = dict(CATALOGUE[model].start)
+    params = CATALOGUE[model].first(len(table.rates))
     params |= {"preparation": "n-d"} if CATALOGUE[model].prepared else {}
-    params |= {"rates": len(table.events) < MANY_EVENTS} if model == "contention" else {}
     return Recipe(model, params, table.columns(model), TOLERANCE, seed, table.rates)
 
 

@@ -248,9 +248,9 @@ def _explain(table: ImpactTable, cells: list[Cell], oof: pd.DataFrame, knobs: pa
     first = own[0]
     fitted = first.recipe.fit(table.frame.iloc[first.part.train])
     _write("importance", permuted(fitted, table.frame.iloc[first.part.test], knobs.seed))
-    divided = [(cell.part.train, cell.part.test) for cell in own]
-    _write("removed", removed(first.recipe, table.frame, divided))
     rows = oof[(oof["design"] == main) & (oof["model"] == first.recipe.model)]
+    folds = [(cell.recipe, cell.part.train, cell.part.test) for cell in own]
+    _write("removed", removed(folds, table.frame, rows))
     keys = ["task", "corunners", "machine"]
     vectors = rows[keys].merge(
         table.frame[[*keys, *table.rates]], on=keys, how="left", validate="many_to_one"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,10 +11,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from features.corun import MOST, OTHERS, OWN
-from training.corun_splits import Divided
 from training.impact_fitting import Learned, Recipe
 
 Floats = NDArray[np.float64]
+#: How a fold is fitted, and the places of its training and test rows.
+Fold = tuple[Recipe, NDArray[np.intp], NDArray[np.intp]]
 #: The features that the seed calls essential, in the order of their importance there.
 ESSENTIAL = (
     "instructions",
@@ -55,8 +57,17 @@ def permuted(model: Learned, rows: pd.DataFrame, seed: int) -> pd.DataFrame:
     return pd.DataFrame(found).sort_values(["rise", "feature"], ascending=[False, True], ignore_index=True)
 
 
-def removed(recipe: Recipe, rows: pd.DataFrame, divided: Divided) -> pd.DataFrame:
+def removed(folds: Sequence[Fold], rows: pd.DataFrame, unseen: pd.DataFrame) -> pd.DataFrame:
     """Return how accurate a model is without each of the seed's essential features.
+
+    Parameters
+    ----------
+    folds : sequence of (Recipe, train, test)
+        How each fold was fitted, and the places of its rows.
+    rows : DataFrame
+        The table of features.
+    unseen : DataFrame
+        ``measured, predicted`` of all folds with all features.
 
     Returns
     -------
@@ -64,25 +75,25 @@ def removed(recipe: Recipe, rows: pd.DataFrame, divided: Divided) -> pd.DataFram
         ``without`` (empty: with all), ``measured`` (whether the rows have that event),
         ``within_tolerance, mape``, pooled over the folds.
     """
-    found = []
-    for event in ("", *ESSENTIAL):
+    errors = np.abs(unseen["predicted"].to_numpy(np.float64) / unseen["measured"].to_numpy(np.float64) - 1)
+    share, columns = folds[0][0].share, folds[0][0].columns
+    found: list[dict[str, Any]] = [{"without": "", "measured": True, **_accuracy(errors, share)}]
+    for event in ESSENTIAL:
         gone = {f"{prefix}{event}" for prefix in (OWN, OTHERS, MOST)}
-        kept = tuple(name for name in recipe.columns if name not in gone)
-        row: dict[str, Any] = {"without": event, "measured": not event or len(kept) < len(recipe.columns)}
+        kept = tuple(name for name in columns if name not in gone)
+        row: dict[str, Any] = {"without": event, "measured": len(kept) < len(columns)}
         if row["measured"]:
-            row |= _accuracy(replace(recipe, columns=kept), rows, divided)
+            fitted = [
+                (replace(recipe, columns=kept).fit(rows.iloc[train]), rows.iloc[test])
+                for recipe, train, test in folds
+            ]
+            row |= _accuracy(np.concatenate([_errors(model, test) for model, test in fitted]), share)
         found.append(row)
     return pd.DataFrame(found, columns=["without", "measured", "within_tolerance", "mape"])
 
 
-def _accuracy(recipe: Recipe, rows: pd.DataFrame, divided: Divided) -> dict[str, float]:
-    errors = []
-    for train, test in divided:
-        unseen = rows.iloc[test]
-        measured = unseen["impact"].to_numpy(np.float64)
-        errors.append(np.abs(recipe.fit(rows.iloc[train]).predict(unseen) / measured - 1))
-    error = np.concatenate(errors)
-    return {"within_tolerance": float((error < recipe.share).mean()), "mape": float(error.mean())}
+def _accuracy(errors: Floats, tolerance: float) -> dict[str, float]:
+    return {"within_tolerance": float((errors < tolerance).mean()), "mape": float(errors.mean())}
 
 
 def residuals(predictions: pd.DataFrame, features: Floats) -> pd.DataFrame:

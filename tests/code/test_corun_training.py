@@ -12,6 +12,7 @@ import pytest
 from training.contention import ContentionRegressor
 from training.corun_splits import DESIGNS, possible
 from training.impact_arrays import ImpactArrays
+from training.impact_explaining import removed
 from training.impact_fitting import Recipe
 from training.impact_models import CATALOGUE
 from training.impact_scores import half_width, repeatability, with_intervals
@@ -254,3 +255,25 @@ def test_arrays_of_another_model_are_not_read(tmp_path: Path) -> None:
     TrainedImpact(small.fit(x, np.exp(x[:, 1]), pairs), card).write(tmp_path)
     (tmp_path / "model.npz").write_bytes(arrays)
     assert isinstance(TrainedImpact.read_quick(tmp_path).model, ContentionRegressor)
+
+
+def test_an_event_is_removed_on_both_sides_and_one_that_was_not_measured_is_named(
+    table: pd.DataFrame,
+) -> None:
+    sides = {"own_rate": "own_context-switches", "others_rate": "others_context-switches"}
+    rows = table.rename(columns=sides).assign(own_seconds=0.0)
+    columns = (*sides.values(), "own_seconds")
+    recipe = Recipe("linear", {"alpha": 1e-6, "preparation": "n-d"}, columns, 0.03, 1)
+    train, test = np.arange(0, len(rows), 2), np.arange(1, len(rows), 2)
+    said = recipe.fit(rows.iloc[train]).predict(rows.iloc[test])
+    unseen = pd.DataFrame({"measured": rows["impact"].iloc[test], "predicted": said})
+    found = removed([(recipe, train, test)], rows, unseen).set_index("without")
+    assert found.loc["", "mape"] == pytest.approx(np.abs(said / rows["impact"].iloc[test] - 1).mean())
+    assert found.loc["context-switches", "mape"] > 1.5 * found.loc["", "mape"]
+    assert found.index[found["measured"]].tolist() == ["", "context-switches"]
+
+
+def test_of_hundreds_of_events_the_rates_are_left_out_at_first() -> None:
+    ours = CATALOGUE["contention"]
+    assert [ours.first(rates)["rates"] for rates in (200, 201)] == [True, False]
+    assert CATALOGUE["linear"].first(500) == CATALOGUE["linear"].start
