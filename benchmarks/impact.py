@@ -7,7 +7,6 @@ there are hundreds of events. Families and devices never straddle a split; see `
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import pandas as pd
 
 from benchmarks.table import Table, machine
 from data import pitot, spec_corun
+from data.corun import of_engines
 from data.corun_tables import CorunTables
 from data.corun_validity import decide
 from features.corun import Solo, instances, placed_of, vectors
@@ -28,14 +28,6 @@ AHEAD_OF_TIME = ("iwasm-a", "wasmer-a-ll", "wasmtime-a", "wasmer-a-cl")
 #: A forest takes too long on the hundreds of events of pitot.
 SPEC_MODELS, PITOT_MODELS = ("random-forest", "xgboost", "contention"), ("xgboost", "contention")
 FOLDS, TOLERANCE = 5, 0.03
-MANY_EVENTS = 100
-
-
-def pitot_tables(directory: Path) -> CorunTables:
-    """Read pitot; only co-runs under the ahead-of-time engines are learned from."""
-    tables = pitot.read(directory)
-    ours = tables.pairs["machine"].str.split(":").str[0].isin(AHEAD_OF_TIME)
-    return replace(tables, pairs=tables.pairs[ours].reset_index(drop=True))
 
 
 def table_of(tables: CorunTables) -> ImpactTable:
@@ -48,9 +40,8 @@ def table_of(tables: CorunTables) -> ImpactTable:
 
 def recipe_of(table: ImpactTable, model: str, seed: int) -> Recipe:
     """Return how to fit a model without tuning."""
-    params: dict[str, Any] = dict(CATALOGUE[model].start)
+    params = CATALOGUE[model].first(len(table.rates))
     params |= {"preparation": "n-d"} if CATALOGUE[model].prepared else {}
-    params |= {"rates": len(table.events) < MANY_EVENTS} if model == "contention" else {}
     return Recipe(model, params, table.columns(model), TOLERANCE, seed, table.rates)
 
 
@@ -95,7 +86,7 @@ def main() -> None:
     spec, rows = table_of(spec_corun.read(public / "spec-corun")), []
     for seed in (20261121, 0, 1):
         rows += _named("spec-corun", rows_of(spec, ("pairs", "pairs-on-machine"), SPEC_MODELS, seed))
-    public_pitot = table_of(pitot_tables(public / "pitot"))
+    public_pitot = table_of(of_engines(pitot.read(public / "pitot"), AHEAD_OF_TIME))
     rows += _named("pitot", rows_of(public_pitot, ("pairs", "tasks", "machines"), PITOT_MODELS, 20261121))
     Table(
         "Impact of unseen co-runs",

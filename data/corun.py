@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 
 from data import corun_formats, corun_schema, params
@@ -10,6 +12,7 @@ from data.comparisons import told
 from data.corun_formats import CorunReading
 from data.corun_tables import CorunTables
 from data.corun_validity import Decisions, decide
+from data.errors import InputError
 from data.fingerprints import left_out
 
 INTERIM = Path("data/interim/corun")
@@ -18,7 +21,29 @@ PROCESSED = Path("data/processed/corun")
 
 def ingest(section: params.Corun) -> CorunReading:
     """Read the co-runs that params.yaml names."""
-    return corun_formats.read(section.format, [section.path], keep_going=section.keep_going)
+    reading = corun_formats.read(section.format, [section.path], keep_going=section.keep_going)
+    return replace(reading, tables=of_engines(reading.tables, section.engines))
+
+
+def of_engines(tables: CorunTables, engines: Collection[str]) -> CorunTables:
+    """Return the tables with co-runs on machines of these engines only, or all if there are none.
+
+    Raises
+    ------
+    InputError
+        If no machine has one of the engines.
+    """
+    if not engines:
+        return tables
+    hosts, place = tables.hosts, "params.yaml: corun.engines"
+    for engine in engines:
+        if not hosts["engine"].eq(engine).any():
+            known = ", ".join(sorted(filter(None, hosts["engine"].dropna().unique()))) or "none"
+            raise InputError(f'no machine has the engine "{engine}"; there are {known}', place=place)
+    ours = hosts.loc[hosts["engine"].isin(list(engines)), "machine"]
+    names = ("pairs", "samples")
+    chosen = {name: getattr(tables, name)[lambda rows: rows["machine"].isin(ours)] for name in names}
+    return replace(tables, **{name: rows.reset_index(drop=True) for name, rows in chosen.items()})
 
 
 def ingest_stage() -> None:

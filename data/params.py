@@ -197,11 +197,13 @@ class Corun(Section):
     """The family ``corun``.
 
     ``missing`` is the share of the solo runs that may lack an event, and the share of the events that a solo
-    run may lack; beyond it either is left out.
+    run may lack; beyond it either is left out. Co-runs on machines of other ``engines`` are not learned from,
+    if there are any.
     """
 
     format: str = "tables"
     path: Path = Path("data/raw/corun")
+    engines: tuple[str, ...] = ()
     keep_going: bool = False
     missing: Share = 0.2
     tune: TuneImpact = TuneImpact()

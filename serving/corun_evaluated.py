@@ -60,6 +60,7 @@ class Repeatability(BaseModel):
     within_tolerance: float | None
     mape: float | None
     p90_error: float | None
+    same_range: float | None
     solo_spread: float | None
 
 

@@ -21,6 +21,8 @@ from training.trained_impact import ImpactCard, OnlineCard, TrainedImpact, Train
 
 #: The names under which the models are registered.
 STATIC, ONLINE = "corun-static", "corun-online"
+#: Co-runs that arrays answer sooner than the model itself, which has to be read first.
+FEW = 5000
 Floats = NDArray[np.float64]
 T = TypeVar("T")
 Card = TypeVar("Card", ImpactCard, OnlineCard)
@@ -35,22 +37,25 @@ class Static:
     card : ImpactCard
     known : KnownTasks
     ref : ModelRef
-    load : callable
-        Returns the model itself, which is read once: a question that cannot be answered need not wait for it.
+    quick, load : callable
+        Return what answers a few co-runs soonest, and the model itself. Each is read once: a question that
+        cannot be answered need not wait for it.
     """
 
     card: ImpactCard
     known: KnownTasks
     ref: ModelRef
+    quick: Callable[[], TrainedImpact]
     load: Callable[[], TrainedImpact]
 
     def impacts(self, rows: pd.DataFrame) -> Floats:
         """Return the impacts of rows as `KnownTasks.rows` makes them."""
-        return self.load().predict(rows)["impact"].to_numpy(np.float64)
+        model = self.quick() if len(rows) <= FEW else self.load()
+        return model.predict(rows)["impact"].to_numpy(np.float64)
 
     def ready(self) -> Static:
-        """Return the same, its model read; InputError if that cannot be."""
-        self.load()
+        """Return the same, what answers read; InputError if that cannot be."""
+        self.quick()
         return self
 
 
@@ -94,9 +99,12 @@ def load_static(uri: str | None = None, further: Path | None = None) -> Static:
 
 def _static(found: Located) -> Static:
     # by its version, so that card and model belong together
-    load = cache(lambda: _loaded(STATIC, found.uri, lambda again: TrainedImpact.read(again.directory)))
-    card = ImpactCard.read(found.directory)
-    return Static(card, KnownTasks.read(found.directory), _ref(STATIC, card, found), load)
+    def reading(read: Callable[[Path], TrainedImpact]) -> Callable[[], TrainedImpact]:
+        return cache(lambda: _loaded(STATIC, found.uri, lambda again: read(again.directory)))
+
+    card, known = ImpactCard.read(found.directory), KnownTasks.read(found.directory)
+    quick, load = reading(TrainedImpact.read_quick), reading(TrainedImpact.read)
+    return Static(card, known, _ref(STATIC, card, found), quick, load)
 
 
 def load_online(uri: str | None = None) -> Online:

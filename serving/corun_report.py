@@ -79,12 +79,15 @@ def lead(given: Evaluated) -> str:
 
 def repeats_told(again: Repeatability, tolerance: float) -> str:
     """Say in a few words what the measurement's own repeatability is; stands beside every accuracy."""
-    if again.within_tolerance is None or again.mape is None or again.p90_error is None:
+    scores = (again.within_tolerance, again.mape, again.p90_error, again.same_range)
+    known = [percent(score) for score in scores if score is not None]
+    if len(known) < len(scores):
         return "Nothing in this data was measured twice: its own repeatability is not known."
+    within, mean, ninetieth, same = known
     return (
         f"The measurement's own repeatability, on {counted(again.repeated, 'repeated co-run')}: "
-        f"{percent(again.within_tolerance)} within {percent(tolerance, 0)}, mean error "
-        f"{percent(again.mape)}, 90th percentile {percent(again.p90_error)}."
+        f"{within} within {percent(tolerance, 0)}, {same} in the same range, mean error {mean}, "
+        f"90th percentile {ninetieth}."
     )
 
 

@@ -15,8 +15,12 @@ from features.corun import MOST, OTHERS, OWN, Placed
 from serving.corun_model import Static
 
 Floats = NDArray[np.float64]
-#: How many reasons an answer gives.
+#: How many single reasons an answer gives.
 REASONS = 3
+#: Names all features of a side.
+ALL = "all"
+#: No task has this name.
+_NOBODY = "+"
 #: Names that an error lists.
 _LISTED = 5
 ONLINE_HINT = (
@@ -40,9 +44,10 @@ class Driver:
     Attributes
     ----------
     feature : str
-        ``own_<event>`` or ``others_<event>`` (events per second), or ``own_seconds``, ``others_seconds``.
+        ``own_<event>`` or ``others_<event>`` (events per second), or ``own_seconds``, ``others_seconds``;
+        ``own_all``, ``others_all``: all of that side at once, and which tasks they are.
     value, usual : float
-        Of this co-run, and the median over the tasks of the machine; NaN where it was not counted.
+        Of this co-run, and the median over the tasks of the machine; NaN where it was not counted, or is all.
     contribution : float
         By which factor, less 1, the answer is larger than it would be with the usual value.
     """
@@ -231,11 +236,13 @@ def _drivers(question: Question, machine: str, static: Static, most: int) -> lis
     everyone = Placed(tasks, [question.beside] * len(tasks), [machine] * len(tasks))
     around = Placed([question.task] * len(tasks), [(task,) * number for task in tasks], everyone.machines)
     own, others = (known.rows(placed, columns)[list(columns)].median() for placed in (everyone, around))
-    groups = _groups(columns, list(known.solo.rates.columns))
+    groups = _sides(columns) | _groups(columns, list(known.solo.rates.columns))
     changed = pd.concat([row] * (len(groups) + 1), ignore_index=True)
     for place, (name, members) in enumerate(groups.items(), 1):
         usual = own if name.startswith(OWN) else others
         changed.loc[place, members] = usual[members].to_numpy()
+    for name, who in ((f"{OTHERS}{ALL}", "corunners"), (f"{OWN}{ALL}", "task")):
+        changed.loc[1 + list(groups).index(name), who] = _NOBODY
     impact = static.impacts(changed)
     found = []
     for place, (name, members) in enumerate(groups.items(), 1):
@@ -243,9 +250,22 @@ def _drivers(question: Question, machine: str, static: Static, most: int) -> lis
         value, typical = (float(values[members[0]]) for values in (row.iloc[0], usual))
         if members[0].endswith("_seconds"):
             value, typical = float(np.exp(value)), float(np.exp(typical))
+        if name.endswith(f"_{ALL}"):
+            value = typical = float("nan")
         found.append(Driver(name, value, typical, float(impact[0] / impact[place] - 1)))
-    found.sort(key=lambda one: (-abs(np.log1p(one.contribution)), one.feature))
-    return [one for one in found[:most] if one.contribution]
+    # the sides as wholes say most, as events go together and none alone tells much
+    sides = len(_sides(columns))
+    single = sorted(found[sides:], key=lambda one: (-abs(np.log1p(one.contribution)), one.feature))
+    return [one for one in (*found[:sides], *single[:most]) if one.contribution]
+
+
+def _sides(columns: Sequence[str]) -> dict[str, list[str]]:
+    """Return the columns of each side."""
+    sides = {OTHERS: (OTHERS, MOST), OWN: (OWN,)}
+    return {
+        f"{side}{ALL}": [name for name in columns if name.startswith(prefixes)]
+        for side, prefixes in sides.items()
+    }
 
 
 def _groups(columns: Sequence[str], events: list[str]) -> dict[str, list[str]]:

@@ -12,7 +12,7 @@ from features.corun import OTHERS, OWN
 from serving.corun_model import Online, Static
 from serving.corun_online import Sampled
 from serving.corun_place import Placed, Put
-from serving.corun_static import Driver, Predicted
+from serving.corun_static import ALL, Driver, Predicted
 from serving.model import ModelRef
 from serving.tables import printed
 
@@ -117,7 +117,8 @@ def driver_name(feature: str) -> str:
     if f"{side}_" not in (OWN, OTHERS):
         return feature
     whose = "the task" if f"{side}_" == OWN else "the others"
-    return f"solo time of {whose} (s)" if what == "seconds" else f"{what} of {whose} (1/s)"
+    told = {"seconds": f"solo time of {whose} (s)", ALL: f"all that is known of {whose}"}
+    return told.get(what, f"{what} of {whose} (1/s)")
 
 
 def _placement(put: Put) -> Table:

@@ -83,6 +83,8 @@ def residual_chart(name: str, residuals: pd.DataFrame, what: str) -> Chart | Non
             axes.set_xlabel(across)
             axes.set_ylabel(up)
             axes.set_title(heading, loc="left", fontsize=9)
+            if x == "leverage":
+                axes.set_xlim(0, None)
         return Chart(name, title, alt, inline(figure, name, alt), note)
 
 
@@ -92,7 +94,7 @@ def importance_chart(importance: pd.DataFrame) -> Chart | None:
     if shown.empty or shown["rise"].iloc[0] <= 0:
         return None
     top = shown.iloc[0]
-    title = f"Shuffling {top['feature']} costs most: {100 * top['rise']:.1f} points of mean error"
+    title = f"Shuffling {top['feature']} costs most: {100 * top['rise']:.2g} points of mean error"
     alt = f"Bars of permutation importance of {counted(len(shown), 'feature')}. {title}."
     note = "own_: the task, others_: its co-runners. Bars are one standard deviation over the shuffles."
     with sketch(8.4, 1.1 + 0.21 * len(shown)) as figure:

@@ -17,6 +17,7 @@ from data.errors import InputError
 from data.files import replacing, write_json
 from features.corun import INTERIM, PROCESSED
 from training import impact_scores
+from training.corun_promote import MODELS, REPORTS, TUNED
 from training.corun_splits import DESIGNS, Part, main_design, parts
 from training.impact_explaining import permuted, removed, residuals
 from training.impact_fitting import ImpactTable, Recipe
@@ -27,15 +28,12 @@ from training.metrics import DIGITS
 from training.online import Sampled, fitted, paired
 from training.online_evaluating import KEYS as ONLINE_KEYS
 from training.online_evaluating import Asked, by_seconds, judged, ratios, second
-from training.outs import read_out
 from training.seed_impact import ONLINE, TABLE_1, row_of
 from training.sidebyside import side_by_side
 from training.trained_impact import ImpactCard, OnlineCard, TrainedImpact, TrainedOnline
+from training.written import written
 
 FEATURES = PROCESSED / "features.parquet"
-TUNED = Path("models/tuned/corun")
-MODELS = Path("models/corun")
-REPORTS = Path("reports/corun")
 #: Models whose searches take longest begin first.
 _SLOWEST = ("contention", "xgboost-ranges", "xgboost", "random-forest")
 TABLE_1_COLUMNS = ("predictor", "kind", "preparation", "accuracy", "spread", "seeds")
@@ -165,7 +163,7 @@ def read_tuned(path: Path) -> Tuned:
     InputError
         If the file is missing or is no JSON.
     """
-    return read_out(path, "tune")
+    return written(path, "tune")
 
 
 def evaluate_stage() -> None:
@@ -250,9 +248,9 @@ def _explain(table: ImpactTable, cells: list[Cell], oof: pd.DataFrame, knobs: pa
     first = own[0]
     fitted = first.recipe.fit(table.frame.iloc[first.part.train])
     _write("importance", permuted(fitted, table.frame.iloc[first.part.test], knobs.seed))
-    divided = [(cell.part.train, cell.part.test) for cell in own]
-    _write("removed", removed(first.recipe, table.frame, divided))
     rows = oof[(oof["design"] == main) & (oof["model"] == first.recipe.model)]
+    folds = [(cell.recipe, cell.part.train, cell.part.test) for cell in own]
+    _write("removed", removed(folds, table.frame, rows))
     keys = ["task", "corunners", "machine"]
     vectors = rows[keys].merge(
         table.frame[[*keys, *table.rates]], on=keys, how="left", validate="many_to_one"
@@ -367,7 +365,7 @@ def train_stage() -> None:
 
 
 def _train_online(table: ImpactTable, knobs: params.Params) -> None:
-    online, section = read_metrics()["online"], knobs.corun.online
+    online, section = written(REPORTS / "metrics.json", "evaluate")["online"], knobs.corun.online
     if online is None:
         return
     sampled = Sampled.of(_kept().samples, section.trained_at)
@@ -393,25 +391,6 @@ def _train_online(table: ImpactTable, knobs: params.Params) -> None:
         confidence,
     )
     TrainedOnline(model, card).write(MODELS / "online")
-
-
-def promote_stage() -> None:
-    """Stage promote: the best models are registered, and become champions unless they are found worse."""
-    from training.corun_contest import Places, promote
-
-    for line in promote(params.load(), read_metrics(), Places(REPORTS, MODELS, TUNED)):
-        print(line)  # noqa: T201
-
-
-def read_metrics() -> dict[str, Any]:
-    """Read metrics.json.
-
-    Raises
-    ------
-    InputError
-        If the file is missing or is no JSON.
-    """
-    return read_out(REPORTS / "metrics.json", "evaluate")
 
 
 def _half_widths(oof: pd.DataFrame, confidence: float) -> dict[str, float]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -92,14 +94,23 @@ def family(name: str) -> Family:
 
 
 def run(stage: Callable[[Family], None]) -> None:
-    """Run a stage for the family named on the command line; bad input is one line and exit code 2.
+    """Run a stage for the families named on the command line; bad input is one line and exit code 2.
 
-    A family that is no classification has stages of its own, ``training.<family>.<verb>_stage``.
+    A family that is no classification has stages of its own, ``<verb>_stage`` in
+    ``training.<family>_<verb>`` or ``training.<family>``.
     """
-    name = " ".join(sys.argv[1:])
-    own = (
-        getattr(import_module(f"training.{name}"), f"{stage.__name__}_stage", None)
-        if name in FAMILIES
-        else None
+    for name in sys.argv[1:] or [""]:
+        own = _own_stage(name, stage.__name__) if name in FAMILIES else None
+        guard(own or partial(_classified, stage, name))
+
+
+def _classified(stage: Callable[[Family], None], name: str) -> None:
+    stage(family(name))
+
+
+def _own_stage(name: str, verb: str) -> Callable[[], None] | None:
+    modules = (f"training.{name}_{verb}", f"training.{name}")
+    stages = (
+        getattr(import_module(module), f"{verb}_stage", None) for module in modules if find_spec(module)
     )
-    guard(own or (lambda: stage(family(name))))
+    return next(filter(None, stages), None)

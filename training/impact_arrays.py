@@ -7,16 +7,27 @@ one array, and all go down a level at a time.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from data.files import replacing
 from training.contention import ContentionRegressor
+from training.digest import digest_of
+from training.pressure import Named, PressureRegressor
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.intp]
+#: The file beside ``model.skops``.
+FILE = "model.npz"
+#: Of the file's content; another version is not read.
+VERSION = 1
+#: What a `ContentionRegressor` and its `PressureRegressor` know of pairs beside their trees.
+_OF_PAIRS = ("pairs_", "known_", "shares_new_", "shares_known_")
+_OF_PRESSURES = ("tasks_", "corunners_", "machines_", "sensitivity_", "pressure_", "shift_")
 _LEAF = -1
 
 
@@ -88,6 +99,70 @@ class ImpactArrays:
             below = (looked < self.threshold.take(nodes)) | (np.isnan(looked) & self.gap.take(nodes))
             nodes = self.children[nodes, below.astype(np.intp)]
         return total
+
+
+class QuickContention:
+    """A fitted `ContentionRegressor` that answers from arrays: at once for few rows, slowly for many.
+
+    Parameters
+    ----------
+    trees : ImpactArrays
+    rest : ContentionRegressor
+        Its members are not looked at.
+    """
+
+    def __init__(self, trees: ImpactArrays, rest: ContentionRegressor) -> None:
+        self.trees = trees
+        self.rest = rest
+        self.pairs_ = rest.pairs_
+
+    def predict(self, x: Floats, named: Named) -> Floats:
+        """Return impacts, shape (n_rows,); see `ContentionRegressor.predict`."""
+        return np.asarray(np.exp(self.rest.blend(self.trees.logs(x), named)))
+
+
+def write(path: Path, model: ContentionRegressor, stored: Path) -> None:
+    """Write the arrays of a fitted model, with the SHA-256 of the file `stored` that it lies in."""
+    trees = ImpactArrays.of(model)
+    arrays = {field.name: getattr(trees, field.name) for field in fields(trees)}
+    arrays |= {name: getattr(model, name) for name in _OF_PAIRS}
+    # pressures that have no share were not fitted
+    arrays |= {
+        name: getattr(model.pressures_, name) for name in _OF_PRESSURES if hasattr(model.pressures_, name)
+    }
+    with replacing(path) as temporary:
+        np.savez(temporary, version=VERSION, model_digest=digest_of(stored), **arrays)
+
+
+def read(path: Path, stored: Path) -> QuickContention | None:
+    """Read what `write` wrote, without pickle.
+
+    Returns
+    -------
+    QuickContention or None
+        None if there is no such file, or it is of another version or does not belong to the file `stored`.
+
+    Raises
+    ------
+    InputError
+        If there is no `stored`.
+    ValueError, KeyError, BadZipFile
+        If it is no such file.
+    """
+    if not path.is_file():
+        return None
+    with np.load(path, allow_pickle=False) as arrays:
+        if (arrays["version"].item(), arrays["model_digest"].item()) != (VERSION, digest_of(stored)):
+            return None
+        parts = {field.name: arrays[field.name] for field in fields(ImpactArrays)}
+        rest, pressures = ContentionRegressor(), PressureRegressor()
+        for name in _OF_PAIRS:
+            setattr(rest, name, arrays[name])
+        for name in _OF_PRESSURES:
+            if name in arrays:
+                setattr(pressures, name, arrays[name])
+    rest.pressures_ = pressures
+    return QuickContention(ImpactArrays(**parts | {"base": float(parts["base"])}), rest)
 
 
 _Tree = tuple[Whole, NDArray[np.float32], Whole, NDArray[np.bool_], Floats]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,10 +11,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from features.corun import MOST, OTHERS, OWN
-from training.corun_splits import Divided
 from training.impact_fitting import Learned, Recipe
 
 Floats = NDArray[np.float64]
+#: How a fold is fitted, and the places of its training and test rows.
+Fold = tuple[Recipe, NDArray[np.intp], NDArray[np.intp]]
 #: The features that the seed calls essential, in the order of their importance there.
 ESSENTIAL = (
     "instructions",
@@ -25,12 +27,14 @@ ESSENTIAL = (
     "branch-loads",
     "context-switches",
 )
-#: How often a feature is shuffled.
-SHUFFLES = 5
+#: How often a feature is shuffled, and in how many rows.
+SHUFFLES, PERMUTED = 5, 500
 
 
 def permuted(model: Learned, rows: pd.DataFrame, seed: int) -> pd.DataFrame:
     """Return by how much the mean relative error of unseen `rows` grows when a feature is shuffled.
+
+    Of more than `PERMUTED` rows, so many are drawn.
 
     Returns
     -------
@@ -38,19 +42,32 @@ def permuted(model: Learned, rows: pd.DataFrame, seed: int) -> pd.DataFrame:
         ``feature, rise, spread`` (mean and standard deviation over the shuffles), largest rise first.
     """
     generator = np.random.default_rng(seed)
-    before = _error(model, rows)
+    if len(rows) > PERMUTED:
+        rows = rows.iloc[np.sort(generator.choice(len(rows), PERMUTED, replace=False))]
+    before = _errors(model, rows).mean()
+    repeated = pd.concat([rows] * SHUFFLES, ignore_index=True)
     found = []
     for name in model.columns:
-        rises = []
-        for _ in range(SHUFFLES):
-            shuffled = rows.assign(**{name: generator.permutation(rows[name].to_numpy())})
-            rises.append(_error(model, shuffled) - before)
-        found.append({"feature": name, "rise": float(np.mean(rises)), "spread": float(np.std(rises))})
+        values = rows[name].to_numpy()
+        shuffled = np.concatenate([generator.permutation(values) for _ in range(SHUFFLES)])
+        rises = (
+            _errors(model, repeated.assign(**{name: shuffled})).reshape(SHUFFLES, -1).mean(axis=1) - before
+        )
+        found.append({"feature": name, "rise": float(rises.mean()), "spread": float(rises.std())})
     return pd.DataFrame(found).sort_values(["rise", "feature"], ascending=[False, True], ignore_index=True)
 
 
-def removed(recipe: Recipe, rows: pd.DataFrame, divided: Divided) -> pd.DataFrame:
+def removed(folds: Sequence[Fold], rows: pd.DataFrame, unseen: pd.DataFrame) -> pd.DataFrame:
     """Return how accurate a model is without each of the seed's essential features.
+
+    Parameters
+    ----------
+    folds : sequence of (Recipe, train, test)
+        How each fold was fitted, and the places of its rows.
+    rows : DataFrame
+        The table of features.
+    unseen : DataFrame
+        ``measured, predicted`` of all folds with all features.
 
     Returns
     -------
@@ -58,25 +75,25 @@ def removed(recipe: Recipe, rows: pd.DataFrame, divided: Divided) -> pd.DataFram
         ``without`` (empty: with all), ``measured`` (whether the rows have that event),
         ``within_tolerance, mape``, pooled over the folds.
     """
-    found = []
-    for event in ("", *ESSENTIAL):
+    errors = np.abs(unseen["predicted"].to_numpy(np.float64) / unseen["measured"].to_numpy(np.float64) - 1)
+    share, columns = folds[0][0].share, folds[0][0].columns
+    found: list[dict[str, Any]] = [{"without": "", "measured": True, **_accuracy(errors, share)}]
+    for event in ESSENTIAL:
         gone = {f"{prefix}{event}" for prefix in (OWN, OTHERS, MOST)}
-        kept = tuple(name for name in recipe.columns if name not in gone)
-        row: dict[str, Any] = {"without": event, "measured": not event or len(kept) < len(recipe.columns)}
+        kept = tuple(name for name in columns if name not in gone)
+        row: dict[str, Any] = {"without": event, "measured": len(kept) < len(columns)}
         if row["measured"]:
-            row |= _accuracy(replace(recipe, columns=kept), rows, divided)
+            fitted = [
+                (replace(recipe, columns=kept).fit(rows.iloc[train]), rows.iloc[test])
+                for recipe, train, test in folds
+            ]
+            row |= _accuracy(np.concatenate([_errors(model, test) for model, test in fitted]), share)
         found.append(row)
     return pd.DataFrame(found, columns=["without", "measured", "within_tolerance", "mape"])
 
 
-def _accuracy(recipe: Recipe, rows: pd.DataFrame, divided: Divided) -> dict[str, float]:
-    errors = []
-    for train, test in divided:
-        unseen = rows.iloc[test]
-        measured = unseen["impact"].to_numpy(np.float64)
-        errors.append(np.abs(recipe.fit(rows.iloc[train]).predict(unseen) / measured - 1))
-    error = np.concatenate(errors)
-    return {"within_tolerance": float((error < recipe.share).mean()), "mape": float(error.mean())}
+def _accuracy(errors: Floats, tolerance: float) -> dict[str, float]:
+    return {"within_tolerance": float((errors < tolerance).mean()), "mape": float(errors.mean())}
 
 
 def residuals(predictions: pd.DataFrame, features: Floats) -> pd.DataFrame:
@@ -130,6 +147,5 @@ def _leverage(features: Floats) -> tuple[Floats, int]:
     return np.asarray((left[:, kept] ** 2).sum(axis=1)), int(kept.sum())
 
 
-def _error(model: Learned, rows: pd.DataFrame) -> float:
-    measured = rows["impact"].to_numpy(np.float64)
-    return float(np.abs(model.predict(rows) / measured - 1).mean())
+def _errors(model: Learned, rows: pd.DataFrame) -> Floats:
+    return np.asarray(np.abs(model.predict(rows) / rows["impact"].to_numpy(np.float64) - 1))

@@ -24,6 +24,8 @@ _TIMES = ("own_seconds", "others_seconds")
 _MACHINE = ("machine_", "engine_")
 #: Where the features of time begin: what comes before are rates.
 _DERIVED = "own_seconds"
+#: No impact beyond this is believed of a model that extrapolates.
+_LARGEST = 1000.0
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ class Learned:
             return self.model.predict(x, rows["task"].to_numpy(np.str_))
         if hasattr(self.model, "pairs_"):
             return np.asarray(self.model.predict(x, named_of(rows)), np.float64)
-        return np.asarray(np.exp(self.model.predict(x)), np.float64)
+        return np.asarray(np.exp(np.minimum(self.model.predict(x), np.log(_LARGEST))), np.float64)
 
     def right(self, rows: pd.DataFrame, tolerance: float) -> NDArray[np.bool_]:
         """Return whether each row is predicted rightly, as the seed counts it.

@@ -14,6 +14,8 @@ Kind = Literal["regression", "classification"]
 #: Seed 002, table 1: discretised and normalised, not discretised, not normalised.
 PREPARATIONS = ("d&n", "n-d", "n-n")
 BINS = 10
+#: Features of events beyond which what the solo times say does better without them.
+MANY_RATES = 200
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class ImpactModel:
     kind : str
         "regression" gives an impact, "classification" a range of impacts.
     start : dict
-        Tried first by every search.
+        Tried first by every search, see `first`.
     build : callable
         ``build(params, seed)`` gives an unfitted model.
     own_space : callable
@@ -46,6 +48,10 @@ class ImpactModel:
     own_space: Callable[[Trial], dict[str, Any]]
     prepared: bool = True
     in_search: dict[str, Any] = field(default_factory=dict)
+
+    def first(self, rates: int) -> dict[str, Any]:
+        """Return the parameters to try first where so many features are rates of events."""
+        return self.start | ({"rates": rates <= MANY_RATES} if "rates" in self.start else {})
 
     def space(self, trial: Trial) -> dict[str, Any]:
         """Suggest all parameters."""

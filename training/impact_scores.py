@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from training.metrics import DIGITS
+from training.ranges import Ranges
 
 Floats = NDArray[np.float64]
 #: A measured impact and its neighbours in repeats: fewer say nothing of how well a measurement repeats.
@@ -98,43 +99,58 @@ def repeatability(pairs: pd.DataFrame, solo: pd.Series, tolerance: float) -> dic
     pairs : DataFrame
         The table of pairs, with repetitions.
     solo : Series
-        Median solo seconds by machine and task.
+        Solo seconds by machine and task.
     tolerance : float
+        Also the width of ranges, as a share of a task's mean impact.
 
     Returns
     -------
     dict
         ``repeated`` co-runs, and of one repetition as the prediction of the median of the others:
-        ``within_tolerance, mape, p90_error``; None where nothing was repeated.
+        ``within_tolerance, mape, p90_error``, and ``same_range``, the share that falls into the same range;
+        None where nothing was repeated. ``solo_spread``: the median over tasks of the standard deviation of
+        solo times as a share of their mean.
     """
-    columns = [name for name in pairs.columns if name.startswith("corunner_")]
-    names = pairs[columns].apply(lambda row: "+".join(sorted(row.dropna())), axis=1)
-    runs = pairs.assign(corunners=names)
-    errors: list[float] = []
-    repeated = 0
-    for _, own in runs.groupby(["machine", "task", "corunners"], sort=True):
-        if len(own) < _REPEATS:
-            continue
-        repeated += 1
-        seconds = own["corun_seconds"].to_numpy(np.float64)
-        errors += [
-            abs(float(value / np.median(np.delete(seconds, place))) - 1)
-            for place, value in enumerate(seconds)
-        ]
     alone = solo.groupby(level=[0, 1])
     spread = (alone.std(ddof=1) / alone.mean()).dropna()
-    content: dict[str, Any] = {
-        "repeated": repeated,
-        "within_tolerance": None,
-        "mape": None,
-        "p90_error": None,
+    median = alone.median().reindex(pd.MultiIndex.from_frame(pairs[["machine", "task"]])).to_numpy()
+    runs = pairs.assign(impact=pairs["corun_seconds"].to_numpy() / median)
+    again = _again(runs)
+    scores: dict[str, float | None] = dict.fromkeys(("within_tolerance", "mape", "p90_error", "same_range"))
+    if len(again):
+        error = (again["impact"] / again["others"] - 1).abs()
+        ranges = Ranges.of(runs["task"].to_numpy(np.str_), runs["impact"].to_numpy(np.float64), tolerance)
+        one, other = (
+            ranges.numbers(again["task"].to_numpy(np.str_), again[name].to_numpy(np.float64))
+            for name in ("impact", "others")
+        )
+        scores = {
+            "within_tolerance": round(float((error < tolerance).mean()), DIGITS),
+            "mape": round(float(error.mean()), DIGITS),
+            "p90_error": round(float(error.quantile(0.9)), DIGITS),
+            "same_range": round(float((one == other).mean()), DIGITS),
+        }
+    return {
+        "repeated": int(again.groupby(["machine", "task", "corunners"]).ngroups) if len(again) else 0,
+        **scores,
         "solo_spread": round(float(spread.median()), DIGITS) if len(spread) else None,
     }
-    if errors:
-        content["within_tolerance"] = round(float(np.mean(np.array(errors) < tolerance)), DIGITS)
-        content["mape"] = round(float(np.mean(errors)), DIGITS)
-        content["p90_error"] = round(float(np.quantile(errors, 0.9)), DIGITS)
-    return content
+
+
+def _again(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return ``machine, task, corunners, impact, others`` of runs that were repeated.
+
+    ``others`` is the median of the other repetitions.
+    """
+    columns = [name for name in runs.columns if name.startswith("corunner_")]
+    beside = runs[columns].apply(lambda row: "+".join(sorted(row.dropna())), axis=1)
+    named = runs.assign(corunners=beside)[["machine", "task", "corunners", "impact"]]
+    found = [
+        own.assign(others=[own["impact"].drop(place).median() for place in own.index])
+        for _, own in named.groupby(["machine", "task", "corunners"], sort=True)
+        if len(own) >= _REPEATS
+    ]
+    return pd.concat(found, ignore_index=True) if found else named.iloc[:0].assign(others=0.0)
 
 
 def best(summaries: dict[str, Any]) -> str:

@@ -67,7 +67,7 @@ def search(task: ImpactTask) -> FoundImpact:
     place = zlib.crc32(f"{task.part}/{task.recipe.model}".encode())
     seed = int(np.random.SeedSequence([task.recipe.seed, place]).generate_state(1)[0])
     study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=4))
-    study.enqueue_trial(model.start)
+    study.enqueue_trial(model.first(len(task.recipe.rates)))
     tried: list[dict[str, Any]] = []
 
     def error(trial: optuna.Trial) -> float:

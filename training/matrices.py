@@ -45,8 +45,6 @@ the seed's way, or of pairs of matrices, which are what is asked.
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -57,6 +55,7 @@ from data.files import replacing, write_json
 from data.matrices import INTERIM, PROCESSED
 from training import matrix_checks, matrix_curves
 from training.engine import FULL
+from training.matrices_promote import MODELS, REPORTS, SPLIT
 from training.matrix_evaluating import Evaluation, selected
 from training.matrix_examples import MatrixExamples
 from training.matrix_fitting import Fit, held, parts
@@ -65,7 +64,6 @@ from training.matrix_models import CATALOGUE
 from training.matrix_schemes import (
     FOLLOWED,
     RAW,
-    SPLIT,
     Cell,
     Step,
     added,
@@ -77,11 +75,8 @@ from training.matrix_schemes import (
 from training.matrix_scores import Held
 from training.matrix_training import Recipe
 from training.metrics import best_model, entries
-from training.outs import read_out
 from training.sidebyside import side_by_side
-
-MODELS = Path("models/matrices")
-REPORTS = Path("reports/matrices")
+from training.written import written
 
 
 def evaluate_stage() -> None:
@@ -157,36 +152,11 @@ def evaluated(examples: MatrixExamples, knobs: params.Params) -> dict[str, Any]:
 
 def train_stage() -> None:
     """Stage train: the champion learns from everything."""
-    knobs, metrics = params.load(), read_metrics()
+    knobs, metrics = params.load(), written(REPORTS / "metrics.json", "evaluate")
     section, examples = knobs.matrices, MatrixExamples.read(INTERIM, PROCESSED)
     champion = _champion(candidates(section.models), metrics["champion"])
     recipe = Recipe(champion, section.trials, knobs.seed, examples.flagged, section.missing, examples.digest)
     recipe.train(examples.tables).write(MODELS)
-
-
-def promote_stage() -> None:
-    """Stage promote: the best engine is registered, and becomes champion unless it is found worse."""
-    from rich.console import Console
-
-    from training.matrix_contest import promote
-    from training.opponents import opponents
-
-    knobs, metrics = params.load(), read_metrics()
-    outcome = promote(knobs, metrics, REPORTS, MODELS)
-    console = Console(width=None if sys.stdout.isatty() else 110)
-    console.print(opponents(metrics, SPLIT, "pairs"))
-    console.print(outcome, highlight=False, markup=False)
-
-
-def read_metrics() -> dict[str, Any]:
-    """Read metrics.json.
-
-    Raises
-    ------
-    InputError
-        If the file is missing or is no JSON.
-    """
-    return read_out(REPORTS / "metrics.json", "evaluate")
 
 
 def _require_models(models: tuple[str, ...]) -> None:

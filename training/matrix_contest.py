@@ -12,7 +12,7 @@ from data.params import Params
 from training.bootstrap import paired_difference
 from training.candidates import OOF, Candidate, Compared, Nested, contest
 from training.digest import digest_of
-from training.matrix_schemes import SPLIT
+from training.matrices_promote import SPLIT
 from training.metrics import as_dict, scores_of
 from training.promote import standing
 

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from training.matrices_promote import SPLIT
 from training.matrix_examples import MatrixExamples
 from training.matrix_fitting import Fit, parts
 from training.matrix_opponents import opponents
-from training.matrix_schemes import SPLIT, Cell, Step, TableRow, words
+from training.matrix_schemes import Cell, Step, TableRow, words
 from training.matrix_scores import Held, row
 from training.metrics import best_model, summary
 

@@ -18,8 +18,6 @@ SEEDS = replace(GROUPED, components=FULL.components, balance=True)
 TREE, LOGISTIC, TAN, SIMILARITY = "decision-tree", "logistic", "tan", "similarity-logistic"
 #: The classifiers of tables 4, 6 and 7, whose remedies are taken one by one.
 FOLLOWED = (TREE, LOGISTIC, TAN)
-#: The name of the split.
-SPLIT = "test-cases"
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,13 @@ from typing import Any
 
 from training.digest import digest_of
 from training.family import Family, run
-from training.outs import read_out
 from training.registry import CHALLENGER, CHAMPION, present, version_of
+from training.written import written
 
 
 def promote(family: Family) -> None:
     """Bring the registry up to date with what DVC holds, then print the opponents' table."""
-    metrics = read_out(family.reports / "metrics.json", "evaluate")
+    metrics = written(family.reports / "metrics.json", "evaluate")
     evidence = evidence_of(family, metrics)
     outcome = standing(family.section.promote.name, evidence)
     if outcome is None:

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.files import replacing, write_json
+from training import impact_arrays
+from training.contention import ContentionRegressor
 from training.impact_fitting import Learned
 from training.online import Changes, OnlineModel
 from training.trained import beside_model, card_content, loaded, skops_io
@@ -90,10 +92,24 @@ class TrainedImpact:
     card: ImpactCard
 
     def write(self, directory: Path) -> None:
-        """Write ``model.skops`` and ``card.json`` to `directory`."""
+        """Write ``model.skops`` and ``card.json`` to `directory`, and ``model.npz`` if arrays can answer."""
         with replacing(directory / "model.skops") as path:
             skops_io().dump(self.model, path)
+        if isinstance(self.model, ContentionRegressor):
+            impact_arrays.write(directory / impact_arrays.FILE, self.model, directory / "model.skops")
         write_json(directory / "card.json", asdict(self.card))
+
+    @classmethod
+    def read_quick(cls, directory: Path) -> TrainedImpact:
+        """Read what answers a few co-runs soonest: arrays, or else the model itself.
+
+        Raises
+        ------
+        InputError
+            As `read`.
+        """
+        arrays = impact_arrays.read(directory / impact_arrays.FILE, directory / "model.skops")
+        return cls(arrays, ImpactCard.read(directory)) if arrays else cls.read(directory)
 
     @classmethod
     def read(cls, directory: Path) -> TrainedImpact:

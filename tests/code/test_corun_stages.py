@@ -1,8 +1,12 @@
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 import yaml
 
+from data.corun import of_engines
 from data.corun_tables import CorunTables
+from data.errors import InputError
 from tests.code.test_fingerprint_stages import run
 from tests.data.corun_rows import beside, small, solo
 
@@ -60,3 +64,14 @@ def test_a_directory_without_co_runs_is_refused_and_nothing_is_written(project):
     refused = run(directory, "data.ingest", "corun")
     assert (refused.returncode, refused.stderr) == (2, "in: holds no pair\n")
     assert not (directory / "data/interim").exists()
+
+
+def test_co_runs_of_other_engines_are_left_out_and_an_unknown_engine_is_refused():
+    tables = small()
+    hosts = pd.DataFrame({"machine": ["m"], "device": ["d"], "engine": ["jit"], "note": [""]})
+    of_one = replace(tables, hosts=hosts)
+    assert len(of_engines(of_one, ["jit"]).pairs) == len(tables.pairs)
+    others = replace(of_one, pairs=tables.pairs.assign(machine="n"))
+    assert of_engines(others, ["jit"]).pairs.empty
+    with pytest.raises(InputError, match='no machine has the engine "aot"; there are jit'):
+        of_engines(of_one, ["aot"])

@@ -12,11 +12,12 @@ import pytest
 from training.contention import ContentionRegressor
 from training.corun_splits import DESIGNS, possible
 from training.impact_arrays import ImpactArrays
+from training.impact_explaining import removed
 from training.impact_fitting import Recipe
 from training.impact_models import CATALOGUE
 from training.impact_scores import half_width, repeatability, with_intervals
 from training.online import Pairing, Sampled, fitted
-from training.pressure import Named, PressureRegressor
+from training.pressure import BESIDE, Named, PressureRegressor
 from training.ranges import Ranges
 from training.trained_impact import ImpactCard, TrainedImpact
 
@@ -173,6 +174,8 @@ def test_one_repetition_is_judged_by_the_others() -> None:
     assert found["repeated"] == 1
     assert found["mape"] == pytest.approx((0.2 + 0.25) / 2)
     assert found["within_tolerance"] == 0.5
+    # ranges are 0.21 x the mean impact, 3.75, wide, then 0.1 x
+    assert (found["same_range"], repeatability(pairs, alone, 0.1)["same_range"]) == (1.0, 0.0)
 
 
 def test_a_stored_model_answers_alike_and_widens_for_an_unknown_machine(
@@ -223,3 +226,54 @@ def test_arrays_answer_as_the_model_that_they_were_taken_from() -> None:
     pairs = np.array([f"p{n}" for n in range(300)])
     model = ContentionRegressor(trees=30, forest=10).fit(x, impact, on("m", pairs))
     np.testing.assert_allclose(np.exp(ImpactArrays.of(model).logs(x)), model.predict(x), rtol=1e-5)
+
+
+def test_a_stored_model_answers_from_arrays_as_by_itself(tmp_path: Path) -> None:
+    generator = np.random.default_rng(1)
+    names = [f"t{n}" for n in range(12)]
+    pairs = np.array([f"{one}{BESIDE}{other}" for one in names for other in names])
+    x = generator.normal(size=(len(pairs), 4))
+    pressed = np.outer(generator.random(12), generator.random(12)).ravel()
+    known = on("m", pairs)[np.arange(0, 120)]
+    model = ContentionRegressor(trees=30, forest=10).fit(x[:120], 1 + pressed[:120], known)
+    assert model.shares_new_[1] > 0  # pressures are stored too
+    card = ImpactCard("contention", tuple("abcd"), {}, {"pairs": 0.1}, ("m",), (), "", 1, 0.9)
+    TrainedImpact(model, card).write(tmp_path)
+    quick = TrainedImpact.read_quick(tmp_path).model
+    assert not isinstance(quick, ContentionRegressor)
+    asked = on("m", pairs)
+    np.testing.assert_allclose(quick.predict(x, asked), model.predict(x, asked), rtol=1e-5)
+
+
+def test_arrays_of_another_model_are_not_read(tmp_path: Path) -> None:
+    x = np.random.default_rng(1).normal(size=(60, 2))
+    pairs = on("m", np.array([f"p{n}" for n in range(60)]))
+    card = ImpactCard("contention", ("a", "b"), {}, {"pairs": 0.1}, ("m",), (), "", 1, 0.9)
+    small = ContentionRegressor(trees=5, forest=5, mixed=False)
+    TrainedImpact(small.fit(x, np.exp(x[:, 0]), pairs), card).write(tmp_path)
+    arrays = (tmp_path / "model.npz").read_bytes()
+    TrainedImpact(small.fit(x, np.exp(x[:, 1]), pairs), card).write(tmp_path)
+    (tmp_path / "model.npz").write_bytes(arrays)
+    assert isinstance(TrainedImpact.read_quick(tmp_path).model, ContentionRegressor)
+
+
+def test_an_event_is_removed_on_both_sides_and_others_that_lack_are_named(
+    table: pd.DataFrame,
+) -> None:
+    sides = {"own_rate": "own_context-switches", "others_rate": "others_context-switches"}
+    rows = table.rename(columns=sides).assign(own_seconds=np.arange(len(table)) % 7.0)
+    columns = (*sides.values(), "own_seconds")
+    recipe = Recipe("linear", {"alpha": 1e-6, "preparation": "n-d"}, columns, 0.03, 1)
+    train, test = np.arange(0, len(rows), 2), np.arange(1, len(rows), 2)
+    said = recipe.fit(rows.iloc[train]).predict(rows.iloc[test])
+    unseen = pd.DataFrame({"measured": rows["impact"].iloc[test], "predicted": said})
+    found = removed([(recipe, train, test)], rows, unseen).set_index("without")
+    assert found.loc["", "mape"] == pytest.approx(np.abs(said / rows["impact"].iloc[test] - 1).mean())
+    assert found.loc["context-switches", "mape"] > found.loc["", "mape"]
+    assert found.index[found["measured"]].tolist() == ["", "context-switches"]
+
+
+def test_of_hundreds_of_events_the_rates_are_left_out_at_first() -> None:
+    ours = CATALOGUE["contention"]
+    assert [ours.first(rates)["rates"] for rates in (200, 201)] == [True, False]
+    assert CATALOGUE["linear"].first(500) == CATALOGUE["linear"].start

@@ -14,6 +14,7 @@ from data.matrix_validity import decide
 from tests.matrix_pairs import pairs
 from training import matrices
 from training.engine import FULL, NAIVE
+from training.matrices_promote import promote_stage
 from training.matrix_evaluating import selected
 from training.matrix_examples import MatrixExamples
 from training.matrix_fitting import Fit, held, parts
@@ -260,9 +261,9 @@ def test_the_champion_is_trained_and_registered_and_only_a_worse_one_is_challeng
     matrices.train_stage()
     champion = json.loads((project / "reports/matrices/metrics.json").read_text())["champion"]
     assert TrainedEngine.read(project / "models/matrices").card.entry == champion
-    matrices.promote_stage()
+    promote_stage()
     assert "regression-matrix v1" in capsys.readouterr().out
-    matrices.promote_stage()
+    promote_stage()
     first = version_of("regression-matrix", CHAMPION)
     assert first.version == "1"
     assert TrainedEngine.read(first.directory).card.entry == champion
@@ -273,7 +274,7 @@ def test_the_champion_is_trained_and_registered_and_only_a_worse_one_is_challeng
     oof.assign(verdict="pass").to_parquet(project / "reports/matrices/oof.parquet", index=False)
     metrics.write_text(kept[1].replace('"trials": 1', '"trials": 3'))
     try:
-        matrices.promote_stage()
+        promote_stage()
     finally:
         kept[0].to_parquet(project / "reports/matrices/oof.parquet", index=False)
         metrics.write_text(kept[1])

@@ -1,4 +1,4 @@
-"""What an earlier stage wrote, read by a later one."""
+"""What an earlier stage wrote as JSON."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from data.errors import InputError
 
 
-def read_out(path: Path, stage: str) -> dict[str, Any]:
-    """Read a JSON file that `stage` wrote.
+def written(path: Path, stage: str) -> dict[str, Any]:
+    """Read what `stage` wrote to `path`.
 
     Raises
     ------
