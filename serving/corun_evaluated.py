@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from data.corun import explained
 from data.corun_tables import AND, CorunTables
 from data.corun_validity import Decisions
-from data.errors import InputError
+from data.files import read_json
 from data.tables import read_table
 from serving.corun_measured import Measured, read_measured
 
@@ -141,26 +140,6 @@ class Metrics(BaseModel):
     champion: str
     online: OnlineScores | None
 
-    @classmethod
-    def read(cls, path: Path) -> Metrics:
-        """Read and validate ``metrics.json``.
-
-        Raises
-        ------
-        InputError
-            If it is missing, no JSON, or lacks a key.
-        """
-        try:
-            return cls.model_validate(json.loads(path.read_text(encoding="utf-8")))
-        except OSError as exc:
-            raise InputError(exc.strerror or "cannot be read", file=path) from exc
-        except ValidationError as exc:
-            first = exc.errors()[0]
-            key = ".".join(str(part) for part in first["loc"])
-            raise InputError(f"{key}: {first['msg']}", file=path) from exc
-        except ValueError as exc:
-            raise InputError(f"is not JSON ({exc})", file=path) from exc
-
     @property
     def main(self) -> str:
         """The design that the champion is chosen by."""
@@ -209,7 +188,7 @@ class Evaluated:
         """
         reports, decisions = root / REPORTS, Decisions.read(root / PROCESSED)
         return cls(
-            Metrics.read(reports / "metrics.json"),
+            read_json(reports / "metrics.json", Metrics),
             decisions.kept(CorunTables.read(root / INTERIM)),
             tuple(explained(decisions).splitlines()),
             read_table(root / PROCESSED / "features.parquet", INSTANCES)[list(INSTANCES)],

@@ -143,13 +143,14 @@ def staged(last="train"):
     from data import corun as ingested
     from features import corun as featurized
     from training import corun as trained
+    from training import corun_evaluate as judged
 
     stages = {
         "ingest": ingested.ingest_stage,
         "validate": ingested.validate_stage,
         "featurize": featurized.featurize_stage,
         "tune": trained.tune_stage,
-        "evaluate": trained.evaluate_stage,
+        "evaluate": judged.evaluate_stage,
         "train": trained.train_stage,
     }
     for name, stage in stages.items():
