@@ -224,14 +224,15 @@ class Matrices(Section):
 
     ``missing`` is the share of the runs that may lack a metric, and the share of the raw metrics that a run
     may lack; beyond it either is left out. ``models`` want to be champion under the full scheme; every search
-    inside a training part has so many ``trials``.
+    inside a training part has so many ``trials``, and looks at so many principal ``components`` at most.
     """
 
     format: str = "tables"
     path: Path = Path("data/raw/matrices")
     keep_going: bool = False
     missing: Share = 0.5
-    trials: Count = 12
+    trials: Count = 8
+    components: Count = 100
     models: tuple[str, ...] = (
         "decision-tree",
         "logistic",
@@ -239,7 +240,6 @@ class Matrices(Section):
         "svm",
         "knn",
         "random-forest",
-        "extra-trees",
         "xgboost",
     )
     evaluate: EvaluateMatrices = EvaluateMatrices()

@@ -19,6 +19,8 @@ ABOUT = ("run_id", "pair_id", "workload", "group", "side")
 SMALL = 0.05
 #: A difference is never known better than this, as a share of the value.
 FLOOR = 0.01
+#: Nor better than this where one of the two values is zero: events that hardly ever happen come by ones.
+ZERO = 0.3
 #: What is known of all groups counts as so many pairs, and as so many runs, beside a group's own.
 PAIRS, RUNS = 10.0, 8.0
 #: Normal pairs that are needed to learn how much they differ.
@@ -241,19 +243,12 @@ def contrasted(tables: MatrixTables, known: Known) -> Rows:
     the baseline's; which share of the metrics the target lacks.
     """
     matrices = Matrices.of(tables.runs, known.scaled(_finite(tables, known.metrics)))
-    return contrasts(matrices, known, _pair_labels(tables.runs, matrices.about["pair_id"]))
-
-
-def contrasts(matrices: Matrices, known: Known, y: Floats) -> Rows:
-    """Return the rows of `contrasted` for pairs with a baseline and a target."""
     place = known.places(matrices.about["group"].tolist())
     units = np.nan_to_num(matrices.difference / noise(matrices, known, place))
     names, beside = _statistics(units, matrices)
     there = (matrices.counts.max(axis=2, initial=0) > 0).all(axis=0)
-    rows = Rows(
-        np.hstack([np.arcsinh(units), beside]), (*known.metrics, *names), matrices.about, y, 1, len(names)
-    )
-    return rows.of(there)
+    x, y = np.hstack([np.arcsinh(units), beside]), _pair_labels(tables.runs, matrices.about["pair_id"])
+    return Rows(x, (*known.metrics, *names), matrices.about, y, 1, len(names)).of(there)
 
 
 def noise(matrices: Matrices, known: Known, place: Whole) -> Floats:
@@ -269,7 +264,8 @@ def noise(matrices: Matrices, known: Known, place: Whole) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         chance = moderated * (1 / matrices.counts).sum(axis=0)
     chance[~np.isfinite(chance)] = 0
-    return np.asarray(np.sqrt(np.maximum(known.drift[place], chance) + FLOOR**2))
+    least = np.where((matrices.middles == 0).any(axis=0), ZERO, FLOOR)
+    return np.asarray(np.sqrt(np.maximum(known.drift[place], chance) + least**2))
 
 
 def flags(runs: pd.DataFrame) -> Floats:

@@ -52,10 +52,9 @@ class Projection:
         width = metrics.shape[1]
         return cls(mean, scale, _axes((metrics - mean[:width]) / scale[:width], most))
 
-    @property
-    def width(self) -> int | None:
-        """The number of components; None: that of the metrics."""
-        return None if self.axes is None else len(self.axes)
+    def standardised(self, rows: Rows) -> Floats:
+        """Return the columns of `rows` as they are but for mean and spread, shape as ``rows.x``."""
+        return self._columns(rows, None)
 
     def projected(self, rows: Rows) -> Floats:
         """Return the components of every block of `rows`, and what is beside them.
@@ -64,26 +63,15 @@ class Projection:
         -------
         ndarray of shape (n_rows, n_blocks * n_components + n_beside)
         """
+        return self._columns(rows, self.axes)
+
+    def _columns(self, rows: Rows, axes: Floats | None) -> Floats:
         metrics, beside = _parted(rows)
         width = metrics.shape[1]
         turned = (metrics - self.mean[:width]) / self.scale[:width]
-        turned = turned if self.axes is None else turned @ self.axes.T
+        turned = turned if axes is None else turned @ axes.T
         standardised = (beside - self.mean[width:]) / self.scale[width:]
         return np.hstack([turned.reshape(len(rows.x), -1), standardised])
-
-    def back(self, weights: Floats) -> Floats:
-        """Return weights of the metrics, in their own units, that say the same as these of the components.
-
-        Parameters
-        ----------
-        weights : ndarray of shape (..., n_components)
-
-        Returns
-        -------
-        ndarray of shape (..., n_metrics)
-        """
-        turned = weights if self.axes is None else weights @ self.axes
-        return np.asarray(turned / self.scale[: turned.shape[-1]])
 
 
 def _parted(rows: Rows) -> tuple[Floats, Floats]:

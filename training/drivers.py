@@ -15,6 +15,8 @@ Floats = NDArray[np.float64]
 
 #: So many metrics, those that differ most by their noise, are tried.
 TRIED = 100
+#: So many numbers at a time are judged.
+AT_ONCE = 4_000_000
 
 
 def drivers(
@@ -49,24 +51,22 @@ def drivers(
         ``metric, baseline, target, contribution``.
     """
     names = list(known.metrics)
-    values = tables.runs[names].to_numpy(np.float64, copy=True)
-    values[~np.isfinite(values)] = np.nan
-    scaled = known.scaled(values)
-    matrices = Matrices.of(grouped.runs, scaled)
-    place = known.places(matrices.about["group"].tolist())
-    moved = np.nan_to_num(matrices.difference[0])
-    size = np.abs(moved) / noise(matrices, known, place)[0]
+    values, unmoved, size = _moves(tables, grouped, known)
     tried = np.argsort(-size, kind="stable")[:TRIED]
+
+    def odds_of(*versions: Floats) -> Floats:
+        return log_odds(_as_pairs(tables, names, np.array(versions)))
+
+    all_moved, none_moved = odds_of(values, unmoved)
+    contribution = np.zeros(len(tried))
+    step = max(1, AT_ONCE // (2 * values.size))
+    for first in range(0, len(tried), step):
+        chosen = tried[first : first + step]
+        without = [_exchanged(values, unmoved, metric) for metric in chosen]
+        alone = [_exchanged(unmoved, values, metric) for metric in chosen]
+        lost, won = np.split(odds_of(*without, *alone), 2)
+        contribution[first : first + step] = (all_moved - lost + won - none_moved) / 2
     target = (tables.runs["side"] == SIDES[1]).to_numpy(bool)
-    unmoved = np.where(target[:, None], known.unscaled(scaled - moved), values)
-    # all moved, none moved; then for every metric: all but this one, only this one
-    versions = np.array([values, unmoved, *(values,) * len(tried), *(unmoved,) * len(tried)])
-    for number, metric in enumerate(tried):
-        versions[2 + number, :, metric] = unmoved[:, metric]
-        versions[2 + len(tried) + number, :, metric] = values[:, metric]
-    odds = log_odds(_as_pairs(tables, names, versions))
-    without, alone = odds[2 : 2 + len(tried)], odds[2 + len(tried) :]
-    contribution = (odds[0] - without + alone - odds[1]) / 2
     # the sizes of differences settle what only rounding tells apart
     order = np.lexsort((np.arange(len(tried)), -np.round(contribution, 9)))[:n]
     chosen = tried[order]
@@ -79,6 +79,25 @@ def drivers(
             "contribution": contribution[order],
         }
     ).astype({"metric": "str"})
+
+
+def _moves(tables: MatrixTables, grouped: MatrixTables, known: Known) -> tuple[Floats, Floats, Floats]:
+    """Return metrics by run, the same with the target moved to the baseline, and sizes of moves by noise."""
+    values = tables.runs[list(known.metrics)].to_numpy(np.float64, copy=True)
+    values[~np.isfinite(values)] = np.nan
+    scaled = known.scaled(values)
+    matrices = Matrices.of(grouped.runs, scaled)
+    place = known.places(matrices.about["group"].tolist())
+    moved = np.nan_to_num(matrices.difference[0])
+    target = (tables.runs["side"] == SIDES[1]).to_numpy(bool)
+    unmoved = np.where(target[:, None], known.unscaled(scaled - moved), values)
+    return values, unmoved, np.abs(moved) / noise(matrices, known, place)[0]
+
+
+def _exchanged(values: Floats, others: Floats, metric: int) -> Floats:
+    exchanged = values.copy()
+    exchanged[:, metric] = others[:, metric]
+    return exchanged
 
 
 def _as_pairs(tables: MatrixTables, names: list[str], versions: Floats) -> MatrixTables:

@@ -22,8 +22,9 @@ from training.matrix_models import CATALOGUE, PAIRED
 
 Floats = NDArray[np.float64]
 
-#: A group gets a classifier of its own from so many abnormal pairs, and as many normal ones, on.
-CASES = 5
+#: A group gets a classifier of its own from so many abnormal target rows, and as many normal ones, on; fewer
+#: are too few for seed 001 (section 4.3).
+CASES = 3
 #: Parts of the test cases, the noise of each of which is learned from the others.
 PARTS = 5
 
@@ -49,7 +50,8 @@ class Scheme:
         Whether cost ratio, resampling rate and threshold are searched, and what a group's own classifier
         counts; section 4.4. If not, errors cost the same and the threshold is one half.
     tuned : bool
-        Whether the classifier's own parameters are searched too; beyond the seed.
+        Whether the classifier's own parameters are searched too, and whether it gets the projection at all;
+        beyond the seed.
     """
 
     metrics: str
@@ -97,40 +99,92 @@ class Engine:
         InputError
             If the runs that are left are all normal, or all abnormal, or a name is unknown.
         """
+        return self.learned(self.prepared(tables))
+
+    @property
+    def preparation(self) -> Preparation:
+        """How tables become cases, which engines may have in common."""
         if self.model not in CATALOGUE:
             raise InputError(f'model="{self.model}"; expected one of: {", ".join(CATALOGUE)}')
         form = "concatenated" if self.model in PAIRED else self.scheme.form
         if form not in FORMS:
             raise InputError(f'form="{form}"; expected one of: {", ".join(FORMS)}')
-        tables = pruned(tables) if self.scheme.prune else spread_labels(tables)
-        metrics = (tables.summary if self.scheme.metrics == "summary" else tables.raw) or tables.raw
-        grouping = Grouping.of(self.scheme.grouping, tables, metrics, self.seed)
+        scheme = self.scheme
+        return Preparation(
+            scheme.metrics, form, scheme.prune, scheme.grouping, scheme.components, scheme.tuned, self.seed
+        )
+
+    def prepared(self, tables: MatrixTables) -> Prepared:
+        """Return what an engine of the same `preparation` learns from."""
+        return self.preparation.prepared(tables)
+
+    def learned(self, prepared: Prepared) -> FittedEngine:
+        """Learn from what an engine of the same `preparation` has prepared."""
+        scheme, model, cases = self.scheme, CATALOGUE[self.model], prepared.cases
+        groups = _with_cases(cases) if scheme.grouping != "none" else ()
+        question = Question(
+            model, cases, groups, scheme.components, scheme.balance, scheme.tuned, self.fixed, self.seed
+        )
+        found = search(question, self.trials)
+        everything = np.ones(len(cases.y), bool)
+        judges = Judges.fit(model, found.params, cases, chosen=everything, groups=groups, seed=self.seed)
+        return FittedEngine(
+            scheme,
+            self.model,
+            prepared.form,
+            prepared.known,
+            prepared.grouping,
+            prepared.projection,
+            judges,
+            found,
+        )
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What of an engine decides how tables become cases; see `Scheme`."""
+
+    metrics: str
+    form: str
+    prune: bool
+    grouping: str
+    components: int | None
+    tuned: bool
+    seed: int
+
+    def prepared(self, tables: MatrixTables) -> Prepared:
+        """Make cases of training tables.
+
+        Raises
+        ------
+        InputError
+            If the runs that are left are all normal, or all abnormal.
+        """
+        tables = pruned(tables) if self.prune else spread_labels(tables)
+        metrics = (tables.summary if self.metrics == "summary" else tables.raw) or tables.raw
+        grouping = Grouping.of(self.grouping, tables, metrics, self.seed)
         grouped = grouping.applied(tables)
         learned = known(grouped, metrics)
-        rows = _training_rows(form, grouped, learned, self.seed)
+        rows = _training_rows(self.form, grouped, learned, self.seed)
         rows = rows.of(~np.isnan(rows.y))
         labels = np.unique(rows.y)
         if len(labels) < len((0, 1)):
             told = "abnormal" if labels.any() else "normal"
             raise InputError(f"there is none to learn from but what is {told}; expected both", place="runs")
-        projection = Projection.of(rows, self.scheme.components)
-        cases = Cases.of(rows, projection)
-        groups = _with_cases(cases) if self.scheme.grouping != "none" else ()
-        model = CATALOGUE[self.model]
-        question = Question(
-            model,
-            cases,
-            groups,
-            self.scheme.components,
-            self.scheme.balance,
-            self.scheme.tuned,
-            self.fixed,
-            self.seed,
-        )
-        found = search(question, self.trials)
-        everything = np.ones(len(cases.y), bool)
-        judges = Judges.fit(model, found.params, cases, chosen=everything, groups=groups, seed=self.seed)
-        return FittedEngine(self.scheme, self.model, form, learned, grouping, projection, judges, found)
+        projection = Projection.of(rows, self.components)
+        cases = Cases.of(rows, projection, plain=self.tuned and self.components is not None)
+        return Prepared(self.form, learned, grouping, projection, cases)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Training cases, and how they came about."""
+
+    form: str
+    known: Known
+    grouping: Grouping
+    projection: Projection
+    cases: Cases
 
 
 @dataclass(frozen=True)
@@ -182,9 +236,16 @@ class FittedEngine:
         DataFrame
             ``pair_id, workload, group, group_used, probability, threshold, abnormal``, in the order of the
             pairs' first target runs. ``group_used`` is "fallback" where the group is unknown or has no
-            classifier of its own, and "all" where the scheme has no groups.
+            classifier of its own, and "all" where no group has one.
         """
+        return self._judged(tables, *self._answered(tables))
+
+    def answers(self, tables: MatrixTables) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Return what `judged` and `vectors` return."""
         cases, odds = self._answered(tables)
+        return self._judged(tables, cases, odds), self._vectors(tables, cases, odds)
+
+    def _judged(self, tables: MatrixTables, cases: Cases, odds: Floats) -> pd.DataFrame:
         of_pairs, _ = in_pairs(cases, np.ones(len(odds), bool), odds)
         first = pd.DataFrame({"pair_id": cases.pair, "used": cases.group})[cases.target]
         first = first.drop_duplicates("pair_id")
@@ -210,7 +271,9 @@ class FittedEngine:
             ``run_id, pair_id, workload, group, side, probability, threshold, abnormal``; of pairs in one row,
             every target run takes its pair's.
         """
-        cases, odds = self._answered(tables)
+        return self._vectors(tables, *self._answered(tables))
+
+    def _vectors(self, tables: MatrixTables, cases: Cases, odds: Floats) -> pd.DataFrame:
         runs = tables.runs[list(ABOUT)]
         if self.form == "contrasted":
             probability = pd.Series(self.found.pairs.probability(odds), cases.pair)
@@ -249,7 +312,7 @@ class FittedEngine:
 
     def _answered(self, tables: MatrixTables) -> tuple[Cases, Floats]:
         rows = self._rows(tables)
-        cases = Cases.of(rows, self.projection)
+        cases = Cases.of(rows, self.projection, plain=self.judges.components is None)
         return cases, self.judges.log_odds(cases, np.ones(len(cases.y), bool))
 
     def _rows(self, tables: MatrixTables) -> Rows:
@@ -258,7 +321,7 @@ class FittedEngine:
         return FORMS[self.form](self.grouping.applied(whole), self.known)
 
     def _used(self, group: str) -> str:
-        if self.scheme.grouping == "none":
+        if not self.judges.own:
             return ALL
         return group if group in self.judges.own else FALLBACK
 
@@ -297,9 +360,7 @@ def _training_rows(form: str, tables: MatrixTables, learned: Known, seed: int) -
 
 
 def _with_cases(cases: Cases) -> tuple[str, ...]:
-    """Return the groups with enough abnormal and normal pairs."""
-    rows = pd.DataFrame({"group": cases.group, "pair": cases.pair, "y": cases.y})[cases.target]
-    pairs = rows.groupby(["group", "pair"])["y"].max()
-    counts = pairs.groupby("group").agg(["sum", "size"])
+    """Return the groups with enough abnormal and normal target rows; none where one group has all."""
+    counts = pd.Series(cases.y[cases.target]).groupby(cases.group[cases.target]).agg(["sum", "size"])
     enough = (counts["sum"] >= CASES) & (counts["size"] - counts["sum"] >= CASES)
-    return tuple(counts.index[enough])
+    return tuple(counts.index[enough]) if len(counts) > 1 else ()

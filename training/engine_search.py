@@ -23,8 +23,10 @@ Labels = NDArray[np.int64]
 
 #: Training cases are parted 2:1, whole test cases.
 PARTS = 3
-#: Up to so many rows every third is held out in turn; of more, one third tells enough.
+#: Up to so many rows every third is held out in turn in each trial; of more, one third tells enough.
 TURNS = 2_000
+#: Up to so many rows probability and threshold come from all three thirds.
+CALIBRATED = 10_000
 #: Up to so many rows it is searched what a group's own classifier counts; of more, it judges alone.
 SHARED = 2_000
 SHARES = (0.0, 0.5, 1.0)
@@ -124,14 +126,18 @@ class Question:
         return {**plain, **self.model.start, **self.fixed}
 
     @property
-    def ladder(self) -> list[int]:
-        """Numbers of components, falling; none at all where there are columns beside them."""
-        steps: list[int] = []
+    def ladder(self) -> list[int | None]:
+        """Numbers of components, falling; none at all where there are columns beside them.
+
+        First of all stands no projection (None), where that may be chosen.
+        """
+        steps: list[int | None] = []
         count = min(self.most or 0, self.cases.width)
         while count >= FEWEST or (count and not steps):
             steps.append(count)
             count = int(count * HALF)
-        return [*steps, 0] if steps and self.cases.beside else steps
+        steps += [0] if steps and self.cases.beside else []
+        return [None, *steps] if steps and self.cases.plain is not None else steps
 
     @property
     def free(self) -> frozenset[str]:
@@ -185,12 +191,17 @@ def search(question: Question, trials: int) -> Found:
     if parts is None:
         return Found(start, Calibration(), Calibration(), float("nan"))
     turns = range(PARTS if len(cases.y) <= TURNS else 1)
-    params, score = start, float("nan")
+    best = Trialled(start, float("nan"))
     if question.free and trials > 0:
-        params, score = _best(question, parts, turns, trials)
+        best = _best(question, parts, turns, trials)
+    params, score = best.params, best.score
     if not question.balance:
         return Found(params, Calibration(), Calibration(), score)
-    tested, odds = _held_out(question, params, parts, turns)
+    last = range(PARTS if len(cases.y) <= CALIBRATED else 1)
+    if best.held_out is not None and last == turns and not question.model.in_search:
+        tested, odds = best.held_out
+    else:
+        tested, odds = _held_out(question, params, parts, last)
     of_pairs, labels = in_pairs(cases, tested, odds)
     return Found(params, Calibration.of(cases.y[tested], odds), Calibration.of(labels, of_pairs), score)
 
@@ -243,9 +254,16 @@ def thirds(cases: Cases, seed: int) -> NDArray[np.intp] | None:
     return found if (labels > 0).all() else None
 
 
-def _best(
-    question: Question, parts: NDArray[np.intp], turns: Collection[int], trials: int
-) -> tuple[dict[str, Any], float]:
+@dataclass(frozen=True)
+class Trialled:
+    """What was tried: parameters, what they are worth, which rows were held out, and their log-odds."""
+
+    params: dict[str, Any]
+    score: float
+    held_out: tuple[NDArray[np.bool_], Floats] | None = None
+
+
+def _best(question: Question, parts: NDArray[np.intp], turns: Collection[int], trials: int) -> Trialled:
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -258,15 +276,17 @@ def _best(
     else:
         study.enqueue_trial(question.first())
 
+    tried: dict[int, Trialled] = {}
+
     def worth(trial: Trial) -> float:
         params = question.suggested(trial)
-        trial.set_user_attr("params", params)
         tested, odds = _held_out(question, {**params, **question.model.in_search}, parts, turns)
-        return _worth(question.cases.y[tested], odds, at_best=question.balance)
+        score = _worth(question.cases.y[tested], odds, at_best=question.balance)
+        tried[trial.number] = Trialled(params, score, (tested, odds))
+        return score
 
     study.optimize(worth, trials)
-    best = study.best_trial
-    return dict(best.user_attrs["params"]), float(study.best_value)
+    return tried[study.best_trial.number]
 
 
 def _held_out(

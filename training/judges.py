@@ -32,6 +32,8 @@ class Cases:
     ----------
     x : ndarray of shape (n_rows, blocks * width + n_beside)
         Every block projected to `width` components, the leading ones first.
+    plain : ndarray of shape (n_rows, blocks * n_metrics + n_beside) or None
+        The same without projection, where it was asked for.
     y : ndarray of shape (n_rows,)
         1 is abnormal, 0 normal.
     run, pair, workload, group : ndarray of str, shape (n_rows,)
@@ -41,6 +43,7 @@ class Cases:
     """
 
     x: Floats
+    plain: Floats | None
     y: NDArray[np.int64]
     run: NDArray[Any]
     pair: NDArray[Any]
@@ -51,11 +54,12 @@ class Cases:
     width: int
 
     @classmethod
-    def of(cls, rows: Rows, projection: Projection) -> Cases:
+    def of(cls, rows: Rows, projection: Projection, *, plain: bool) -> Cases:
         """Project `rows`; where nobody has labelled a row, its label means nothing."""
         x, about = projection.projected(rows), rows.about
         return cls(
             x,
+            projection.standardised(rows) if plain else None,
             np.nan_to_num(rows.y).astype(np.int64),
             run=about["run_id"].to_numpy(object),
             pair=about["pair_id"].to_numpy(object),
@@ -72,7 +76,9 @@ class Cases:
         return self.x.shape[1] - self.blocks * self.width
 
     def leading(self, components: int | None) -> Floats:
-        """Return the columns of so many leading components of every block, and those beside; None: all."""
+        """Return so many leading components of every block, or what is not projected; and what is beside."""
+        if components is None and self.plain is not None:
+            return self.plain
         if components is None or components >= self.width:
             return self.x
         blocks = np.arange(self.blocks)[:, None] * self.width + np.arange(components)

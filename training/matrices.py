@@ -7,8 +7,10 @@ the seed's way, or of pairs of matrices, which are what is asked.
 
 ``metrics.json``
     ``family, data, seed, trials, champion`` (an entry), ``splits.test-cases`` (``scheme, folds, entries``),
-    ``selected`` (the model that is best on the other folds, judged on each), ``served`` (the champion behind
-    rules and validity tree, of runs that nobody has flagged), ``validity`` (counts of runs, by judge),
+    ``splits.pairs`` (the same of the champion and of table 5 on folds of whole pairs, which is easier, as the
+    seed's own split), ``selected`` (the model that is best on the other folds, judged on each), ``served``
+    (the champion behind rules and validity tree, of runs that nobody has flagged), ``validity`` (counts of
+    runs, by judge),
     ``groups`` (how alike given and automatic ones are). An entry has ``kind`` ("model" or "opponent") and per
     score ``mean, std, pooled``, of pairs.
 ``oof.parquet``
@@ -45,6 +47,7 @@ the seed's way, or of pairs of matrices, which are what is asked.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -54,18 +57,19 @@ from data.errors import InputError
 from data.files import replacing, write_json
 from data.matrices import INTERIM, PROCESSED
 from training import matrix_checks, matrix_curves
-from training.engine import FULL
+from training.engine import FULL, Scheme
 from training.matrices_promote import MODELS, REPORTS, SPLIT
 from training.matrix_evaluating import Evaluation, selected
 from training.matrix_examples import MatrixExamples
-from training.matrix_fitting import Fit, held, parts
-from training.matrix_folds import dealt
+from training.matrix_fitting import Fit, all_held, parts
+from training.matrix_folds import dealt, dealt_pairs
 from training.matrix_models import CATALOGUE
 from training.matrix_schemes import (
     FOLLOWED,
     RAW,
     Cell,
     Step,
+    TableRow,
     added,
     candidates,
     grouped,
@@ -77,6 +81,9 @@ from training.matrix_training import Recipe
 from training.metrics import best_model, entries
 from training.sidebyside import side_by_side
 from training.written import written
+
+#: The name of the split that is more like the seed's.
+PAIRS = "pairs"
 
 
 def evaluate_stage() -> None:
@@ -97,26 +104,27 @@ def evaluated(examples: MatrixExamples, knobs: params.Params) -> dict[str, Any]:
     section, seed = knobs.matrices, knobs.seed
 
     def fit_all(fits: list[Fit], title: str) -> list[Held]:
-        return side_by_side(held, fits, knobs.jobs, f"{title} of matrices")
+        return all_held(fits, knobs.jobs, f"{title} of matrices")
 
+    full = _full(section)
     fold_of = dealt(examples.pairs, section.evaluate.folds, seed)
-    evaluation = Evaluation(examples, fold_of, section.trials, seed, fit_all)
-    rows, wanted = table_rows(), candidates(section.models)
+    evaluation = Evaluation(examples, SPLIT, fold_of, section.trials, seed, fit_all)
+    rows, wanted = table_rows(full), candidates(section.models, full)
     evaluation.add([*wanted, *(row.cell for row in rows)], "tables")
     oof = evaluation.verdicts(wanted)
     of_pairs = entries(oof, SPLIT)
     champion = _champion(wanted, best_model(of_pairs))
-    steps = _steps(champion)
+    easier = _of_whole_pairs(examples, evaluation, [champion, *_of_table_5(rows)], section.evaluate.folds)
+    steps = _steps(champion, full)
     evaluation.add([step.cell for step in steps], "ablation")
     fewer = dealt(examples.pairs, section.evaluate.curve_folds, seed)
     asked = matrix_curves.points(parts(examples, fewer), seed)
     drawn, times = matrix_curves.curves(asked, fit_all([point.fit for point in asked], "figures"))
     recipe = Recipe(champion, section.trials, seed, examples.flagged, section.missing, examples.digest)
     checks = matrix_checks.checked(examples, fold_of, recipe)
-    answered = side_by_side(matrix_checks.served, checks, knobs.jobs, "answers of matrices")
-    served = matrix_checks.with_status(answered, examples)
-    judged = side_by_side(matrix_checks.rejected, checks, knobs.jobs, "validity") if examples.flagged else []
-    validity = matrix_checks.validity(judged, examples)
+    answered = side_by_side(matrix_checks.answered, checks, knobs.jobs, "answers of matrices")
+    served = matrix_checks.with_status([told for told, _ in answered], examples)
+    validity = matrix_checks.validity([rejected for _, rejected in answered], examples)
     groups = matrix_checks.groups(examples, seed)
     tables = evaluation.tables(rows)
     metrics = {
@@ -129,7 +137,8 @@ def evaluated(examples: MatrixExamples, knobs: params.Params) -> dict[str, Any]:
                 "scheme": f"{fold_of.nunique()} folds of whole test cases",
                 "folds": int(fold_of.nunique()),
                 "entries": of_pairs,
-            }
+            },
+            PAIRS: easier,
         },
         "champion": champion.entry,
         "selected": selected(oof),
@@ -154,7 +163,7 @@ def train_stage() -> None:
     """Stage train: the champion learns from everything."""
     knobs, metrics = params.load(), written(REPORTS / "metrics.json", "evaluate")
     section, examples = knobs.matrices, MatrixExamples.read(INTERIM, PROCESSED)
-    champion = _champion(candidates(section.models), metrics["champion"])
+    champion = _champion(candidates(section.models, _full(section)), metrics["champion"])
     recipe = Recipe(champion, section.trials, knobs.seed, examples.flagged, section.missing, examples.digest)
     recipe.train(examples.tables).write(MODELS)
 
@@ -174,12 +183,35 @@ def _champion(wanted: list[Cell], entry: str) -> Cell:
     return found[0]
 
 
-def _steps(champion: Cell) -> list[Step]:
+def _full(section: params.Matrices) -> Scheme:
+    return replace(FULL, components=section.components)
+
+
+def _of_table_5(rows: list[TableRow]) -> list[Cell]:
+    return [row.cell for row in rows if row.table == 5]  # noqa: PLR2004 - all remedies of the seed
+
+
+def _of_whole_pairs(
+    examples: MatrixExamples, evaluation: Evaluation, cells: list[Cell], folds: int
+) -> dict[str, Any]:
+    """Return the same cells where only pairs are kept whole, and test cases are known from training.
+
+    The seed divides vectors; here the baseline and the target of a pair stay together.
+    """
+    fold_of = dealt_pairs(examples.pairs, folds, evaluation.seed)
+    easier = replace(evaluation, split=PAIRS, fold_of=fold_of, found={})
+    easier.add(cells, "whole pairs")
+    found = entries(easier.verdicts(dict.fromkeys(cells)), PAIRS)
+    number = int(fold_of.nunique())
+    return {"scheme": f"{number} folds of whole pairs", "folds": number, "entries": found}
+
+
+def _steps(champion: Cell, full: Scheme) -> list[Step]:
     """Return the ablation: of the seed's classifiers, and what the champion is without a remedy."""
-    steps = [step for model in FOLLOWED for step in added(model)]
-    steps += left_out(champion.model)
+    steps = [step for model in FOLLOWED for step in added(model, full)]
+    steps += left_out(champion.model, full)
     steps += [step for model in FOLLOWED for step in grouped(RAW, model)]
-    return [*steps, *grouped(FULL, champion.model)]
+    return [*steps, *grouped(full, champion.model)]
 
 
 def _data(examples: MatrixExamples, section: params.Matrices) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from training.matrix_judging import judge
 from training.matrix_scores import Counts
 from training.matrix_training import Recipe
 from training.metrics import summary
+from training.trained_engine import TrainedEngine
 from training.validity_tree import ValidityTree
 
 SERVED_COLUMNS = (
@@ -58,9 +59,21 @@ def checked(examples: MatrixExamples, fold_of: pd.Series, recipe: Recipe) -> lis
     return found
 
 
-def served(task: Checked) -> pd.DataFrame:
-    """Train on one part, and answer about the rest as it was measured: served.parquet without ``status``."""
+def answered(task: Checked) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Train on one part and answer about the rest.
+
+    Returns
+    -------
+    served : DataFrame
+        Of the rest as it was measured: served.parquet without ``status``.
+    rejected : DataFrame
+        ``run_id, fold, tree``: whether the validity tree rejects a run; no rows where there is no tree.
+    """
     trained = task.recipe.train(task.train)
+    return _served(trained, task), _rejected(trained.validity, task)
+
+
+def _served(trained: TrainedEngine, task: Checked) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "pair_id": verdict.pair_id,
@@ -96,15 +109,16 @@ def served_summary(rows: pd.DataFrame) -> dict[str, Any]:
     return summary(rows.assign(kind="served", repeat=0)) | counts
 
 
-def rejected(task: Checked) -> pd.DataFrame:
-    """Return ``run_id, fold, tree``: whether a tree learned from the other test cases rejects a run."""
-    told = ValidityTree.fit(task.train, task.recipe.seed).judged(task.test)
+def _rejected(tree: ValidityTree | None, task: Checked) -> pd.DataFrame:
+    if tree is None:
+        return pd.DataFrame(columns=["run_id", "fold", "tree"])
+    told = tree.judged(task.test)
     return told[["run_id"]].assign(fold=task.fold, tree=told["invalid"].to_numpy(bool))
 
 
 def validity(found: Sequence[pd.DataFrame], examples: MatrixExamples) -> pd.DataFrame:
     """Return validity.parquet: rules, tree, and either of them, against the analysts' flags."""
-    if not found:
+    if not any(len(told) for told in found):
         return pd.DataFrame(columns=["judge", "fold", "kind", "runs", "rejected"])
     runs = examples.measured.runs[["run_id", "valid"]].assign(
         rules=~examples.decisions.runs["kept"].to_numpy(bool)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from training.matrices_promote import SPLIT
 from training.matrix_examples import MatrixExamples
 from training.matrix_fitting import Fit, parts
 from training.matrix_opponents import opponents
@@ -28,8 +27,10 @@ class Evaluation:
     Parameters
     ----------
     examples : MatrixExamples
+    split : str
+        The name of how test cases or pairs are divided.
     fold_of : Series of int
-        The fold of each test case.
+        The fold of each ``workload`` or ``pair_id``, which the index is named after.
     trials : int
         Of every search.
     seed : int
@@ -37,6 +38,7 @@ class Evaluation:
     """
 
     examples: MatrixExamples
+    split: str
     fold_of: pd.Series
     trials: int
     seed: int
@@ -95,12 +97,12 @@ class Evaluation:
 
     def _opponents(self) -> Iterable[pd.DataFrame]:
         pairs = self.examples.pairs
-        valid = self.examples.testing(pairs["workload"].unique())
+        valid = self.examples.testing(pd.Index(pairs["pair_id"]))
         for one in opponents(valid, self.abnormal):
             yield pd.DataFrame(
                 {
                     "pair_id": one.score.index,
-                    "fold": pairs["workload"].map(self.fold_of).to_numpy(),
+                    "fold": pairs[self.fold_of.index.name].map(self.fold_of).to_numpy(),
                     "entry": one.name,
                     "kind": "opponent",
                     "scheme": "",
@@ -117,7 +119,7 @@ class Evaluation:
         rows = pd.concat(told, ignore_index=True).merge(known, on="pair_id", validate="many_to_one")
         verdict, status = (np.where(rows[name], "fail", "pass") for name in ("judged", "abnormal"))
         cause = rows["cause"].fillna("")
-        rows = rows.assign(split=SPLIT, repeat=0, verdict=verdict, status=status, cause=cause)
+        rows = rows.assign(split=self.split, repeat=0, verdict=verdict, status=status, cause=cause)
         return rows[list(OOF_COLUMNS)]
 
     def _causes(self) -> pd.DataFrame:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,13 +78,13 @@ class MatrixExamples:
         """Whether an analyst has flagged a run invalid, so that there is something to learn."""
         return bool((~self.measured.runs["valid"].fillna(value=True)).any())
 
-    def training(self, workloads: Collection[str]) -> MatrixTables:
-        """Return all runs of these test cases."""
-        return self.tables.of_runs(self.tables.runs["workload"].isin(workloads).to_numpy(bool))
+    def without(self, named: pd.Index) -> MatrixTables:
+        """Return all runs but those of these test cases, or pairs: what the index is named after."""
+        return self.tables.of_runs((~self.tables.runs[named.name].isin(named)).to_numpy(bool))
 
-    def testing(self, workloads: Collection[str]) -> MatrixTables:
-        """Return the valid runs of the pairs of these test cases that are scored, without any flag."""
-        pairs = self.pairs.loc[self.pairs["workload"].isin(workloads), "pair_id"]
+    def testing(self, named: pd.Index) -> MatrixTables:
+        """Return the valid runs of their pairs that are scored, without any flag."""
+        pairs = self.pairs.loc[self.pairs[named.name].isin(named), "pair_id"]
         runs = self.tables.runs
         chosen = runs["pair_id"].isin(pairs) & runs["valid"]
         return self.tables.of_runs(chosen.to_numpy(bool)).without_flags()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,10 +11,11 @@ import numpy as np
 import pandas as pd
 
 from data.matrix_tables import MatrixTables
-from training.engine import Engine
+from training.engine import Engine, Prepared
 from training.matrix_examples import MatrixExamples
 from training.matrix_schemes import Cell
 from training.matrix_scores import Counts, Held
+from training.sidebyside import side_by_side
 
 
 @dataclass(frozen=True)
@@ -39,13 +40,18 @@ class Part:
 
 
 def parts(examples: MatrixExamples, fold_of: pd.Series) -> list[Part]:
-    """Divide by the fold of each test case; those without a pair to score are only trained on."""
-    known, truth = examples.tables.runs["workload"].unique(), examples.truth()
-    found = []
+    """Divide by the fold of each test case, or of each pair; what has no pair to score is only trained on.
+
+    Parameters
+    ----------
+    examples : MatrixExamples
+    fold_of : Series of int
+        By ``workload`` or ``pair_id``, which the index is named after.
+    """
+    truth, found = examples.truth(), []
     for fold in sorted(fold_of.unique()):
-        inside = set(fold_of.index[fold_of == fold])
-        test = examples.testing(inside)
-        train = examples.training([name for name in known if name not in inside])
+        inside = fold_of.index[fold_of == fold]
+        test, train = examples.testing(inside), examples.without(inside)
         found.append(Part(int(fold), train, test, truth.loc[test.runs["run_id"]]))
     return found
 
@@ -71,14 +77,38 @@ class Fit:
     seed: int
     fixed: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def engine(self) -> Engine:
+        """What is fitted."""
+        return Engine(self.cell.scheme, self.cell.model, self.trials, self.seed, self.fixed)
 
-def held(fit: Fit) -> Held:
+
+def all_held(fits: Sequence[Fit], jobs: int, title: str) -> list[Held]:
+    """Fit all on `jobs` processes; those that learn from the same cases share them."""
+    alike: dict[Hashable, list[int]] = {}
+    for number, fit in enumerate(fits):
+        alike.setdefault((id(fit.part), fit.engine.preparation), []).append(number)
+    batches = [[fits[number] for number in numbers] for numbers in alike.values()]
+    found = side_by_side(_batch_held, batches, jobs, title)
+    by_number = {
+        number: held
+        for numbers, told in zip(alike.values(), found, strict=True)
+        for number, held in zip(numbers, told, strict=True)
+    }
+    return [by_number[number] for number in range(len(fits))]
+
+
+def _batch_held(fits: Sequence[Fit]) -> list[Held]:
+    prepared = fits[0].engine.prepared(fits[0].part.train)
+    return [_held(fit, prepared) for fit in fits]
+
+
+def _held(fit: Fit, prepared: Prepared) -> Held:
     """Fit, and count what is said of the rest."""
-    part, cell = fit.part, fit.cell
-    begun = time.perf_counter()
-    engine = Engine(cell.scheme, cell.model, fit.trials, fit.seed, fit.fixed).fit(part.train)
+    part, begun = fit.part, time.perf_counter()
+    engine = fit.engine.learned(prepared)
     seconds = time.perf_counter() - begun
-    pairs, vectors = engine.judged(part.test), engine.vectors(part.test)
+    pairs, vectors = engine.answers(part.test)
     truth = part.truth.loc[vectors["run_id"]].to_numpy(bool)
     told = pairs[["pair_id", "group_used", "probability", "threshold"]].assign(
         judged=pairs["abnormal"].to_numpy(bool)

@@ -1,4 +1,4 @@
-"""Test cases dealt into folds: each is held out whole, and its group stays in training where it can."""
+"""Test cases, or pairs, dealt into folds; a group stays in training where it can."""
 
 from __future__ import annotations
 
@@ -45,6 +45,33 @@ def dealt(pairs: pd.DataFrame, folds: int, seed: int) -> pd.Series:
             return fold_of
     told = f"{int((cases['abnormal'] > 0).sum())} of {len(cases)} have abnormal pairs"
     raise InputError(f"{told}; two folds need normal and abnormal pairs each", place="test cases")
+
+
+def dealt_pairs(pairs: pd.DataFrame, folds: int, seed: int) -> pd.Series:
+    """Deal pairs into folds with equal shares of abnormal ones, wherever their test cases' other pairs are.
+
+    Parameters
+    ----------
+    pairs : DataFrame
+        ``pair_id, abnormal`` (bool).
+    folds : int
+        At most; fewer where there are not as many pairs of each kind.
+    seed : int
+
+    Returns
+    -------
+    Series of int
+        The fold, counted from 0, by ``pair_id``.
+    """
+    from sklearn.model_selection import StratifiedKFold
+
+    abnormal = pairs["abnormal"].to_numpy(bool)
+    number = max(2, min(folds, int(abnormal.sum()), int((~abnormal).sum())))
+    fold = np.zeros(len(pairs), int)
+    parts = StratifiedKFold(number, shuffle=True, random_state=seed).split(abnormal, abnormal)
+    for place, (_, test) in enumerate(parts):
+        fold[test] = place
+    return pd.Series(fold, pd.Index(pairs["pair_id"]))
 
 
 def _dealt(cases: pd.DataFrame, number: int) -> list[int]:

@@ -78,7 +78,7 @@ def _costs(balance: ClassWeights | None) -> dict[int, float] | None:
 
 MOST_ITERATIONS = 10_000
 _FOREST = {"trees": 100, "leaf": 1, "features": "sqrt"}
-_FEWER_TREES = {"trees": 30}
+_FEWER_TREES = {"trees": 10}
 
 
 def _like(name: str, title: str, start: dict[str, Any], of: str, in_search: dict[str, Any]) -> Model:

@@ -6,14 +6,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from training.engine import FULL, NAIVE, Scheme
+from training.engine import NAIVE, Scheme
 from training.seed_matrices import TABLES, Printed
 
 #: The seed before any remedy but that invalid runs are removed (tables 2 and 4), and with one after another.
 INITIAL = replace(NAIVE, prune=True)
 RAW = replace(INITIAL, metrics="raw")
 GROUPED = replace(RAW, grouping="given")
-SEEDS = replace(GROUPED, components=FULL.components, balance=True)
 
 TREE, LOGISTIC, TAN, SIMILARITY = "decision-tree", "logistic", "tan", "similarity-logistic"
 #: The classifiers of tables 4, 6 and 7, whose remedies are taken one by one.
@@ -47,18 +46,19 @@ class TableRow:
         return TABLES[self.table][self.row]
 
 
-def table_rows() -> list[TableRow]:
-    """Return all rows of the seed's tables 2 and 4 to 8."""
+def table_rows(full: Scheme) -> list[TableRow]:
+    """Return all rows of the seed's tables 2 and 4 to 8; `full` says how many components there may be."""
+    seeds = replace(GROUPED, components=full.components, balance=True)
     pairs, beside, less = (
         replace(scheme, form=form)
-        for scheme, form in ((SEEDS, "concatenated"), (RAW, "concatenated"), (RAW, "subtracted"))
+        for scheme, form in ((seeds, "concatenated"), (RAW, "concatenated"), (RAW, "subtracted"))
     )
     initial = [Cell(model, INITIAL) for model in (*FOLLOWED, "svm", "random-forest")]
     forms = [(LOGISTIC, beside), (LOGISTIC, less), (TREE, beside), (TREE, less), (TAN, beside), (TAN, less)]
     cells = {
         2: [initial[place] for place in (0, 1, 2, 3, 4)],
         4: initial[:3],
-        5: [*(Cell(model, SEEDS) for model in FOLLOWED), Cell(SIMILARITY, pairs)],
+        5: [*(Cell(model, seeds) for model in FOLLOWED), Cell(SIMILARITY, pairs)],
         6: [Cell(model, RAW) for model in FOLLOWED],
         7: [Cell(model, GROUPED) for model in FOLLOWED],
         8: [Cell(SIMILARITY, beside), *(Cell(model, scheme) for model, scheme in forms)],
@@ -70,10 +70,10 @@ def table_rows() -> list[TableRow]:
     ]
 
 
-def candidates(models: Iterable[str]) -> list[Cell]:
+def candidates(models: Iterable[str], full: Scheme) -> list[Cell]:
     """Return who may be champion: `models` under the full scheme, and the seed's best (table 5)."""
-    full = [Cell(model, FULL) for model in models if model != SIMILARITY]
-    return [*full, *(row.cell for row in table_rows() if row.table == 5)]  # noqa: PLR2004
+    ours = [Cell(model, full) for model in models if model != SIMILARITY]
+    return [*ours, *(row.cell for row in table_rows(full) if row.table == 5)]  # noqa: PLR2004
 
 
 @dataclass(frozen=True)
@@ -107,21 +107,21 @@ class Step:
     printed: Printed | None = None
 
 
-def added(model: str) -> Iterator[Step]:
+def added(model: str, full: Scheme) -> Iterator[Step]:
     """Yield the way from the naive state to the full scheme, one remedy at a time."""
     taken: dict[str, Any] = {}
     yield Step("added", 0, "none", Cell(model, NAIVE))
     for number, remedy in enumerate(REMEDIES, start=1):
-        taken[remedy.field] = getattr(FULL, remedy.field)
-        rows = {row.cell.model: row.printed for row in table_rows() if row.table == remedy.table}
+        taken[remedy.field] = getattr(full, remedy.field)
+        rows = {row.cell.model: row.printed for row in table_rows(full) if row.table == remedy.table}
         yield Step("added", number, remedy.words, Cell(model, replace(NAIVE, **taken)), rows.get(model))
 
 
-def left_out(model: str) -> Iterator[Step]:
+def left_out(model: str, full: Scheme) -> Iterator[Step]:
     """Yield the full scheme, and the full scheme without one remedy."""
-    yield Step("left out", 0, "none", Cell(model, FULL))
+    yield Step("left out", 0, "none", Cell(model, full))
     for number, remedy in enumerate(REMEDIES, start=1):
-        without = replace(FULL, **{remedy.field: getattr(NAIVE, remedy.field)})
+        without = replace(full, **{remedy.field: getattr(NAIVE, remedy.field)})
         yield Step("left out", number, remedy.words, Cell(model, without))
 
 

@@ -58,7 +58,7 @@ class Held:
         ``pair_id, group_used, probability, threshold, judged`` (bool), of all pairs of the fold.
     vectors : Counts
     seconds : float
-        That the fit took.
+        That the search and the fit took, once cases were made of the tables.
     """
 
     fold: int

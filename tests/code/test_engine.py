@@ -122,7 +122,7 @@ def test_thirds_keep_test_cases_whole_and_share_abnormal_ones():
     workload = np.repeat(np.arange(30), 8).astype(object)
     y = ((np.arange(240) % 8 == 0) & (workload < 15)).astype(np.int64)
     cases = Cases(
-        draw.normal(size=(240, 2)), y, np.arange(240), workload, workload, workload % 3, y >= 0, 1, 2
+        draw.normal(size=(240, 2)), None, y, np.arange(240), workload, workload, workload % 3, y >= 0, 1, 2
     )
     found = thirds(cases, SEED)
     assert all(len(set(found[workload == case])) == 1 for case in range(30))

@@ -17,8 +17,8 @@ from training.engine import FULL, NAIVE
 from training.matrices_promote import promote_stage
 from training.matrix_evaluating import selected
 from training.matrix_examples import MatrixExamples
-from training.matrix_fitting import Fit, held, parts
-from training.matrix_folds import dealt
+from training.matrix_fitting import Fit, all_held, parts
+from training.matrix_folds import dealt, dealt_pairs
 from training.matrix_opponents import best_threshold, opponents, zscores
 from training.matrix_schemes import FOLLOWED, Cell, added, left_out, table_rows
 from training.matrix_scores import Counts, Held, row
@@ -51,6 +51,25 @@ def test_dealing_keeps_a_group_in_training_and_gives_every_fold_both_kinds():
     assert fold_of.nunique() == 10
     assert not pd.DataFrame({"fold": fold_of, "group": group}).duplicated().any()
     assert fold_of.value_counts().between(3, 5).all()
+
+
+def test_whole_pairs_are_dealt_with_equal_shares_of_abnormal_ones():
+    given = cases([True] * 7)
+    fold_of = dealt_pairs(given, 10, SEED)
+    abnormal = given.set_index("pair_id")["abnormal"]
+    assert abnormal.groupby(fold_of).agg(["sum", "size"]).to_numpy().tolist() == [[1, 2]] * 7
+
+
+def test_engines_that_learn_from_the_same_cases_say_what_they_say_alone():
+    found = examples(pairs(cases=4))
+    part = parts(found, dealt(found.pairs, 4, SEED))[0]
+    fits = [Fit(Cell(model, FULL), part, 2, SEED) for model in ("logistic", "decision-tree")]
+    together = all_held(fits, 1, "")
+    for fit, one in zip(fits, together, strict=True):
+        alone = fit.engine.fit(part.train)
+        told = alone.judged(part.test)
+        np.testing.assert_array_equal(one.pairs["probability"], told["probability"])
+        assert one.vectors.cases == len(alone.vectors(part.test))
 
 
 def test_where_few_test_cases_have_abnormal_pairs_there_are_as_many_folds():
@@ -108,10 +127,10 @@ def test_counts_are_pooled_over_folds_and_stand_beside_the_seed():
 
 
 def test_every_row_of_the_seeds_tables_has_a_scheme():
-    assert {(one.table, one.row) for one in table_rows()} == {
+    assert {(one.table, one.row) for one in table_rows(FULL)} == {
         (table, name) for table, rows in TABLES.items() for name in rows
     }
-    forms = {one.row: (one.cell.model, one.cell.scheme.form) for one in table_rows() if one.table == 8}
+    forms = {one.row: (one.cell.model, one.cell.scheme.form) for one in table_rows(FULL) if one.table == 8}
     assert forms["Sub-DTree"] == ("decision-tree", "subtracted")
     assert forms["Con-TAN"] == ("tan", "concatenated")
 
@@ -121,13 +140,13 @@ def changes(one, other):
 
 
 def test_the_ablation_takes_one_remedy_at_a_time():
-    steps = list(added("decision-tree"))
+    steps = list(added("decision-tree", FULL))
     assert (steps[0].cell.scheme, steps[-1].cell.scheme) == (NAIVE, FULL)
     schemes = [step.cell.scheme for step in steps]
     assert [len(changes(one, other)) for one, other in pairwise(schemes)] == [1] * 7
     seeds = [step.printed.balanced_accuracy if step.printed else None for step in steps]
     assert seeds == [None, 0.61, 0.81, 0.85, None, 0.91, None, None]
-    without = [changes(step.cell.scheme, FULL) for step in left_out("tan")]
+    without = [changes(step.cell.scheme, FULL) for step in left_out("tan", FULL)]
     assert without[0] == set()
     assert [len(found) for found in without[1:]] == [1] * 7
 
@@ -137,12 +156,13 @@ def test_who_is_asked_gets_valid_runs_without_flags_and_who_learns_gets_all():
     odd = tables.runs["run_id"] == "g0 c0 v1 target 0"
     runs = tables.runs.assign(m5=tables.runs["m5"].mask(odd, np.inf))
     found = examples(MatrixTables(runs, tables.causes, tables.metrics))
-    asked = found.testing({"g0 c0"})
+    case = pd.Index(["g0 c0"], name="workload")
+    asked = found.testing(case)
     assert asked.runs[["valid", "abnormal"]].isna().all(axis=None)
     flagged = set(runs.loc[~runs["valid"].astype(bool), "run_id"])
     assert not set(asked.runs["run_id"]) & {*flagged, "g0 c0 v1 target 0"}
-    learned = found.training({"g0 c0"})
-    assert len(learned.runs) == (runs["workload"] == "g0 c0").sum()
+    learned = found.without(case)
+    assert len(learned.runs) == (runs["workload"] != "g0 c0").sum()
     assert not np.isinf(learned.runs[learned.all_metrics]).any(axis=None)
     assert found.flagged
     nobody = tables.without_flags().runs.assign(abnormal=tables.runs["abnormal"])
@@ -159,7 +179,7 @@ def test_verdicts_do_not_depend_on_the_labels_of_who_is_asked():
         part for part in parts(other, dealt(examples(tables).pairs, 4, SEED)) if part.fold == first.fold
     )
     cell = Cell("logistic", FULL)
-    told, again = (held(Fit(cell, part, 2, SEED)) for part in (first, second))
+    told, again = all_held([Fit(cell, part, 2, SEED) for part in (first, second)], 1, "")
     pd.testing.assert_frame_equal(told.pairs, again.pairs)
     assert told.vectors.cases == again.vectors.cases
     assert told.vectors.abnormal != again.vectors.abnormal
@@ -233,6 +253,7 @@ def test_metrics_name_a_champion_that_beats_what_does_not_learn(project):
     assert metrics["data"]["pairs"] == 36
     assert metrics["data"]["fails"] == 12
     assert metrics["served"]["pairs"] == 36
+    assert set(metrics["splits"]["pairs"]["entries"]) > {metrics["champion"], "tan flattened", "largest z"}
     assert metrics["validity"]["both"]["invalid"] == metrics["data"]["invalid_runs"]
     oof = reported(project, "oof")
     assert (oof.groupby("entry")["pair_id"].nunique() == 36).all()

@@ -70,15 +70,27 @@ def test_every_form_is_finite_where_values_are_missing_infinite_or_constant(form
     assert np.isfinite(projection.projected(rows)).all()
 
 
-def test_a_projection_keeps_the_directions_of_most_variance_and_leads_back_to_the_metrics():
+def test_one_event_where_there_never_was_one_is_no_huge_difference():
+    tables = pairs(cases=3)
+    runs = tables.runs
+    runs["m4"] = 0.0
+    odd = (runs["pair_id"] == "g0 c0 v1") & (runs["side"] == "target")
+    learned = known(tables, tables.raw)
+    runs.loc[odd, "m4"] = 1.0
+    rows = contrasted(tables, learned)
+    found = np.sinh(rows.x[:, rows.columns.index("m4")])
+    assert 2 < found.max() < 4
+    assert (found == 0).sum() == len(found) - 1
+
+
+def test_a_projection_keeps_the_directions_of_most_variance():
     tables = pairs()
     rows = flattened(tables, known(tables, tables.raw))
     projection = Projection.of(rows, 3)
     turned = projection.projected(rows)
     np.testing.assert_allclose(np.cov(turned.T), np.diag(np.var(turned, axis=0, ddof=1)), atol=1e-9)
-    weights = np.array([1.0, -2.0, 0.5])
-    np.testing.assert_allclose(
-        turned @ weights, (rows.x - rows.x.mean(axis=0)) @ projection.back(weights), atol=1e-9
-    )
+    plain = projection.standardised(rows)
+    np.testing.assert_allclose(plain, (rows.x - rows.x.mean(axis=0)) / rows.x.std(axis=0), atol=1e-9)
+    np.testing.assert_allclose(plain @ projection.axes.T, turned, atol=1e-9)
     sides = concatenated(tables, known(tables, tables.raw))
     assert Projection.of(sides, 3).projected(sides).shape[1] == 6
