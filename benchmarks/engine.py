@@ -125,7 +125,7 @@ def _notes(clock: float, contrast_clock: float, load: float) -> list[str]:
             " scikit-learn's logistic regression; one thread."
         ),
         (
-            f"The part: the first {PART_GROUPS} groups of the first fold, on which the plain script was timed."
+            f"The part: the first {PART_GROUPS} groups of the first fold, as the plain script was timed."
             " Both were asked about all of their vectors; so few abnormal ones tell a large difference only."
         ),
         f"Both cut the features of TAN into {BINS} levels of the same frequency.",
