@@ -17,6 +17,56 @@ PLUMBING = {
     *("data/errors.py", "data/files.py", "data/params.py", "data/screen.py", "data/stage.py"),
     *("training/family.py", "training/sidebyside.py", "training/written.py"),
 }
+#: What stages of other families don't list yet. Delete a line when it is mended; add none.
+UNLISTED = {
+    "ingest": "data/result_run.py",
+    "validate": "data/tables.py",
+    "ingest-fingerprints": "data/comparisons.py data/reading.py data/schema.py",
+    "validate-fingerprints": "data/comparisons.py data/fingerprint_tables.py data/tables.py",
+    "featurize-fingerprints": "data/tables.py",
+    "evaluate-fingerprints": "training/digest.py training/metrics.py",
+    "report-fingerprints": (
+        "data/comparisons.py data/fingerprint_tables.py data/fingerprints.py data/tables.py"
+    ),
+    "ingest-corun": "data/comparisons.py data/reading.py data/schema.py",
+    "validate-corun": "data/comparisons.py data/fingerprints.py data/tables.py",
+    "featurize-corun": "data/tables.py",
+    "tune-corun": (
+        "data/corun_tables.py features/corun.py training/corun_promote.py training/digest.py "
+        "training/pressure.py"
+    ),
+    "evaluate-corun": (
+        "data/corun_tables.py data/corun_validity.py data/tables.py features/corun.py "
+        "training/corun_promote.py training/digest.py training/metrics.py training/pressure.py"
+    ),
+    "train-corun": (
+        "data/corun_tables.py data/corun_validity.py data/tables.py features/corun.py "
+        "training/corun_promote.py training/digest.py training/impact_scores.py "
+        "training/online_evaluating.py training/pressure.py training/ranges.py"
+    ),
+    "report-corun": (
+        "data/comparisons.py data/corun.py data/corun_placements.py data/fingerprints.py data/tables.py "
+        "serving/corun_schemas.py"
+    ),
+    "featurize": "data/comparisons.py data/tables.py",
+    "tune": (
+        "data/sides.py data/tables.py features/comparisons.py features/history.py features/ranks.py "
+        "training/comparisons.py training/digest.py training/rules.py"
+    ),
+    "train": (
+        "data/sides.py data/tables.py features/comparisons.py features/history.py features/ranks.py "
+        "training/answering.py training/comparisons.py training/digest.py training/rules.py "
+        "training/tuning.py"
+    ),
+    "evaluate": (
+        "data/sides.py data/tables.py features/comparisons.py features/history.py features/ranks.py "
+        "training/comparisons.py training/digest.py training/tuning.py"
+    ),
+    "report": (
+        "data/sides.py data/tables.py training/answering.py training/digest.py training/frozen.py "
+        "training/trained.py training/trusted.py"
+    ),
+}
 NOT_RUN = {"TYPE_CHECKING", "__name__ == '__main__'"}
 DEFINITION = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -65,9 +115,14 @@ def imports(nodes):
 
 
 @cache
+def imported_by(module):
+    return imports(node for node in parsed(module) if not isinstance(node, DEFINITION))
+
+
+@cache
 def used(module, name):
     """Return what a definition may use, as (module, name); names that mean nothing there do no harm."""
-    everywhere = imports(node for node in parsed(module) if not isinstance(node, DEFINITION))
+    everywhere = imported_by(module)
     nodes = definitions(module).get(name, [])
     if not nodes and name in everywhere:
         return [everywhere[name]]
@@ -110,14 +165,15 @@ def stages():
             if not stage.get("always_changed"):
                 command = stage["cmd"].replace("${item.family}", family)
                 _, _, module, of = command.split()
-                yield pytest.param(module, of, set(stage["deps"]), id=name)
+                yield pytest.param(name, module, of, set(stage["deps"]), id=name)
 
 
-@pytest.mark.parametrize(("module", "family", "listed"), stages())
-def test_a_stage_depends_on_all_code_that_it_runs(module, family, listed):
-    needed = code(*starts(module, family)) - PLUMBING
-    missing = [path for path in needed if not {path, *map(str, Path(path).parents)} & listed]
-    assert sorted(missing) == []
+@pytest.mark.parametrize(("stage", "module", "family", "listed"), list(stages()))
+def test_a_stage_depends_on_all_code_that_it_runs_and_on_no_other(stage, module, family, listed):
+    needed = code(*starts(module, family))
+    missing = {path for path in needed - PLUMBING if not {path, *map(str, Path(path).parents)} & listed}
+    assert sorted(missing) == sorted(UNLISTED.get(stage, "").split())
+    assert {path for path in listed if path.endswith(".py")} <= needed
 
 
 def test_code_is_followed_into_functions_but_only_where_it_is_named():
