@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -30,11 +31,25 @@ class Task:
 
 @dataclass(frozen=True)
 class Judged:
-    """What came of a task: the seconds, and whether each test vector is, and was called, abnormal."""
+    """What came of a task: the seconds, and of each test vector its group, what it is, and what was said.
+
+    Attributes
+    ----------
+    seconds : float
+    truth, told : ndarray of bool, shape (n_vectors,)
+        Whether it is, and was called, abnormal.
+    group : ndarray of object, shape (n_vectors,)
+    """
 
     seconds: float
     truth: np.ndarray
     told: np.ndarray
+    group: np.ndarray
+
+    def of_groups(self, groups: Collection[str]) -> Judged:
+        """Return the vectors of these groups; the seconds are of all."""
+        chosen = np.isin(self.group, list(groups))
+        return replace(self, truth=self.truth[chosen], told=self.told[chosen], group=self.group[chosen])
 
 
 @lru_cache(maxsize=1)
@@ -60,4 +75,5 @@ def ours(task: Task) -> Judged:
     seconds = time.process_time() - start
     flags = test.runs.set_index("run_id")["abnormal"]
     truth = flags.reindex(vectors["run_id"]).fillna(False).to_numpy(bool)
-    return Judged(seconds, truth, vectors["abnormal"].to_numpy(bool))
+    group = vectors["group"].to_numpy(object)
+    return Judged(seconds, truth, vectors["abnormal"].to_numpy(bool), group)

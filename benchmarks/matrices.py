@@ -16,7 +16,7 @@ import pandas as pd
 from benchmarks.table import Table
 from benchmarks.verdicts import COLUMNS, row_of
 from data.files import write_text
-from training.matrix_schemes import SPLIT
+from training.matrices_promote import SPLIT
 
 REPORTS = Path("reports/matrices")
 COUNTS = (

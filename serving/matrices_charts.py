@@ -19,7 +19,7 @@ from serving.charts import (
     inline,
     sketch,
 )
-from serving.matrices_evaluated import Beside
+from serving.matrices_evaluated import Beside, Worth
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,6 +31,7 @@ COST, UNDERSAMPLING, DIMENSION = 4, 5, 6
 EQUAL = 0.01
 _GROUPINGS = {"none": "one model", "given": "a model per group"}
 _ACCURACY = "balanced accuracy of vectors (0 to 1)"
+_OF_PAIRS = "balanced accuracy of pairs (0 to 1)"
 _BARS = "Bars are one standard deviation over the folds."
 
 
@@ -144,7 +145,7 @@ def times_chart(times: pd.DataFrame) -> Chart | None:
 
 
 def ablation_chart(name: str, steps: Sequence[Sequence[Beside]], *, alone: bool) -> Chart | None:
-    """Draw balanced accuracy remedy by remedy.
+    """Draw the balanced accuracy of pairs, which are the same whatever the form, remedy by remedy.
 
     Parameters
     ----------
@@ -166,15 +167,15 @@ def ablation_chart(name: str, steps: Sequence[Sequence[Beside]], *, alone: bool)
         for number, rows in enumerate(steps):
             _remedies(axes, rows, number, joined=not alone)
         if not all(isnan(row.seeds.balanced_accuracy) for rows in steps for row in rows):
-            axes.plot([], [], label="the seed's, on its own data", **_SEEDS, color=MUTED)
+            axes.plot([], [], label="the seed's, of vectors, on its own data", **_SEEDS, color=MUTED)
         axes.axvline(0.5, color=MUTED, linewidth=1, linestyle=":")
         axes.set_yticks(range(len(labels)), labels)
         axes.invert_yaxis()
-        axes.set_xlabel(f"{_ACCURACY}; 0.5 is guessing")
+        axes.set_xlabel(f"{_OF_PAIRS}; 0.5 is guessing")
         axes.grid(visible=False, axis="y")
         figure.legend(loc="outside upper center", ncols=4, fontsize=8)
-        words = "balanced accuracy without one remedy" if alone else "balanced accuracy remedy by remedy"
-        return _chart(name, title, figure, f"{words}, a line a model")
+        how = "without one remedy" if alone else "remedy by remedy"
+        return _chart(name, title, figure, f"balanced accuracy of pairs {how}, a line a model")
 
 
 _SEEDS: dict[str, Any] = {
@@ -189,9 +190,9 @@ _SEEDS: dict[str, Any] = {
 def _remedies(axes: Axes, rows: Sequence[Beside], number: int, *, joined: bool) -> None:
     places, look = range(len(rows)), _look(number) | ({} if joined else {"linestyle": ""})
     axes.errorbar(
-        [row.ours.balanced_accuracy for row in rows],
+        [row.pairs for row in rows],
         [place + 0.09 * (number - 1) for place in places],
-        xerr=[row.ours.spread for row in rows],
+        xerr=[row.pair_spread for row in rows],
         elinewidth=0.7, label=rows[0].model, **look,
     )  # fmt: skip
     colour = SERIES[number % len(SERIES)]
@@ -201,27 +202,30 @@ def _remedies(axes: Axes, rows: Sequence[Beside], number: int, *, joined: bool) 
 
 
 def _gained(steps: Sequence[Sequence[Beside]]) -> str:
-    top = max(steps, key=lambda rows: rows[-1].ours.balanced_accuracy)
-    accuracies = [row.ours.balanced_accuracy for row in top]
-    gains = [after - before for before, after in pairwise(accuracies)]
-    most = gains.index(max(gains))
-    return (
-        f"{top[0].model} rises from {accuracies[0]:.2f} without any remedy to {accuracies[-1]:.2f} with all; "
-        f'the largest step (+{gains[most]:.2f}) is "{top[most + 1].name}"'
-    )
+    top = max(steps, key=lambda rows: rows[-1].pairs)
+    accuracies = f"{top[0].pairs:.2f} without any remedy", f"{top[-1].pairs:.2f} with all"
+    whole = {
+        "helps": "{model} rises from {0} to {1}",
+        "hurts": "{model} falls from {0} to {1}",
+        "cannot be told": "{model} has {0} and {1}, which cannot be told apart",
+    }[Worth.of(top[-1], top[0]).told].format(*accuracies, model=top[0].model)
+    told = [(Worth.of(row, before), row.name) for before, row in pairwise(top)]
+    helping = [(worth.gain, name) for worth, name in told if worth.told == "helps"]
+    if not helping:
+        return f"{whole}; of no single step can it be told that it helps"
+    gain, name = max(helping, key=lambda step: step[0])
+    return f'{whole}; the largest step that can be told (+{gain:.2f}) is "{name}"'
 
 
 def _missed_most(steps: Sequence[Sequence[Beside]]) -> str:
-    top = max(steps, key=lambda rows: rows[0].ours.balanced_accuracy)
-    whole = top[0].ours.balanced_accuracy
-    losses = [whole - row.ours.balanced_accuracy for row in top[1:]]
-    most = losses.index(max(losses))
-    if losses[most] <= EQUAL:
-        return f"{top[0].model} can spare any one remedy: none costs more than {EQUAL:g} of {whole:.2f}"
-    return (
-        f'{top[0].model} ({whole:.2f} with all) loses most without "{top[most + 1].name}": '
-        f"{top[most + 1].ours.balanced_accuracy:.2f}"
-    )
+    top = max(steps, key=lambda rows: rows[0].pairs)
+    whole = f"{top[0].model} has {top[0].pairs:.2f} with all"
+    told = [(Worth.of(top[0], row), row) for row in top[1:]]
+    missed = [(worth.gain, row) for worth, row in told if worth.told == "helps"]
+    if not missed:
+        return f"{whole}; of no remedy alone can it be told that it is missed"
+    _, row = max(missed, key=lambda step: step[0])
+    return f'{whole}; the largest loss that can be told is without "{row.name}": {row.pairs:.2f}'
 
 
 def _finding(top: Line, best: str, without: str) -> str:

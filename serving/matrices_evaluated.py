@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import hypot, nan, sqrt
 from pathlib import Path
 
 import numpy as np
@@ -173,6 +174,7 @@ class Beside:
     ours, seeds : Counted
     pairs, pair_spread : float
         Our balanced accuracy on pairs of matrices, and its standard deviation over folds.
+    folds : int
     """
 
     name: str
@@ -182,6 +184,44 @@ class Beside:
     seeds: Counted
     pairs: float
     pair_spread: float
+    folds: int
+
+    @property
+    def pair_error(self) -> float:
+        """The standard error of `pairs`; NaN where there is one fold only."""
+        # the spread is that of the folds themselves, of which one degree of freedom went to their mean
+        return self.pair_spread / sqrt(self.folds - 1) if self.folds > 1 else nan
+
+
+@dataclass(frozen=True)
+class Worth:
+    """What one row has more than another, in balanced accuracy of pairs.
+
+    Pairs are counted, not vectors: these are others in every form (flattened: all runs; contrasted: those of
+    targets), so that their accuracies cannot be subtracted.
+
+    Attributes
+    ----------
+    gain : float
+    error : float
+        The standard error of the gain, from how both rows vary over the folds, as if they varied
+        independently; NaN where one fold tells nothing of it.
+    """
+
+    gain: float
+    error: float
+
+    @classmethod
+    def of(cls, row: Beside, other: Beside) -> Worth:
+        """Compare `row` with `other`."""
+        return cls(row.pairs - other.pairs, hypot(row.pair_error, other.pair_error))
+
+    @property
+    def told(self) -> str:
+        """Whether what is gained can be told from chance: "helps", "hurts" or "cannot be told"."""
+        if not abs(self.gain) > self.error:
+            return "cannot be told"
+        return "helps" if self.gain > 0 else "hurts"
 
 
 @dataclass(frozen=True)
@@ -255,6 +295,5 @@ def _beside(row: pd.Series, name: str, model: str, scheme: str) -> Beside:
     # similarity logistic in table 5, and all of table 8, which the seed counts on pairs of vectors
     paired = row.get("table") == 8 or model == "similarity-logistic"  # noqa: PLR2004
     ours, seeds = Counted.of(row), Counted.of_seed(row, paired=paired)
-    return Beside(
-        name, model, scheme, ours, seeds, float(row["pair_balanced_accuracy"]), float(row["pair_spread"])
-    )
+    pairs, pair_spread = float(row["pair_balanced_accuracy"]), float(row["pair_spread"])
+    return Beside(name, model, scheme, ours, seeds, pairs, pair_spread, int(row["folds"]))

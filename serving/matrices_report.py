@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from math import isnan, nan
+from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 
 from serving.charts import Chart, counted
 from serving.evaluated import Confusion
 from serving.matrices_charts import ablation_chart, cost_chart, dimensions_chart, sampling_chart, times_chart
-from serving.matrices_evaluated import Beside, Entry, Evaluated, Metrics
+from serving.matrices_evaluated import Beside, Entry, Evaluated, Metrics, Worth
 from serving.matrices_pictures import causes_chart, groups_chart, validity_chart, validity_told
 from serving.mistakes import sureness
 from serving.report import render
@@ -26,8 +26,6 @@ TABLES = {
     7: "Raw metrics, and a model per group",
     8: "Baselines beside targets, by three ways",
 }
-#: A remedy that is worth less rounds to nothing.
-HELPS = 0.005
 #: The mistakes that are listed.
 MISTAKES = 10
 #: Verdicts on runs that nobody has flagged, by what people say.
@@ -112,17 +110,11 @@ def served(verdicts: pd.DataFrame) -> list[tuple[str, list[int]]]:
     ]
 
 
-@dataclass(frozen=True)
-class Step:
-    """A row of the ablation, and what its remedy is worth in balanced accuracy; NaN for the first row."""
+class Step(NamedTuple):
+    """A row of the ablation, and what its remedy is worth; None for the row that others stand beside."""
 
     row: Beside
-    worth: float
-
-    @property
-    def told(self) -> str:
-        """Whether the remedy helps, in words; empty where it does."""
-        return "" if isnan(self.worth) or self.worth >= HELPS else "does not help here"
+    worth: Worth | None
 
 
 def worths(rows: Sequence[Beside], part: str) -> list[Step]:
@@ -130,10 +122,11 @@ def worths(rows: Sequence[Beside], part: str) -> list[Step]:
 
     "added": beside the row before it; "left out": what the first row has more; "grouping": beside the first.
     """
-    accuracy = [row.ours.balanced_accuracy for row in rows]
-    before = [nan, *accuracy] if part == "added" else [nan, *[accuracy[0]] * len(rows)]
-    sign = -1 if part == "left out" else 1
-    return [Step(row, sign * (own - ref)) for row, own, ref in zip(rows, accuracy, before, strict=False)]
+    steps = [Step(rows[0], None)]
+    for before, row in pairwise(rows):
+        beside = before if part == "added" else rows[0]
+        steps.append(Step(row, Worth.of(beside, row) if part == "left out" else Worth.of(row, beside)))
+    return steps
 
 
 def ablations(

@@ -7,6 +7,7 @@ import pytest
 from serving.matrices_charts import ablation_chart, cost_chart, dimensions_chart, sampling_chart, times_chart
 from serving.matrices_evaluated import Beside, Counted
 from serving.matrices_pictures import causes_chart, groups_chart, validity_chart, validity_told
+from serving.matrices_report import worths
 
 SPACE = "\N{NO-BREAK SPACE}"
 
@@ -60,25 +61,48 @@ def test_times_name_the_slowest_model():
     assert times_chart(times.iloc[:0]) is None
 
 
-def row(name, accuracy, seeds=np.nan, model="tree"):
+def row(name, accuracy, seeds=np.nan, model="tree", spread=0.01):
+    """Give all pairs this accuracy; the vectors, which are of another form in each row, say the opposite."""
     nothing = (np.nan,) * 4
-    return Beside(
-        name, model, "", Counted(accuracy, 0.01, *nothing), Counted(seeds, np.nan, *nothing), accuracy, 0.01
-    )
+    ours, printed = Counted(1 - accuracy, spread, *nothing), Counted(seeds, np.nan, *nothing)
+    return Beside(name, model, "", ours, printed, accuracy, spread, 5)
 
 
 def test_the_ablation_names_the_largest_step_and_the_largest_loss():
     steps = [row("none", 0.5), row("raw", 0.7, 0.81), row("groups", 0.75)]
     assert ablation_chart("added", [steps], alone=False).title == (
-        'tree rises from 0.50 without any remedy to 0.75 with all; the largest step (+0.20) is "raw"'
+        "tree rises from 0.50 without any remedy to 0.75 with all; "
+        'the largest step that can be told (+0.20) is "raw"'
     )
     without = [row("none", 0.9), row("raw", 0.6), row("groups", 0.9)]
     assert ablation_chart("left-out", [without], alone=True).title == (
-        'tree (0.90 with all) loses most without "raw": 0.60'
+        'tree has 0.90 with all; the largest loss that can be told is without "raw": 0.60'
     )
     spared = ablation_chart("left-out", [[row("none", 0.9), row("raw", 0.895)]], alone=True)
-    assert spared.title == "tree can spare any one remedy: none costs more than 0.01 of 0.90"
+    assert spared.title == "tree has 0.90 with all; of no remedy alone can it be told that it is missed"
     assert ablation_chart("added", [], alone=False) is None
+
+
+def test_what_a_remedy_is_worth_is_told_only_beyond_its_standard_error():
+    rows = [row("none", 0.6, spread=0.06), row("raw", 0.7, spread=0.08), row("groups", 0.66, spread=0.08)]
+    added = worths(rows, "added")
+    assert added[0].worth is None
+    # of 5 folds: 0.06 / 2 and 0.08 / 2
+    assert added[1].worth.error == pytest.approx(0.05)
+    assert (added[1].worth.gain, added[1].worth.told) == (pytest.approx(0.1), "helps")
+    assert (added[2].worth.gain, added[2].worth.told) == (pytest.approx(-0.04), "cannot be told")
+    assert [step.worth.told for step in worths(rows, "left out")[1:]] == ["hurts", "hurts"]
+    assert [step.worth.told for step in worths(rows, "grouping")[1:]] == ["helps", "helps"]
+
+
+def test_an_ablation_in_which_nothing_can_be_told_says_so():
+    unsure = [row("none", 0.7, spread=0.2), row("raw", 0.74, spread=0.2), row("groups", 0.66, spread=0.2)]
+    assert ablation_chart("added", [unsure], alone=False).title == (
+        "tree has 0.70 without any remedy and 0.66 with all, which cannot be told apart; "
+        "of no single step can it be told that it helps"
+    )
+    fallen = [row("none", 0.8), row("raw", 0.6)]
+    assert ablation_chart("added", [fallen], alone=False).title.startswith("tree falls from 0.80")
 
 
 VALIDITY = pd.DataFrame(

@@ -215,7 +215,8 @@ FILES = ("oof", "tables", "ablation", "curves", "served", "validity", "groups")
 
 
 def evaluated(directory, monkeypatch, jobs=2):
-    pairs(cases=3, invalid=0.05).write(directory / "in")
+    # small enough a defect that no single metric tells it
+    pairs(cases=3, invalid=0.05, size=0.1).write(directory / "in")
     (directory / "params.yaml").write_text(yaml.safe_dump({**PARAMS, "jobs": jobs}))
     monkeypatch.chdir(directory)
     for stage in (family.ingest_stage, family.validate_stage, matrices.evaluate_stage):
@@ -246,9 +247,13 @@ def test_metrics_name_a_champion_that_beats_what_does_not_learn(project):
     metrics = json.loads((project / "reports/matrices/metrics.json").read_text())
     entries = metrics["splits"]["test-cases"]["entries"]
     accuracy = {name: entry["balanced_accuracy"]["pooled"] for name, entry in entries.items()}
-    models = [name for name in entries if entries[name]["kind"] == "model"]
+    models, others = (
+        [name for name in entries if entries[name]["kind"] == kind] for kind in ("model", "opponent")
+    )
     assert accuracy[metrics["champion"]] == max(accuracy[name] for name in models)
     assert metrics["champion"] in models
+    assert len(others) == 4
+    assert all(accuracy[metrics["champion"]] > accuracy[name] for name in others)
     assert {"logistic contrasted", "knn contrasted", "tan flattened", "largest z"} <= set(entries)
     assert metrics["data"]["pairs"] == 36
     assert metrics["data"]["fails"] == 12

@@ -272,7 +272,9 @@ def test_the_server_answers_as_the_command_line(server, static, online, tmp_path
 
 def test_all_models_that_answer_are_listed(server):
     told = httpx.get(f"{server.url}/v1/models").json()["models"]
-    assert [one["serves"] for one in told] == ["regression-comparison", "corun-static", "corun-online"]
+    named = [one["serves"] for one in told]
+    # a champion of the family matrices comes after them, if there is one
+    assert named[:3] == ["regression-comparison", "corun-static", "corun-online"]
     assert told[1]["machines"] == [MACHINE]
 
 

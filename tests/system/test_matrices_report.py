@@ -5,6 +5,7 @@ import shutil
 import pandas as pd
 import pytest
 
+from benchmarks.matrices import main as matrices_page
 from serving.report import main
 from tests.system import matrices_inputs
 from tests.system.browsing import faults
@@ -158,6 +159,23 @@ def test_a_second_drawing_gives_the_same_bytes(root, page, monkeypatch):
     monkeypatch.chdir(root)
     assert main(["matrices"]) == 0
     assert (root / PAGE).read_text() == page
+
+
+def test_the_benchmark_writes_the_same_figures_as_markdown(root, metrics, monkeypatch):
+    monkeypatch.chdir(root)
+    matrices_page()
+    written = (root / "docs/results/matrices-in.md").read_text()
+    for entry, scores in metrics["splits"]["test-cases"]["entries"].items():
+        assert f"| {entry} | {scores['kind']} | {scores['balanced_accuracy']['pooled']:.3f} |" in written
+    assert set(re.findall(r"^# (Table \d) of seed 001$", written, re.MULTILINE)) == {
+        f"Table {number}" for number in (2, 4, 5, 6, 7, 8)
+    }
+    ablation = pd.read_parquet(root / "reports/matrices/ablation.parquet")
+    for row in ablation.to_dict("records"):
+        pairs = f"{row['pair_balanced_accuracy']:.3f} ± {row['pair_spread']:.3f}"
+        assert re.search(rf"^\| {row['model']} \| {row['remedy']} \| .*{pairs} ", written, re.MULTILINE)
+    assert "# Figures 4 to 6 of seed 001" in written
+    assert "# Validity of runs" in written
 
 
 @pytest.mark.browser
