@@ -63,13 +63,14 @@ def _similarity(params: Params, seed: int, balance: ClassWeights | None) -> Any:
         ridge=params["ridge"],
         shared=0,
         class_weight=_costs(balance),
+        starts=params["starts"],
         tol=params["tolerance"],
         max_iter=MOST_ITERATIONS,
     )
 
 
 def _similarity_space(trial: Trial) -> dict[str, Any]:
-    return {"tolerance": 1e-6, "ridge": trial.suggest_float("ridge", 0.1, 100.0, log=True)}
+    return {"tolerance": 1e-6, "starts": 5, "ridge": trial.suggest_float("ridge", 0.1, 100.0, log=True)}
 
 
 def _costs(balance: ClassWeights | None) -> dict[int, float] | None:
@@ -97,11 +98,11 @@ CATALOGUE: dict[str, Model] = {
         Model(
             "similarity-logistic",
             "Similarity logistic",
-            {"ridge": 1.0, "tolerance": 1e-6},
+            {"ridge": 1.0, "tolerance": 1e-6, "starts": 5},
             _similarity,
             _similarity_space,
             weighted=True,
-            in_search={"tolerance": 1e-3},
+            in_search={"tolerance": 1e-3, "starts": 1},
         ),
         Model(
             "svm", "SVM", {"c": 1.0}, _support_vectors, _support_vectors_space, weighted=True, in_search={}

@@ -60,6 +60,8 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
         Whether there is b.
     class_weight : dict, "balanced" or None
         What a pair weighs in the likelihood, by class.
+    starts : int
+        How many starts are compared; 1: that of the highest likelihood is taken as it is.
     tol : float
         The search ends where no component of the gradient exceeds it, per unit of weight and with features
         standardised.
@@ -105,6 +107,7 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
         shared: int | str = "rest",
         fit_intercept: bool = True,
         class_weight: dict[Any, float] | str | None = None,
+        starts: int = _DIRECTIONS + 1,
         tol: float = 1e-8,
         max_iter: int = 1000,
     ) -> None:
@@ -113,6 +116,7 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
         self.shared = shared
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
+        self.starts = starts
         self.tol = tol
         self.max_iter = max_iter
 
@@ -151,7 +155,7 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
         self.n_own_ = (rows.x.shape[1] - self.n_shared_) // 2
         pairs = _Pairs.of(*self._sides(rows.x), rows.y == 1, self._costs(rows), self._penalty())
         climb = {"em": _expectation_maximisation, "direct": _direct}[self.solver]
-        found = climb(pairs, _start(pairs.some(_SOUGHT)), self.tol, self.max_iter)
+        found = climb(pairs, _start(pairs.some(_SOUGHT), self.starts), self.tol, self.max_iter)
         if not found.converged:
             warnings.warn(
                 f"SimilarityLogistic: not converged after max_iter={self.max_iter} iterations",
@@ -187,6 +191,8 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
             raise ValueError(f'SimilarityLogistic: solver={self.solver!r} is neither "em" nor "direct"')
         if not self.ridge >= 0:
             raise ValueError(f"SimilarityLogistic: ridge={self.ridge!r} is below 0")
+        if self.starts < 1:
+            raise ValueError(f"SimilarityLogistic: starts={self.starts!r} is below 1")
 
     def _count_shared(self, columns: int) -> int:
         shared = columns % 2 if self.shared == "rest" else int(self.shared)
@@ -463,13 +469,18 @@ def _direct(pairs: _Pairs, start: Floats, tol: float, max_iter: int) -> _Found:
     return found
 
 
-def _start(pairs: _Pairs) -> Floats:
+def _start(pairs: _Pairs, most: int) -> Floats:
     """Return where a few EM iterations from a few directions and sizes lead; see `SimilarityLogistic`."""
     starts = [
         sized for direction in _directions(pairs) if (sized := _best_size(pairs, direction)) is not None
     ]
     if not starts:
         return np.zeros(pairs.rows.shape[1])
+    if most < len(starts):
+        starts.sort(key=lambda start: -pairs.likelihood(start, pairs.rows @ start))
+        starts = starts[:most]
+    if most == 1:
+        return starts[0]
     for kept, iterations in _ROUNDS:
         climbs = [_expectation_maximisation(pairs, start, 0.0, iterations) for start in starts]
         climbs.sort(key=lambda found: -found.history[-1])
