@@ -28,7 +28,10 @@ def runs(shared_data):
     last = tables.runs["workload"].str.endswith(" 10").to_numpy(bool)
     learned = tables.of_runs(~last)
     examples = MatrixExamples.of(learned, decide(learned, 0.5), "digest")
-    trained = Recipe(Cell("logistic", FULL), 4, SEED, examples.flagged, 0.5, "digest").train(examples.tables)
+    recipe = Recipe(Cell("logistic", FULL), 4, SEED, examples.flagged, 0.5, "digest")
+    # threads of linear algebra wait for each other on a busy machine
+    with threadpool_limits(1):
+        trained = recipe.train(examples.tables)
     return trained, tables.of_runs(last)
 
 
@@ -71,7 +74,6 @@ def test_on_whole_runs_never_seen_an_engine_beats_what_does_not_learn(source, sh
     judged = []
     for fold in range(FOLDS):
         learned, asked = fold_of.index[fold_of != fold], fold_of.index[fold_of == fold]
-        # threads of linear algebra wait for each other on a busy machine
         with threadpool_limits(1):
             engine = Engine(FULL, "logistic", TRIALS, SEED).fit(examples.training(learned))
             judged.append(engine.judged(examples.testing(asked)))
