@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -70,16 +71,29 @@ class Journal:
         append(self.path, [{"operation": operation, "work": work}])
 
 
-def resume(path: Path, suite: dict[str, Any]) -> list[dict[str, Any]]:
+def resume(
+    path: Path, suite: dict[str, Any], able: Mapping[str, Sequence[str]] | None = None
+) -> list[dict[str, Any]]:
     """Return the records of the journal at `path`, or begin one for `suite`.
+
+    Parameters
+    ----------
+    path : Path
+    suite : dict
+        What is measured; it must be the same all the time.
+    able : mapping, optional
+        By name what this machine and this user can do of it, kept with the suite: it must be the same, too,
+        or runs would differ by who measured them. Older journals don't have it.
 
     Raises
     ------
     InputError
-        If the file belongs to another suite or has a line that is no record.
+        If the file belongs to another suite, was begun by who can do other things, or has a line that is no
+        record.
     """
     if not path.exists():
-        write_text(path, json.dumps({"suite": suite}) + "\n")
+        begin = {"suite": suite} | ({} if able is None else {"able": able})
+        write_text(path, json.dumps(begin) + "\n")
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     # A line that was being written when the power went has no end.
     whole = [line for line in lines if line.endswith("\n")]
@@ -88,7 +102,18 @@ def resume(path: Path, suite: dict[str, Any]) -> list[dict[str, Any]]:
     records = [_record(line, path, number) for number, line in enumerate(whole, 1)]
     if not records or records[0].get("suite") != suite:
         raise InputError("was begun with another suite; name another directory or remove it", file=path)
+    _require_able(able or {}, records[0].get("able", {}), path)
     return records[1:]
+
+
+def _require_able(able: Mapping[str, Sequence[str]], before: Any, path: Path) -> None:
+    for what, now in able.items():
+        then = before.get(what, now) if isinstance(before, dict) else now
+        changed = [name for name in dict.fromkeys([*then, *now]) if (name in then) != (name in now)]
+        if changed:
+            told = "is not to be had here" if changed[0] in then else "was not to be had then"
+            told = f'was begun with other {what} ("{changed[0]}" {told})'
+            raise InputError(f"{told}; go on as then, or name another directory", file=path)
 
 
 def append(path: Path, records: list[dict[str, Any]]) -> None:

@@ -264,7 +264,8 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
     Raises
     ------
     InputError
-        If the suite is wrong, or a program is missing or fails.
+        If the suite is wrong, a program is missing or fails, or the measurement was begun by who can make
+        other defects or count other events.
     """
     suite = matrix_suite.load(path)
     cpus = sorted(os.sched_getaffinity(0))
@@ -274,26 +275,26 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
     remove_abandoned_groups()
     described = machine.settings()
     begun = suite.model_dump(mode="json") | {"machine": described["processor"], "kernel": described["kernel"]}
-    matrices = Matrices.open(directory / "journal.jsonl", begun)
     if lacking:
         screen.say(f"perf cannot count {', '.join(lacking)}")
     finished = True
     counted = [event for event in suite.events if not why[event]]
-    try:
-        with Bench(cpu, suite.interval, counted) as bench:
+    with Bench(cpu, suite.interval, counted) as bench:
+        for what, problem in bench.missing.items():
+            screen.say(f"leaving out {what}: {problem}")
+        causes, kinds = (
+            [what for what in asked if what not in bench.missing]
+            for asked in (suite.causes, suite.invalid_kinds)
+        )
+        able = {"causes": causes, "kinds of invalid runs": kinds, "events": counted}
+        matrices = Matrices.open(directory / "journal.jsonl", begun, able)
+        try:
             # we look from another processor than the one that programs run on
             os.sched_setaffinity(0, cpus[:-1] or cpus)
-            for what, problem in bench.missing.items():
-                screen.say(f"leaving out {what}: {problem}")
-            causes, kinds = (
-                [what for what in asked if what not in bench.missing]
-                for asked in (suite.causes, suite.invalid_kinds)
-            )
-            everything = plan(suite, causes, kinds)
             measure(
                 suite,
                 matrices,
-                everything,
+                plan(suite, causes, kinds),
                 run=bench.run,
                 cost=lambda case, needed: trials(
                     suite,
@@ -304,11 +305,11 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
                 ),
                 progress=screen.advance,
             )
-    except KeyboardInterrupt:
-        finished = False
-        screen.say(f"kept {len(matrices.entries)} runs; start again to resume")
-    finally:
-        os.sched_setaffinity(0, cpus)
+        except KeyboardInterrupt:
+            finished = False
+            screen.say(f"kept {len(matrices.entries)} runs; start again to resume")
+        finally:
+            os.sched_setaffinity(0, cpus)
     tables(suite, matrices.entries, machine.name()).write(directory)
     write_json(
         directory / "settings.json",

@@ -15,10 +15,26 @@ from data.reading import Problems
 def without_flaws(tables: MatrixTables, problems: Problems) -> MatrixTables:
     """Tell `problems` what is wrong in `tables`; return them without it.
 
-    Wrong are runs without a name, a workload, a group or a pair, runs of no side, runs that stand twice (the
-    first stays), and pairs of matrices that nothing can be said of: one side is missing, a side mixes
-    versions, or the sides differ in more than one field (seed 001, section 2.1). Of such a pair nothing
+    Wrong are runs as `without_flawed_runs` says, and pairs as `incomparable` says; of such a pair nothing
     stays.
+
+    Raises
+    ------
+    InputError
+        At the first of them, unless ``problems.keep_going``.
+    """
+    named = without_flawed_runs(tables, problems)
+    wrong = incomparable(named.runs)
+    for pair, told in wrong.items():
+        problems.add(InputError(told, place=f'pair "{pair}"'))
+    return named.of_runs(~named.runs["pair_id"].isin(wrong).to_numpy(bool))
+
+
+def without_flawed_runs(tables: MatrixTables, problems: Problems) -> MatrixTables:
+    """Tell `problems` which runs have no place in `tables`; return them without.
+
+    Those are runs without a name, a workload, a group or a pair, runs of no side, and runs that stand twice;
+    the first stays.
 
     Raises
     ------
@@ -27,8 +43,8 @@ def without_flaws(tables: MatrixTables, problems: Problems) -> MatrixTables:
     """
     runs = tables.runs
     for column in ("run_id", "workload", "group", "pair_id"):
-        empty = (runs[column].isna() | (runs[column] == "")).to_numpy(bool)
-        for row in np.flatnonzero(empty):
+        empty = runs[column].isna() | (runs[column] == "")
+        for row in runs.index[empty]:
             problems.add(InputError(f"has no {column}", place=f"run row {row}"))
         runs = runs[~empty]
     odd = ~runs["side"].isin(SIDES)
@@ -39,11 +55,21 @@ def without_flaws(tables: MatrixTables, problems: Problems) -> MatrixTables:
     twice = runs.duplicated("run_id")
     for name in runs.loc[twice, "run_id"]:
         problems.add(InputError("stands twice", place=f'run "{name}"'))
-    runs = runs[~twice]
-    wrong = dict(_wrong_pairs(runs))
-    for pair, told in wrong.items():
-        problems.add(InputError(told, place=f'pair "{pair}"'))
-    return tables.of_runs(tables.runs.index.isin(runs.index[~runs["pair_id"].isin(wrong)]))
+    return tables.of_runs(np.asarray(tables.runs.index.isin(runs.index[~twice])))
+
+
+def incomparable(runs: pd.DataFrame) -> dict[str, str]:
+    """Say by ``pair_id`` why nothing can be said of a pair of matrices.
+
+    One side is missing, a side mixes versions, or the sides differ in more than one field (seed 001,
+    section 2.1).
+
+    Parameters
+    ----------
+    runs : DataFrame
+        As in `MatrixTables`; every run has a pair and a side.
+    """
+    return dict(_wrong_pairs(runs))
 
 
 def _wrong_pairs(runs: pd.DataFrame) -> Iterator[tuple[str, str]]:

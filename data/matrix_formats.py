@@ -8,9 +8,13 @@ from pathlib import Path
 
 from data import matrix_schema
 from data.errors import InputError
-from data.matrix_flaws import without_flaws
+from data.matrix_flaws import without_flawed_runs, without_flaws
 from data.matrix_tables import MatrixTables
 from data.reading import Problems
+
+#: A directory of PetShop's has this file so many levels down, at most.
+_REFERENCE = "noissue/metrics.csv"
+_LEVELS = ("", "*/", "*/*/")
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,32 @@ def holds_matrices(name: str, path: Path) -> bool:
     return name in FORMATS
 
 
+def sniff(path: Path) -> str | None:
+    """Tell the format of the matrices at `path` from what is in it; None if there are none."""
+    if path.is_dir() and not (path / "matrices.parquet").exists():
+        inside = sorted(path.glob("*.parquet"))
+        if inside and _holds_seconds(inside[0]):
+            return "dbsherlock"
+        return "petshop" if any(any(path.glob(f"{level}{_REFERENCE}")) for level in _LEVELS) else None
+    if not holds_matrices("tables", path):
+        return None
+    return "dbsherlock" if path.is_file() and _holds_seconds(path) else "tables"
+
+
+def _holds_seconds(path: Path) -> bool:
+    """Tell whether a Parquet file has the columns of DBSherlock's, and not those of matrices."""
+    import pyarrow.parquet as pq
+    from pyarrow import ArrowException
+
+    from data import dbsherlock
+
+    try:
+        names = set(pq.read_schema(path).names)
+    except (OSError, ValueError, ArrowException):
+        return False
+    return names.issuperset(dbsherlock.KNOWN) and "run_id" not in names
+
+
 def read(name: str, paths: list[Path], *, keep_going: bool = False) -> MatrixReading:
     """Read all of `paths`.
 
@@ -70,12 +100,26 @@ def read(name: str, paths: list[Path], *, keep_going: bool = False) -> MatrixRea
         if not path.exists():
             raise InputError("no such file or directory", file=path)
     problems = Problems(keep_going)
-    joined = MatrixTables.joined([FORMATS[name](path) for path in paths])
-    return checked(joined, paths[0], problems)
+    usable = without_flaws(MatrixTables.joined([FORMATS[name](path) for path in paths]), problems)
+    return _reading(usable, paths[0], problems)
 
 
-def checked(tables: MatrixTables, source: Path | str, problems: Problems) -> MatrixReading:
-    """Return what of `tables` can be used.
+def read_asked(name: str, path: Path, *, keep_going: bool = False) -> MatrixReading:
+    """Read what is to be judged: as `read` does, but pairs that cannot be compared stay in.
+
+    They get the verdict ``invalid``. What analysts have flagged is not read at all.
+
+    Raises
+    ------
+    InputError
+        As of `read`.
+    """
+    tables = MatrixTables.read(path, flags=False) if name == "tables" else FORMATS[name](path)
+    return asked(tables, path, Problems(keep_going))
+
+
+def asked(tables: MatrixTables, source: Path | str, problems: Problems) -> MatrixReading:
+    """Return what of `tables` can be judged, or at least be called invalid.
 
     Parameters
     ----------
@@ -88,9 +132,12 @@ def checked(tables: MatrixTables, source: Path | str, problems: Problems) -> Mat
     Raises
     ------
     InputError
-        At the first thing that is wrong, unless ``problems.keep_going``; and if there is no run or no metric.
+        At the first run that is wrong, unless ``problems.keep_going``; and if there is no run or no metric.
     """
-    usable = without_flaws(tables, problems)
+    return _reading(without_flawed_runs(tables, problems), source, problems)
+
+
+def _reading(usable: MatrixTables, source: Path | str, problems: Problems) -> MatrixReading:
     matrix_schema.check(usable)
     if usable.runs.empty or not usable.raw:
         lacking = "run" if usable.runs.empty else "raw metric"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -58,15 +59,17 @@ class Matrices:
     costs: dict[str, dict[str, float]]
 
     @classmethod
-    def open(cls, path: Path, begun: dict[str, Any]) -> Matrices:
-        """Read the journal at `path`, or begin one for what `begun` describes.
+    def open(
+        cls, path: Path, begun: dict[str, Any], able: Mapping[str, Sequence[str]] | None = None
+    ) -> Matrices:
+        """Read the journal at `path`, or begin one for what `begun` describes; see `journal.resume`.
 
         Raises
         ------
         InputError
-            If the file belongs to another suite or machine.
+            If the file belongs to another suite or machine, or was begun by who can do other things.
         """
-        records = journal.resume(path, begun)
+        records = journal.resume(path, begun, able)
         costs = {record["case"]: record["costs"] for record in records if "costs" in record}
         return cls(path, [_entry(record) for record in records if "costs" not in record], costs)
 

@@ -59,6 +59,7 @@ def matched(tables: MatrixTables, metrics: pd.DataFrame, groups: Collection[str]
         first = next(name for name in raw if name in unusable)
         told = f"lack {len(unusable)} of the {len(raw)} raw metrics that the model knows, such as"
         raise InputError(f'{told} "{first}"; expected {1 - missing:.0%} of them', place="runs")
+    strange = [group for group in tables.runs["group"].unique() if group not in groups]
     notes = [
         *(_missing(name, extra) for name in lacking[:SHOWN]),
         *_more(lacking, "are missing"),
@@ -74,9 +75,9 @@ def matched(tables: MatrixTables, metrics: pd.DataFrame, groups: Collection[str]
         *_more(empty, "have no value in any run"),
         *(
             f'group "{group}" is unknown to the model; what it learned from all groups answers'
-            for group in tables.runs["group"].unique()
-            if group not in groups
+            for group in strange[:SHOWN]
         ),
+        *_more(strange, "are unknown groups"),
     ]
     runs = tables.runs.reindex(columns=[*RUN_DTYPES, *known])
     runs[other] = float("nan")

@@ -623,6 +623,8 @@ def run(
     shown = Progress(progress)
     with _started():
         begin = time.monotonic()
+        # one that is killed in its first transaction has begun, too
+        shown.write(0, begin, 0)
         for number in range(transactions):
             do(int((number + 1) * units) - int(number * units))
             if spoil is not None:

@@ -4,7 +4,8 @@
 what was read                  what the raw metric is
 =============================  =====================================================================
 a count of the machine         its growth per second of the run
-the same of `PEAKED`           besides, the growth per second in the interval where it was largest
+the same of `PEAKED`           besides, the growth per second in the interval where it was largest;
+                               a last interval of less than half is part of the one before
 a level of the machine         its change per second, which may be negative
 a count of the program         its growth per transaction; a count that seems to fall has not
 a count of its control group   its growth per second, as read
@@ -33,6 +34,8 @@ PEAKED = (
     *("vmstat.pgfault", "vmstat.pgfree", "vmstat.pgalloc_normal", "vmstat.pgpgout", "vmstat.nr_dirtied"),
     *("softirq.SCHED", "softirq.RCU", "irq.RES", "irq.LOC", "disk.writes", "pressure.cpu_some"),
 )
+#: A last interval is too short for a peak if it is a smaller share of the one before.
+SHORT = 0.5
 PLAIN_LEVELS = ("level_Threads", "level_files", "level_avg")
 #: Units of what a program or its control group counts, other than plain numbers.
 PROGRAM_UNITS = {
@@ -82,9 +85,10 @@ def rates(looks: Sequence[Look], perf: Mapping[str, float], transactions: int) -
     seconds = last.at - first.at
     per = float(transactions) if transactions else np.nan
     found = _growth(first.machine, last.machine, seconds)
+    whole = _whole(looks)
     for name in PEAKED:
         if name in found:
-            steps = pairwise(looks)
+            steps = pairwise(whole)
             found[f"{name}{PEAK}"] = max(
                 (after.machine[name] - before.machine[name]) / (after.at - before.at)
                 for before, after in steps
@@ -102,6 +106,18 @@ def rates(looks: Sequence[Look], perf: Mapping[str, float], transactions: int) -
     found |= {f"{PERF}{event}": count / per for event, count in perf.items()}
     found[BUSY] = _busy(found, per / seconds)
     return found
+
+
+def _whole(looks: Sequence[Look]) -> list[Look]:
+    """Return the looks whose intervals tell a peak: a last one that is much shorter joins the one before.
+
+    A program ends at any time, and clocks of the kernel tick every few milliseconds.
+    """
+    if len(looks) <= len(("first", "last")):
+        return list(looks)
+    *before, late, last = looks
+    short = last.at - late.at < SHORT * (late.at - before[-1].at)
+    return [*before, last] if short else [*before, late, last]
 
 
 def _growth(before: Numbers, after: Numbers, seconds: float) -> Numbers:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from data.matrix_tables import METRIC_DTYPES, SIDES, MatrixTables
 from data.schema import require
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 SIGNED_SHARE = 0.05
 #: Percent, and how much more a share may be because clocks are read one after the other.
 ALL, OVER = 100.0, 5.0
+#: No count is larger, and squares and ratios of what is smaller are finite.
+LARGEST = 1e100
 RULE_DTYPES = {"run_id": "str", "metric": "str", "rule": "str", "value": "float64"}
 
 
@@ -62,14 +65,17 @@ def check(tables: MatrixTables) -> None:
 def possible() -> pa.DataFrameSchema:
     """Return the schema of a number that a run can have, in the columns that `cells` makes.
 
-    Every metric is finite where it was measured; one that is not signed is 0 or more; a share is no more than
-    all; the elapsed time is there and above 0.
+    Every metric is finite where it was measured, and `LARGEST` at most; one that is not signed is 0 or more;
+    a share is no more than all; the elapsed time is above 0, and there where others of the matrix have it.
     """
     import pandera.pandas as pa
 
     rules: dict[str, Callable[[pd.DataFrame], pd.Series]] = {
         "measured": lambda cells: cells["value"].notna() | ~cells["clock"],
         "finite": lambda cells: ~np.isinf(cells["value"]),
+        f"{LARGEST:g} at most in size": lambda cells: (
+            ~np.isfinite(cells["value"]) | (np.abs(cells["value"]) <= LARGEST)
+        ),
         "0 or more": lambda cells: cells["signed"] | ~(cells["value"] < 0),
         "100 % at most": lambda cells: ~cells["share"] | ~(cells["value"] > ALL + OVER),
         "above 0": lambda cells: ~cells["clock"] | ~(cells["value"] <= 0),
@@ -114,7 +120,8 @@ def cells(tables: MatrixTables) -> pd.DataFrame:
     metrics, values = tables.metrics, tables.runs[tables.all_metrics].to_numpy(np.float64)
     share, clock = (metrics["unit"] == "%").to_numpy(bool), (metrics["metric"] == ELAPSED).to_numpy(bool)
     may_be_negative = signed(tables).to_numpy(bool)
-    odd = (values < 0) | np.isinf(values) | (share & (values > ALL)) | (clock & ~(values > 0))
+    odd = (values < 0) | (np.abs(values) > LARGEST) | (share & (values > ALL))
+    odd |= clock & ((values <= 0) | (np.isnan(values) & _timed(tables.runs)[:, None]))
     rows, columns = np.nonzero(odd)
     return pd.DataFrame(
         {
@@ -126,3 +133,10 @@ def cells(tables: MatrixTables) -> pd.DataFrame:
             "clock": clock[columns],
         }
     )
+
+
+def _timed(runs: pd.DataFrame) -> NDArray[np.bool_]:
+    """Say by run whether anybody measured the elapsed time in its matrix: who never did has lost nothing."""
+    if ELAPSED not in runs:
+        return np.zeros(len(runs), bool)
+    return (runs.groupby(["pair_id", "side"])[ELAPSED].transform("count") > 0).to_numpy(bool)

@@ -30,6 +30,8 @@ CAUSE_DTYPES = {"run_id": "str", "cause": "str", "cause_size": "float64", "inval
 METRIC_DTYPES = {"metric": "str", "unit": "str", "signed": "boolean", "note": "str"}
 #: Columns that a source may leave out: nobody has judged the runs yet.
 OPTIONAL = frozenset({"valid", "abnormal"})
+#: And of the table of metrics.
+UNTOLD = frozenset({"signed", "note"})
 SIDES = ("baseline", "target")
 #: What the two sides of a pair are compared by: one of these differs, the others don't (seed 001, 2.1).
 METADATA = ("workload", "group", "version", "machine")
@@ -90,8 +92,16 @@ class MatrixTables:
         return _filled(*(typed(frame, types) for frame, types in zip(frames, dtypes, strict=True)))
 
     @classmethod
-    def read(cls, path: Path) -> MatrixTables:
-        """Read the directory that `write` wrote, or one Parquet file of runs; the other two may be absent.
+    def read(cls, path: Path, *, flags: bool = True) -> MatrixTables:
+        """Read the directory that `write` wrote, or one Parquet file of runs.
+
+        Causes and metrics may be absent; beside one file, a ``metrics.parquet`` is read, too.
+
+        Parameters
+        ----------
+        path : Path
+        flags : bool
+            Whether the flags of analysts are wanted. If not, it doesn't matter what stands there.
 
         Raises
         ------
@@ -101,11 +111,11 @@ class MatrixTables:
         """
         runs = path / "matrices.parquet" if path.is_dir() else path
         _require_fewer(runs)
-        frames = [_numeric(read_table(runs, RUN_DTYPES, OPTIONAL), runs)]
+        frames = [_numeric(read_table(runs, RUN_DTYPES, OPTIONAL, () if flags else OPTIONAL), runs)]
         for name, dtypes in (("causes", CAUSE_DTYPES), ("metrics", METRIC_DTYPES)):
             beside = runs.with_name(f"{name}.parquet")
-            there = path.is_dir() and beside.exists()
-            frames.append(read_table(beside, dtypes, ()) if there else typed(pd.DataFrame(), dtypes))
+            there = beside.exists() and beside != runs and (path.is_dir() or name == "metrics")
+            frames.append(read_table(beside, dtypes, UNTOLD) if there else typed(pd.DataFrame(), dtypes))
         return _filled(*frames)
 
     def write(self, directory: Path) -> None:
@@ -215,7 +225,7 @@ def _numeric(runs: pd.DataFrame, path: Path) -> pd.DataFrame:
     """Make numbers of all metrics; InputError if one is none."""
     numbers: dict[str, Any] = {}
     for name in metrics_of(runs):
-        found = pd.to_numeric(runs[name], errors="coerce")
+        found = _number(runs[name])
         wrong = np.flatnonzero(found.isna() & runs[name].notna())
         if len(wrong):
             run = runs["run_id"].iloc[wrong[0]]
@@ -223,6 +233,13 @@ def _numeric(runs: pd.DataFrame, path: Path) -> pd.DataFrame:
             raise InputError(told, file=path, place=f'run "{run}"')
         numbers[name] = found.astype("float64")
     return pd.concat([runs[list(RUN_DTYPES)], pd.DataFrame(numbers, index=runs.index)], axis="columns")
+
+
+def _number(values: pd.Series) -> pd.Series:
+    """Return the numbers, missing where there is none; pandas would take a time for its nanoseconds."""
+    if values.dtype.kind in "mM":
+        return pd.Series(np.nan, values.index)
+    return pd.to_numeric(values, errors="coerce")
 
 
 def _require_one_unit(metrics: pd.DataFrame) -> None:

@@ -22,6 +22,8 @@ BASELINE_RUNS = 2
 #: Factors between units that a person may have taken for another, and how near a ratio must come.
 UNIT_FACTORS = (1e3, 1e6, 1e9, 1024.0, 1024.0**2)
 NEAR = 0.02
+#: A count is usual where a larger share of a workload's runs has it; runs of a fixed time have no usual one.
+HALF = 0.5
 #: A metric whose runs differ by more than this share cannot tell a change of unit.
 STEADY = 0.1
 
@@ -93,9 +95,8 @@ def decide(tables: MatrixTables, missing: float) -> Decisions:
 
     A metric goes if more than `missing` of the runs lack it, or all have the same value. A run is invalid if
     it breaks `data.matrix_schema.possible`, lacks more than `missing` of the raw metrics that are left, lacks
-    a summary metric that is left, or has another transaction count than the other runs of its workload
-    (table 3). A pair goes if fewer than `BASELINE_RUNS` valid runs are left of the baseline, or none of the
-    target.
+    a summary metric that is left, or has another transaction count than most runs of its workload (table 3).
+    A pair goes if fewer than `BASELINE_RUNS` valid runs are left of the baseline, or none of the target.
 
     Parameters
     ----------
@@ -116,7 +117,8 @@ def decide(tables: MatrixTables, missing: float) -> Decisions:
         raise InputError(
             f'no raw metric says anything; the first, "{why.index[0]}", {why.iloc[0]}', place="metrics"
         )
-    runs = _runs(tables, left, metrics, missing)
+    rolled_up = [name for name in tables.summary if metrics[name] == ""]
+    runs = _runs(tables, left, rolled_up, missing)
     pairs = unjudgeable(tables.runs, runs["kept"].to_numpy(bool))
     if not (pairs == "").any():
         told = f'none can be judged; the first, "{pairs.index[0]}", {pairs.iloc[0]}'
@@ -134,16 +136,17 @@ def decide(tables: MatrixTables, missing: float) -> Decisions:
 
 
 def decide_runs(tables: MatrixTables, missing: float) -> pd.DataFrame:
-    """Decide which runs break a rule, as `decide` does, where the metrics are given.
+    """Decide which runs break a rule, where a model gives the metrics.
+
+    What a run lacks is counted against all raw metrics of `tables`, so that it doesn't matter what other runs
+    are asked about; summary metrics may be missing.
 
     Returns
     -------
     DataFrame
         ``run_id, kept, rule, reason``, row by row as the table of runs.
     """
-    metrics = _unmeasured(tables.runs[tables.all_metrics], missing)
-    left = [name for name in tables.raw if metrics[name] == ""]
-    return _runs(tables, left, metrics, missing).astype(RUN_DTYPES)
+    return _runs(tables, tables.raw, [], missing).astype(RUN_DTYPES)
 
 
 def _unmeasured(values: pd.DataFrame, missing: float) -> pd.Series:
@@ -159,8 +162,8 @@ def _metrics(values: pd.DataFrame, missing: float) -> pd.Series:
     return reasons.mask((least == values.max()) & (reasons == ""), pd.Series(same, values.columns))
 
 
-def _runs(tables: MatrixTables, raw: list[str], metrics: pd.Series, missing: float) -> pd.DataFrame:
-    """Say which run is invalid by which rule, the first that it breaks."""
+def _runs(tables: MatrixTables, raw: list[str], summary: list[str], missing: float) -> pd.DataFrame:
+    """Say which run is invalid by which rule, the first that it breaks; it must have `raw`, `summary`."""
     names = tables.runs["run_id"]
     broken = impossible(tables).drop_duplicates("run_id").set_index("run_id")
     told = [
@@ -169,21 +172,19 @@ def _runs(tables: MatrixTables, raw: list[str], metrics: pd.Series, missing: flo
     ]
     said = broken.assign(reason=pd.Series(told, broken.index, dtype="str")).reindex(names)
     rule, reason = (said[what].fillna("").set_axis(names.index) for what in ("rule", "reason"))
-    for name, why in _lacking(tables, raw, metrics, missing):
+    for name, why in _lacking(tables.runs, raw, summary, missing):
         new = (why != "") & (rule == "")
         rule, reason = rule.mask(new, name), reason.mask(new, why)
     return pd.DataFrame({"run_id": names, "kept": rule == "", "rule": rule, "reason": reason})
 
 
 def _lacking(
-    tables: MatrixTables, raw: list[str], metrics: pd.Series, missing: float
+    runs: pd.DataFrame, raw: list[str], summary: list[str], missing: float
 ) -> Iterator[tuple[str, pd.Series]]:
-    runs = tables.runs
     lacks = runs[raw].isna().mean(axis="columns")
     yield "measured", _said(runs, lacks > missing, lambda row: f"lacks {lacks[row]:.0%} of the raw metrics")
-    for name in tables.summary:
-        if metrics[name] == "":
-            yield "measured", _said(runs, runs[name].isna(), lambda _, name=name: f"lacks {name}")
+    for name in summary:
+        yield "measured", _said(runs, runs[name].isna(), lambda _, name=name: f"lacks {name}")
     if TRANSACTIONS in runs:
         count, usual = runs[TRANSACTIONS], _usual_count(runs)
         yield (
@@ -204,12 +205,11 @@ def _said(runs: pd.DataFrame, wrong: pd.Series, words) -> pd.Series:  # type: ig
 
 
 def _usual_count(runs: pd.DataFrame) -> pd.Series:
-    """Return the transaction count that most runs of the workload have; if two, the baseline's."""
-    counts = runs.groupby(["workload", TRANSACTIONS])["side"].agg(
-        runs="size", baselines=lambda sides: (sides == SIDES[0]).sum()
-    )
-    ordered = counts.sort_values(["runs", "baselines"], kind="stable").reset_index()
-    return runs["workload"].map(ordered.groupby("workload")[TRANSACTIONS].last())
+    """Return the transaction count of more than half of the runs of the workload; NaN where none is."""
+    count = runs[TRANSACTIONS]
+    measured = count.groupby(runs["workload"]).transform("count")
+    alike = count.groupby([runs["workload"], count], dropna=False).transform("size")
+    return count.where(alike > HALF * measured).groupby(runs["workload"]).transform("first")
 
 
 def unjudgeable(runs: pd.DataFrame, kept: NDArray[np.bool_]) -> pd.Series:

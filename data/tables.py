@@ -45,6 +45,8 @@ LABEL_DTYPES = {
 }
 STATS = ("min", "q1", "median", "q3", "max", "mean", "stdev")
 FIVE_NUMBERS = STATS[:5]
+#: So many columns are named in one line.
+SHOWN = 8
 
 
 @dataclass(frozen=True)
@@ -109,8 +111,15 @@ def typed(frame: pd.DataFrame, dtypes: dict[str, str]) -> pd.DataFrame:
     return ordered.astype(dtypes)
 
 
-def read_table(path: Path, dtypes: dict[str, str], optional: Collection[str] = OPTIONAL) -> pd.DataFrame:
-    """Read one Parquet table and give its columns their types; those in `optional` may be absent.
+def read_table(
+    path: Path,
+    dtypes: dict[str, str],
+    optional: Collection[str] = OPTIONAL,
+    unwanted: Collection[str] = (),
+) -> pd.DataFrame:
+    """Read one Parquet table and give its columns their types.
+
+    Those in `optional` may be absent; those in `unwanted` are taken as if they were.
 
     Raises
     ------
@@ -125,8 +134,23 @@ def read_table(path: Path, dtypes: dict[str, str], optional: Collection[str] = O
         raise InputError(f"is not a readable Parquet file ({exc})", file=path) from exc
     missing = [column for column in dtypes if column not in frame.columns and column not in optional]
     if missing:
-        raise InputError(f"lacks the column {missing[0]!r}; found {list(frame.columns)}", file=path)
+        found = [str(column) for column in frame.columns]
+        more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+        told = f"lacks the column {missing[0]!r}; found {', '.join(found[:SHOWN]) or 'none'}{more}"
+        raise InputError(told, file=path)
+    frame = frame.drop(columns=[column for column in unwanted if column in frame.columns])
     try:
         return typed(frame, dtypes)
     except (TypeError, ValueError) as exc:
-        raise InputError(f"a column has another type than expected ({exc})", file=path) from exc
+        told = f"{_mistyped(frame, dtypes)} has another type than expected ({exc})"
+        raise InputError(told, file=path) from exc
+
+
+def _mistyped(frame: pd.DataFrame, dtypes: dict[str, str]) -> str:
+    """Name the first column that cannot be brought to its type."""
+    for column in frame.columns.intersection(list(dtypes)):
+        try:
+            frame[column].astype(dtypes[column])
+        except (TypeError, ValueError):
+            return f"the column {column!r}"
+    return "a column"

@@ -125,17 +125,27 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
 
 
 @app.command("import")
-def import_(
+def import_(  # noqa: PLR0917 - typer hands options over by name
     kind: Annotated[str, typer.Argument(metavar="FORMAT", help="The format of the sources.")],
     sources: Annotated[list[Path], typer.Argument(metavar="SOURCE...", help="Files or directories.")],
     output: Directory,
     keep_going: KeepGoing = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="PATTERN", help="Of matrices: only the workloads of such names."),
+    ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option("--without", metavar="PATTERN", help="Of matrices: no workloads of such names."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was imported as JSON.")] = False,
 ) -> int:
     """Read measurements of a supported format into tables."""
+    from data.matrix_choice import Choice
     from serving.importing import import_sources
 
-    return import_sources(kind, sources, output, keep_going=keep_going, as_json=as_json)
+    chosen = Choice(only or (), without or ())
+    return import_sources(kind, sources, output, chosen=chosen, keep_going=keep_going, as_json=as_json)
 
 
 @irup.command("profile")
@@ -322,7 +332,7 @@ def collect(
     suite: Annotated[Path, typer.Argument(metavar="SUITE.yaml", help="What to measure, and how often.")],
     output: Directory,
 ) -> int:
-    """Measure comparisons, or the fingerprint of this machine."""
+    """Measure comparisons, matrices, co-runs, or the fingerprint of this machine: the suite says which."""
     from data.collect import main as measure
 
     return measure(suite, output)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from data import corun_formats, fingerprint_formats, formats, matrix_formats
 from data.errors import InputError
 from data.importing import import_tables
+from data.matrix_choice import Choice
 from serving.answering import tell_skipped
 
 
@@ -22,7 +24,13 @@ class Counts:
 
 
 def import_sources(
-    kind: str, sources: list[Path], directory: Path, *, keep_going: bool, as_json: bool
+    kind: str,
+    sources: list[Path],
+    directory: Path,
+    *,
+    chosen: Choice | None = None,
+    keep_going: bool,
+    as_json: bool,
 ) -> int:
     """Read `sources`, write their tables to `directory`, and return the exit code.
 
@@ -30,6 +38,8 @@ def import_sources(
     ----------
     kind : str
         The format of all sources; it decides the family.
+    chosen : Choice, optional
+        Which workloads of matrices are wanted; by default all.
     keep_going : bool
         Skip what is bad, say so on stderr, and count it.
     as_json : bool
@@ -38,7 +48,8 @@ def import_sources(
     Raises
     ------
     InputError
-        At the first thing that is wrong, unless `keep_going`.
+        At the first thing that is wrong, unless `keep_going`; and if workloads are chosen that are not there,
+        or of another family.
     """
     known = dict.fromkeys(
         [*formats.FORMATS, *fingerprint_formats.FORMATS, *corun_formats.FORMATS, *matrix_formats.FORMATS]
@@ -52,7 +63,10 @@ def import_sources(
         family = _coruns
     elif matrix_formats.holds_matrices(kind, sources[0]):
         family = _matrices
-    counts = family(kind, sources, directory, keep_going=keep_going)
+    if chosen and family is not _matrices:
+        raise InputError(f"--only and --without choose workloads of matrices, and {kind} holds none")
+    read = partial(_matrices, chosen=chosen) if chosen else family
+    counts = read(kind, sources, directory, keep_going=keep_going)
     tell_skipped(counts.skipped)
     numbers = counts.rows | {"skipped": len(counts.skipped)}
     told = ", ".join(f"{count} {name}" for name, count in numbers.items())
@@ -95,9 +109,11 @@ def _coruns(kind: str, sources: list[Path], directory: Path, *, keep_going: bool
     return Counts(rows, reading.skipped)
 
 
-def _matrices(kind: str, sources: list[Path], directory: Path, *, keep_going: bool) -> Counts:
+def _matrices(
+    kind: str, sources: list[Path], directory: Path, *, keep_going: bool, chosen: Choice | None = None
+) -> Counts:
     reading = matrix_formats.read(kind, sources, keep_going=keep_going)
-    tables = reading.tables
+    tables = chosen.of(reading.tables) if chosen else reading.tables
     tables.write(directory)
     rows = {
         "groups": tables.runs["group"].nunique(),

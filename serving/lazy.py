@@ -22,6 +22,11 @@ class Lazy(Generic[T]):
     _loaded: T | None = None
     _lock: Lock = field(default_factory=Lock)
 
+    @property
+    def loaded(self) -> T | None:
+        """The model, if it was asked for."""
+        return self._loaded
+
     def get(self) -> T:
         """Return the model.
 

@@ -33,5 +33,5 @@ def answer_matrices(body: bytes, served: ServedEngine) -> AnsweredMatrices:
         If the pairs cannot be used as they stand.
     """
     tables = tables_of(request_of(body, MatricesRequest))
-    found = judge(matrix_formats.checked(tables, "body", Problems()).tables, served)
+    found = judge(matrix_formats.asked(tables, "body", Problems()).tables, served)
     return AnsweredMatrices(found, answer(found).model_dump_json().encode())

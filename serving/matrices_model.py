@@ -52,9 +52,8 @@ def _served(found: Located) -> ServedEngine:
     return ServedEngine(engine, _ref(engine.card, found))
 
 
-def _told(found: Located) -> dict[str, Any]:
-    card = EngineCard.read(found.directory)
-    ref = _ref(card, found)
+def told(card: EngineCard, ref: ModelRef) -> dict[str, Any]:
+    """Return what ``/v1/models`` has of a model."""
     return {
         "name": ref.name,
         "version": ref.version,
@@ -67,6 +66,11 @@ def _told(found: Located) -> dict[str, Any]:
         "data_digest": card.data_digest,
         "serves": REGISTERED,
     }
+
+
+def _told(found: Located) -> dict[str, Any]:
+    card = EngineCard.read(found.directory)
+    return told(card, _ref(card, found))
 
 
 def _loaded(uri: str | None, read: Callable[[Located], T]) -> T:

@@ -39,8 +39,8 @@ def tables_of(request: MatricesRequest) -> MatrixTables:
     Raises
     ------
     InputError
-        If a pair stands twice, a metric bears the name of another column, columns differ in length, or there
-        is more than memory should be asked for.
+        If a pair stands twice or has no run, a metric bears the name of another column, columns differ in
+        length, or there is more than memory should be asked for.
     """
     names = _names(request.pairs)
     _require_bearable(request.pairs, len(names))
@@ -49,6 +49,9 @@ def tables_of(request: MatricesRequest) -> MatrixTables:
         if pair.pair_id in seen:
             raise InputError(f'pair_id="{pair.pair_id}" stands twice', place=f"pairs[{place}]")
         seen.add(pair.pair_id)
+        if not _count(pair.baseline) and not _count(pair.target):
+            told = f'pair_id="{pair.pair_id}" has no run at all; expected those of both sides'
+            raise InputError(told, place=f"pairs[{place}]")
         for side in SIDES:
             matrix: Matrix = getattr(pair, side)
             about = {field: getattr(matrix, field) or getattr(pair, field) or "" for field in METADATA}

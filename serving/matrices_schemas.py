@@ -13,7 +13,7 @@ from serving.irup_schemas import Given, Name
 PAIRS, RUNS = 1_000, 1_000
 Unit = Annotated[str, StringConstraints(max_length=40)]
 #: What a run can have is for the rules of validity to say: an impossible number makes one run invalid.
-Values = Annotated[list[float | None], Field(min_length=1, max_length=RUNS)]
+Values = Annotated[list[float | None], Field(max_length=RUNS)]
 Run = Annotated[dict[Name, float | None], Field(max_length=MOST_METRICS)]
 
 
@@ -32,7 +32,6 @@ class Matrix(Given):
     )
     runs: list[Run] | None = Field(
         default=None,
-        min_length=1,
         max_length=RUNS,
         description="Instead of columns, one object per run: its raw metrics.",
     )

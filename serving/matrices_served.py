@@ -7,7 +7,7 @@ from typing import Any
 
 from data.errors import InputError
 from serving.lazy import Lazy
-from serving.matrices_model import ServedEngine, described, load
+from serving.matrices_model import ServedEngine, described, load, told
 
 
 @dataclass(frozen=True)
@@ -17,12 +17,15 @@ class MatrixModels:
     Attributes
     ----------
     engine : Lazy
-    cards : tuple of dict
-        What ``/v1/models`` says of it; empty where there is none.
+    card : dict or None
+        What ``/v1/models`` says of the model that was there at the start; the engine is of the same version.
+    uri : str or None
+        Its address, with the version; None: there was none.
     """
 
     engine: Lazy[ServedEngine]
-    cards: tuple[dict[str, Any], ...]
+    card: dict[str, Any] | None
+    uri: str | None
 
     @classmethod
     def of(cls, uri: str | None = None) -> MatrixModels:
@@ -33,10 +36,19 @@ class MatrixModels:
         InputError
             If one that is named does not exist; without a champion, only asking for it is refused.
         """
-        engine = Lazy(lambda: load(uri))
         try:
-            return cls(engine, (described(uri),))
+            card = described(uri)
         except InputError:
             if uri is not None:
                 raise
-            return cls(engine, ())
+            return cls(Lazy(load), None, None)
+        # by its version: who is promoted meanwhile is another model
+        return cls(Lazy(lambda: load(card["uri"])), card, card["uri"])
+
+    @property
+    def cards(self) -> tuple[dict[str, Any], ...]:
+        """What ``/v1/models`` says: of the model that answered, else of that which will; empty if none."""
+        served = self.engine.loaded
+        if served is not None:
+            return (told(served.engine.card, served.ref),)
+        return () if self.card is None else (self.card,)

@@ -1,4 +1,4 @@
-"""Where matrices to be judged come from: tables, or a request as HTTP takes it."""
+"""Where matrices to be judged come from: tables, public data, or a request as HTTP takes it."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ _BEGIN = 4096
 
 
 def recognised(source: Path) -> bool:
-    """Tell whether `source` holds matrices: a directory of tables, one Parquet file, or a request."""
-    return matrix_formats.holds_matrices("tables", source) or _requests(source)
+    """Tell whether `source` holds matrices, in any format, or is a request."""
+    return matrix_formats.sniff(source) is not None or _requests(source)
 
 
 def read(source: Path, *, keep_going: bool) -> MatrixReading:
-    """Read matrices that `recognised` found.
+    """Read matrices that `recognised` found, as they are to be judged.
 
     Raises
     ------
     InputError
-        If they cannot be read; and, unless `keep_going`, at the first thing that is wrong.
+        If they cannot be read; and, unless `keep_going`, at the first run that is wrong.
     """
     try:
-        if not _requests(source):
-            return matrix_formats.read("tables", [source], keep_going=keep_going)
+        if kind := matrix_formats.sniff(source):
+            return matrix_formats.read_asked(kind, source, keep_going=keep_going)
         from serving.matrices_request import read_request
 
-        return matrix_formats.checked(read_request(source), source, Problems(keep_going))
+        return matrix_formats.asked(read_request(source), source, Problems(keep_going))
     except InputError as exc:
         raise exc.within(source) from exc
 

@@ -18,8 +18,13 @@ TOLD = 20
 
 def lines(found: Judged) -> Lines:
     """Return the verdicts as lines of a table, a group a suite."""
-    rows = [Line(one.verdict, one.probability, _group(one), one.pair_id, _why(one)) for one in found.verdicts]
-    return Lines(rows, ("group", "pair", "what drove it"), summary(found), tuple(_notes(found)))
+    rows = [
+        Line(one.verdict, one.probability, _group(one), one.pair_id, _why(one), _about(one))
+        for one in found.verdicts
+    ]
+    general = tuple(f"note: {note}" for note in found.notes)
+    headings = ("group", "pair", "what drove it")
+    return Lines(rows, headings, summary(found), (*general, *_notes(found)), general)
 
 
 def summary(found: Judged) -> str:
@@ -52,15 +57,18 @@ def _number(value: float | None) -> str:
 
 
 def _notes(found: Judged) -> Iterator[str]:
-    """Tell what to know about all pairs, about single ones, and which runs were left out."""
-    yield from (f"note: {note}" for note in found.notes)
-    yield from _first(
-        [f'note: pair "{one.pair_id}": {note}' for one in found.verdicts for note in one.notes], "notes"
-    )
-    yield from _first(
-        [f'left out: run "{run.run_id}": {run.reason}' for one in found.verdicts for run in one.invalid_runs],
-        "runs left out",
-    )
+    """Tell what to know about single pairs, and which runs were left out."""
+    told = [f'note: pair "{one.pair_id}": {note}' for one in found.verdicts for note in one.notes]
+    yield from _first(told, "notes")
+    yield from _first([run for one in found.verdicts for run in _left_out(one)], "runs left out")
+
+
+def _about(one: MatrixVerdict) -> tuple[str, ...]:
+    return (*(f"note: {note}" for note in one.notes), *_left_out(one))
+
+
+def _left_out(one: MatrixVerdict) -> list[str]:
+    return [f'left out: run "{run.run_id}": {run.reason}' for run in one.invalid_runs]
 
 
 def _first(told: Sequence[str], what: str) -> Iterator[str]:

@@ -76,7 +76,8 @@ def serve(uris: Addresses, host: str, port: int, workers: int) -> int:
     named = {
         STATIC_VARIABLE: uris.static,
         ONLINE_VARIABLE: uris.online,
-        MATRICES_VARIABLE: uris.matrices,
+        # all workers answer with the version of now
+        MATRICES_VARIABLE: matrices.uri,
     }
     for variable, uri in named.items():
         if uri is not None:

@@ -31,6 +31,8 @@ class Line:
         What it belongs to, such as a benchmark, and what was judged.
     why : str
         What speaks for the verdict, or why there is none.
+    notes : tuple of str
+        What else to know of it, one line each; only JUnit XML tells it here, others among all notes.
     """
 
     verdict: Answer
@@ -38,6 +40,7 @@ class Line:
     suite: str
     name: str
     why: str
+    notes: tuple[str, ...] = ()
 
     @property
     def chance(self) -> str:
@@ -55,12 +58,15 @@ class Lines:
         One line.
     notes : tuple of str
         Further lines, one each.
+    general : tuple of str
+        Those of them that hold for all rows.
     """
 
     rows: Sequence[Line]
     headings: tuple[str, str, str]
     summary: str
     notes: tuple[str, ...] = ()
+    general: tuple[str, ...] = ()
 
     def count(self, answer: Answer) -> int:
         """Return how many lines have this verdict."""
@@ -99,7 +105,7 @@ def as_markdown(lines: Lines) -> str:
 
 
 def as_junit(lines: Lines) -> str:
-    """Return JUnit XML: a failure a regression, skipped what is invalid."""
+    """Return JUnit XML: a failure a regression, skipped what is invalid, and notes as what was printed."""
     from lxml import etree
 
     root = etree.Element("testsuites", name="perfjudge", tests=str(len(lines.rows)))
@@ -113,6 +119,7 @@ def as_junit(lines: Lines) -> str:
         suite.set("skipped", str(sum(row.verdict == "invalid" for row in rows)))
         for row in rows:
             _case(etree, suite, row)
+        _output(etree, suite, lines.general)
     text: bytes = etree.tostring(root, pretty_print=True, xml_declaration=True, encoding="UTF-8")
     return text.decode()
 
@@ -146,6 +153,12 @@ def _case(etree: Any, suite: Any, row: Line) -> None:
         etree.SubElement(case, "failure", type="regression", message=message).text = printable(row.why)
     elif row.verdict == "invalid":
         etree.SubElement(case, "skipped", message=printable(row.why))
+    _output(etree, case, row.notes)
+
+
+def _output(etree: Any, parent: Any, notes: Sequence[str]) -> None:
+    if notes:
+        etree.SubElement(parent, "system-out").text = printable("\n".join(notes))
 
 
 def _bold(verdict: Answer) -> str:

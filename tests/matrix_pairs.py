@@ -11,9 +11,9 @@ MOVED = ("m0", "m1", "m2")
 
 def pairs(groups=2, cases=6, versions=6, runs=3, size=0.4, invalid=0.0, seed=1):
     """Every third version of a test case is abnormal: three metrics rise by `size` (in logarithms)."""
-    draw = np.random.default_rng(seed)
+    draw, clock = np.random.default_rng(seed), np.random.default_rng(seed)
     like = draw.normal(0, 1, (groups, METRICS))
-    about, values = [], []
+    about, values, measured = [], [], []
     for group in range(groups):
         for case in range(cases):
             normal = like[group] + draw.normal(0, 0.5, METRICS)
@@ -33,10 +33,15 @@ def pairs(groups=2, cases=6, versions=6, runs=3, size=0.4, invalid=0.0, seed=1):
                             "abnormal": abnormal if valid else None,
                         })  # fmt: skip
                         values.append(np.exp(row))
+                        measured.append((np.exp(clock.normal(0, 0.03)), 100.0 + 10 * case + group))
     numbers = pd.DataFrame(np.array(values), columns=[f"m{number}" for number in range(METRICS)])
     summary = numbers[["m0", "m5"]].add_prefix("summary_")
-    frame = pd.concat([pd.DataFrame(about), numbers, summary], axis="columns")
-    return MatrixTables.of_rows(frame, None, [{"metric": "m0", "unit": "1/s"}])
+    counted = pd.DataFrame(measured, columns=["summary_elapsed", "summary_transactions"])
+    frame = pd.concat([pd.DataFrame(about), numbers, summary, counted], axis="columns")
+    units = {"m0": "1/s", "summary_elapsed": "s", "summary_transactions": "1"}
+    return MatrixTables.of_rows(
+        frame, None, [{"metric": metric, "unit": unit} for metric, unit in units.items()]
+    )
 
 
 def of_groups(tables, *groups):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from data.errors import InputError
+from data.matrix_schema import LARGEST
 from data.matrix_tables import SIDES, MatrixTables
 from data.matrix_validity import Decisions, unjudgeable
 from training.digest import digest_of
@@ -22,7 +22,8 @@ class MatrixExamples:
     ----------
     tables : MatrixTables
         All runs, with the metrics that say something, and without causes. ``valid`` is false where an analyst
-        or a rule says so, else true; what is infinite is missing.
+        or a rule says so, else true; what is infinite or larger than any count is
+        missing.
     pairs : DataFrame
         ``pair_id, workload, group, abnormal`` (bool), in the order of the runs: pairs whose valid runs can be
         judged, and whose target is labelled.
@@ -63,7 +64,8 @@ class MatrixExamples:
         """
         known = decisions.metrics.loc[decisions.metrics["kept"], "metric"]
         described = tables.metrics[tables.metrics["metric"].isin(known)].reset_index(drop=True)
-        numbers = tables.runs[list(described["metric"])].replace([np.inf, -np.inf], np.nan)
+        numbers = tables.runs[list(described["metric"])]
+        numbers = numbers.where(numbers.abs() <= LARGEST)
         about = tables.runs.drop(columns=tables.all_metrics)
         flagged = about["valid"].fillna(value=True) & decisions.runs["kept"].to_numpy(bool)
         runs = pd.concat([about.assign(valid=flagged.astype("boolean")), numbers], axis="columns")

@@ -11,12 +11,16 @@ import pandas as pd
 
 from data import matrix_schema
 from data.errors import InputError
+from data.matrix_flaws import incomparable
 from data.matrix_match import matched
-from data.matrix_tables import MatrixTables
+from data.matrix_tables import SIDES, MatrixTables
 from data.matrix_validity import decide_runs, unit_changes, unjudgeable
 
 if TYPE_CHECKING:
     from training.trained_engine import TrainedEngine
+
+#: Where all runs are valid, and yet the engine has nothing to compare.
+NO_ANSWER = "a side has no value of any metric that the model looks at"
 
 
 @dataclass(frozen=True)
@@ -127,7 +131,7 @@ def judge(trained: TrainedEngine, tables: MatrixTables, drivers: int = 5) -> Jud
     trained : TrainedEngine
         From `training.trained_engine.TrainedEngine.read`.
     tables : MatrixTables
-        As `data.matrix_formats.read` gives them. Flags ``valid`` and ``abnormal`` are not looked at.
+        As `data.matrix_formats.read_asked` gives them. Flags ``valid`` and ``abnormal`` are not looked at.
     drivers : int
         How many raw metrics to name for each pair.
 
@@ -146,8 +150,8 @@ def judge(trained: TrainedEngine, tables: MatrixTables, drivers: int = 5) -> Jud
     rejected = list(_rejected(trained, known.tables))
     runs = known.tables.runs
     kept = ~runs["run_id"].isin([run.run_id for run in rejected]).to_numpy(bool)
-    reasons = unjudgeable(runs, kept)
-    whole = runs["pair_id"].isin(reasons.index[reasons == ""]).to_numpy(bool)
+    reasons = unjudgeable(runs, kept).to_dict() | incomparable(runs)
+    whole = (runs["pair_id"].map(reasons) == "").to_numpy(bool)
     sound = known.tables.of_runs(kept & whole)
     answers = _answers(trained, sound, drivers)
     notes = _unit_notes(sound)
@@ -239,7 +243,9 @@ def _verdict(
     own = set(runs["run_id"])
     invalid = tuple(run for run in rejected if run.run_id in own)
     left = runs[~runs["run_id"].isin([run.run_id for run in invalid])]["side"].value_counts()
-    first = runs.iloc[0]
+    # what is asked about is the target; the sides may differ in the workload or the group
+    target = runs[runs["side"] == SIDES[1]]
+    first = (target if len(target) else runs).iloc[0]
     verdict: Literal["pass", "fail", "invalid"] = "invalid"
     if answer is not None:
         verdict = "fail" if answer.abnormal else "pass"
@@ -251,7 +257,7 @@ def _verdict(
         verdict=verdict,
         probability=answer.probability if answer else None,
         threshold=answer.threshold if answer else None,
-        reason=reason,
+        reason=reason or (NO_ANSWER if answer is None else ""),
         baseline_runs=int(left.get("baseline", 0)),
         target_runs=int(left.get("target", 0)),
         invalid_runs=invalid,

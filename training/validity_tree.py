@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.errors import InputError
+from data.matrix_schema import LARGEST
 from data.matrix_tables import SIDES, MatrixTables
 from features.matrices import FLOOR, Known, known
 
@@ -24,6 +25,8 @@ BEYOND = (3.0, 10.0)
 DEPTHS, WEIGHTS, PARTS = (3, 6, 10), (None, "balanced"), 3
 LEAF = 4
 EVEN = 0.5
+#: A run is compared with so many others of each side at most, and so many numbers are looked at at once.
+MOST, AT_ONCE = 50, 2_000_000
 
 
 @dataclass(frozen=True)
@@ -161,7 +164,7 @@ def deviations(runs: pd.DataFrame, scaled: Floats) -> tuple[Floats, Floats]:
     -------
     deviation : ndarray of shape (n_runs, n_metrics)
         From the other runs of its side, or from the other side, whichever is smaller: at least half of those
-        runs are as near. 0 where there is nothing to compare with.
+        runs are as near. Of many, `MOST` are compared with. 0 where there is nothing to compare with.
     usual : ndarray of shape (n_runs, n_metrics)
         What it deviates from; the value itself where there is nothing, 0 where it was not measured.
     """
@@ -173,33 +176,48 @@ def deviations(runs: pd.DataFrame, scaled: Floats) -> tuple[Floats, Floats]:
     for first in range(0, len(starts) - 2, 2):
         sides = [order[starts[first + place] : starts[first + place + 1]] for place in (0, 1)]
         for rows, beyond in (sides, sides[::-1]):
-            for row in rows:
-                found = [
-                    _typical(scaled[row] - scaled[others])
-                    for others in (rows[rows != row], beyond)
-                    if len(others)
-                ]
-                for apart in found:
-                    nearer = np.isnan(deviation[row]) | (np.abs(apart) < np.abs(deviation[row]))
-                    deviation[row, nearer] = apart[nearer]
+            # so many at once that memory holds them
+            step = max(1, AT_ONCE // (MOST * max(1, scaled.shape[1])))
+            for at in range(0, len(rows), step):
+                places = np.arange(at, min(at + step, len(rows)))
+                own = scaled[rows[places]]
+                of_side, of_other = rows[_others(len(rows), places)], beyond[_spaced(len(beyond))][None]
+                for others in (of_side, of_other):
+                    if others.shape[1]:
+                        apart = _typical(own[:, None] - scaled[others])
+                        before = deviation[rows[places]]
+                        nearer = np.isnan(before) | (np.abs(apart) < np.abs(before))
+                        deviation[rows[places]] = np.where(nearer, apart, before)
     return np.nan_to_num(deviation), np.nan_to_num(scaled - np.nan_to_num(deviation))
 
 
+def _spaced(count: int) -> NDArray[np.intp]:
+    """Return `MOST` places of so many, evenly spaced, or all where they are fewer."""
+    taken = min(count, MOST)
+    return np.arange(taken) * count // max(taken, 1)
+
+
+def _others(count: int, places: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return, for each of `places` of so many, `MOST` others, evenly spaced: shape (n_places, n_others)."""
+    spaced = _spaced(count - 1)[None]
+    return spaced + (spaced >= places[:, None])
+
+
 def _typical(differences: Floats) -> Floats:
-    """Return, for every column, the difference that half of all, or one more, do not exceed in size.
+    """Return, for every row and metric, the difference that half of all, or one more, do not exceed in size.
 
     Of two that is the smaller one, so that one invalid run of three does not make the others look odd; NaN
-    where there is none.
+    where there is none. `differences` has the shape (n_rows, n_others, n_metrics).
     """
-    order = np.argsort(np.abs(differences), axis=0)
-    middle = np.maximum(np.isfinite(differences).sum(axis=0) - 1, 0) // 2
-    column = np.arange(differences.shape[1])
-    return np.asarray(differences[order[middle, column], column])
+    order = np.argsort(np.abs(differences), axis=1)
+    middle = np.maximum(np.isfinite(differences).sum(axis=1) - 1, 0) // 2
+    place = np.take_along_axis(order, middle[:, None], axis=1)
+    return np.asarray(np.take_along_axis(differences, place, axis=1)[:, 0])
 
 
 def _scaled(tables: MatrixTables, scales: Known) -> Floats:
     values = tables.runs[list(scales.metrics)].to_numpy(np.float64, copy=True)
-    values[~np.isfinite(values)] = np.nan
+    values[~(np.abs(values) <= LARGEST)] = np.nan
     return scales.scaled(values)
 
 

@@ -63,7 +63,8 @@ def test_the_shipped_suite_measures_more_than_4000_runs_of_39_test_cases_in_13_g
     assert set(Counter((planned.pair_id, planned.side) for planned in valid).values()) == {3}
     assert (len(everything) - len(valid)) / len(everything) == pytest.approx(0.09, abs=0.001)
     targets = [planned for planned in valid if planned.side == "target"]
-    assert np.mean([bool(planned.cause) for planned in targets]) == pytest.approx(0.035, abs=0.001)
+    # as in the seed, 3.5 % of all valid vectors are abnormal, baselines counted
+    assert np.mean([bool(planned.cause) for planned in valid]) == pytest.approx(0.035, abs=0.001)
     assert not any(planned.cause for planned in everything if planned.side == "baseline")
     assert len({planned.cause for planned in targets}) == len(CAUSES) + 1
     assert set(Counter(planned.invalid for planned in everything if planned.invalid)) == set(INVALID_KINDS)
@@ -71,7 +72,7 @@ def test_the_shipped_suite_measures_more_than_4000_runs_of_39_test_cases_in_13_g
     groups = {case.name: case.group for case in shipped.cases}
     spoiled = {planned.pair_id: planned.case for planned in targets if planned.cause}
     assert {groups[case] for case in spoiled.values()} == set(groups.values())
-    assert max(Counter(spoiled.values()).values()) == 1
+    assert max(Counter(spoiled.values()).values()) == 2
 
 
 def test_runs_of_a_pair_come_together_and_in_random_order(suite):
@@ -144,6 +145,26 @@ def test_only_what_the_journal_lacks_is_measured_and_kept_at_once(suite, tmp_pat
         Matrices.open(path, begun | {"seed": 4})
 
 
+def test_a_measurement_is_resumed_by_who_can_make_and_count_the_same(suite, tmp_path):
+    path, begun = tmp_path / "journal.jsonl", suite.model_dump(mode="json")
+    able = {"causes": ["leak", "quota"], "events": ["task-clock"]}
+    Matrices.open(path, begun, able)
+    assert Matrices.open(path, begun, able).entries == []
+    for what, changed, told in (
+        ("causes", ["leak"], '"quota" is not to be had here'),
+        ("events", ["task-clock", "page-faults"], '"page-faults" was not to be had then'),
+    ):
+        with pytest.raises(InputError) as error:
+            Matrices.open(path, begun, able | {what: changed})
+        assert str(error.value) == (
+            f"{path}: was begun with other {what} ({told}); go on as then, or name another directory"
+        )
+    # who began before this was written down may go on
+    old = tmp_path / "old.jsonl"
+    Matrices.open(old, begun)
+    assert Matrices.open(old, begun, able).entries == []
+
+
 def test_a_disturbed_run_is_made_again_and_the_quietest_kept(suite, tmp_path, monkeypatch):
     monkeypatch.setattr("data.matrix_collector.PATIENCE", 0)
     shares, told = iter([0.5, 0.2, 0.4, *[0.0] * 999]), []
@@ -208,6 +229,15 @@ def test_rates_are_per_second_per_transaction_and_as_read():
     assert found["perf.page-faults"] == 3
     assert math.isnan(found["perf.lost"])
     assert math.isnan(rates([first, last], {}, 0)["process.faults"])
+
+
+@pytest.mark.parametrize(("end", "count", "peak"), [(11.01, 160.0, 120 / 1.01), (11.6, 126.0, 60.0)])
+def test_a_last_interval_that_is_much_shorter_makes_no_peak(end, count, peak):
+    looks = [
+        Look(at, {"stat.ctxt": switches}, {"user": 0.0, "system": 0.0}, {}, {}, {})
+        for at, switches in ((9.0, 0.0), (10.0, 40.0), (11.0, 90.0), (end, count))
+    ]
+    assert rates(looks, {}, 1)["stat.ctxt.peak"] == pytest.approx(peak)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from data.matrix_validity import decide
 from tests.matrix_pairs import MOVED, pairs
 from training.engine import FULL
 from training.matrix_examples import MatrixExamples
-from training.matrix_judging import judge
+from training.matrix_judging import NO_ANSWER, judge
 from training.matrix_models import CATALOGUE
 from training.matrix_schemes import Cell
 from training.matrix_training import Recipe
@@ -84,7 +84,7 @@ def test_a_run_that_only_the_tree_knows_to_be_invalid_is_named_with_the_path(tra
     there = unseen.runs["run_id"] == "g1 c0 v1 baseline 2"
     wild = {
         name: unseen.runs[name].mask(there, unseen.runs[name] * np.exp(draw.normal(0, 2)))
-        for name in unseen.all_metrics
+        for name in unseen.raw
     }
     verdict = judge(trained, with_runs(unseen, **wild)).verdicts[3]
     (run,) = verdict.invalid_runs
@@ -101,6 +101,76 @@ def test_a_pair_that_cannot_be_judged_is_invalid_and_says_why_and_the_others_are
     assert "invalid" not in {one.verdict for one in others}
     alone = short.of_runs((short.runs["pair_id"] == "g0 c0 v0").to_numpy(bool))
     assert judge(trained, alone).verdicts == (first,)
+
+
+def test_runs_without_elapsed_time_and_transactions_are_judged_alike(trained, unseen):
+    usual = judge(trained, unseen)
+    bare = MatrixTables.of_rows(unseen.runs[[*unseen.runs.columns[:9], *unseen.raw]], None, unseen.metrics)
+    slow = [{"metric": "summary_elapsed", "unit": "ms"}, {"metric": "m0", "unit": "1/s"}]
+    other = MatrixTables.of_rows(unseen.runs, None, slow)
+    for asked in (bare, other):
+        found = judge(trained, asked)
+        assert [one.verdict for one in found.verdicts] == [one.verdict for one in usual.verdicts]
+        assert not any(one.invalid_runs for one in found.verdicts)
+
+
+def test_a_number_too_large_to_be_one_makes_its_run_invalid(trained, unseen):
+    verdict = judge(trained, changed(unseen, "g0 c0 v0 target 1", m5=1e308)).verdicts[0]
+    (run,) = verdict.invalid_runs
+    assert run.reason == "m5=1e+308 must be 1e+100 at most in size"
+    assert (verdict.verdict, verdict.target_runs) == ("fail", 2)
+
+
+def test_training_does_not_choke_on_a_number_too_large_to_be_one():
+    tables = changed(pairs(cases=3, invalid=0.1), "g0 c0 v1 target 1", m5=1e308)
+    trained = trained_on(tables, "logistic")
+    assert "invalid" not in {one.verdict for one in judge(trained, pairs(cases=1, seed=5)).verdicts}
+
+
+def test_a_pair_that_cannot_be_compared_is_invalid_and_the_others_are_judged(trained, unseen):
+    first = unseen.runs["pair_id"] == "g0 c0 v0"
+    target = unseen.runs["side"] == "target"
+    alone = unseen.of_runs(~(first & target).to_numpy(bool))
+    spoilt = {
+        "has no run of the target": alone,
+        "baseline and target differ in version, machine; expected one field to compare by": with_runs(
+            unseen, machine=unseen.runs["machine"].mask(first & target, "n")
+        ),
+        'the target mixes version "target 0" and "other"; expected one': with_runs(
+            unseen, version=unseen.runs["version"].mask(unseen.runs["run_id"] == "g0 c0 v0 target 2", "other")
+        ),
+    }
+    usual = judge(trained, unseen).verdicts[1:]
+    for reason, asked in spoilt.items():
+        verdict, *others = judge(trained, asked).verdicts
+        assert (verdict.pair_id, verdict.verdict, verdict.reason) == ("g0 c0 v0", "invalid", reason)
+        assert tuple(others) == usual
+
+
+def test_a_run_without_any_value_is_invalid_whoever_stands_beside_it(trained, unseen):
+    there = (unseen.runs["pair_id"] == "g0 c0 v0") & (unseen.runs["side"] == "target")
+    empty = with_runs(unseen, **{name: unseen.runs[name].mask(there) for name in unseen.all_metrics})
+    verdict = judge(trained, empty).verdicts[0]
+    assert (verdict.verdict, verdict.reason) == (
+        "invalid", "has 0 valid of 3 target runs; expected at least 1",
+    )  # fmt: skip
+    assert {run.reason for run in verdict.invalid_runs} == {"lacks 100% of the raw metrics"}
+
+
+def test_an_engine_that_finds_nothing_to_compare_leaves_a_reason(trained, unseen):
+    card = replace(trained.card, missing=1.0)
+    there = (unseen.runs["pair_id"] == "g0 c0 v0") & (unseen.runs["side"] == "target")
+    empty = with_runs(unseen, **{name: unseen.runs[name].mask(there) for name in unseen.all_metrics})
+    verdict = judge(replace(trained, card=card, validity=None), empty).verdicts[0]
+    assert (verdict.verdict, verdict.reason) == ("invalid", NO_ANSWER)
+
+
+def test_an_answer_is_about_the_target_where_the_sides_are_of_two_groups(trained, unseen):
+    pair = unseen.of_runs((unseen.runs["pair_id"] == "g0 c0 v0").to_numpy(bool))
+    baseline = pair.runs["side"] == "baseline"
+    moved = with_runs(pair, group=pair.runs["group"].mask(baseline, "g1"), version="v")
+    (verdict,) = judge(trained, moved).verdicts
+    assert (verdict.group, verdict.group_used) == ("g0", "g0")
 
 
 def test_what_the_model_lacks_or_does_not_know_is_told(trained, unseen):

@@ -1,6 +1,7 @@
 import numpy as np
 
 from tests.matrix_pairs import of_groups, pairs
+from training import validity_tree
 from training.validity_tree import ValidityTree, deviations
 
 
@@ -35,3 +36,41 @@ def test_a_run_is_compared_with_the_other_runs_of_its_side_or_the_other_side():
     assert usual[:5, 0].tolist() == [1, 1, 1, 9, 9]
     alone = deviations(runs[:1], scaled[:1])
     assert (alone[0][0, 0], alone[1][0, 0]) == (0, 1)
+
+
+def compared_with_all(runs, scaled):
+    """The deviation of each run from all others of its pair, one by one."""
+    deviation = np.full(scaled.shape, np.nan)
+    matrices = runs["pair_id"] + runs["side"]
+    for row in range(len(runs)):
+        pair = (runs["pair_id"] == runs["pair_id"].iloc[row]).to_numpy()
+        own = (matrices == matrices.iloc[row]).to_numpy()
+        for others in (own & (np.arange(len(runs)) != row), pair & ~own):
+            for metric in range(scaled.shape[1]):
+                apart = scaled[row, metric] - scaled[others, metric]
+                apart = sorted(apart[np.isfinite(apart)], key=abs)
+                if apart:
+                    typical = apart[(len(apart) - 1) // 2]
+                    if not abs(typical) >= abs(deviation[row, metric]):
+                        deviation[row, metric] = typical
+    return np.nan_to_num(deviation)
+
+
+def test_small_matrices_are_compared_whole():
+    runs = pairs(groups=1, cases=3, versions=2, runs=5).runs
+    scaled = np.random.default_rng(1).normal(size=(len(runs), 4))
+    scaled[::7, 1] = np.nan
+    assert (deviations(runs, scaled)[0] == compared_with_all(runs, scaled)).all()
+
+
+def test_of_large_matrices_some_runs_stand_for_all(monkeypatch):
+    runs = pairs(groups=1, cases=1, versions=1, runs=1000).runs
+    scaled = np.random.default_rng(1).normal(0, 0.1, (len(runs), 200))
+    scaled[700] += 5
+    deviation, usual = deviations(runs, scaled)
+    assert np.abs(usual[700]).max() < 1
+    assert deviation[700].min() > 4
+    assert (deviation == deviations(runs, scaled)[0]).all()
+    monkeypatch.setattr(validity_tree, "MOST", 5000)
+    whole = deviations(runs, scaled[:, :5])[0]
+    assert np.abs(np.abs(deviation[:, :5]) - np.abs(whole)).mean() < 0.02

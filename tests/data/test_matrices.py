@@ -12,13 +12,16 @@ import pytest
 from benchmarks import synthetic_matrices
 from data import dbsherlock, matrix_formats, petshop
 from data.errors import InputError
+from data.matrix_choice import Choice
 from data.matrix_match import matched
+from data.matrix_suite import INVALID_KINDS
 from data.matrix_tables import MOST_METRICS, MatrixTables
-from data.matrix_validity import Decisions, decide
+from data.matrix_validity import Decisions, decide, decide_runs
 from serving.importing import import_sources
 from tests.data.matrix_rows import pair, run, small
 
 PUBLIC = Path(__file__).parents[3] / "shared/data"
+SHIPPED = Path(__file__).parents[2] / "data/raw/matrices"
 SORT = "sort 1 target 1"
 
 
@@ -91,6 +94,49 @@ def test_too_many_columns_and_a_file_cut_short_are_told_before_they_are_read(tmp
     assert "\n" not in str(error.value)
 
 
+def test_the_row_that_is_told_is_that_of_the_file(tmp_path):
+    rows = small().runs
+    rows.loc[1, "run_id"], rows.loc[4, "pair_id"] = "", ""
+    kept = read(MatrixTables.of_rows(rows), tmp_path, keep_going=True)
+    assert [str(skipped) for skipped in kept.skipped] == [
+        "run row 1: has no run_id", "run row 4: has no pair_id",
+    ]  # fmt: skip
+
+
+def test_a_time_is_no_metric(tmp_path):
+    path = tmp_path / "runs.parquet"
+    small().runs.assign(began=pd.Timestamp("2026-11-21")).to_parquet(path)
+    with pytest.raises(InputError, match=r'run "sort 1 baseline 1": began="2026-11-21 .*" is not a number$'):
+        MatrixTables.read(path)
+
+
+def test_flags_of_another_type_are_told_by_name_and_nobody_who_judges_looks_at_them(tmp_path):
+    path = tmp_path / "runs.parquet"
+    small().runs.astype({"valid": object}).assign(valid="yes").to_parquet(path)
+    with pytest.raises(InputError, match=r"runs.parquet: the column 'valid' has another type than expected"):
+        matrix_formats.read("tables", [path])
+    assert matrix_formats.read_asked("tables", path).tables.runs["valid"].isna().all()
+
+
+def test_units_stand_in_a_file_beside_runs_in_one_file(tmp_path):
+    small().runs.to_parquet(tmp_path / "runs.parquet")
+    pd.DataFrame({"metric": ["faults"], "unit": ["1/s"]}).to_parquet(tmp_path / "metrics.parquet")
+    known = MatrixTables.read(tmp_path / "runs.parquet").metrics.set_index("metric")
+    assert known["unit"].to_dict() == {
+        "faults": "1/s", "switches": "", "summary_elapsed": "", "summary_transactions": "",
+    }  # fmt: skip
+
+
+def test_a_line_names_a_few_of_thousands(tmp_path):
+    path = tmp_path / "runs.parquet"
+    pd.DataFrame({f"m{number}": [1.0] for number in range(3000)}).to_parquet(path)
+    with pytest.raises(InputError, match=r"lacks the column 'run_id'; found m0, .*, m7 and 2992 more$"):
+        MatrixTables.read(path)
+    groups = [row | {"group": f"g{number}"} for number in range(30) for row in pair(f"new {number}")]
+    notes = matched(small(*groups), small().metrics, {"sorting", "pipes"}, 0.5).notes
+    assert (len(notes), notes[-1]) == (6, "... and 25 more are unknown groups")
+
+
 def test_a_metric_that_is_no_number_is_told_with_its_run(tmp_path):
     runs = small().runs.astype({"faults": object})
     runs.loc[2, "faults"] = "many"
@@ -105,6 +151,9 @@ INVALID = {
     "a negative rate": ({"faults": -3.0}, "0 or more", "faults=-3 must be 0 or more"),
     "an infinite rate": ({"switches": np.inf}, "finite", "switches=inf must be finite"),
     "no time": ({"summary_elapsed": 0.0}, "above 0", "summary_elapsed=0 must be above 0"),
+    "too large": (
+        {"switches": -1e308}, "1e+100 at most in size", "switches=-1e+308 must be 1e+100 at most in size",
+    ),
     "no number": ({"summary_elapsed": np.nan}, "measured", "summary_elapsed=nan must be measured"),
     "more than all": ({"summary_cpu": 140.0}, "100 % at most", "summary_cpu=140 must be 100 % at most"),
     "nothing measured": (
@@ -130,6 +179,34 @@ def test_what_is_impossible_makes_a_run_invalid_by_a_rule_and_the_others_are_kep
     assert out[["run_id", "rule", "reason"]].to_numpy().tolist() == [[SORT, rule, reason]]
     assert decided.pairs["kept"].all()
     assert len(decided.kept(tables).runs) == 11
+
+
+def test_runs_of_pairs_in_which_nobody_measured_the_time_are_valid():
+    never = small(*(row | {"summary_elapsed": np.nan} for row in pair("sort 1")))
+    assert decide_runs(never, 0.5)["kept"].all()
+    untimed = MatrixTables.of_rows(small().runs.drop(columns=["summary_elapsed", "summary_transactions"]))
+    assert decide(untimed, 0.5).runs["kept"].all()
+
+
+def test_who_asks_a_model_counts_what_a_run_lacks_against_all_its_raw_metrics():
+    nothing = [row | {"faults": np.nan, "switches": np.nan} for row in pair("sort 1")]
+    for others in ([], [row | {"faults": np.nan, "switches": np.nan} for row in pair("pipe 1")[:4]]):
+        decided = decide_runs(small(*nothing, *others), 0.5).set_index("run_id")["reason"]
+        assert set(decided[decided.index.str.startswith("sort")]) == {"lacks 100% of the raw metrics"}
+    gaps = [row | {"summary_elapsed": 1.0, "summary_cpu": np.nan} for row in pair("sort 1")[:1]]
+    cpu = [row | {"summary_cpu": 9.0} for row in pair("pipe 1")]
+    assert decide_runs(small(*gaps, *cpu), 0.2)["kept"].all()
+
+
+def test_only_a_count_that_most_runs_of_a_workload_have_is_the_usual_one():
+    counts = (990.0, 1003.0, 1010.0, 990.0, 1003.0, 990.0)
+    timed = [row | {"summary_transactions": count} for row, count in zip(pair("sort 1"), counts, strict=True)]
+    assert decide(small(*timed), 0.5).runs["kept"].all()
+    most = [*timed[:4], timed[4] | {"summary_transactions": 990.0}, timed[5]]
+    decided = decide(small(*most), 0.5).runs
+    assert decided.loc[~decided["kept"], "reason"].tolist() == [
+        f"summary_transactions={count}, where this workload has 990" for count in (1003, 1010)
+    ]
 
 
 def test_a_metric_that_may_be_negative_is_not_invalid():
@@ -216,6 +293,28 @@ def test_sources_with_one_metric_in_two_units_cannot_be_joined():
         MatrixTables.joined(parts)
 
 
+CHOICES = {
+    "one workload": ({"only": ["sort"]}, ["sort 1"]),
+    "all but one": ({"without": ["s*"]}, ["pipe 1"]),
+    "both": ({"only": ["*"], "without": ["pipe"]}, ["sort 1"]),
+}
+
+
+@pytest.mark.parametrize(("how", "pairs"), CHOICES.values(), ids=CHOICES)
+def test_workloads_are_chosen_by_patterns(how, pairs):
+    assert Choice(**how).of(small()).runs["pair_id"].unique().tolist() == pairs
+
+
+def test_a_pair_of_two_workloads_goes_with_either_and_a_pattern_that_matches_none_is_told():
+    other = [row | {"workload": "heap", "version": "v0"} for row in pair("sort 1") if row["side"] == "target"]
+    for pattern in ("heap", "sort"):
+        assert Choice(without=[pattern]).of(small(*other)).runs["pair_id"].unique().tolist() == ["pipe 1"]
+    with pytest.raises(InputError, match=r'^"x" matches no workload; there are "sort", "pipe"$'):
+        Choice(only=["x"]).of(small())
+    with pytest.raises(InputError, match=r"^no workload is left"):
+        Choice(only=["sort"], without=["sort"]).of(small())
+
+
 def test_import_says_how_much_there_is(tmp_path, capsys):
     small().write(tmp_path / "in")
     assert import_sources("tables", [tmp_path / "in"], tmp_path / "out", keep_going=False, as_json=False) == 0
@@ -241,6 +340,27 @@ def test_synthetic_matrices_have_the_exact_shape_of_the_seeds_data():
     words = [name for name in tables.all_metrics if name not in {"summary_elapsed", "summary_transactions"}]
     assert all("synthetic" in name for name in [*words, *runs["run_id"].head()])
     assert synthetic_matrices.generate(3_000).runs.equals(synthetic_matrices.generate(3_000).runs)
+
+
+@pytest.mark.skipif(
+    not (SHIPPED / "matrices.parquet").exists(), reason="the measurement is not at data/raw/matrices"
+)
+def test_the_shipped_measurement_is_as_large_and_as_varied_as_it_is_said_to_be():
+    tables = MatrixTables.read(SHIPPED)
+    runs, valid = tables.runs, tables.runs["valid"].to_numpy(bool)
+    assert len(runs) >= 4000
+    assert runs.loc[valid, "summary_elapsed"].median() >= 0.5
+    numbers = runs.loc[valid, tables.raw]
+    assert (numbers.max() > numbers.min()).sum() >= 200
+    cases = runs.groupby("group")["workload"].nunique()
+    assert (len(cases) >= 12, cases.min() >= 3) == (True, True)
+    assert runs[valid].groupby(["pair_id", "side"]).size().min() >= 3
+    assert runs.loc[valid, "abnormal"].mean() == pytest.approx(0.035, abs=0.002)
+    invalid = tables.causes.loc[tables.causes["invalid_kind"] != "", ["run_id", "invalid_kind"]]
+    assert set(invalid["run_id"]) == set(runs.loc[~valid, "run_id"])
+    assert len(invalid) / len(runs) == pytest.approx(0.09, abs=0.005)
+    assert set(invalid["invalid_kind"]) == set(INVALID_KINDS)
+    assert sum(path.stat().st_size for path in SHIPPED.iterdir()) < 15_000_000
 
 
 @needs("dbsherlock")

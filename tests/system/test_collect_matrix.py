@@ -128,6 +128,13 @@ def test_invalid_runs_are_really_made(sort, bench):
         assert sort().metrics["group.user_usec"] > 0
 
 
+@needs_perf
+def test_a_program_that_is_killed_in_its_first_transaction_has_begun(bench):
+    run = bench.run(Order("sort-words", 1, 50_000.0, invalid="killed", moment=0.1))
+    assert run.transactions == 0
+    assert 0.05 < run.elapsed < 5
+
+
 def test_a_program_that_fails_is_told_with_what_it_said_and_nothing_is_left(bench):
     with pytest.raises(InputError, match=r'^workload "no-such": failed \(KeyError: \'no-such\'\)$'):
         bench.run(Order("no-such", 1, 1.0))

@@ -209,13 +209,17 @@ def test_the_order_of_columns_a_constant_and_a_metric_without_values_do_no_harm(
 
 
 def test_a_metric_in_another_unit_than_in_training_is_not_used_and_a_note_says_so(model, source):
+    usual = verdicts(perfjudge(source, "--model", model, "--json"))
     path = source / "metrics.parquet"
     pd.read_parquet(path).replace({"unit": {"1/s": "1/ms"}}).to_parquet(path)
     done = perfjudge(source, "--model", model, "--json")
     told = "comes in 1/ms, where the model knows it in 1/s; it is taken as not measured"
     assert f'metric "m0" {told}' in json.loads(done.stdout)["notes"]
-    drivers = verdicts(done)[ABNORMAL]["drivers"]
-    assert all(driver["baseline"] is None for driver in drivers if driver["metric"] == "m0")
+    found = verdicts(done)
+    metrics = source / "matrices.parquet"
+    pd.read_parquet(metrics).drop(columns="m0").to_parquet(metrics)
+    assert found == verdicts(perfjudge(source, "--model", model, "--json"))
+    assert found[ABNORMAL]["probability"] != usual[ABNORMAL]["probability"]
 
 
 def test_a_metric_that_looks_like_another_unit_is_noted_beside_the_verdict(model, source):
@@ -228,21 +232,68 @@ def test_a_metric_that_looks_like_another_unit_is_noted_beside_the_verdict(model
     assert "times its baseline; is it in another unit?" in note
 
 
-def without_baseline(runs):
-    return runs[~((runs["pair_id"] == NORMAL) & (runs["side"] == "baseline"))]
+#: What is done to the runs, and the reason why the abnormal pair is invalid then.
+INCOMPARABLE = {
+    "a side is missing": (
+        lambda runs: runs[~((runs["pair_id"] == ABNORMAL) & (runs["side"] == "baseline"))],
+        "has no run of the baseline",
+    ),
+    "a side mixes versions": (
+        lambda runs: runs.assign(version=runs["version"].where(runs.index > 0, "other")),
+        'the baseline mixes version "other" and "baseline 0"; expected one',
+    ),
+    "two fields differ": (
+        lambda runs: runs.assign(machine=runs["machine"].where(runs.index > 2, "n")),
+        "baseline and target differ in version, machine; expected one field to compare by",
+    ),
+}
+
+
+@pytest.mark.parametrize(("spoil", "reason"), INCOMPARABLE.values(), ids=INCOMPARABLE)
+def test_a_pair_that_cannot_be_compared_is_invalid_and_the_others_are_judged(spoil, reason, model, source):
+    usual = verdicts(perfjudge(source, "--model", model, "--json"))
+    path = source / "matrices.parquet"
+    spoil(pd.read_parquet(path)).to_parquet(path)
+    found = verdicts(perfjudge(source, "--model", model, "--json"))
+    spoilt = found.pop(ABNORMAL)
+    assert (spoilt["verdict"], spoilt["invalid_reason"]) == ("invalid", reason)
+    assert found == {pair: one for pair, one in usual.items() if pair != ABNORMAL}
+    suites = etree.fromstring(perfjudge(source, "--model", model, "--format", "junit").stdout.encode())
+    assert [node.get("message") for node in suites.iter("skipped")] == [reason]
+
+
+def test_runs_without_elapsed_time_in_a_parquet_file_are_valid(model, source):
+    usual = verdicts(perfjudge(source, "--model", model, "--json"))
+    path = source / "matrices.parquet"
+    pd.read_parquet(path).drop(columns=["summary_elapsed", "summary_transactions"]).to_parquet(path)
+    found = verdicts(perfjudge(path, "--model", model, "--json"))
+    assert {pair: (one["verdict"], one["invalid_runs"]) for pair, one in found.items()} == {
+        pair: (one["verdict"], []) for pair, one in usual.items()
+    }
+
+
+def test_junit_holds_notes_and_the_runs_that_were_left_out(model, source):
+    path = source / "matrices.parquet"
+    runs = changed(source, 4, m5=-3.0).rename(columns={"m11": "other"})
+    runs.to_parquet(path)
+    suites = etree.fromstring(perfjudge(source, "--model", model, "--format", "junit").stdout.encode())
+    for suite in suites:
+        assert 'metric "other" is unknown to the model' in suite.findtext("system-out")
+    told = {case.get("name"): case.findtext("system-out") for case in suites.iter("testcase")}
+    assert told[ABNORMAL] == f'left out: run "{runs["run_id"][4]}": m5=-3 must be 0 or more'
+    assert told[NORMAL] is None
+
+
+def test_words_for_flags_do_not_matter_to_who_judges(model, source):
+    usual = perfjudge(source, "--model", model, "--json").stdout
+    path = source / "matrices.parquet"
+    runs = pd.read_parquet(path).astype({"valid": object, "abnormal": object})
+    runs.assign(valid="yes", abnormal="perhaps").to_parquet(path)
+    assert perfjudge(source, "--model", model, "--json").stdout == usual
 
 
 #: What is done to the runs, and what is said of it.
 FLAWS = {
-    "a side is missing": (without_baseline, f'pair "{NORMAL}": has no run of the baseline'),
-    "a side mixes versions": (
-        lambda runs: runs.assign(version=runs["version"].where(runs.index > 0, "other")),
-        f'pair "{ABNORMAL}": the baseline mixes version "other" and "baseline 0"; expected one',
-    ),
-    "two fields differ": (
-        lambda runs: runs.assign(machine=runs["side"]),
-        f'pair "{ABNORMAL}": baseline and target differ in version, machine; expected one field',
-    ),
     "a run stands twice": (
         lambda runs: pd.concat([runs, runs.head(1)]),
         f'run "{ABNORMAL} baseline 0": stands twice',
@@ -292,9 +343,8 @@ def test_a_file_that_is_no_table_gets_one_line_and_exit_2(spoil, told, model, so
     refused(perfjudge(source, "--model", model), f"{path}: {told}")
 
 
-@pytest.mark.parametrize("name", ["a side is missing", "a side mixes versions", "a run stands twice"])
-def test_keep_going_tells_what_it_skipped_and_judges_the_rest(name, model, source):
-    spoil, told = FLAWS[name]
+def test_keep_going_tells_what_it_skipped_and_judges_the_rest(model, source):
+    spoil, told = FLAWS["a run stands twice"]
     path = source / "matrices.parquet"
     spoil(pd.read_parquet(path)).to_parquet(path)
     done = perfjudge(source, "--model", model, "--json", "--keep-going")
@@ -302,7 +352,7 @@ def test_keep_going_tells_what_it_skipped_and_judges_the_rest(name, model, sourc
     assert done.returncode == 0
     assert told in done.stderr
     assert found["g1 c0 v0"] == "fail"
-    assert len(found) == (4 if "twice" in name else 3)
+    assert len(found) == 4
 
 
 def test_a_model_that_is_none_and_no_champion_are_named(source, tmp_path, monkeypatch):
@@ -371,13 +421,15 @@ REFUSED = {
     "a number of 400 digits": (target(metrics={"m0": [10**400]}), 422, "pairs.0.target.metrics.m0.0"),
     "rows and columns": (target(runs=[{"m0": 1.0}]), 422, "either metrics (columns) or runs (rows)"),
     "neither": (spoilt(target={"version": "2"}), 422, "either metrics (columns) or runs (rows)"),
-    "no run": (spoilt(target={"runs": []}), 422, "pairs.0.target.runs=a list"),
+    "no run": (
+        spoilt(baseline={"runs": []}, target={"metrics": {"m0": []}}), 422,
+        "has no run at all; expected those of both sides",
+    ),
     "columns of different lengths": (
         target(metrics=SHORT), 422, 'pairs[0].target.metrics["m3"]: has 1 values, where others',
     ),
     "a pair twice": ({"pairs": request()["pairs"][:1] * 2}, 422, f'pair_id="{ABNORMAL}" stands twice'),
     "a metric that is none": (spoilt(target={"runs": [{"group": 1}]}), 422, '"group" is no name for'),
-    "two fields": (target(machine="n"), 422, "differ in version, machine; expected one field"),
     "no group": (spoilt(group=""), 422, "pairs.0.group=''"),
     "other metrics only": (strangers(), 422, "lack 12 of the 12 raw metrics"),
     "too many metrics": (
@@ -425,6 +477,39 @@ def test_an_infinite_or_negative_number_makes_that_run_invalid_and_no_more(liste
         assert one["target_runs"] == 2
         assert one["invalid_runs"][0]["rule"] in {"0 or more", "finite"}
         assert one["verdict"] == "fail"
+
+
+def test_a_pair_that_cannot_be_compared_is_answered_with_invalid(listening_matrices):
+    usual = post(listening_matrices, request()).json()["verdicts"]
+    assert [one["invalid_runs"] for one in usual] == [[]] * 4
+    first = request()["pairs"][0]
+    two = "baseline and target differ in version, machine"
+    for content, reason in (
+        (target(machine="n"), f"{two}; expected one field to compare by"),
+        (spoilt(target={"version": "2", "runs": []}), "has no run of the target"),
+        (target(metrics={name: [] for name in first["target"]["metrics"]}), "has no run of the target"),
+        (spoilt(target={"version": "2", "runs": [{}]}), "has 0 valid of 1 target run; expected at least 1"),
+    ):
+        spoiled, *others = post(listening_matrices, content).json()["verdicts"]
+        told = (spoiled["pair_id"], spoiled["verdict"], spoiled["invalid_reason"])
+        assert told == (ABNORMAL, "invalid", reason)
+        assert others == usual[1:]
+
+
+def test_a_number_too_large_to_be_one_makes_that_run_invalid_through_both_doors(
+    listening_matrices, model, tmp_path
+):
+    whole = request()
+    whole["pairs"][0]["target"]["metrics"]["m5"][0] = 1e308
+    (tmp_path / "request.json").write_text(json.dumps(whole))
+    answers = (
+        post(listening_matrices, whole).json(),
+        json.loads(perfjudge(tmp_path / "request.json", "--model", model, "--json").stdout),
+    )
+    for answer in answers:
+        one = answer["verdicts"][0]
+        assert [run["reason"] for run in one["invalid_runs"]] == ["m5=1e+308 must be 1e+100 at most in size"]
+        assert (one["verdict"], one["target_runs"]) == ("fail", 2)
 
 
 def test_a_gap_is_null_and_judged(listening_matrices):
