@@ -3,6 +3,9 @@ from pathlib import Path
 
 import pytest
 
+# many small products, on a machine that others use, too: more threads would wait for each other
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 
 @pytest.fixture(scope="session")
 def shared_data():
