@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks.table import Table, machine
 
-METRICS = "reports/comparisons/metrics.json"
+METRICS = "reports/*/metrics.json"
 
 
 def checkout(directory: Path) -> Path:
@@ -37,6 +37,14 @@ def repro(root: Path) -> float:
     return time.perf_counter() - begin
 
 
+def metrics_of(root: Path) -> dict[str, bytes]:
+    """Return the content of each family's metrics.json in `root`."""
+    found = {str(path.relative_to(root)): path.read_bytes() for path in root.glob(METRICS)}
+    if not found:
+        raise FileNotFoundError(root / METRICS)
+    return found
+
+
 def main() -> None:
     """Run the pipeline in two fresh clones, and again in the first."""
     with tempfile.TemporaryDirectory() as scratch:
@@ -44,14 +52,14 @@ def main() -> None:
         fresh = repro(first)
         again = sorted(repro(first) for _ in range(5))[2]
         other = repro(second)
-        same = (first / METRICS).read_bytes() == (second / METRICS).read_bytes()
+        same = metrics_of(first) == metrics_of(second)
     Table(
         "The whole pipeline",
         "python -m benchmarks.pipeline",
         ("what", "seconds", "wanted"),
         [
-            ("dvc repro from nothing", f"{fresh:.1f}", "under 300"),
-            ("dvc repro from nothing, another clone", f"{other:.1f}", "under 300"),
+            ("dvc repro from nothing", f"{fresh:.1f}", "under 600"),
+            ("dvc repro from nothing, another clone", f"{other:.1f}", "under 600"),
             ("dvc repro once more (median of 5)", f"{again:.2f}", "under 3"),
             ("metrics.json of the two clones", "the same bytes" if same else "DIFFER", "the same bytes"),
         ],

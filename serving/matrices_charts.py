@@ -119,6 +119,8 @@ def dimensions_chart(curves: pd.DataFrame) -> Chart | None:
 
 def times_chart(times: pd.DataFrame) -> Chart | None:
     """Draw training time by dimensions (seed 001, figure 7); None where nothing was timed."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
     if times.empty:
         return None
     ordered = times.sort_values(["model", "dimensions"], kind="stable")
@@ -134,8 +136,9 @@ def times_chart(times: pd.DataFrame) -> Chart | None:
         for number, (model, own) in enumerate(ordered.groupby("model", sort=True)):
             axes.plot(own["dimensions"], own["seconds"], label=str(model), **_look(number))
         axes.set_yscale("log")
-        for which in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
-            which(lambda value, _: f"{value:g}")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.set_xlabel("dimensions (number)")
         axes.set_ylabel("time to fit an engine (s, log scale)")
         figure.legend(loc="outside upper center", ncols=4, fontsize=8)

@@ -19,8 +19,10 @@ from training.seed_matrices import ABNORMAL, ABNORMAL_PAIRS, PAIRS, VECTORS
 
 PROCESSED = Path("data/processed/matrices")
 REPORTS = Path("reports/matrices")
-#: The one way to divide: test cases are held out whole.
+#: How it is divided: test cases are held out whole.
 SPLIT = "test-cases"
+#: That which is more like the seed's.
+EASIER = "pairs"
 
 VERDICTS = {name: kind for name, kind in OOF_DTYPES.items() if name != "comparison_id"} | {
     "pair_id": "str", "workload": "str", "group": "str", "scheme": "str", "model": "str",
@@ -109,8 +111,13 @@ class Metrics(BaseModel):
 
     @property
     def split(self) -> Split:
-        """The one way to divide."""
+        """Folds of whole test cases."""
         return self.splits[SPLIT]
+
+    @property
+    def easier(self) -> Split | None:
+        """Folds of whole pairs."""
+        return self.splits.get(EASIER)
 
 
 def _share(count: float, of: float) -> float:
