@@ -95,6 +95,22 @@ def test_one_run_is_judged_as_it_comes(dbsherlock, tmp_path):
     assert verdicts(tmp_path, model) == found
 
 
+def test_issues_of_petshop_that_are_left_out_fail_and_rows_without_an_issue_pass(shared_data, tmp_path):
+    source = shared_data / "petshop"
+    if not source.is_dir():
+        pytest.skip(f"PetShop's metrics are not there ({source})")
+    patterns = ("* issue_1?", "* noissue 1?")
+    without = [word for pattern in patterns for word in ("--without", pattern)]
+    only = [word for pattern in patterns for word in ("--only", pattern)]
+    model = trained(imported("petshop", source, tmp_path / "learned", *without), tmp_path / "model")
+    unseen = imported("petshop", source, tmp_path / "unseen", *only)
+    found, abnormal = verdicts(unseen, model), status(MatrixTables.read(unseen))
+    for truth, wanted in ((True, "fail"), (False, "pass")):
+        told = [one["verdict"] for pair, one in found.items() if abnormal[pair] == truth]
+        assert len(told) > 10
+        assert told.count(wanted) >= 0.9 * len(told)
+
+
 def test_choosing_workloads_of_another_family_is_refused(tmp_path, capsys):
     path = tmp_path / "machines.csv"
     path.write_text("machine,cpu\nm1,1\nm2,2\n")
