@@ -27,6 +27,8 @@ PARTS = 3
 TURNS = 2_000
 #: Up to so many rows probability and threshold come from all three thirds.
 CALIBRATED = 10_000
+#: A trial learns from about so many rows at most, which is enough to compare parameters.
+LEARNED = 20_000
 #: Up to so many rows it is searched what a group's own classifier counts; of more, it judges alone.
 SHARED = 2_000
 SHARES = (0.0, 0.5, 1.0)
@@ -198,7 +200,12 @@ def search(question: Question, trials: int) -> Found:
     if not question.balance:
         return Found(params, Calibration(), Calibration(), score)
     last = range(PARTS if len(cases.y) <= CALIBRATED else 1)
-    if best.held_out is not None and last == turns and not question.model.in_search:
+    if (
+        best.held_out is not None
+        and last == turns
+        and len(cases.y) <= LEARNED
+        and not question.model.in_search
+    ):
         tested, odds = best.held_out
     else:
         tested, odds = _held_out(question, params, parts, last)
@@ -277,10 +284,11 @@ def _best(question: Question, parts: NDArray[np.intp], turns: Collection[int], t
         study.enqueue_trial(question.first())
 
     tried: dict[int, Trialled] = {}
+    some = np.random.default_rng(question.seed).random(len(parts)) * len(parts) < LEARNED
 
     def worth(trial: Trial) -> float:
         params = question.suggested(trial)
-        tested, odds = _held_out(question, {**params, **question.model.in_search}, parts, turns)
+        tested, odds = _held_out(question, {**params, **question.model.in_search}, parts, turns, some)
         score = _worth(question.cases.y[tested], odds, at_best=question.balance)
         tried[trial.number] = Trialled(params, score, (tested, odds))
         return score
@@ -290,13 +298,19 @@ def _best(question: Question, parts: NDArray[np.intp], turns: Collection[int], t
 
 
 def _held_out(
-    question: Question, params: Mapping[str, Any], parts: NDArray[np.intp], turns: Collection[int]
+    question: Question,
+    params: Mapping[str, Any],
+    parts: NDArray[np.intp],
+    turns: Collection[int],
+    some: NDArray[np.bool_] | None = None,
 ) -> tuple[NDArray[np.bool_], Floats]:
-    """Return which rows were held out, and their log-odds."""
+    """Return which rows were held out, and their log-odds; learn from the rest, or from `some` of it."""
     cases, odds = question.cases, np.zeros(len(parts))
     for third in turns:
+        rest = parts != third
+        chosen = rest if some is None or len(np.unique(cases.y[rest & some])) == 1 else rest & some
         judges = Judges.fit(
-            question.model, params, cases, chosen=parts != third, groups=question.groups, seed=question.seed
+            question.model, params, cases, chosen=chosen, groups=question.groups, seed=question.seed
         )
         odds[parts == third] = judges.log_odds(cases, parts == third)
     tested = np.isin(parts, list(turns))

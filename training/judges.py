@@ -22,6 +22,8 @@ Chosen = NDArray[np.bool_]
 
 #: Who judges where a group has no classifier of its own.
 FALLBACK = "fallback"
+#: Where groups have their own, it learns from about so many rows at most; trees cost more than their rows.
+MOST = 50_000
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,10 @@ class Judges:
                 own[group] = _fitted(model, params, x[rows], cases.y[rows], seed)
         others = cases.group[~chosen]
         needed = share < 1 or not len(others) or not np.isin(others, list(own)).all()
-        fallback = _fitted(model, params, x[chosen], cases.y[chosen], seed) if needed else None
+        rows = np.flatnonzero(chosen)
+        if own:
+            rows = rows[np.random.default_rng(seed).random(len(rows)) * len(rows) < MOST]
+        fallback = _fitted(model, params, x[rows], cases.y[rows], seed) if needed else None
         return cls(own, fallback, share, params["components"])
 
     def log_odds(self, cases: Cases, chosen: Chosen) -> Floats:

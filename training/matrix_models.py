@@ -17,8 +17,15 @@ Floats = NDArray[np.float64]
 
 #: What these answer about is a pair: baseline and target side by side, whatever the scheme's form.
 PAIRED = frozenset({"similarity-logistic"})
+#: Levels of a decision tree at most.
+DEEPEST = 16
 #: Probabilities nearer to 0 or 1 are not told apart.
 EXTREME = 1e-6
+
+
+def _tree(params: Params, seed: int, balance: ClassWeights | None) -> Any:
+    # a tree that peels off a few rows a level costs the square of its rows
+    return OF_COMPARISONS["decision-tree"].build(params, seed, balance).set_params(max_depth=DEEPEST)
 
 
 def _logistic(params: Params, seed: int, balance: ClassWeights | None) -> Any:
@@ -93,7 +100,15 @@ def _like(name: str, title: str, start: dict[str, Any], of: str, in_search: dict
 CATALOGUE: dict[str, Model] = {
     model.name: model
     for model in (
-        _like("decision-tree", "Decision tree", {"leaf": 2, "criterion": "gini"}, "decision-tree", {}),
+        Model(
+            "decision-tree",
+            "Decision tree",
+            {"leaf": 2, "criterion": "gini"},
+            _tree,
+            OF_COMPARISONS["decision-tree"].own_space,
+            weighted=True,
+            in_search={},
+        ),
         Model("logistic", "Logistic", {"c": 1.0}, _logistic, _logistic_space, weighted=True, in_search={}),
         Model("tan", "TAN", {"levels": 3}, _tan, _tan_space, weighted=True, in_search={}),
         Model(
