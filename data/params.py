@@ -231,7 +231,7 @@ class Matrices(Section):
     path: Path = Path("data/raw/matrices")
     keep_going: bool = False
     missing: Share = 0.5
-    trials: Count = 8
+    trials: Count = 6
     components: Count = 100
     models: tuple[str, ...] = (
         "decision-tree",
