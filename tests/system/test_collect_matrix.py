@@ -115,7 +115,8 @@ def test_a_defect_shows_where_it_should(sort, defect, metric, least):
 
 @needs_perf
 def test_invalid_runs_are_really_made(sort, bench):
-    whole = sort()
+    # the least disturbed of three, since others use this machine, too
+    whole = min((sort() for _ in range(3)), key=lambda run: run.metrics["process.wait"])
     killed = sort(invalid="killed", moment=whole.elapsed / 2)
     assert 0 < killed.transactions < 40
     assert killed.elapsed < whole.elapsed
