@@ -25,16 +25,28 @@ class Reading:
 
 @dataclass
 class Problems:
-    """Bad input met while reading: raised at once, or kept when `keep_going`."""
+    """Bad input met while reading: raised at once, or kept when `keep_going`.
+
+    Attributes
+    ----------
+    notes : list of str
+        What a reader had to assume, one line each; it stands beside the answer.
+    """
 
     keep_going: bool = False
     skipped: list[InputError] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     def add(self, error: InputError) -> None:
         """Raise `error`, or keep it."""
         if not self.keep_going:
             raise error
         self.skipped.append(error)
+
+    def note(self, text: str) -> None:
+        """Keep a line that the answer has to say, once."""
+        if text not in self.notes:
+            self.notes.append(text)
 
 
 class Builder:

@@ -72,8 +72,9 @@ def judge_source(source: Path, uri: str | None, wanted: Wanted, *, keep_going: b
         return judge_matrices(source, uri, wanted, keep_going=keep_going)
     served = load(uri)
     kind = formats.sniff(source)
-    tables = read_source(kind, [source], keep_going=keep_going)
-    judgement = judge(tables, served)
+    problems = Problems(keep_going)
+    tables = read_source(kind, [source], problems)
+    judgement = judge(tables, served, notes=problems.notes)
     told = _told(judgement, tables)
     if kind == "comparison-xml" and source.is_file():
         from data.comparison_status import with_status
@@ -95,15 +96,14 @@ def judge_pair(baseline: Path, target: Path, uri: str | None, wanted: Wanted) ->
     return give(_told(judge(tables, served), tables), wanted)
 
 
-def read_source(kind: str, sources: list[Path], *, keep_going: bool) -> ComparisonTables:
+def read_source(kind: str, sources: list[Path], problems: Problems) -> ComparisonTables:
     """Read sources; say on stderr what was skipped. What cannot be judged stays in: it gets a verdict.
 
     Raises
     ------
     InputError
-        At the first thing that is wrong, unless `keep_going`; and if there is no comparison at all.
+        At the first thing that is wrong, unless ``problems.keep_going``; and if there is no comparison at all.
     """
-    problems = Problems(keep_going)
     tables = joined(list(formats.stream(kind, sources, problems, piece=None)))
     tell_skipped(problems.skipped)
     if tables.comparisons.empty:

@@ -93,6 +93,8 @@ class Judgement:
         Why it is ``invalid``, "" where it is not.
     top : Top
         One row per comparison whose answer is not ``invalid``, in order.
+    notes : tuple of str
+        What had to be assumed of the input, one line each.
     """
 
     model: ModelRef
@@ -103,6 +105,7 @@ class Judgement:
     probability: NDArray[np.float64]
     problems: NDArray[np.str_]
     top: Top
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.answers)
@@ -136,7 +139,9 @@ class Judgement:
                 )
 
 
-def judge(tables: ComparisonTables, served: Served, reasons: int = REASONS) -> Judgement:
+def judge(
+    tables: ComparisonTables, served: Served, reasons: int = REASONS, notes: Sequence[str] = ()
+) -> Judgement:
     """Give a verdict on every comparison of `tables`.
 
     Parameters
@@ -147,6 +152,8 @@ def judge(tables: ComparisonTables, served: Served, reasons: int = REASONS) -> J
         The model; its card's threshold decides between pass and fail.
     reasons : int
         How many reasons each verdict gives.
+    notes : sequence of str
+        What had to be assumed to read the tables; it goes into the answer.
 
     Returns
     -------
@@ -164,7 +171,9 @@ def judge(tables: ComparisonTables, served: Served, reasons: int = REASONS) -> J
     answers = np.where(judged, np.where(probability >= threshold, "fail", "pass"), "invalid")
     top = _top(features, served.model, reasons)
     unit = served.model.unit
-    return Judgement(served.ref, unit, threshold, tables.comparisons, answers, probability, problems, top)
+    return Judgement(
+        served.ref, unit, threshold, tables.comparisons, answers, probability, problems, top, tuple(notes)
+    )
 
 
 def _top(features: pd.DataFrame, model: ReadyModel, count: int) -> Top:

@@ -15,7 +15,8 @@ def as_json(judgement: Judgement) -> str:
     encode = json.JSONEncoder(allow_nan=False).encode
     verdicts = ",\n  ".join(encode(_verdict(verdict)) for verdict in judgement.verdicts)
     listed = f"[\n  {verdicts}\n]" if verdicts else "[]"
-    return f'{{"model": {model},\n"verdicts": {listed}}}\n'
+    notes = json.dumps(judgement.notes)
+    return f'{{"model": {model},\n"verdicts": {listed},\n"notes": {notes}}}\n'
 
 
 def lines(judgement: Judgement) -> Lines:
@@ -24,7 +25,8 @@ def lines(judgement: Judgement) -> Lines:
         Line(one.verdict, one.probability, one.benchmark, one.operation, _why(one))
         for one in judgement.verdicts
     ]
-    return Lines(rows, ("benchmark", "operation", "reasons"), summary(judgement))
+    headings, notes = ("benchmark", "operation", "reasons"), judgement.notes
+    return Lines(rows, headings, summary(judgement), notes, notes)
 
 
 def summary(judgement: Judgement) -> str:

@@ -142,6 +142,7 @@ class JudgeAnswer(BaseModel):
                             "invalid_reason": None,
                         }
                     ],
+                    "notes": [],
                 }
             ]
         }
@@ -149,6 +150,7 @@ class JudgeAnswer(BaseModel):
 
     model: ModelAnswer
     verdicts: list[VerdictAnswer]
+    notes: list[str] = Field(description="What had to be assumed of the request.")
 
 
 class ServedModel(ModelAnswer):
