@@ -14,6 +14,7 @@ from data.pair import paired
 from data.reading import Problems, joined
 from data.run import results_of_run
 from data.tables import ComparisonTables
+from data.versions import versions
 from serving import matrices_source, render
 from serving.figure import as_xml
 from serving.judge import Judgement, judge
@@ -83,17 +84,22 @@ def judge_source(source: Path, uri: str | None, wanted: Wanted, *, keep_going: b
     return give(told, wanted)
 
 
-def judge_pair(baseline: Path, target: Path, uri: str | None, wanted: Wanted) -> int:
-    """Judge what both of two runs measured, and return the exit code.
+def judge_pair(
+    baseline: Path, target: Path, uri: str | None, wanted: Wanted, *, fail_on_missing: bool
+) -> int:
+    """Judge what both of two runs measured, name what only one did, and return the exit code.
 
     Raises
     ------
     InputError
-        If one cannot be read, they have nothing in common, or there is no such model.
+        If one cannot be read, they have nothing in common or cannot be compared, or there is no such model.
     """
     served = load(uri)
-    tables = paired(results_of_run(baseline), results_of_run(target))
-    return give(_told(judge(tables, served), tables), wanted)
+    pair = paired(results_of_run(baseline), results_of_run(target), (str(baseline), str(target)))
+    judgement = judge(pair.tables, served, notes=pair.notes)
+    told = replace(_told(judgement, pair.tables), json=lambda: render.pair_as_json(judgement, pair.missing))
+    status = give(told, wanted)
+    return 1 if fail_on_missing and pair.missing else status
 
 
 def read_source(kind: str, sources: list[Path], problems: Problems) -> ComparisonTables:
@@ -102,7 +108,7 @@ def read_source(kind: str, sources: list[Path], problems: Problems) -> Compariso
     Raises
     ------
     InputError
-        At the first thing that is wrong, unless ``problems.keep_going``; and if there is no comparison at all.
+        At the first thing that is wrong, unless ``problems.keep_going``; if there is no comparison at all.
     """
     tables = joined(list(formats.stream(kind, sources, problems, piece=None)))
     tell_skipped(problems.skipped)
@@ -138,7 +144,7 @@ def write(content: bytes, output: Path | None) -> None:
 def _told(judgement: Judgement, tables: ComparisonTables) -> Told:
     return Told(
         judgement.count("fail"),
-        lambda: render.lines(judgement),
+        lambda: render.lines(judgement, versions(tables)),
         lambda: render.as_json(judgement),
         lambda: as_xml(judgement, tables),
     )

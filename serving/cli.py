@@ -114,6 +114,9 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     model: Model = None,
     shown: Shown = Format.table,
     fail_on_regression: FailOnRegression = False,
+    fail_on_missing: Annotated[
+        bool, typer.Option("--fail-on-missing", help="Exit with 1 if only one file has something.")
+    ] = False,
     as_json: AsJson = False,
     output: Output = None,
 ) -> int:
@@ -121,7 +124,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     from serving.answering import Wanted, judge_pair
 
     wanted = Wanted("json" if as_json else shown.value, output, fail_on_regression)
-    return judge_pair(baseline, target, model, wanted)
+    return judge_pair(baseline, target, model, wanted, fail_on_missing=fail_on_missing)
 
 
 @app.command("import")
@@ -349,8 +352,8 @@ def run(arguments: list[str] | None = None) -> int:
     Returns
     -------
     int
-        0 done, 1 a regression was found and ``--fail-on-regression`` given, 2 bad input or usage,
-        130 interrupted.
+        0 done, 1 found what ``--fail-on-regression`` or ``--fail-on-missing`` asks for, 2 bad input or
+        usage, 130 interrupted.
     """
     from typer.exceptions import Abort, TyperException
 

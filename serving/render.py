@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
+from data.missing import Missing
 from serving.judge import Judgement, Reason, Verdict
 from serving.verdict_lines import Line, Lines
 
@@ -19,11 +22,17 @@ def as_json(judgement: Judgement) -> str:
     return f'{{"model": {model},\n"verdicts": {listed},\n"notes": {notes}}}\n'
 
 
-def lines(judgement: Judgement) -> Lines:
-    """Return the verdicts as lines of a table, a benchmark a suite."""
+def pair_as_json(judgement: Judgement, missing: Sequence[Missing]) -> str:
+    """Return the same of two runs, and what only one of them has, as ``missing``."""
+    told = json.dumps([{"kind": one.kind, **asdict(one)} for one in missing])
+    return f'{as_json(judgement).rstrip().removesuffix("}")},\n"missing": {told}}}\n'
+
+
+def lines(judgement: Judgement, versions: Sequence[str]) -> Lines:
+    """Return the verdicts as lines of a table, a benchmark a suite; `versions` says those of each."""
     rows = [
-        Line(one.verdict, one.probability, one.benchmark, one.operation, _why(one))
-        for one in judgement.verdicts
+        Line(one.verdict, one.probability, one.benchmark, one.operation, _why(one), which=which)
+        for one, which in zip(judgement.verdicts, _which(judgement, versions), strict=True)
     ]
     headings, notes = ("benchmark", "operation", "reasons"), judgement.notes
     return Lines(rows, headings, summary(judgement), notes, notes)
@@ -37,6 +46,14 @@ def summary(judgement: Judgement) -> str:
         f"{number} comparison{'' if number == 1 else 's'}: {counted} (model {model.name} {model.version}, "
         f"fail from a probability of {judgement.threshold:.3f})"
     )
+
+
+def _which(judgement: Judgement, versions: Sequence[str]) -> Sequence[str]:
+    """Name the comparisons, and their versions unless they are those of all."""
+    names = [one.comparison_id for one in judgement.verdicts]
+    if len(set(versions)) == 1:
+        return names
+    return [f"{name} ({told})" for name, told in zip(names, versions, strict=True)]
 
 
 def _model(judgement: Judgement) -> dict[str, str]:

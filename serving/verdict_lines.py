@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from functools import cached_property
+from itertools import chain, count, groupby
 from typing import TYPE_CHECKING, Any, Literal
 
 from serving.tables import printed
@@ -33,6 +35,8 @@ class Line:
         What speaks for the verdict, or why there is none.
     notes : tuple of str
         What else to know of it, one line each; only JUnit XML tells it here, others among all notes.
+    which : str
+        What tells it from others of its suite and name; shown where there are any.
     """
 
     verdict: Answer
@@ -41,6 +45,7 @@ class Line:
     name: str
     why: str
     notes: tuple[str, ...] = ()
+    which: str = ""
 
     @property
     def chance(self) -> str:
@@ -72,6 +77,22 @@ class Lines:
         """Return how many lines have this verdict."""
         return sum(row.verdict == answer for row in self.rows)
 
+    @cached_property
+    def alike(self) -> frozenset[tuple[str, str]]:
+        """Suites and names that several rows share."""
+        found = Counter((row.suite, row.name) for row in self.rows)
+        return frozenset(names for names, number in found.items() if number > 1)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The headings of what `cells` returns."""
+        suite, name, why = self.headings
+        return (suite, name, "comparison", why) if self.alike else self.headings
+
+    def cells(self, row: Line) -> tuple[str, ...]:
+        """Return what is told of a row in words, so that no two rows are taken for one."""
+        return (row.suite, row.name, *((row.which,) if self.alike else ()), row.why)
+
 
 def as_terminal(lines: Lines) -> str:
     """Return the verdicts as a table in the colours and the width of this terminal."""
@@ -93,11 +114,11 @@ def as_markdown(lines: Lines) -> str:
     told = [
         lines.summary,
         "",
-        f"| verdict | probability | {' | '.join(lines.headings)} |",
-        "| --- | ---: | --- | --- | --- |",
+        f"| verdict | probability | {' | '.join(lines.columns)} |",
+        f"| --- | ---: |{' --- |' * len(lines.columns)}",
     ]
     for row in sorted(lines.rows, key=lambda row: ANSWERS.index(row.verdict)):
-        shown = " | ".join(_cell(cell) for cell in (row.suite, row.name, row.why))
+        shown = " | ".join(map(_cell, lines.cells(row)))
         told.append(f"| {_bold(row.verdict)} | {row.chance} | {shown} |")
     if lines.notes:
         told += ["", *(f"- {_cell(note)}" for note in lines.notes)]
@@ -117,8 +138,8 @@ def as_junit(lines: Lines) -> str:
         suite.set("failures", str(sum(row.verdict == "fail" for row in rows)))
         suite.set("errors", "0")
         suite.set("skipped", str(sum(row.verdict == "invalid" for row in rows)))
-        for row in rows:
-            _case(etree, suite, row)
+        for row, case in zip(rows, _case_names(rows, lines.alike), strict=True):
+            _case(etree, suite, row, case)
         _output(etree, suite, lines.general)
     text: bytes = etree.tostring(root, pretty_print=True, xml_declaration=True, encoding="UTF-8")
     return text.decode()
@@ -135,10 +156,9 @@ def _table(lines: Lines) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table("verdict", "probability", *lines.headings, caption=lines.summary)
+    table = Table("verdict", "probability", *lines.columns, caption=lines.summary)
     for row in lines.rows:
-        cells = (Text(cell) for cell in (row.suite, row.name, row.why))
-        table.add_row(Text(row.verdict, style=_MARK[row.verdict]), row.chance, *cells)
+        table.add_row(Text(row.verdict, style=_MARK[row.verdict]), row.chance, *map(Text, lines.cells(row)))
     return table
 
 
@@ -146,8 +166,19 @@ def _notes(lines: Lines) -> str:
     return "".join(f"{' '.join(note.split())}\n" for note in lines.notes)
 
 
-def _case(etree: Any, suite: Any, row: Line) -> None:
-    case = etree.SubElement(suite, "testcase", classname=printable(row.suite), name=printable(row.name))
+def _case_names(rows: Sequence[Line], alike: Collection[tuple[str, str]]) -> Iterator[str]:
+    """Yield a name for every row of a suite; CI systems merge those that are the same."""
+    taken: set[str] = set()
+    for row in rows:
+        which = f" [{row.which}]" if row.which and (row.suite, row.name) in alike else ""
+        name = printable(f"{row.name}{which}")
+        tries = chain((name,), (f"{name} #{number}" for number in count(2)))
+        taken.add(free := next(one for one in tries if one not in taken))
+        yield free
+
+
+def _case(etree: Any, suite: Any, row: Line, name: str) -> None:
+    case = etree.SubElement(suite, "testcase", classname=printable(row.suite), name=name)
     if row.verdict == "fail":
         message = f"regression with probability {row.chance}"
         etree.SubElement(case, "failure", type="regression", message=message).text = printable(row.why)

@@ -8,15 +8,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from data.errors import InputError
-from data.pair import paired
 from data.tables import ComparisonTables
+from data.versions import versions
 from features.comparisons import SEED_FEATURES
 from serving import render
 from serving.figure import as_xml
 from serving.judge import judge
 from serving.model import ModelRef, Served
-from serving.verdict_lines import as_junit, as_markdown, as_plain
+from serving.verdict_lines import Line, Lines, as_junit, as_markdown, as_plain
 from training.ready import ReadyModel
 from training.trained import Card, TrainedModel
 
@@ -65,6 +64,10 @@ def served():
     pipeline.fit(columns, np.arange(200) < 50)
     card = Card("logistic", SEED_FEATURES, 0.5, {}, dict.fromkeys(SEED_FEATURES, 0.0), "0" * 64, 0)
     return Served(ReadyModel.of(TrainedModel(pipeline, card)), ModelRef("m", "7", "models:/m/7"))
+
+
+def rows_of(tables, served):
+    return render.lines(judge(tables, served), versions(tables))
 
 
 def test_verdicts_keep_the_order_and_what_cannot_be_judged_takes_nobodys_reasons(tables, served):
@@ -126,13 +129,13 @@ def test_json_says_null_where_there_is_no_probability(tables, served):
 
 
 def test_markdown_escapes_names_and_puts_fail_before_invalid_before_pass(tables, served):
-    lines = as_markdown(render.lines(judge(tables, served))).splitlines()
+    lines = as_markdown(rows_of(tables, served)).splitlines()
     assert [line.split("|")[1].strip() for line in lines[4:]] == ["**fail**", "**invalid**", "pass"]
     assert "b & &lt;c>" in lines[4]
 
 
 def test_junit_counts_and_explains(tables, served):
-    root = etree.fromstring(as_junit(render.lines(judge(tables, served))).encode())
+    root = etree.fromstring(as_junit(rows_of(tables, served)).encode())
     assert dict(root[0].attrib) == {
         "name": "b & <c>",
         "tests": "3",
@@ -144,7 +147,7 @@ def test_junit_counts_and_explains(tables, served):
 
 
 def test_a_plain_table_has_no_colours_and_counts(tables, served):
-    text = as_plain(render.lines(judge(tables, served)))
+    text = as_plain(rows_of(tables, served))
     assert "\x1b" not in text
     assert "3 comparisons: 1 fail, 1 pass, 1 invalid" in text
 
@@ -161,19 +164,55 @@ def test_the_layout_of_the_figure_holds_what_is_known(tables, served):
     assert (summarised.get("median_diff"), summarised.get("threads_no")) == ("-20", "1")
 
 
-def test_two_runs_are_compared_where_both_measured():
-    def results(*parts):
-        return ComparisonTables.of_rows([row for part in parts for row in part], [], []).results
+@pytest.fixture
+def thrice():
+    """An operation in three versions, each compared with the one before; another one in the last two."""
+    results = [row for order in range(4) for row in rows("x", [99.0, 100.0, 101.0], order)]
+    results += rows("y", [1.0, 2.0], 2) + rows("y", [1.0, 2.0], 3)
+    asked_of = [
+        asked("x") | {"comparison_id": f"x-{order}", "baseline_from": order - 1, "baseline_to": order - 1,
+                      "target_from": order, "target_to": order}
+        for order in (1, 2, 3)
+    ]  # fmt: skip
+    last = asked("y") | {"baseline_from": 2, "baseline_to": 2, "target_from": 3, "target_to": 3}
+    return ComparisonTables.of_rows(results, [*asked_of, last], [])
 
-    before = results(rows("x", [1.0, 2.0], 7), rows("gone", [1.0], 7))
-    after = results(rows("new", [1.0], 7), rows("x", [3.0, 4.0], 7))
-    both = paired(before, after)
-    assert both.comparisons["operation"].tolist() == ["x"]
-    x = both.results[both.results["operation"] == "x"]
-    assert list(zip(x["order"], x["value"], strict=True)) == [(0, 1.0), (0, 2.0), (1, 3.0), (1, 4.0)]
+
+def test_three_versions_of_an_operation_are_told_apart_in_a_table_and_in_markdown(thrice, served):
+    told = rows_of(thrice, served)
+    for text in (as_plain(told), as_markdown(told)):
+        for which in ("x-1 (0 -> 1)", "x-2 (1 -> 2)", "x-3 (2 -> 3)", "id-y (2 -> 3)"):
+            assert sum(which in line for line in text.splitlines()) == 1
+    assert as_markdown(told).splitlines()[2].count("|") == as_markdown(told).splitlines()[3].count("|")
 
 
-def test_two_runs_with_nothing_in_common_are_refused():
-    before = ComparisonTables.of_rows(rows("x", [1.0]), [], []).results
-    with pytest.raises(InputError, match="in common"):
-        paired(before, before.assign(machine="other"))
+def test_three_versions_of_an_operation_are_three_test_cases_of_different_names(thrice, served):
+    root = etree.fromstring(as_junit(rows_of(thrice, served)).encode())
+    assert [case.get("name") for case in root.iter("testcase")] == [
+        "x [x-1 (0 -> 1)]", "x [x-2 (1 -> 2)]", "x [x-3 (2 -> 3)]", "y",
+    ]  # fmt: skip
+
+
+def test_an_operation_on_two_machines_is_told_apart_without_versions_that_all_have(served):
+    results = [row | {"machine": m} for m in "pq" for order in (0, 1) for row in rows("x", [1.0, 2.0], order)]
+    both = [asked("x") | {"comparison_id": f"b/x/{machine}", "machine": machine} for machine in "pq"]
+    root = etree.fromstring(as_junit(rows_of(ComparisonTables.of_rows(results, both, []), served)).encode())
+    assert [case.get("name") for case in root.iter("testcase")] == ["x [b/x/p]", "x [b/x/q]"]
+
+
+def test_operations_of_different_names_need_no_column_that_tells_them_apart(tables, served):
+    assert as_markdown(rows_of(tables, served)).splitlines()[2].count("|") == 6
+
+
+def test_test_cases_have_different_names_even_where_control_characters_made_the_difference():
+    told = [Line("pass", 0.1, "s", f"x{char}", "") for char in ("\x01", "\x02", "\ufffd #2")]
+    root = etree.fromstring(as_junit(Lines(told, ("a", "b", "c"), "")).encode())
+    names = [case.get("name") for case in root.iter("testcase")]
+    assert len(set(names)) == 3
+
+
+def test_a_span_of_versions_names_its_ends_and_orders_where_versions_have_no_name():
+    results = [row for order in range(4) for row in rows("x", [1.0], order)]
+    given = [row | {"version": None if row["order"] == 3 else f"v{row['order']}"} for row in results]
+    span = asked("x") | {"baseline_to": 2, "target_from": 3, "target_to": 3}
+    assert versions(ComparisonTables.of_rows(given, [span], [])) == ["v0..v2 -> 3"]

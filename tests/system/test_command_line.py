@@ -165,11 +165,11 @@ def test_an_output_that_cannot_be_written_is_named_and_nothing_is_left(judged, t
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
 
 
-def run_of(value, path):
-    samples = [value - 1, value - 0.5, value, value + 0.5, value + 1]
+def run_of(value, path, threads=(1, 2), **changes):
+    samples = [value + value * part / 100 for part in (-1, -0.5, 0, 0.5, 1)]
     result = {"benchmark": "b", "operation": "x", "machine": "m", "unit": "1/s", "better": "higher"}
-    configurations = [{"threads": threads, "samples": samples} for threads in (1, 2)]
-    path.write_text(json.dumps({"results": [{**result, "configurations": configurations}]}))
+    configurations = [{"threads": number, "samples": samples} for number in threads]
+    path.write_text(json.dumps({"results": [{**result, **changes, "configurations": configurations}]}))
     return path
 
 
@@ -183,6 +183,46 @@ def test_two_files_of_samples_are_judged_at_once(tmp_path, model_directory):
     assert (slower.returncode, faster.returncode) == (1, 0)
     (verdict,) = json.loads(slower.stdout)["verdicts"]
     assert (verdict["operation"], verdict["verdict"]) == ("x", "fail")
+
+
+def test_the_same_result_in_another_unit_is_no_regression(tmp_path, model_directory):
+    before = run_of(101.0, tmp_path / "before.json", unit="ms", better="lower")
+    after = run_of(101000.0, tmp_path / "after.json", unit="us", better="lower")
+    answer = json.loads(perfjudge("compare", before, after, "--model", model_directory, "--json").stdout)
+    assert answer["verdicts"][0]["verdict"] == "pass"
+    assert answer["missing"] == []
+    assert "in us, multiplied by 0.001 to ms" in answer["notes"][0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [({"unit": "MB"}, ('"MB"', '"1/s"', '"x"')), ({"better": "lower"}, ('"lower"', '"higher"', '"x"'))],
+)
+def test_results_that_cannot_be_compared_get_one_line(tmp_path, model_directory, changes, named):
+    before, after = run_of(1.0, tmp_path / "before.json"), run_of(1.0, tmp_path / "after.json", **changes)
+    done = perfjudge("compare", before, after, "--model", model_directory)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert all(name in done.stderr for name in (*named, "before.json", "after.json"))
+
+
+def test_what_only_one_of_two_files_has_is_named_in_every_answer_and_fails_when_asked_for(
+    tmp_path, model_directory
+):
+    before, after = run_of(1.0, tmp_path / "before.json"), run_of(1.0, tmp_path / "after.json", threads=(1,))
+    compared = ("compare", before, after, "--model", model_directory)
+    note = f"1 configuration only in {before}: b/x/m with 2 threads"
+    for form in ("table", "markdown", "junit", "json"):
+        done = perfjudge(*compared, "--format", form, "--fail-on-regression")
+        assert (done.returncode, note in done.stdout) == (0, True)
+    done = perfjudge(*compared, "--json", "--fail-on-missing")
+    assert done.returncode == 1
+    answer = json.loads(done.stdout)
+    assert answer["verdicts"][0]["verdict"] == "pass"
+    assert answer["missing"] == [
+        {"kind": "configuration", "only_in": "baseline", "machine": "m", "benchmark": "b", "operation": "x",
+         "threads": 2}
+    ]  # fmt: skip
+    assert perfjudge("compare", before, before, *compared[3:], "--fail-on-missing").returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,88 @@
+"""Units of benchmark results: which measure the same kind of thing, and how many of one make another.
+
+A table and no library: what benchmarks count is no physics. pint knows neither ``ops/s`` nor ``Mop/s`` nor
+``KB``, takes ``units/s`` for micronits per second, and imports longer than everything that judges.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import prod
+
+#: Where nobody says it.
+UNKNOWN = "unknown"
+_DECIMAL = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+_SECOND = 10**12
+_TIMES = {
+    "ps": 1, "ns": 10**3, "us": 10**6, "ms": 10**9, "s": _SECOND, "min": 60 * _SECOND, "h": 3600 * _SECOND
+}  # fmt: skip
+#: Every unit as so many of a smallest one. What does not stand here is of its own kind.
+_SIZES = (
+    {name: ("ps", size) for name, size in _TIMES.items()}
+    | {f"{prefix}bit": ("bit", size) for prefix, size in (_DECIMAL | _BINARY).items()}
+    | {f"{prefix}B": ("bit", 8 * size) for prefix, size in (_DECIMAL | _BINARY).items()}
+    | {f"{prefix}{name}": (name, size) for name in ("op", "flop", "Hz") for prefix, size in _DECIMAL.items()}
+)
+#: Other ways to write them. ``Mb`` is missing because it is used for bits and for bytes.
+_SPELLINGS = {
+    "nsec": "ns", "nanoseconds": "ns",
+    "\N{MICRO SIGN}s": "us", "\N{GREEK SMALL LETTER MU}s": "us", "usec": "us", "microseconds": "us",
+    "msec": "ms", "milliseconds": "ms",
+    "sec": "s", "second": "s", "seconds": "s", "minute": "min", "minutes": "min", "hour": "h", "hours": "h",
+    "bytes": "B", "byte": "B", "KB": "kB", "bits": "bit",
+    "operation": "op", "operations": "op", "request": "req", "requests": "req",
+} | {f"{prefix}{name}s": f"{prefix}{name}" for name in ("op", "bit") for prefix in _DECIMAL}  # fmt: skip
+#: Rates that are written without their "per second".
+_RATES = (
+    {f"{prefix}bps": f"{prefix}bit/s" for prefix in ("k", "M", "G")}
+    | {f"{prefix}FLOPS": f"{prefix}flop/s" for prefix in ("M", "G", "T")}
+    | {"mops": "Mop/s"}
+)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A unit as an amount of something.
+
+    Attributes
+    ----------
+    kind : str
+        What it is an amount of; only units of one kind can be converted.
+    size : Fraction
+        How much of it.
+    """
+
+    kind: str
+    size: Fraction
+
+    @classmethod
+    def of(cls, text: str) -> Unit:
+        """Understand a unit such as ``ms``, ``GB/s`` or ``ns/op``."""
+        text = " ".join(text.split())
+        first, *rest = map(_part, _RATES.get(text, text.replace(" per ", "/")).split("/"))
+        kind = "/".join(name for name, _ in (first, *rest))
+        return cls(kind, Fraction(first[1], prod(size for _, size in rest)))
+
+
+def is_told(text: object) -> bool:
+    """Whether `text` says a unit at all."""
+    return isinstance(text, str) and text.strip() not in {"", UNKNOWN}
+
+
+def factor(given: str, wanted: str) -> Fraction | None:
+    """Return how many of the unit `wanted` make one of `given`, None if they measure different things.
+
+    Examples
+    --------
+    >>> factor("s", "ms"), factor("GB/s", "MB/s"), factor("ms", "MB/s")
+    (Fraction(1000, 1), Fraction(1000, 1), None)
+    """
+    here, there = Unit.of(given), Unit.of(wanted)
+    return here.size / there.size if here.kind == there.kind else None
+
+
+def _part(text: str) -> tuple[str, int]:
+    name = _SPELLINGS.get(text.strip(), text.strip())
+    return _SIZES.get(name, (name, 1))
