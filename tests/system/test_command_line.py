@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
+from serving.cli import run
 from tests.system.conftest import comparison
 
 PROGRAM = Path(sys.executable).with_name("perfjudge")
@@ -206,23 +207,26 @@ def test_results_that_cannot_be_compared_get_one_line(tmp_path, model_directory,
 
 
 def test_what_only_one_of_two_files_has_is_named_in_every_answer_and_fails_when_asked_for(
-    tmp_path, model_directory
+    tmp_path, model_directory, capsysbinary
 ):
     before, after = run_of(1.0, tmp_path / "before.json"), run_of(1.0, tmp_path / "after.json", threads=(1,))
-    compared = ("compare", before, after, "--model", model_directory)
     note = f"1 configuration only in {before}: b/x/m with 2 threads"
-    for form in ("table", "markdown", "junit", "json"):
-        done = perfjudge(*compared, "--format", form, "--fail-on-regression")
-        assert (done.returncode, note in done.stdout) == (0, True)
-    done = perfjudge(*compared, "--json", "--fail-on-missing")
-    assert done.returncode == 1
-    answer = json.loads(done.stdout)
-    assert answer["verdicts"][0]["verdict"] == "pass"
+
+    def compared(target, *options):
+        code = run(["compare", str(before), str(target), "--model", str(model_directory), *options])
+        return code, capsysbinary.readouterr().out.decode()
+
+    for form in ("table", "markdown", "junit"):
+        code, told = compared(after, "--format", form, "--fail-on-regression")
+        assert (code, note in told) == (0, True)
+    code, told = compared(after, "--json", "--fail-on-missing")
+    answer = json.loads(told)
+    assert (code, answer["notes"], answer["verdicts"][0]["verdict"]) == (1, [note], "pass")
     assert answer["missing"] == [
         {"kind": "configuration", "only_in": "baseline", "machine": "m", "benchmark": "b", "operation": "x",
          "threads": 2}
     ]  # fmt: skip
-    assert perfjudge("compare", before, before, *compared[3:], "--fail-on-missing").returncode == 0
+    assert compared(before, "--fail-on-missing")[0] == 0
 
 
 @pytest.mark.parametrize(

@@ -124,8 +124,12 @@ def test_every_format_tells_the_verdicts(model, source):
     markdown = told("markdown").splitlines()
     assert markdown[0] == summary
     assert [line.split("|")[1].strip() for line in markdown[4:]] == ["**fail**", "**fail**", "pass", "pass"]
+    pairs = [f"g{group} c0 v{version}" for group in (0, 1) for version in (0, 1)]
+    assert sorted(line.split("|")[4].strip() for line in markdown[4:8]) == pairs
+    assert [sum(pair in line for line in table.splitlines()) for pair in pairs] == [1, 1, 1, 1]
     suites = etree.fromstring(told("junit").encode())
     assert [(suite.get("name"), suite.get("failures")) for suite in suites] == [("g0", "1"), ("g1", "1")]
+    assert [case.get("name") for case in suites.iter("testcase")] == pairs
     results = etree.fromstring(told("xml").encode())
     assert [(node.get("pair_id"), node.get("verdict")) for node in results.iter("matrix_result")] == [
         (f"g{group} c0 v{version}", ("fail", "pass")[version]) for group in (0, 1) for version in (0, 1)
