@@ -131,7 +131,7 @@ def precision_by_recall(verdicts: pd.DataFrame) -> tuple[Floats, Floats]:
     Parameters
     ----------
     verdicts : DataFrame
-        Rows of oof.parquet of one entry in one split; every fold has fails.
+        Rows of oof.parquet of one entry in one split. Folds without fails have no recall, and no say.
 
     Returns
     -------
@@ -140,7 +140,8 @@ def precision_by_recall(verdicts: pd.DataFrame) -> tuple[Floats, Floats]:
     precision : ndarray of shape (n_steps,)
         From the recall before, or 0, to this one. The area below is the mean of the folds' average precision.
     """
-    steps = [_steps(rows) for _, rows in verdicts.groupby(["repeat", "fold"])]
+    folds = (rows for _, rows in verdicts.groupby(["repeat", "fold"]))
+    steps = [_steps(rows) for rows in folds if (rows["status"] == "fail").any()]
     recall = np.unique(np.concatenate([reached for reached, _ in steps]))
     at_recall = [precision[np.searchsorted(reached, recall)] for reached, precision in steps]
     return recall, np.mean(at_recall, axis=0)

@@ -100,7 +100,8 @@ def test_the_best_curve_is_compared_with_the_best_rule_at_the_same_recall():
     chart = precision_recall_chart("pr", models, rules)
     assert chart.title == (
         "good has the best curve (average precision 1.000 in the mean over folds): "
-        f"where the best rule, rule, catches 50.0{SPACE}%, 100.0{SPACE}% of its alarms are right instead of 50.0{SPACE}%"
+        f"where the best rule, rule, catches 50.0{SPACE}%, "
+        f"100.0{SPACE}% of its alarms are right instead of 50.0{SPACE}%"
     )
     assert precision_recall_chart("pr", models[models["status"] == "pass"], rules) is None
 

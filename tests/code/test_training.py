@@ -165,6 +165,9 @@ def test_the_area_below_the_mean_curve_is_the_mean_of_the_folds_average_precisio
     mean = summary(verdicts)["average_precision"]["mean"]
     assert np.diff(recall, prepend=0) @ precision == pytest.approx(mean, abs=1e-6)
     assert mean < 0.9
+    without = verdicts.assign(fold=np.where(verdicts["status"] == "pass", verdicts["fold"], 0))
+    one = without[without["fold"] == 0]
+    assert precision_by_recall(without)[1].tolist() == precision_by_recall(one)[1].tolist()
 
 
 def test_models_that_are_equally_accurate_are_told_apart_by_the_mean_average_precision():
