@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from benchmarks.table import Table
-from benchmarks.verdicts import COLUMNS, row_of
+from benchmarks.verdicts import COLUMNS, POOLED, row_of
 from data.files import write_text
 from training.matrices_promote import SPLIT
 
@@ -47,7 +47,7 @@ def _notes(metrics: dict[str, Any]) -> list[str]:
             f"Data set: {data['format']}, {counts}, digest {data['digest'][:12]}; seed {metrics['seed']}; "
             f"{metrics['trials']} trials of every search, inside each training part."
         ),
-        "Figures are pooled over the held-out folds.",
+        POOLED,
         "Opponents have the threshold that is best on these very pairs.",
         "The champion is the best of many on these folds; the best of the other folds is not.",
         f"{metrics['served']['invalid']} pairs are called invalid when asked without flags: no alarm.",

@@ -7,7 +7,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.errors import InputError
-from data.sides import Samples, Sides
+from data.sides import Floats, Samples, Sides
 from data.tables import ComparisonTables
 
 #: What two comparisons must not have in common.
@@ -28,9 +28,10 @@ def reasons(sides: Sides) -> NDArray[np.object_]:
     Returns
     -------
     ndarray of str, shape (n_comparisons,)
-        Empty where it can be judged. Otherwise the first that applies: no measurement at all, sides with
-        different thread counts, a value that is not finite, one repetition only, a median of zero, five
-        numbers that don't ascend.
+        Empty where it can be judged. Otherwise the first that applies: no measurement at all, or none of a
+        side at some number of threads; a value that is not finite; one repetition only; a value of zero or
+        below, of either side or its history (times, sizes, rates and counts are positive); five numbers that
+        don't ascend.
     """
     found = np.full(sides.n_comparisons, "", object)
     absent = np.ones(sides.n_comparisons, bool)
@@ -42,12 +43,13 @@ def reasons(sides: Sides) -> NDArray[np.object_]:
         ("target", sides.target, sides.target_five),
     )
     for name, samples, five in parts:
-        wrong = ~np.isfinite(five).all(axis=1) | _holds_infinite(samples)
+        wrong = ~np.isfinite(five).all(axis=1) | _any(samples, ~np.isfinite(samples.values))
         _note(found, sides, wrong, f"{name} holds a value that is not finite")
     for name, samples, _ in parts:
         _note(found, sides, samples.lengths == 1, f"{name} has one repetition only")
-    for name, _, five in parts:
-        _note(found, sides, five[:, 2] == 0, f"{name} has the median 0")
+    lowest = {name: five.min(axis=1) for name, _, five in parts} | {"history": _lowest(sides.history)}
+    for name, values in lowest.items():
+        _note(found, sides, values <= 0, f"{name} holds a value that is not above 0", values)
     for name, samples, five in parts:
         fallen = (samples.lengths == 0) & (np.diff(five, axis=1) < 0).any(axis=1)
         _note(found, sides, fallen, f"{name} has five numbers that don't ascend from min to max")
@@ -79,9 +81,19 @@ def check(tables: ComparisonTables) -> list[InputError]:
     ]
 
 
-def _holds_infinite(samples: Samples) -> NDArray[np.bool_]:
-    wrong = np.r_[0, np.cumsum(~np.isfinite(samples.values))]
-    return wrong[samples.stops] > wrong[samples.starts]
+def _any(samples: Samples, wrong: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Mark the lists that hold a value that is `wrong`."""
+    counted = np.r_[0, np.cumsum(wrong)]
+    return counted[samples.stops] > counted[samples.starts]
+
+
+def _lowest(samples: Samples) -> Floats:
+    """Return the smallest value of the lists that hold one of 0 or below; of the others NaN."""
+    values = samples.values  # noqa: PD011 - a field, not pandas
+    lowest = np.full(len(samples.starts), np.nan)
+    for row in np.flatnonzero(_any(samples, values <= 0)):
+        lowest[row] = np.nanmin(values[samples.starts[row] : samples.stops[row]])
+    return lowest
 
 
 def _note_one_sided(found: NDArray[np.object_], sides: Sides) -> None:
@@ -91,23 +103,36 @@ def _note_one_sided(found: NDArray[np.object_], sides: Sides) -> None:
     ]
     rows = np.flatnonzero(has[0] != has[1])
     comparison, threads, in_baseline = sides.comparison[rows], sides.threads[rows], has[0][rows]
+    configurations = np.bincount(sides.comparison)
     begins = np.flatnonzero(np.diff(comparison, prepend=-1))
     for first, last in zip(begins, np.r_[begins, len(rows)][1:], strict=True):
-        only = {
+        lacking = {
             name: sorted(threads[first:last][in_baseline[first:last] == flag].tolist())
-            for name, flag in (("baseline", True), ("target", False))
+            for name, flag in (("baseline", False), ("target", True))
         }
-        told = "; ".join(f"{_list(numbers)} only in the {name}" for name, numbers in only.items() if numbers)
-        found[comparison[first]] = f"sides with different thread counts: {told}"
+        found[comparison[first]] = "; ".join(
+            f"{_at(numbers, configurations[comparison[first]])}the {name} has no measurement"
+            for name, numbers in lacking.items()
+            if numbers
+        )
 
 
-def _note(found: NDArray[np.object_], sides: Sides, wrong: NDArray[np.bool_], text: str) -> None:
+def _note(
+    found: NDArray[np.object_],
+    sides: Sides,
+    wrong: NDArray[np.bool_],
+    text: str,
+    values: Floats | None = None,
+) -> None:
+    """Note, where nothing is noted yet, the first configuration that is `wrong`, with its value if given."""
     rows = np.flatnonzero(wrong)
     comparison, first = np.unique(sides.comparison[rows], return_index=True)
     free = found[comparison] == ""
-    for row, threads in zip(comparison[free], sides.threads[rows][first][free], strict=True):
-        found[row] = f"threads {threads}: the {text}"
+    for name, row in zip(comparison[free], rows[first][free], strict=True):
+        value = "" if values is None else f": {values[row]:g}"
+        found[name] = f"threads {sides.threads[row]}: the {text}{value}"
 
 
-def _list(numbers: list[int]) -> str:
-    return "threads " + ", ".join(map(str, numbers))
+def _at(threads: list[int], configurations: int) -> str:
+    """Name the numbers of threads, unless they are all that the comparison has."""
+    return "" if len(threads) == configurations else f"threads {', '.join(map(str, threads))}: "

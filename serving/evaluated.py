@@ -29,7 +29,10 @@ CURVE_DTYPES = {"curve": "str", "parameter": "int64", "fold": "int64", "accuracy
 
 
 class Score(BaseModel):
-    """One metric of one entry: mean and spread over the folds, and over all folds' verdicts at once."""
+    """One metric of one entry: mean and spread over the folds, and of all folds' verdicts at once.
+
+    Average precision has no figure of all folds at once, and is told by its mean.
+    """
 
     mean: float | None = None
     std: float | None = None

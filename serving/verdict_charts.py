@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from serving.charts import (
@@ -23,6 +24,7 @@ from serving.charts import (
     sketch,
 )
 from serving.evaluated import Confusion
+from training.metrics import Floats, precision_by_recall
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -86,25 +88,28 @@ def precision_recall_chart(name: str, models: pd.DataFrame, rules: pd.DataFrame)
     name : str
         The chart's anchor.
     models, rules : DataFrame
-        Held-out verdicts with the columns of `serving.evaluated.OOF_DTYPES`, folds pooled.
+        Held-out verdicts with the columns of `serving.evaluated.OOF_DTYPES`.
     """
-    from sklearn.metrics import average_precision_score
-
     if models.empty or not (models["status"] == "fail").any():
         return None
+    curves = {str(entry): precision_by_recall(part) for entry, part in models.groupby("entry")}
     areas = {
-        str(entry): float(average_precision_score(part["status"] == "fail", part["probability"]))
-        for entry, part in models.groupby("entry")
+        entry: float(np.diff(recall, prepend=0) @ precision) for entry, (recall, precision) in curves.items()
     }
     order = sorted(areas, key=lambda entry: (-areas[entry], entry))
     points = {str(entry): Confusion.of(part) for entry, part in rules.groupby("entry")}
-    title = _curve_finding(models, order[0], areas[order[0]], points)
+    title = _curve_finding(order[0], areas[order[0]], curves[order[0]], points)
     alt = f"Precision by recall on held-out folds, {len(order)} models and {len(points)} rules. {title}."
-    note = "Probabilities of all folds are pooled; a dot is where a model stands at its chosen thresholds."
+    note = (
+        "Curves are means over the folds, whose probabilities have scales of their own: of the precision at "
+        "every recall, and so of the average precision, the area below. A dot, like a mark of a rule, counts "
+        "all folds' verdicts: it is where a model stands at its chosen thresholds."
+    )
     with sketch(8.4, 5.0) as figure:
         axes = figure.subplots()
         for number, entry in enumerate(order):
-            _curve(axes, models[models["entry"] == entry], f"{entry} ({areas[entry]:.3f})", number)
+            verdicts = models[models["entry"] == entry]
+            _curve(axes, curves[entry], Confusion.of(verdicts), f"{entry} ({areas[entry]:.3f})", number)
         for number, (entry, point) in enumerate(points.items()):
             axes.plot(
                 point.recall, point.precision, linestyle="",
@@ -116,26 +121,23 @@ def precision_recall_chart(name: str, models: pd.DataFrame, rules: pd.DataFrame)
         axes.set_ylabel("precision (% of alarms that are right)")
         percent_axis(axes, "x")
         percent_axis(axes, "y")
-        figure.legend(loc="outside right upper", title="models (average precision), then rules", fontsize=8.5)
+        figure.legend(
+            loc="outside right upper", title="models (mean average precision), then rules", fontsize=8.5
+        )
         return Chart(name, title, alt, inline(figure, name, alt), note)
 
 
-def _curve(axes: Axes, verdicts: pd.DataFrame, label: str, number: int) -> None:
-    from sklearn.metrics import precision_recall_curve
-
-    failed = verdicts["status"] == "fail"
-    precision, recall, _ = precision_recall_curve(failed, verdicts["probability"], drop_intermediate=True)
+def _curve(axes: Axes, curve: tuple[Floats, Floats], point: Confusion, label: str, number: int) -> None:
     colour, dash = SERIES[number % len(SERIES)], LINES[number % len(LINES)]
     axes.plot(
-        recall[:-1],
-        precision[:-1],
+        *curve,
+        drawstyle="steps-pre",
         color=colour,
         linestyle=dash,
         linewidth=2.2 if number == 0 else 1.4,
         label=label,
         zorder=10 - number,
     )
-    point = Confusion.of(verdicts)
     axes.plot(
         point.recall,
         point.precision,
@@ -147,16 +149,13 @@ def _curve(axes: Axes, verdicts: pd.DataFrame, label: str, number: int) -> None:
     )
 
 
-def _curve_finding(models: pd.DataFrame, best: str, area: float, points: dict[str, Confusion]) -> str:
+def _curve_finding(best: str, area: float, curve: tuple[Floats, Floats], points: dict[str, Confusion]) -> str:
     """Compare the best curve with the rule that catches most at the precision nearest to it."""
-    from sklearn.metrics import precision_recall_curve
-
-    title = f"{best} has the best curve (average precision {area:.3f})"
+    title = f"{best} has the best curve (average precision {area:.3f} in the mean over folds)"
     useful = {entry: point for entry, point in points.items() if point.recall > 0 and point.precision > 0}
     if not useful:
         return title
-    part = models[models["entry"] == best]
-    precision, recall, _ = precision_recall_curve(part["status"] == "fail", part["probability"])
+    recall, precision = curve
     rule, point = max(useful.items(), key=lambda item: 2 / (1 / item[1].precision + 1 / item[1].recall))
     there = float(precision[recall >= point.recall].max())
     return (

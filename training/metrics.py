@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 #: Digits kept in metrics.json.
 DIGITS = 6
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class Scores:
 
 
 METRICS = tuple(Scores.__dataclass_fields__)
+#: The metric that needs one scale of probabilities.
+RANKED = "average_precision"
 
 
 def scores(
@@ -99,26 +102,60 @@ def summary(verdicts: pd.DataFrame) -> dict[str, Any]:
     -------
     dict
         ``kind``, and per metric ``mean`` and ``std`` over the folds and ``pooled`` over all rows (None
-        where the entry has no such metric).
+        where the entry has no such metric). Average precision is not pooled: every fold has a model with a
+        scale of probabilities of its own, and one ranking of them all says nothing.
     """
     folds = [scores_of(rows) for _, rows in verdicts.groupby(["repeat", "fold"], sort=True)]
     pooled = scores_of(verdicts)
     content: dict[str, Any] = {"kind": str(verdicts["kind"].iloc[0])}
     for metric in METRICS:
         values = [getattr(fold, metric) for fold in folds]
-        content[metric] = _spread(values, getattr(pooled, metric))
+        content[metric] = _spread(values, None if metric == RANKED else getattr(pooled, metric))
     return content
 
 
 def _spread(values: list[float | None], pooled: float | None) -> dict[str, float | None]:
     known = [value for value in values if value is not None]
-    if pooled is None or not known:
+    if len(known) < len(values):
         return {"mean": None, "std": None, "pooled": None}
     return {
         "mean": round(float(np.mean(known)), DIGITS),
         "std": round(float(np.std(known)), DIGITS),
-        "pooled": round(pooled, DIGITS),
+        "pooled": None if pooled is None else round(pooled, DIGITS),
     }
+
+
+def precision_by_recall(verdicts: pd.DataFrame) -> tuple[Floats, Floats]:
+    """Average the folds' precision at every recall, so that no two folds' probabilities are compared.
+
+    Parameters
+    ----------
+    verdicts : DataFrame
+        Rows of oof.parquet of one entry in one split. Folds without fails have no recall, and no say.
+
+    Returns
+    -------
+    recall : ndarray of shape (n_steps,)
+        Ascending to 1.
+    precision : ndarray of shape (n_steps,)
+        From the recall before, or 0, to this one. The area below is the mean of the folds' average precision.
+    """
+    folds = (rows for _, rows in verdicts.groupby(["repeat", "fold"]))
+    steps = [_steps(rows) for rows in folds if (rows["status"] == "fail").any()]
+    recall = np.unique(np.concatenate([reached for reached, _ in steps]))
+    at_recall = [precision[np.searchsorted(reached, recall)] for reached, precision in steps]
+    return recall, np.mean(at_recall, axis=0)
+
+
+def _steps(fold: pd.DataFrame) -> tuple[Floats, Floats]:
+    """Return the recalls above 0 of one fold, ascending, and the precision where each is first reached."""
+    from sklearn.metrics import precision_recall_curve
+
+    precision, recall, _ = precision_recall_curve(fold["status"] == "fail", fold["probability"])
+    # the last point belongs to no threshold
+    reached, first = np.unique(recall[-2::-1], return_index=True)
+    above = reached > 0
+    return reached[above], precision[-2::-1][first[above]]
 
 
 def entries(verdicts: pd.DataFrame, split: str) -> dict[str, Any]:
@@ -128,13 +165,13 @@ def entries(verdicts: pd.DataFrame, split: str) -> dict[str, Any]:
 
 
 def best_model(summaries: dict[str, Any]) -> str:
-    """Return the model with the highest pooled balanced accuracy (then average precision, then name)."""
+    """Return the model with the highest pooled balanced accuracy, then mean average precision, then name."""
     models = {name: content for name, content in summaries.items() if content["kind"] == "model"}
     return min(
         models,
         key=lambda name: (
             -models[name]["balanced_accuracy"]["pooled"],
-            -models[name]["average_precision"]["pooled"],
+            -models[name][RANKED]["mean"],
             name,
         ),
     )

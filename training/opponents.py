@@ -26,6 +26,8 @@ def opponents(metrics: dict[str, Any], split: str = "grouped", cases: str = "com
         title=f"{Path(data['path']).name}: {data[cases]} {cases}, {data['fails']} fails; "
         f"{content['scheme']}, seed {metrics['seed']}",
         title_justify="left",
+        caption="Average precision is the mean over folds; the other figures count all folds' verdicts.",
+        caption_justify="left",
     )
     for name in ("judge", "kind"):
         table.add_column(name, no_wrap=True)
@@ -39,7 +41,7 @@ def opponents(metrics: dict[str, Any], split: str = "grouped", cases: str = "com
 
 
 def _cells(entry: dict[str, Any]) -> tuple[str, ...]:
-    accuracy, ranking = entry["balanced_accuracy"], entry["average_precision"]["pooled"]
+    accuracy, ranking = entry["balanced_accuracy"], entry["average_precision"]["mean"]
     return (
         entry["kind"],
         f"{accuracy['pooled']:.3f} ± {accuracy['std']:.3f}",

@@ -99,10 +99,18 @@ def test_the_best_curve_is_compared_with_the_best_rule_at_the_same_recall():
     rules = verdicts("rule", [(1, "fail"), (0, "fail"), (1, "pass"), (0, "pass")], kind="rule")
     chart = precision_recall_chart("pr", models, rules)
     assert chart.title == (
-        "good has the best curve (average precision 1.000): where the best rule, rule, "
-        f"catches 50.0{SPACE}%, 100.0{SPACE}% of its alarms are right instead of 50.0{SPACE}%"
+        "good has the best curve (average precision 1.000 in the mean over folds): "
+        f"where the best rule, rule, catches 50.0{SPACE}%, "
+        f"100.0{SPACE}% of its alarms are right instead of 50.0{SPACE}%"
     )
     assert precision_recall_chart("pr", models[models["status"] == "pass"], rules) is None
+
+
+def test_the_curve_compares_no_probabilities_of_different_folds():
+    rows = [(0.9, "fail"), (0.3, "fail"), (0.8, "pass"), (0.2, "pass")]
+    chart = precision_recall_chart("pr", verdicts("m", rows), verdicts("r", rows, kind="rule").head(0))
+    assert chart.title == "m has the best curve (average precision 1.000 in the mean over folds)"
+    assert "means over the folds" in chart.note
 
 
 def test_the_square_root_is_undone_with_its_sign():

@@ -188,12 +188,9 @@ def test_bad_input_is_told_in_one_line(text, message):
     [
         (
             f'<result threads_no="4">{BASE}</result><result threads_no="8">{TARGET}</result>',
-            (
-                "sides with different thread counts: threads 4 only in the baseline; "
-                "threads 8 only in the target"
-            ),
+            "threads 8: the baseline has no measurement; threads 4: the target has no measurement",
         ),
-        (RESULT.replace('"3"', '"0"', 1), "threads 4: the baseline has the median 0"),
+        (RESULT.replace('"3"', '"0"', 1), "threads 4: the baseline holds a value that is not above 0: 0"),
         ("", "has no measurement"),
     ],
 )

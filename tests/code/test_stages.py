@@ -62,11 +62,12 @@ def test_keep_going_says_what_it_skipped_and_validate_says_why(project):
     done = run(directory, "data.ingest", "comparisons")
     assert done.returncode == 0
     assert done.stderr == (
-        '1 skipped\n  r.xml:2 operation "bt_C_x": threads 4: the baseline has the median 0\n'
+        '1 skipped\n  r.xml:2 operation "bt_C_x": '
+        "threads 4: the baseline holds a value that is not above 0: 0\n"
     )
     assert run(directory, "data.validate", "comparisons").stdout == "0 of 1 are valid, 1 labelled\n"
     valid = pd.read_parquet(directory / "data/processed/comparisons/valid.parquet")
-    assert valid["reason"].tolist() == ["threads 4: the baseline has the median 0"]
+    assert valid["reason"].tolist() == ["threads 4: the baseline holds a value that is not above 0: 0"]
 
 
 def test_an_unknown_family_is_refused(project):

@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 import optuna
+import pandas as pd
 import pytest
 
 from data.errors import InputError
@@ -10,8 +11,9 @@ from tests.families import feature_table, small_family
 from training import tuning
 from training.bootstrap import paired_difference
 from training.examples import Examples, FeatureTable
-from training.metrics import scores
+from training.metrics import best_model, precision_by_recall, scores, summary
 from training.models import CATALOGUE
+from training.opponents import opponents
 from training.pipeline import Counts, InfeasibleError, answering, fail_probability, pipeline
 from training.splits import grouped, parts
 from training.threshold import best_cut
@@ -130,6 +132,58 @@ def test_scores_count_both_kinds_of_mistakes():
     assert found.balanced_accuracy == pytest.approx((3 / 4 + 5 / 6) / 2)
     assert (found.precision, found.recall, found.f1, found.accuracy) == pytest.approx((0.75, 0.75, 0.75, 0.8))
     assert found.average_precision is None
+
+
+#: Each fold ranks its fail first; the second fold's probabilities are a tenth of the first one's.
+TWO_SCALES = [("fail", 0.9, 0), ("pass", 0.5, 0), ("fail", 0.09, 1), ("pass", 0.05, 1)]
+
+
+def judged_in_folds(rows):
+    table = pd.DataFrame(rows, columns=["status", "probability", "fold"])
+    return table.assign(repeat=0, kind="model", verdict=np.where(table["probability"] >= 0.5, "fail", "pass"))
+
+
+def test_average_precision_is_the_mean_over_folds_and_never_ranks_their_probabilities_together():
+    found = summary(judged_in_folds(TWO_SCALES))
+    assert found["average_precision"] == {"mean": 1.0, "std": 0.0, "pooled": None}
+    assert found["recall"] == {"mean": 0.5, "std": 0.5, "pooled": 0.5}
+
+
+def test_a_fold_without_probabilities_leaves_no_average_precision():
+    found = summary(judged_in_folds(TWO_SCALES).replace({"probability": {0.05: np.nan}}))
+    assert found["average_precision"] == {"mean": None, "std": None, "pooled": None}
+
+
+def test_the_area_below_the_mean_curve_is_the_mean_of_the_folds_average_precision():
+    random = np.random.default_rng(3)
+    rows = [
+        ("fail" if random.random() < 0.4 else "pass", random.integers(8) / 8, fold) for fold in range(200)
+    ]
+    verdicts = judged_in_folds([(status, probability, fold % 4) for status, probability, fold in rows])
+    recall, precision = precision_by_recall(verdicts)
+    assert recall[-1] == 1
+    mean = summary(verdicts)["average_precision"]["mean"]
+    assert np.diff(recall, prepend=0) @ precision == pytest.approx(mean, abs=1e-6)
+    assert mean < 0.9
+    without = verdicts.assign(fold=np.where(verdicts["status"] == "pass", verdicts["fold"], 0))
+    one = without[without["fold"] == 0]
+    assert precision_by_recall(without)[1].tolist() == precision_by_recall(one)[1].tolist()
+
+
+def test_models_that_are_equally_accurate_are_told_apart_by_the_mean_average_precision():
+    worse = [(status, probability, 0) for status, probability, _ in TWO_SCALES]
+    both = {"a": summary(judged_in_folds(worse)), "b": summary(judged_in_folds(TWO_SCALES))}
+    assert both["a"]["balanced_accuracy"]["pooled"] == both["b"]["balanced_accuracy"]["pooled"]
+    assert best_model(both) == "b"
+
+
+def test_the_printed_table_says_that_average_precision_is_the_mean_over_folds():
+    entry = summary(judged_in_folds(TWO_SCALES))
+    split = {"scheme": "2 folds", "entries": {"m": entry}}
+    data = {"path": "d", "comparisons": 4, "fails": 2}
+    table = opponents({"splits": {"grouped": split}, "data": data, "seed": 1, "champion": "m"})
+    assert list(table.columns[-1].cells) == ["1.000"]
+    assert table.caption.startswith("Average precision is the mean over folds")
 
 
 def flags(*rows):

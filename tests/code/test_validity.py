@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from data.sides import Sides
-from data.tables import ComparisonTables
+from data.tables import FIVE_NUMBERS, ComparisonTables
 from data.validity import check, reasons, unusable
 
 
@@ -38,21 +38,30 @@ GOOD = samples(1, [1.0, 2.0], [3.0, 4.0])
         (GOOD, ""),
         ([], "has no measurement"),
         (samples(1, [], [], [1.0]), "has no measurement"),
-        (GOOD + samples(2, [1.0]), "sides with different thread counts: threads 2 only in the baseline"),
+        (samples(1, [], [3.0, 4.0]), "the baseline has no measurement"),
+        (samples(1, [1.0, 2.0]) + samples(4, [3.0]), "the target has no measurement"),
+        (GOOD + samples(2, [1.0]), "threads 2: the target has no measurement"),
         (
             samples(2, [1.0]) + samples(4, [], [1.0]) + samples(8, [1.0]),
-            (
-                "sides with different thread counts: threads 2, 8 only in the baseline; "
-                "threads 4 only in the target"
-            ),
+            "threads 4: the baseline has no measurement; threads 2, 8: the target has no measurement",
         ),
         (samples(1, [1.0, np.inf], [3.0, 4.0]), "threads 1: the baseline holds a value that is not finite"),
         (samples(1, [1.0, 2.0], [np.nan, 4.0]), "threads 1: the target holds a value that is not finite"),
         (samples(1, [np.nan], [np.nan]), "threads 1: the baseline holds a value that is not finite"),
         (GOOD + samples(4, [1.0], [3.0, 4.0]), "threads 4: the baseline has one repetition only"),
         (samples(4, [1.0, 2.0], [3.0]), "threads 4: the target has one repetition only"),
-        (samples(4, [0.0, 0.0], [3.0, 4.0]), "threads 4: the baseline has the median 0"),
-        (samples(4, [1.0, 1.0], [-1.0, 1.0]), "threads 4: the target has the median 0"),
+        (
+            samples(4, [0.0, 0.0], [3.0, 4.0]),
+            "threads 4: the baseline holds a value that is not above 0: 0",
+        ),
+        (
+            GOOD + samples(4, [1.0, 1.0], [5.0, -1.5, 5.0, -0.5]),
+            "threads 4: the target holds a value that is not above 0: -1.5",
+        ),
+        (
+            samples(4, [-3.0, -3.1], [-3.0, -3.1]),
+            "threads 4: the baseline holds a value that is not above 0: -3.1",
+        ),
     ],
 )
 def test_a_comparison_that_cannot_be_judged_has_a_reason(results, reason):
@@ -77,14 +86,36 @@ def test_the_five_numbers_of_a_summary_must_ascend():
     ]
 
 
+def test_the_five_numbers_of_a_summary_must_be_above_0():
+    rows = [
+        result(1, 0, value, name) for name, value in zip(FIVE_NUMBERS, (1.0, 2.0, 3.0, 4.0, 5.0), strict=True)
+    ]
+    rows += [
+        result(1, 1, value, name)
+        for name, value in zip(FIVE_NUMBERS, (-2.0, 2.0, 3.0, 4.0, 5.0), strict=True)
+    ]
+    assert reasons(Sides.of(tables(rows))).tolist() == [
+        "threads 1: the target holds a value that is not above 0: -2"
+    ]
+
+
+def test_the_values_of_the_history_must_be_above_0_and_those_of_later_versions_need_not():
+    results = samples(1, [1.0, 0.0], [1.0, 2.0], [3.0, 4.0], [-5.0])
+    pairs = [comparison("a", target=2) | {"baseline_from": 1, "baseline_to": 1}]
+    assert reasons(Sides.of(tables(results, pairs))).tolist() == [
+        "threads 1: the history holds a value that is not above 0: 0"
+    ]
+    assert reasons(Sides.of(tables(results[2:], pairs))).tolist() == [""]
+
+
 def test_every_comparison_has_its_own_reason():
     results = GOOD + samples(1, [], [], [5.0], [0.0, 0.0])
     pairs = [comparison("a"), comparison("b", target=2), comparison("c", target=9), comparison("d", target=3)]
     assert reasons(Sides.of(tables(results, pairs))).tolist() == [
         "",
         "threads 1: the target has one repetition only",
-        "sides with different thread counts: threads 1 only in the baseline",
-        "threads 1: the target has the median 0",
+        "the target has no measurement",
+        "threads 1: the target holds a value that is not above 0: 0",
     ]
 
 
@@ -99,6 +130,6 @@ def test_comparisons_that_repeat_others_cannot_be_used(pair):
 def test_errors_name_the_place_that_the_comparison_came_from():
     pairs = [comparison("a", 'r.xml:7 operation "x"', 9), comparison("b", None, 8)]
     assert [str(error) for error in check(tables(GOOD, pairs))] == [
-        'r.xml:7 operation "x": sides with different thread counts: threads 1 only in the baseline',
-        'comparison "b": sides with different thread counts: threads 1 only in the baseline',
+        'r.xml:7 operation "x": the target has no measurement',
+        'comparison "b": the target has no measurement',
     ]

@@ -65,11 +65,13 @@ ONE = {
 }
 #: One operation can be read but not judged: with keep_going, it stays, and is counted.
 UNUSABLE = {
-    "zero median": (operation(inner=result(median=0)), f"{PLACE}: threads 4: the baseline has the median 0"),
+    "zero median": (
+        operation(inner=result(median=0)),
+        f"{PLACE}: threads 4: the baseline holds a value that is not above 0: 0",
+    ),
     "different threads": (
         operation(inner=result(2, sides=("base",)) + result(4, sides=("target",))),
-        f"{PLACE}: sides with different thread counts: "  # noqa: ISC003
-        + "threads 2 only in the baseline; threads 4 only in the target",
+        f"{PLACE}: threads 4: the baseline has no measurement; threads 2: the target has no measurement",
     ),
     "no configuration": (operation(inner=""), f"{PLACE}: has no measurement"),
 }

@@ -145,6 +145,8 @@ def _scores(part):
     scores = {name: {"mean": value, "std": 0.02, "pooled": value} for name, value in values.items()}
     if part["kind"].iloc[0] == "rule":
         scores["average_precision"] = None
+    else:
+        scores["average_precision"]["pooled"] = None
     return scores
 
 

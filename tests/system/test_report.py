@@ -51,6 +51,9 @@ def test_both_tables_hold_every_entry_and_mark_the_champion_once(usual):
         assert len(re.findall(r'<tr class="model champion">', table)) == 1
         assert "data/raw/measured" in table
         assert "seed 20261121" in table
+        assert "average precision: the mean over folds" in table
+        # all other columns of rules have a figure
+        assert table.count("\N{EN DASH}") == 2
 
 
 def test_two_runs_give_identical_bytes(at):
