@@ -1,0 +1,68 @@
+"""Keys that nobody reads are refused with the one that was perhaps meant."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from data import params
+from data.errors import InputError
+from data.nearest import nearest, unknown
+from data.run import results_of_run
+
+SHIPPED = Path(__file__).parents[2] / "params.yaml"
+SAMPLES = [{"threads": 1, "samples": [1.0, 2.0]}]
+RESULT = {"benchmark": "b", "operation": "o", "better": "lower", "configurations": SAMPLES}
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("histroy", "history"), ("THREADS", "threads"), ("colour", None), ("", None), ("x" * 10**6, None)],
+)
+def test_the_nearest_name_is_alike_but_for_a_few_letters_or_their_case(name, found):
+    assert nearest(name, ["threads", "history"]) == found
+
+
+def test_where_no_name_is_near_all_are_named():
+    assert unknown("x", {"a": 1, "b": 2}) == "is unknown; there are a, b"
+
+
+@pytest.mark.parametrize(
+    ("family", "change", "told"),
+    [
+        (None, {"sed": 1}, 'sed is unknown; did you mean "seed"?'),
+        ("comparisons", {"keepgoing": True}, 'comparisons.keepgoing is unknown; did you mean "keep_going"?'),
+        ("corun", {"tune": {"trails": 1}}, 'corun.tune.trails is unknown; did you mean "trials"?'),
+        ("corun", {"tune": True}, "corun.tune=True: Input should be a valid dictionary"),
+        ("matrices", {1: 2}, "matrices.1 is unknown; there are format, path, keep_going"),
+    ],
+)
+def test_an_unknown_key_of_params_yaml_is_told_with_its_section(tmp_path, family, change, told):
+    content = yaml.safe_load(SHIPPED.read_text())
+    (content if family is None else content[family]).update(change)
+    path = tmp_path / "params.yaml"
+    path.write_text(yaml.safe_dump(content))
+    with pytest.raises(InputError) as error:
+        params.load(path)
+    assert str(error.value).startswith(f"{path}: {told}")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"unt": "ms"}, 'results.0.unt is unknown; did you mean "unit"?; expected {"results"'),
+        (
+            {"configurations": [{"threads": 1, "sampels": [1.0]}]},
+            'results.0.configurations.0.sampels is unknown; did you mean "samples"?',
+        ),
+        ({"configurations": [True]}, "results.0.configurations.0=True: Input should be a valid dictionary"),
+    ],
+)
+def test_an_unknown_key_of_the_samples_of_a_run_is_told_before_one_that_is_missing(tmp_path, change, told):
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps({"results": [RESULT | change]}))
+    with pytest.raises(InputError) as error:
+        results_of_run(path)
+    assert str(error.value).startswith(f"{path}: {told}")
