@@ -6,10 +6,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from data import params
+from data import comparison_json, params
 from data.errors import InputError
 from data.nearest import nearest, unknown
 from data.run import results_of_run
+from data.tables import STATS
+from serving.corun_schemas import OnlineRequest, StaticRequest
+from serving.irup_schemas import IrupRequest
+from serving.matrices_schemas import MatricesRequest
+from serving.schemas import Comparison, Configuration, FiveNumbers, JudgeRequest
 
 SHIPPED = Path(__file__).parents[2] / "params.yaml"
 SAMPLES = [{"threads": 1, "samples": [1.0, 2.0]}]
@@ -66,3 +71,25 @@ def test_an_unknown_key_of_the_samples_of_a_run_is_told_before_one_that_is_missi
     with pytest.raises(InputError) as error:
         results_of_run(path)
     assert str(error.value).startswith(f"{path}: {told}")
+
+
+@pytest.mark.parametrize(
+    "request_", [JudgeRequest, IrupRequest, StaticRequest, OnlineRequest, MatricesRequest]
+)
+def test_openapi_says_that_a_request_has_no_other_keys(request_):
+    schema = request_.model_json_schema()
+    objects = {schema["title"]: schema, **schema["$defs"]}
+    assert [name for name, one in objects.items() if one.get("additionalProperties") is not False] == []
+
+
+@pytest.mark.parametrize(
+    ("described", "read"),
+    [
+        (JudgeRequest, comparison_json.REQUEST),
+        (Comparison, comparison_json.COMPARISON),
+        (Configuration, comparison_json.CONFIGURATION),
+        (FiveNumbers, STATS),
+    ],
+)
+def test_openapi_describes_the_keys_of_comparisons_that_are_read(described, read):
+    assert described.model_fields.keys() == set(read)
