@@ -74,7 +74,7 @@ def _of_json(path: Path) -> pd.DataFrame:
         content = json.loads(path.read_bytes(), parse_constant=_not_json)
         run = _Run.model_validate(content)
     except ValidationError as exc:
-        raise InputError(f"{said(exc)}; expected {_EXPECTED}", file=path) from exc
+        raise InputError(f"{said(exc)} (expected {_EXPECTED})", file=path) from exc
     except (ValueError, RecursionError) as exc:
         raise InputError(f"is not JSON ({exc})", file=path) from exc
     rows = [row for result in run.results for row in _rows(result)]

@@ -57,7 +57,7 @@ def test_an_unknown_key_of_params_yaml_is_told_with_its_section(tmp_path, family
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"unt": "ms"}, 'results.0.unt is unknown; did you mean "unit"?; expected {"results"'),
+        ({"unt": "ms"}, 'results.0.unt is unknown; did you mean "unit"? (expected {"results"'),
         (
             {"configurations": [{"threads": 1, "sampels": [1.0]}]},
             'results.0.configurations.0.sampels is unknown; did you mean "samples"?',
