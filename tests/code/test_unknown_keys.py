@@ -11,8 +11,8 @@ from data.errors import InputError
 from data.nearest import nearest, unknown
 from data.run import results_of_run
 from data.tables import STATS
-from serving.corun_schemas import OnlineRequest, StaticRequest
-from serving.irup_schemas import IrupRequest
+from serving.corun_schemas import OnlineRequest, PlaceAnswer, StaticRequest
+from serving.irup_schemas import IrupRequest, ProfileFile
 from serving.matrices_schemas import MatricesRequest
 from serving.schemas import Comparison, Configuration, FiveNumbers, JudgeRequest
 
@@ -93,3 +93,10 @@ def test_openapi_says_that_a_request_has_no_other_keys(request_):
 )
 def test_openapi_describes_the_keys_of_comparisons_that_are_read(described, read):
     assert described.model_fields.keys() == set(read)
+
+
+@pytest.mark.parametrize("written", [PlaceAnswer, ProfileFile])
+def test_files_that_we_wrote_leave_no_key_out_so_that_a_misspelt_one_is_missing(written):
+    schema = written.model_json_schema()
+    for one in (schema, *schema["$defs"].values()):
+        assert one["required"] == list(one["properties"])
