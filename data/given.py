@@ -58,7 +58,9 @@ def said(exc: ValidationError, whole: str = "the file") -> str:
     told = first["msg"].removeprefix("Value error, ")
     if first["type"] == _UNKNOWN:
         return f"{place} {told}"
-    return f"{place}={_short(first['input'])}: {told}" if place else f"{whole}: {told}"
+    # what lacks a key, or is wrong as a whole, is too much to repeat
+    value = f"={_short(first['input'])}" if place and first["type"] != "missing" else ""
+    return f"{place or whole}{value}: {told}"
 
 
 def _of_union(part: int | str) -> bool:

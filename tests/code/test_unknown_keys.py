@@ -40,6 +40,7 @@ def test_where_no_name_is_near_all_are_named():
         ("comparisons", {"keepgoing": True}, 'comparisons.keepgoing is unknown; did you mean "keep_going"?'),
         ("corun", {"tune": {"trails": 1}}, 'corun.tune.trails is unknown; did you mean "trials"?'),
         ("corun", {"tune": True}, "corun.tune=True: Input should be a valid dictionary"),
+        (None, {"comparisons": {"path": "x"}}, "comparisons.format: Field required"),
         ("matrices", {1: 2}, "matrices.1 is unknown; there are format, path, keep_going"),
     ],
 )
