@@ -10,6 +10,7 @@ import pandas as pd
 from data.errors import InputError
 from data.fingerprint_csv import Measure
 from data.fingerprint_tables import APPLICATION_DTYPES
+from data.nearest import unknown
 from data.tables import typed
 
 COLUMNS = ("machine", "value")
@@ -38,8 +39,8 @@ def read(path: Path, measure: Measure, beyond: int = 0) -> pd.DataFrame:
     Raises
     ------
     InputError
-        If it is no CSV, lacks a column, names no machine, has a measurement twice, several units, or a value
-        that is no number above 0.
+        If it is no CSV, lacks a column or has an unknown one, names no machine, has a measurement twice,
+        several units, or a value that is no number above 0.
     """
     table = _cells(path)
     values = _numbers(table["value"])
@@ -70,6 +71,10 @@ def _cells(path: Path) -> pd.DataFrame:
         if column not in table:
             found = ", ".join(table.columns)
             raise InputError(f'lacks the column "{column}"; found {found}', file=path, line=1)
+    known = (*COLUMNS, REPETITION, *UNITS)
+    for column in table.columns:
+        if column not in known:
+            raise InputError(f'the column "{column}" {unknown(column, known)}', file=path, line=1)
     if table.empty:
         raise InputError("holds no measurement", file=path)
     table = table.assign(machine=table["machine"].str.strip())

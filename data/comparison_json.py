@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,17 @@ from typing import Any
 from data.columns import Series
 from data.errors import InputError
 from data.json_document import content_of
+from data.nearest import unknown
 from data.reading import Builder, Problems
 from data.tables import FIVE_NUMBERS, STATS, ComparisonTables
 
 BETTER = ("lower", "higher")
 OPTIONAL = ("benchmark", "machine", "unit")
 SIDES = ("baseline", "target")
+#: All keys of a request, of a comparison, and of a configuration; those of a summary are `STATS`.
+REQUEST = ("comparisons",)
+COMPARISON = ("comparison_id", *OPTIONAL, "operation", "better", "configurations")
+CONFIGURATION = ("threads", *SIDES, "history")
 #: bool is an int to isinstance, but no number here.
 _NUMBER_TYPES = frozenset((int, float))
 _QUOTED = 60
@@ -65,7 +70,8 @@ def of_request(
     ----------
     content : object
         ``{"comparisons": [...]}``. A comparison needs ``comparison_id``, ``operation``, ``better`` and
-        ``configurations``; ``benchmark``, ``machine`` and ``unit`` are "unknown" where they are left out.
+        ``configurations``; ``benchmark``, ``machine`` and ``unit`` are "unknown" where they are left out. Any
+        other key is wrong.
     problems : Problems
         Takes what is wrong with one comparison; that comparison is skipped.
     name : str
@@ -84,6 +90,7 @@ def of_request(
     InputError
         If there is no comparison, or, unless ``problems.keep_going``, at the first thing that is wrong.
     """
+    _require_known(_Place(name), content, REQUEST)
     comparisons = _member(_Place(name), content, "comparisons", list)
     if not comparisons:
         raise InputError("comparisons is empty; expected at least one", file=name)
@@ -134,6 +141,7 @@ class Taken:
 
 def _add(place: _Place, content: object, taken: Taken, builder: Builder) -> None:
     """Check one comparison, then put it into the tables."""
+    _require_known(place, content, COMPARISON)
     identifier = _text(place, content, "comparison_id")
     operation = _text(place, content, "operation")
     better = _text(place, content, "better")
@@ -175,6 +183,7 @@ def _configurations(place: _Place, contents: list[Any]) -> Iterator[_Configurati
     seen: set[int] = set()
     for index, content in enumerate(contents):
         here = place.at(f".configurations[{index}]")
+        _require_known(here, content, CONFIGURATION)
         threads = _threads(here, content)
         if threads in seen:
             raise here.at(".threads").error(f"{threads} stands twice")
@@ -191,6 +200,7 @@ def _samples(place: _Place, step: str, content: object) -> _Values:
     if not isinstance(content, dict):
         raise place.at(step).wrong(content, "a list of numbers or a five-number summary")
     here = place.at(step)
+    _require_known(here, content, STATS)
     stats = tuple(name for name in STATS if name in content or name in FIVE_NUMBERS)
     return array(
         "d", [_number(here.at(f".{name}"), _member(here, content, name, object)) for name in stats]
@@ -228,6 +238,13 @@ def _threads(place: _Place, content: object) -> int:
     if type(threads) is not int or not 1 <= threads <= MAX_THREADS:
         raise place.at(".threads").wrong(threads, f"a whole number from 1 to {MAX_THREADS}")
     return threads
+
+
+def _require_known(place: _Place, content: object, known: Sequence[str]) -> None:
+    """Refuse an object with a key that nobody reads; it is looked at first, as it may be a misspelt one."""
+    if isinstance(content, dict) and not content.keys() <= set(known):
+        strange = next(key for key in content if key not in known)[:_QUOTED]
+        raise place.at(f".{strange}").error(unknown(strange, known))
 
 
 _EXPECTED: dict[type, str] = {list: "a list", str: "a string"}

@@ -10,6 +10,7 @@ from data import corun_schema
 from data.corun_flaws import without_flaws
 from data.corun_tables import CorunTables
 from data.errors import InputError
+from data.nearest import unknown
 from data.reading import Problems
 
 
@@ -65,7 +66,7 @@ def read(name: str, paths: list[Path], *, keep_going: bool = False) -> CorunRead
         unless `keep_going`, at the first thing that is wrong.
     """
     if name not in FORMATS:
-        raise InputError(f'format "{name}" is unknown; there are {", ".join(FORMATS)}')
+        raise InputError(f'format "{name}" {unknown(name, FORMATS)}')
     for path in paths:
         if not path.exists():
             raise InputError("no such file or directory", file=path)

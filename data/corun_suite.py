@@ -10,8 +10,9 @@ from pydantic import Field
 from data import suite as suites
 from data.corun_tables import AND
 from data.errors import InputError
+from data.given import Section
 from data.programs import command_of
-from data.suite import Count, Operation, Section
+from data.suite import Count, Operation
 
 #: Seconds after which stress-ng would end with its work undone; the run has been given up long before.
 UNENDING = 86400

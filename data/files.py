@@ -63,13 +63,13 @@ def read_json(path: Path, model: type[Model]) -> Model:
     """
     from pydantic import ValidationError
 
+    from data.given import said
+
     try:
         return model.model_validate(json.loads(path.read_text(encoding="utf-8")))
     except OSError as exc:
         raise InputError(exc.strerror or "cannot be read", file=path) from exc
     except ValidationError as exc:
-        first = exc.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        raise InputError(f"{key}: {first['msg']}", file=path) from exc
+        raise InputError(said(exc), file=path) from exc
     except ValueError as exc:
         raise InputError(f"is not JSON ({exc})", file=path) from exc

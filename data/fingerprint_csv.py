@@ -4,7 +4,8 @@ The first column names the machine. A stressor is one of stress-ng's, on one thr
 its name ends in ``@all``; any other column is an application: ``zlog`` is a running time in seconds, and
 ``redis-set (requests/s, higher)`` says its metric and which direction is better. ``repetition``,
 ``cpu_model``, ``cores``, ``stress_ng`` and ``source`` may stand beside them; without ``cpu_model`` every
-machine counts as a model of its own. An empty cell was not measured.
+machine counts as a model of its own. An empty cell was not measured. A name that is nearly one of these five,
+or ends in ``@all`` without being a stressor's, is refused as misspelt.
 """
 
 from __future__ import annotations
@@ -19,11 +20,16 @@ import pandas as pd
 
 from data.errors import InputError
 from data.fingerprint_tables import ALL_THREADS, HOST_DTYPES, FingerprintTables
+from data.nearest import nearest, unknown
 
 #: As in `HOST_DTYPES`, except that ``cpu`` is a stressor.
 CPU_MODEL = "cpu_model"
 HOST_COLUMNS = (CPU_MODEL, "cores", "stress_ng", "source")
 WHOLE = ("repetition", "cores")
+#: All columns that are neither stressors nor applications.
+PLAIN = ("repetition", *HOST_COLUMNS)
+#: How like one of these the plain name of an application must not be.
+MISSPELT = 0.8
 ON_ALL = "@all"
 RUNNING_TIME = ("seconds", "lower")
 _MEASURED = re.compile(r"(?P<name>.*\S)\s*\((?P<metric>[^,()]+),\s*(?P<better>lower|higher)\)")
@@ -44,12 +50,13 @@ def read(path: Path) -> FingerprintTables:
     Raises
     ------
     InputError
-        If it is no CSV, has no machine, no stressor, a column twice, or a cell that is no number.
+        If it is no CSV, has no machine, no stressor, a column twice or misspelt, or a cell that is no number.
     """
     table = _cells(path)
     machine, *columns = table.columns
-    plain = {"repetition", *HOST_COLUMNS}
-    numbers = _numbers(table, [column for column in columns if column not in plain], path)
+    for column in columns:
+        _require_meant(column, path)
+    numbers = _numbers(table, [column for column in columns if column not in PLAIN], path)
     whole = _numbers(table, [column for column in WHOLE if column in columns], path, whole=True)
     repetitions = whole["repetition"].fillna(1).astype("int64") if "repetition" in whole else 1
     keyed = numbers.assign(machine=table[machine], repetition=repetitions)
@@ -79,6 +86,20 @@ def measure(column: str) -> Measure:
     """Return what the column of an application says."""
     told = _MEASURED.fullmatch(column)
     return Measure(told["name"], told["metric"], told["better"]) if told else Measure(column, *RUNNING_TIME)
+
+
+def _require_meant(column: str, path: Path) -> None:
+    """Refuse what would be the running time of an application only because the column is misspelt."""
+    if column in PLAIN or stressor(column) or _MEASURED.fullmatch(column):
+        return
+    told = unknown(column, PLAIN) if nearest(column, PLAIN, MISSPELT) else ""
+    if column.endswith(ON_ALL):
+        told = "is no stressor of stress-ng"
+    if column.endswith(")") and "," in column:
+        told = "is neither lower nor higher"
+    if told:
+        otherwise = f'an application is written "{column.partition("(")[0].strip()} (seconds, lower)"'
+        raise InputError(f'the column "{column}" {told} ({otherwise})', file=path, line=1)
 
 
 @cache

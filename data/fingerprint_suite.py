@@ -9,7 +9,8 @@ from pydantic import Field
 
 from data import suite as suites
 from data.fingerprint_tables import ALL_THREADS
-from data.suite import Count, Section
+from data.given import Section
+from data.suite import Count
 
 #: How ``threads`` of a suite stands in the tables.
 THREADS = {"one": 1, "all": ALL_THREADS}

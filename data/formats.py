@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from data.errors import InputError
+from data.nearest import unknown
 from data.params import LabelRules, Measure
 from data.reading import PIECE, Problems, Reading, joined
 from data.tables import ComparisonTables
@@ -100,7 +101,7 @@ def stream(
         that is wrong.
     """
     if name not in FORMATS:
-        raise InputError(f'format "{name}" is unknown; there are {", ".join(FORMATS)}')
+        raise InputError(f'format "{name}" {unknown(name, FORMATS)}')
     for path in paths:
         if not path.exists():
             raise InputError("no such file or directory", file=path)

@@ -10,6 +10,7 @@ from data import matrix_schema
 from data.errors import InputError
 from data.matrix_flaws import without_flawed_runs, without_flaws
 from data.matrix_tables import MatrixTables
+from data.nearest import unknown
 from data.reading import Problems
 
 #: A directory of PetShop's has this file so many levels down, at most.
@@ -95,7 +96,7 @@ def read(name: str, paths: list[Path], *, keep_going: bool = False) -> MatrixRea
         and, unless `keep_going`, at the first thing that is wrong.
     """
     if name not in FORMATS:
-        raise InputError(f'format "{name}" is unknown; there are {", ".join(FORMATS)}')
+        raise InputError(f'format "{name}" {unknown(name, FORMATS)}')
     for path in paths:
         if not path.exists():
             raise InputError("no such file or directory", file=path)

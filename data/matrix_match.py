@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 import pandas as pd
 
 from data.errors import InputError
 from data.matrix_tables import RUN_DTYPES, SUMMARY, MatrixTables
+from data.nearest import nearest
 
 #: How alike two names must be for one to be the other renamed.
 ALIKE = 0.75
@@ -85,8 +85,8 @@ def matched(tables: MatrixTables, metrics: pd.DataFrame, groups: Collection[str]
 
 
 def _missing(name: str, extra: Sequence[str]) -> str:
-    alike = get_close_matches(name, extra, 1, ALIKE)
-    told = f'; was it renamed "{alike[0]}"?' if alike else ""
+    alike = nearest(name, extra, ALIKE)
+    told = f'; was it renamed "{alike}"?' if alike else ""
     return f'metric "{name}" is missing; it is taken as not measured{told}'
 
 

@@ -9,8 +9,10 @@ from pydantic import Field
 
 from data import suite as suites
 from data.errors import InputError
+from data.given import Section
 from data.matrix_programs import DEFECTS, WORKLOADS
-from data.suite import Count, Section
+from data.nearest import unknown
+from data.suite import Count
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 #: Defects that are not inside the program: more units of its own work, and a quota of processor time.
@@ -78,7 +80,7 @@ def load(path: Path) -> MatrixSuite:
     ):
         for name in names:
             if name not in known:
-                raise InputError(f'{what} "{name}" is unknown; there are {", ".join(known)}', file=path)
+                raise InputError(f'{what} "{name}" {unknown(name, known)}', file=path)
     for share, names, what in (
         (suite.abnormal, suite.causes, "causes"),
         (suite.invalid, suite.invalid_kinds, "invalid_kinds"),

@@ -6,18 +6,13 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from data.errors import InputError
+from data.given import Section, said
 
 Count = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(gt=0, lt=1)]
-
-
-class Section(BaseModel):
-    """A section of params.yaml: unknown keys are errors, values don't change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class LabelRules(Section):
@@ -273,6 +268,4 @@ def load(path: Path = Path("params.yaml")) -> Params:
     except yaml.YAMLError as exc:
         raise InputError(f"is not YAML ({exc})", file=path) from exc
     except ValidationError as exc:
-        first = exc.errors()[0]
-        key = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise InputError(f"{key}={first['input']!r}: {first['msg']}", file=path) from exc
+        raise InputError(said(exc), file=path) from exc

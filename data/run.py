@@ -7,24 +7,21 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
 
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
+from pydantic import Field, FiniteFloat, ValidationError
 
 from data.errors import InputError
+from data.given import Given, said
 from data.tables import ComparisonTables
 
 _EXPECTED = '{"results": [{"benchmark", "operation", "machine", "unit", "better", "configurations": [...]}]}'
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class _Configuration(_Part):
+class _Configuration(Given):
     threads: Annotated[int, Field(ge=1)]
     samples: Annotated[list[FiniteFloat], Field(min_length=1)]
 
 
-class _Result(_Part):
+class _Result(Given):
     benchmark: str
     operation: str
     machine: str = "unknown"
@@ -33,7 +30,7 @@ class _Result(_Part):
     configurations: Annotated[list[_Configuration], Field(min_length=1)]
 
 
-class _Run(_Part):
+class _Run(Given):
     results: Annotated[list[_Result], Field(min_length=1)]
 
 
@@ -77,9 +74,7 @@ def _of_json(path: Path) -> pd.DataFrame:
         content = json.loads(path.read_bytes(), parse_constant=_not_json)
         run = _Run.model_validate(content)
     except ValidationError as exc:
-        first = exc.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise InputError(f"{first['msg']}; expected {_EXPECTED}", file=path, place=place) from exc
+        raise InputError(f"{said(exc)} (expected {_EXPECTED})", file=path) from exc
     except (ValueError, RecursionError) as exc:
         raise InputError(f"is not JSON ({exc})", file=path) from exc
     rows = [row for result in run.results for row in _rows(result)]

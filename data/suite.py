@@ -7,17 +7,12 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from data.errors import InputError
+from data.given import Section, said
 
 Count = Annotated[int, Field(ge=1)]
-
-
-class Section(BaseModel):
-    """A part of a suite: unknown keys are errors, values don't change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 Kind = TypeVar("Kind", bound=Section)
@@ -128,9 +123,7 @@ def typed(kind: type[Kind], content: Any, path: Path) -> Kind:
     try:
         return kind.model_validate(content)
     except ValidationError as exc:
-        first = exc.errors()[0]
-        key = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise InputError(f"{key}={first['input']!r}: {first['msg']}", file=path) from exc
+        raise InputError(said(exc), file=path) from exc
 
 
 def unique(names: Sequence[str], what: str, path: Path) -> None:

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from data.corun_placements import DTYPES, FILE
 from data.errors import InputError
+from data.given import said
 from data.tables import read_table
 from serving.corun_schemas import PlaceAnswer
 from serving.tables import printed
@@ -71,8 +72,7 @@ def plan_of(path: Path) -> PlaceAnswer:
     except OSError as exc:
         raise InputError(exc.strerror or "cannot be read", file=path) from exc
     except ValidationError as exc:
-        key = ".".join(str(part) for part in exc.errors()[0]["loc"])
-        problem = f"is no placement that perfjudge corun place --json wrote ({key or 'no JSON'})"
+        problem = f"is no placement that perfjudge corun place --json wrote ({said(exc)})"
         raise InputError(problem, file=path) from exc
 
 

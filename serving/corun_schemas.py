@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from serving.irup_schemas import Given, Name, Positive
+from data.given import Given
+from serving.irup_schemas import Name, Positive
 
 Count = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 #: Most co-runs in one request, co-runners of a task, intervals of a run, and events.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from data.errors import InputError
+from data.nearest import nearest
 from features.corun import MOST, OTHERS, OWN, Placed
 from serving.corun_model import Static
 
@@ -285,9 +285,9 @@ def _groups(columns: Sequence[str], events: list[str]) -> dict[str, list[str]]:
 
 
 def _unknown(task: str, known: frozenset[str]) -> str:
-    close = get_close_matches(task, sorted(known), 1)
+    close = nearest(task, sorted(known))
     told = f"has no solo run among the {len(known)} that are known"
-    return f'{told} (did you mean "{close[0]}"?)' if close else f"{told} ({_some(sorted(known))})"
+    return f'{told} (did you mean "{close}"?)' if close else f"{told} ({_some(sorted(known))})"
 
 
 def _some(names: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ from data import corun_formats, fingerprint_formats, formats, matrix_formats
 from data.errors import InputError
 from data.importing import import_tables
 from data.matrix_choice import Choice
+from data.nearest import unknown
 from serving.answering import tell_skipped
 
 
@@ -55,7 +56,7 @@ def import_sources(
         [*formats.FORMATS, *fingerprint_formats.FORMATS, *corun_formats.FORMATS, *matrix_formats.FORMATS]
     )
     if kind not in known:
-        raise InputError(f'format "{kind}" is unknown; there are {", ".join(known)}')
+        raise InputError(f'format "{kind}" {unknown(kind, known)}')
     family = _comparisons
     if fingerprint_formats.holds_fingerprints(kind, sources[0]):
         family = _fingerprints

@@ -13,6 +13,7 @@ import pandas as pd
 from pydantic import ValidationError
 
 from data.errors import InputError
+from data.given import said
 from features.fingerprints import Measured
 from serving.irup_schemas import Measurements, ProfileAnswer, ProfileFile
 from training.differences import Difference
@@ -55,13 +56,8 @@ def read(path: Path) -> Measured:
     except OSError as exc:
         raise InputError(exc.strerror or "cannot be read", file=path) from exc
     except ValidationError as exc:
-        first = exc.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        problem = (
-            f"is no profile of `perfjudge irup profile --json` ({key or 'the file'}: {first['msg']}); "
-            "applications need --machines"
-        )
-        raise InputError(problem, file=path) from exc
+        problem = f"is no profile of `perfjudge irup profile --json` ({said(exc)})"
+        raise InputError(f"{problem}; applications need --machines", file=path) from exc
     measured = told.measured
     machines, columns = len(measured.machines), len(measured.columns)
     shape = (len(measured.cpus), len(measured.values), len(measured.rates), *map(len, measured.rates))

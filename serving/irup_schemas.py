@@ -6,18 +6,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from data.given import Given
+
 Better = Literal["lower", "higher"]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=300)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Whole = Annotated[int, Field(ge=1, le=1_000_000)]
 #: Most runs of a fingerprint, or measurements of an application, on one machine.
 RUNS = 100
-
-
-class Given(BaseModel):
-    """What comes from outside: unknown keys and numbers in quotes are errors."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class Machine(Given):

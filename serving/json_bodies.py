@@ -7,9 +7,9 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from data.given import said
 from serving.bodies import parse_json
 from serving.problems import RefusedError
-from serving.said import said
 
 MEDIA_TYPE = "application/json"
 Request = TypeVar("Request", bound=BaseModel)
@@ -40,4 +40,4 @@ def request_of(body: bytes, kind: type[Request]) -> Request:
     try:
         return kind.model_validate(parse_json(body))
     except ValidationError as exc:
-        raise RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, said(exc)) from exc
+        raise RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, said(exc, "the body")) from exc

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from data.errors import InputError
+from data.given import said
 from data.json_document import content_of
 from data.matrix_tables import METADATA, MOST_METRICS, RUN_DTYPES, SIDES, MatrixTables, Sides
 from serving.matrices_schemas import MatricesRequest, Matrix, Pair
-from serving.said import said
 
 #: Most numbers of a request once it is a table, since a metric of one pair is a column of all.
 MOST_NUMBERS = 10_000_000

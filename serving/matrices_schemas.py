@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
+from data.given import Given
 from data.matrix_tables import MOST_METRICS
-from serving.irup_schemas import Given, Name
+from serving.irup_schemas import Name
 
 #: Most pairs of a request, and runs of one side.
 PAIRS, RUNS = 1_000, 1_000

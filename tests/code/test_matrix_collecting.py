@@ -298,6 +298,9 @@ def test_summary_metrics_are_what_their_formulas_say():
     [
         ({"sizes": []}, "suite.yaml: sizes=[]: Tuple should have at least 1 item"),
         ({"abnormal": 1.5}, "suite.yaml: abnormal=1.5: Input should be less than 1"),
+        ({"interal": 0.1}, 'suite.yaml: interal is unknown; did you mean "interval"?'),
+        ({"cases": [CASES[0] | {"grup": "x"}]}, 'suite.yaml: cases.0.grup is unknown; did you mean "group"?'),
+        ({"causes": ["extra-wrok"]}, 'suite.yaml: cause "extra-wrok" is unknown; did you mean "extra-work"?'),
         ({"causes": ["rust"]}, 'suite.yaml: cause "rust" is unknown; there are extra-work, quota'),
         ({"invalid_kinds": []}, "suite.yaml: invalid_kinds=[]: expected at least one"),
         ({"cases": [CASES[0] | {"workload": "rust"}]}, 'suite.yaml: workload "rust" is unknown'),

@@ -44,6 +44,15 @@ def test_a_given_repetition_stays(tmp_path):
         ("machine,value\na,-1\n", ':2: value="-1" is not a number above 0'),
         ("machine,value\na,inf\n", ':2: value="inf" is not a number above 0'),
         ("machine,value\n ,1\n", ":2: names no machine"),
+        (
+            "machine,value,repitition\na,1,2\n",
+            ':1: the column "repitition" is unknown; did you mean "repetition"?',
+        ),
+        ("machine,value,units\na,1,ms\n", ':1: the column "units" is unknown; did you mean "unit"?'),
+        (
+            "machine,value,host\na,1,b\n",
+            ':1: the column "host" is unknown; there are machine, value, repetition',
+        ),
         ("machine,value,unit\na,1,s\nb,900,ms\n", ':3: unit="ms" but "s" before; expected one unit'),
         ("machine,value,repetition\na,1,x\n", ':2: repetition="x" is not a whole number'),
         ("machine,value,repetition\na,1,1\na,2,1\n", ':3: machine "a" has the repetition 1 twice'),

@@ -254,6 +254,17 @@ def test_a_typed_table_has_stressors_on_one_and_all_threads_and_applications(typ
     assert tables.hosts["cores"].tolist() == [4, pd.NA]
 
 
+def test_an_application_may_be_called_like_any_column_if_it_says_what_it_measures(typed_in):
+    path = typed_in('machine,cpu,"score (points, higher)","cahce@all (seconds, lower)"\nm1,5,7,8\n')
+    tables = fingerprint_formats.read("tables", [path]).tables
+    assert tables.applications[["application", "better", "value"]].to_numpy().tolist() == [
+        ["score", "higher", 7.0], ["cahce@all", "lower", 8.0],
+    ]  # fmt: skip
+
+
+MISSPELT = 'in.csv:1: the column "{}" is {} (an application is written "{} (seconds, lower)")'
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -264,6 +275,22 @@ def test_a_typed_table_has_stressors_on_one_and_all_threads_and_applications(typ
         ("machine,cpu,cpu\nm1,5,5\n", 'in.csv:1: has the column "cpu" twice'),
         ("machine,zlog\nm1,5\n", "in.csv:1: has no column that is a stressor of stress-ng"),
         ("machine,cpu\nm1,5\n,5\n", "in.csv:3: names no machine"),
+        (
+            "machine,cpu,repitition\nm1,5,1\nm1,5,2\n",
+            MISSPELT.format("repitition", 'unknown; did you mean "repetition"?', "repitition"),
+        ),
+        (
+            "machine,cpu-model,cpu\nm1,Xeon,5\n",
+            MISSPELT.format("cpu-model", 'unknown; did you mean "cpu_model"?', "cpu-model"),
+        ),
+        (
+            "machine,cpu,cahce@all\nm1,5,5\n",
+            MISSPELT.format("cahce@all", "no stressor of stress-ng", "cahce@all"),
+        ),
+        (
+            'machine,cpu,"redis (requests/s, hihger)"\nm1,5,5\n',
+            MISSPELT.format("redis (requests/s, hihger)", "neither lower nor higher", "redis"),
+        ),
         (
             "machine,cpu\nm1,5\nm1,6\n",
             'machine "m1": stands twice with stressor "cpu", threads "1", repetition "1"',

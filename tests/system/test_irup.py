@@ -203,7 +203,7 @@ REFUSED = {
     "an unknown direction": (changed(better="up"), 422, "application.better='up'"),
     "a negative value": (changed(values={"m0": -1}), 422, "application.values.m0=-1"),
     "a word for a value": (changed(values={"m0": "x"}), 422, "application.values.m0='x'"),
-    "an unknown key": (changed(colour="red"), 422, "application.colour"),
+    "an unknown key": (changed(beter="higher"), 422, 'application.beter is unknown; did you mean "better"?'),
     "an overflowing number": (b'{"machines": [{"machine": "a", "rates": {"cpu": 1e999}}]}', 422, "cpu=inf"),
     "values of strangers only": (changed(values={"nobody": 1.0}), 422, "0 machines"),
     "two machines": (request(TWO, "cached"), 422, "2 of 2 machines"),

@@ -421,10 +421,11 @@ REFUSED = {
     "no JSON": (b"{", 400, "JSON"),
     "NaN": (json.dumps(target(metrics={"m0": [float("nan")]})).encode(), 400, "NaN"),
     "a list": ([], 422, "dictionary"),
-    "no pairs": ({"pairs": []}, 422, "pairs=a list"),
+    "no pairs": ({"pairs": []}, 422, "pairs=[]"),
     "too many pairs": ({"pairs": request()["pairs"] * 300}, 422, "at most 1000"),
     "a missing key": (spoilt(baseline=None), 422, "pairs.0.baseline=None"),
-    "an unknown key": (spoilt(colour="red"), 422, "pairs.0.colour='red'"),
+    "an unknown key": (spoilt(verison="2"), 422, 'pairs.0.verison is unknown; did you mean "version"?'),
+    "an unknown key of a side": (target(metrcs={}), 422, "pairs.0.target.metrcs is unknown; did you"),
     "a word for a number": (target(metrics={"m0": ["x"]}), 422, "pairs.0.target.metrics.m0.0='x'"),
     "a truth value": (target(metrics={"m0": [True]}), 422, "pairs.0.target.metrics.m0.0=True"),
     "a number of 400 digits": (target(metrics={"m0": [10**400]}), 422, "pairs.0.target.metrics.m0.0"),
@@ -464,7 +465,13 @@ def test_bad_requests_are_answered_with_problem_details(listening_matrices, cont
     assert "\n" not in answer.json()["detail"]
 
 
-BY_FILE = ("rows and columns", "columns of different lengths", "a pair twice", "other metrics only")
+BY_FILE = (
+    "an unknown key",
+    "rows and columns",
+    "columns of different lengths",
+    "a pair twice",
+    "other metrics only",
+)
 
 
 @pytest.mark.parametrize("name", BY_FILE)

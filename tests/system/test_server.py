@@ -116,6 +116,7 @@ BAD = {
     "a word for a number": (asked(changed(threads="four")).encode(), JSON, 422, "four"),
     "a word for a sample": (asked(changed(target=[1.0, "x"])).encode(), JSON, 422, "target"),
     "an unknown direction": (asked(comparison(better="bigger")).encode(), JSON, 422, "bigger"),
+    "an unknown key": (asked(changed(histroy=[[1.0]])).encode(), JSON, 422, 'did you mean "history"?'),
     "too large a number": (asked(changed(target=[10**400])).encode(), JSON, 422, "target"),
     "a number that overflows": (
         asked(changed(target=[1])).replace("[1]", "[1e999]").encode(),

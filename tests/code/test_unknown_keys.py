@@ -1,0 +1,103 @@
+"""Keys that nobody reads are refused with the one that was perhaps meant."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from data import comparison_json, params
+from data.errors import InputError
+from data.nearest import nearest, unknown
+from data.run import results_of_run
+from data.tables import STATS
+from serving.corun_schemas import OnlineRequest, PlaceAnswer, StaticRequest
+from serving.irup_schemas import IrupRequest, ProfileFile
+from serving.matrices_schemas import MatricesRequest
+from serving.schemas import Comparison, Configuration, FiveNumbers, JudgeRequest
+
+SHIPPED = Path(__file__).parents[2] / "params.yaml"
+SAMPLES = [{"threads": 1, "samples": [1.0, 2.0]}]
+RESULT = {"benchmark": "b", "operation": "o", "better": "lower", "configurations": SAMPLES}
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("histroy", "history"), ("THREADS", "threads"), ("colour", None), ("", None), ("x" * 10**6, None)],
+)
+def test_the_nearest_name_is_alike_but_for_a_few_letters_or_their_case(name, found):
+    assert nearest(name, ["threads", "history"]) == found
+
+
+def test_where_no_name_is_near_all_are_named():
+    assert unknown("x", {"a": 1, "b": 2}) == "is unknown; there are a, b"
+
+
+@pytest.mark.parametrize(
+    ("family", "change", "told"),
+    [
+        (None, {"sed": 1}, 'sed is unknown; did you mean "seed"?'),
+        ("comparisons", {"keepgoing": True}, 'comparisons.keepgoing is unknown; did you mean "keep_going"?'),
+        ("corun", {"tune": {"trails": 1}}, 'corun.tune.trails is unknown; did you mean "trials"?'),
+        ("corun", {"tune": True}, "corun.tune=True: Input should be a valid dictionary"),
+        (None, {"comparisons": {"path": "x"}}, "comparisons.format: Field required"),
+        ("matrices", {1: 2}, "matrices.1 is unknown; there are format, path, keep_going"),
+    ],
+)
+def test_an_unknown_key_of_params_yaml_is_told_with_its_section(tmp_path, family, change, told):
+    content = yaml.safe_load(SHIPPED.read_text())
+    (content if family is None else content[family]).update(change)
+    path = tmp_path / "params.yaml"
+    path.write_text(yaml.safe_dump(content))
+    with pytest.raises(InputError) as error:
+        params.load(path)
+    assert str(error.value).startswith(f"{path}: {told}")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"unt": "ms"}, 'results.0.unt is unknown; did you mean "unit"? (expected {"results"'),
+        (
+            {"configurations": [{"threads": 1, "sampels": [1.0]}]},
+            'results.0.configurations.0.sampels is unknown; did you mean "samples"?',
+        ),
+        ({"configurations": [True]}, "results.0.configurations.0=True: Input should be a valid dictionary"),
+    ],
+)
+def test_an_unknown_key_of_the_samples_of_a_run_is_told_before_one_that_is_missing(tmp_path, change, told):
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps({"results": [RESULT | change]}))
+    with pytest.raises(InputError) as error:
+        results_of_run(path)
+    assert str(error.value).startswith(f"{path}: {told}")
+
+
+@pytest.mark.parametrize(
+    "request_", [JudgeRequest, IrupRequest, StaticRequest, OnlineRequest, MatricesRequest]
+)
+def test_openapi_says_that_a_request_has_no_other_keys(request_):
+    schema = request_.model_json_schema()
+    objects = {schema["title"]: schema, **schema["$defs"]}
+    assert [name for name, one in objects.items() if one.get("additionalProperties") is not False] == []
+
+
+@pytest.mark.parametrize(
+    ("described", "read"),
+    [
+        (JudgeRequest, comparison_json.REQUEST),
+        (Comparison, comparison_json.COMPARISON),
+        (Configuration, comparison_json.CONFIGURATION),
+        (FiveNumbers, STATS),
+    ],
+)
+def test_openapi_describes_the_keys_of_comparisons_that_are_read(described, read):
+    assert described.model_fields.keys() == set(read)
+
+
+@pytest.mark.parametrize("written", [PlaceAnswer, ProfileFile])
+def test_files_that_we_wrote_leave_no_key_out_so_that_a_misspelt_one_is_missing(written):
+    schema = written.model_json_schema()
+    for one in (schema, *schema["$defs"].values()):
+        assert one["required"] == list(one["properties"])
