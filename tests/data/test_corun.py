@@ -127,7 +127,7 @@ def test_a_count_that_perf_has_not_is_missing_and_any_other_text_is_refused(tmp_
     if kept:
         assert CorunTables.read(tmp_path).tasks["faults"].isna().tolist() == [False, True, False]
     else:
-        with pytest.raises(InputError, match=r'tasks\.parquet row 1: faults="many" is not a count'):
+        with pytest.raises(InputError, match=r'tasks\.parquet row 1: faults="many" is not a number'):
             CorunTables.read(tmp_path)
 
 
