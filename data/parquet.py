@@ -104,9 +104,12 @@ def _kinds(schema: pa.Schema, wanted: Wanted, path: Path) -> dict[str, Kind | No
         if _is_flat(field.type):
             kinds[field.name] = KINDS[dtype] if dtype else None
         elif dtype:
-            told = f'the column "{field.name}" holds {_short(field.type)}; expected {KINDS[dtype].words}'
-            raise InputError(told, file=path)
+            raise InputError(_unlike(field.name, field.type, KINDS[dtype]), file=path)
     return kinds
+
+
+def _unlike(name: str, found: pa.DataType, kind: Kind) -> str:
+    return f'the column "{name}" holds {_short(found)}; expected {kind.words}'
 
 
 def _index(schema: pa.Schema) -> set[str]:
@@ -150,6 +153,8 @@ def _column(
     except (pa.ArrowException, ValueError) as exc:
         if kind is None:
             return None
+        if not len(column):
+            raise InputError(_unlike(name, column.type, kind), file=path) from exc
         row = _first_wrong(column, lambda part: cast(_plain(part, blank)))
         told = f'{name}="{_shown(column, row)}" is not {kind.words}'
         raise InputError(told, file=path, place=f"row {row}") from exc

@@ -101,6 +101,12 @@ def test_what_has_another_type_is_told_in_one_line(tmp_path, column, given, told
     assert len(str(caught.value)) < 200 + len(str(tmp_path))
 
 
+def test_a_column_without_any_row_is_told_by_its_type(tmp_path):
+    pq.write_table(pa.table({"n": pa.array([], pa.date32())}), tmp_path / "t.parquet")
+    with pytest.raises(InputError, match=r't.parquet: the column "n" holds date32\[day\]; expected true or'):
+        read_table(tmp_path / "t.parquet", {"n": "bool"})
+
+
 def test_the_first_wrong_row_of_many_is_named(tmp_path):
     values = [str(number) for number in range(5000)]
     values[3456] = values[4000] = "x"
