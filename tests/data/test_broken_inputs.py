@@ -90,8 +90,8 @@ def impact(directory):
         "children": np.array([[2, 1], [4, 3], [-1, -1], [-1, -1], [-1, -1]]),
         "pairs_": np.array(["a\nb", "b\na"]), "known_": np.ones(2), "shares_new_": np.array([0.5, 0.5, 0]),
         "shares_known_": np.array([0.5, 0.2, 0.3]), "tasks_": np.array(["a", "b"]),
-        "machines_": np.array(["m"]), "corunners_": np.array(["a", "b"]), "sensitivity_": np.ones(2), "pressure_": np.ones(2),
-        "shift_": np.ones((1, 2)),
+        "machines_": np.array(["m"]), "corunners_": np.array(["a", "b"]), "sensitivity_": np.ones(2),
+        "pressure_": np.ones(2), "shift_": np.ones((1, 2)),
     }  # fmt: skip
     np.savez(directory / impact_arrays.FILE, **arrays)
 
@@ -254,9 +254,9 @@ def broken_arrays(content, draw):
     odd = [
         one[..., None], one.ravel()[:1], one.astype("U"), one[:0] if one.ndim else one,
         np.array([{}], object),
-        np.full(one.shape, np.nan), np.full(one.shape, -1), np.zeros(one.shape, np.intp), np.full(one.shape, 2**40),
-        np.zeros(one.shape, complex), np.zeros(one.shape, "M8[s]"), np.zeros(one.shape, bool), one[::-1] if one.ndim else one,
-        np.full(one.shape, 1e300), None,
+        np.full(one.shape, np.nan), np.full(one.shape, -1), np.full(one.shape, 2**40), np.full(one.shape, 1e300),
+        *(np.zeros(one.shape, kind) for kind in (np.intp, complex, "M8[s]", bool)),
+        one[::-1] if one.ndim else one, None,
     ]  # fmt: skip
     arrays[name] = odd[draw.integers(len(odd))]
     written = io.BytesIO()
@@ -302,7 +302,7 @@ def test_whatever_is_broken_is_read_or_refused_in_one_line_and_soon(kind, tmp_pa
     write(tmp_path)
     good = {path: path.read_bytes() for path in sorted(tmp_path.iterdir()) if path.suffix != ".skops"}
     draw = np.random.default_rng(7)
-    refused = 0
+    told = []
     read(tmp_path)
     for number in range(DRAWS):
         path = list(good)[draw.integers(len(good))]
@@ -312,14 +312,13 @@ def test_whatever_is_broken_is_read_or_refused_in_one_line_and_soon(kind, tmp_pa
         try:
             read(tmp_path)
         except InputError as error:
-            refused += 1
-            assert "\n" not in str(error)
-        except Exception as error:
-            (tmp_path.parent / path.name).write_bytes(path.read_bytes())
+            told.append(str(error))
+        except Exception as error:  # noqa: BLE001 - the draw has to be named
             pytest.fail(f"{path.name}, draw {number}: {type(error).__name__}: {error}")
         assert time.monotonic() - begun < SECONDS
         path.write_bytes(good[path])
-    assert refused > DRAWS / 4
+    assert len(told) > DRAWS / 4
+    assert not any("\n" in line for line in told)
 
 
 def test_an_archive_whose_members_are_no_arrays_is_refused(tmp_path):

@@ -49,7 +49,7 @@ def test_a_file_may_begin_with_it(tmp_path, text, read):
 
 def test_the_marks_of_sap_hana_may_begin_with_it(tmp_path):
     (tmp_path / "annotations.json").write_bytes(MARK + b"{}")
-    with pytest.raises(InputError, match="holds no file <id>__<category>__<unit>.csv"):
+    with pytest.raises(InputError, match="holds no file <id>"):
         list(read_sap_hana(tmp_path, None, None))
 
 
