@@ -254,7 +254,8 @@ def broken_arrays(content, draw):
     odd = [
         one[..., None], one.ravel()[:1], one.astype("U"), one[:0] if one.ndim else one,
         np.array([{}], object),
-        np.full(one.shape, np.nan), np.full(one.shape, -1), np.full(one.shape, 2**40), np.full(one.shape, 1e300),
+        np.full(one.shape, np.nan), np.full(one.shape, -1), np.full(one.shape, 2**40),
+        np.full(one.shape, 1e300),
         *(np.zeros(one.shape, kind) for kind in (np.intp, complex, "M8[s]", bool)),
         one[::-1] if one.ndim else one, None,
     ]  # fmt: skip
