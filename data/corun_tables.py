@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from data.errors import InputError
 from data.files import replacing
-from data.tables import read_table, typed
+from data.tables import read_counts, typed
 
 TASK_DTYPES = {
     "task": "str",
@@ -115,7 +113,7 @@ class CorunTables:
             if name in OPTIONAL_TABLES and not path.exists():
                 frames[name] = typed(pd.DataFrame(), dtypes)
             else:
-                frames[name] = _counted(read_table(path, dtypes, OPTIONAL), dtypes, path)
+                frames[name] = read_counts(path, dtypes, OPTIONAL, further=_dtype, blank=UNCOUNTED)
         return _filled(frames)
 
     def write(self, directory: Path) -> None:
@@ -174,21 +172,6 @@ def _filled(frames: dict[str, pd.DataFrame]) -> CorunTables:
     )
 
 
-def _counted(frame: pd.DataFrame, dtypes: dict[str, str], path: Path) -> pd.DataFrame:
-    """Make numbers of all further columns; what perf did not count is missing."""
-    further = [column for column in frame.columns if column not in dtypes]
-    numbers: dict[str, Any] = {}
-    for column in further:
-        if column.startswith(CORUNNER):
-            continue
-        values = frame[column]
-        if not pd.api.types.is_numeric_dtype(values):
-            values = values.mask(values.isin(UNCOUNTED))
-        found = pd.to_numeric(values, errors="coerce")
-        wrong = np.flatnonzero(found.isna() & values.notna())
-        if len(wrong):
-            place, value = f"row {wrong[0]}", values.iloc[wrong[0]]
-            raise InputError(f'{column}="{value}" is not a count', file=path, place=place)
-        numbers[column] = found.astype("float64")
-    counted = pd.DataFrame(numbers, index=frame.index)
-    return pd.concat([frame.drop(columns=list(numbers)), counted], axis="columns")
+def _dtype(column: str) -> str:
+    """Return the type of a further column: a count, unless it names co-runners."""
+    return "str" if column.startswith(CORUNNER) else "float64"

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.matrix_tables import MatrixTables, Sides
+from data.tables import read_counts
 
-KNOWN = ("cause", "run", "second", "abnormal")
+KNOWN = {"cause": "str", "run": "int64", "second": "int64", "abnormal": "bool"}
 #: These count since the run began, so they tell how late it is, and the fault lies in the middle of a run.
 CLOCKS = ("Epoch", "dbmsCumChangedRows", "dbmsCumFlushedPages")
 #: Counts what was dirtied less what was flushed.
@@ -45,17 +46,8 @@ def read(path: Path) -> MatrixTables:
 
 
 def _of_file(path: Path) -> MatrixTables:
-    try:
-        seconds = pd.read_parquet(path)
-    except (OSError, ValueError) as exc:
-        raise InputError(f"is not a readable Parquet file ({exc})", file=path) from exc
-    missing = [column for column in KNOWN if column not in seconds]
-    if missing:
-        raise InputError(f'lacks the column "{missing[0]}"; expected {", ".join(KNOWN)}', file=path)
+    seconds = read_counts(path, KNOWN, ())
     metrics = [column for column in seconds if column not in {*KNOWN, *CLOCKS}]
-    for metric in metrics:
-        if not pd.api.types.is_numeric_dtype(seconds[metric]):
-            raise InputError(f'metric "{metric}" holds no numbers', file=path)
     draw = np.random.default_rng(SEED)
     sides, causes = Sides(metrics), []
     for (cause, run), of_run in seconds.sort_values("second").groupby(["cause", "run"], sort=True):

@@ -8,14 +8,12 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from data.errors import InputError
+from data.json_document import content_of
 
-if TYPE_CHECKING:
-    from pydantic import BaseModel
-
-    Model = TypeVar("Model", bound=BaseModel)
+T = TypeVar("T")
 
 
 @contextmanager
@@ -53,23 +51,25 @@ def write_json(path: Path, content: Any) -> None:
     write_text(path, json.dumps(content, indent=2, sort_keys=True, allow_nan=False) + "\n")
 
 
-def read_json(path: Path, model: type[Model]) -> Model:
+def read_json(path: Path, model: type[T]) -> T:
     """Read a JSON file of our own and validate it.
+
+    Parameters
+    ----------
+    path : Path
+    model : type
+        What pydantic can validate: one of its models, or a dataclass.
 
     Raises
     ------
     InputError
         If it is missing, no JSON, or not what `model` says; names the first key that is wrong.
     """
-    from pydantic import ValidationError
+    from pydantic import TypeAdapter, ValidationError
 
     from data.given import said
 
     try:
-        return model.model_validate(json.loads(path.read_text(encoding="utf-8")))
-    except OSError as exc:
-        raise InputError(exc.strerror or "cannot be read", file=path) from exc
+        return TypeAdapter(model).validate_python(content_of(path))
     except ValidationError as exc:
         raise InputError(said(exc), file=path) from exc
-    except ValueError as exc:
-        raise InputError(f"is not JSON ({exc})", file=path) from exc

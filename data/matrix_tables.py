@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.files import replacing
-from data.tables import read_table, typed
+from data.tables import read_counts, read_table, typed
 
 RUN_DTYPES = {
     "run_id": "str",
@@ -111,7 +111,7 @@ class MatrixTables:
         """
         runs = path / "matrices.parquet" if path.is_dir() else path
         _require_fewer(runs)
-        frames = [_numeric(read_table(runs, RUN_DTYPES, OPTIONAL, () if flags else OPTIONAL), runs)]
+        frames = [read_counts(runs, RUN_DTYPES, OPTIONAL, () if flags else OPTIONAL)]
         for name, dtypes in (("causes", CAUSE_DTYPES), ("metrics", METRIC_DTYPES)):
             beside = runs.with_name(f"{name}.parquet")
             there = beside.exists() and beside != runs and (path.is_dir() or name == "metrics")
@@ -219,27 +219,6 @@ def _require_fewer(path: Path) -> None:
     found = metadata.num_columns - len(RUN_DTYPES.keys() & set(metadata.schema.names))
     if found > MOST_METRICS:
         raise InputError(f"has {found} metrics; expected {MOST_METRICS} at most", file=path)
-
-
-def _numeric(runs: pd.DataFrame, path: Path) -> pd.DataFrame:
-    """Make numbers of all metrics; InputError if one is none."""
-    numbers: dict[str, Any] = {}
-    for name in metrics_of(runs):
-        found = _number(runs[name])
-        wrong = np.flatnonzero(found.isna() & runs[name].notna())
-        if len(wrong):
-            run = runs["run_id"].iloc[wrong[0]]
-            told = f'{name}="{runs[name].iloc[wrong[0]]}" is not a number'
-            raise InputError(told, file=path, place=f'run "{run}"')
-        numbers[name] = found.astype("float64")
-    return pd.concat([runs[list(RUN_DTYPES)], pd.DataFrame(numbers, index=runs.index)], axis="columns")
-
-
-def _number(values: pd.Series) -> pd.Series:
-    """Return the numbers, missing where there is none; pandas would take a time for its nanoseconds."""
-    if values.dtype.kind in "mM":
-        return pd.Series(np.nan, values.index)
-    return pd.to_numeric(values, errors="coerce")
 
 
 def _require_one_unit(metrics: pd.DataFrame) -> None:

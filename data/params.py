@@ -261,11 +261,11 @@ def load(path: Path = Path("params.yaml")) -> Params:
         Naming the key, the value and what was expected.
     """
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
         return Params.model_validate(content)
     except OSError as exc:
         raise InputError(exc.strerror or "cannot be read", file=path) from exc
-    except yaml.YAMLError as exc:
+    except (UnicodeDecodeError, RecursionError, yaml.YAMLError) as exc:
         raise InputError(f"is not YAML ({exc})", file=path) from exc
     except ValidationError as exc:
         raise InputError(said(exc), file=path) from exc

@@ -7,14 +7,15 @@ without issues were measured months apart, so a model may also see the months.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from data.errors import InputError
+from data.json_document import content_of
 from data.matrix_tables import MatrixTables, Sides
 
 #: Rows of a baseline, and of a target without an issue.
@@ -98,6 +99,7 @@ def _cause(issue: Path) -> str:
     """Return the root cause of an issue; empty if nothing tells it."""
     path = issue / "target.json"
     try:
-        return str(json.loads(path.read_bytes())["root_cause"]["node"]) if path.exists() else ""
-    except (ValueError, KeyError, TypeError) as exc:
+        content: Any = content_of(path) if path.exists() else {"root_cause": {"node": ""}}
+        return str(content["root_cause"]["node"])
+    except (LookupError, TypeError) as exc:
         raise InputError(f"names no root_cause.node ({exc})", file=path) from exc

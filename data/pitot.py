@@ -7,7 +7,6 @@ platforms.
 from __future__ import annotations
 
 import re
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +14,27 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from data import arrays
+from data.arrays import Spec
 from data.corun_tables import HOST_DTYPES, PAIR_DTYPES, TASK_DTYPES, CorunTables
 from data.errors import InputError
 from data.tables import typed
 
-SOLO = ("t", "i_platform", "i_workload", "d_platform", "d_workload", "n_platform", "n_workload")
-NAMES = ("f_platform", "f_workload")
-CORUN = ("t", "i_platform", "i_workload", "i_interference0")
+_RUNS = ("runs",)
+_TIMES = {
+    "t": Spec("f", _RUNS, finite=False),
+    "i_platform": Spec("i", _RUNS),
+    "i_workload": Spec("i", _RUNS),
+}
+SOLO = _TIMES | {
+    "d_platform": Spec("f", ("platforms", "properties"), finite=False),
+    "d_workload": Spec("f", ("workloads", "opcodes"), finite=False),
+    "n_platform": Spec("U", ("platforms",)),
+    "n_workload": Spec("U", ("workloads",)),
+    "f_platform": Spec("U", ("properties",)),
+    "f_workload": Spec("U", ("opcodes",)),
+}
+CORUN = _TIMES | {"i_interference0": Spec("i", _RUNS)}
 NANOSECOND = 1e-9
 #: The last part of a workload's name, where its family comes in sizes: large, medium, small.
 SIZE = re.compile(r"_[sml]$")
@@ -41,16 +54,14 @@ def read(directory: Path) -> CorunTables:
     InputError
         If a file or array is missing, or an index names no platform or workload.
     """
-    solo = _arrays(directory / "data.npz", (*SOLO, *NAMES))
-    corun = _arrays(directory / "if2.npz", CORUN)
+    solo = arrays.read(directory / "data.npz", SOLO)
+    corun = arrays.read(directory / "if2.npz", CORUN)
     platforms, workloads = (
         pd.array(solo[name].tolist(), dtype="str") for name in ("n_platform", "n_workload")
     )
-    for path, arrays in ((directory / "data.npz", solo), (directory / "if2.npz", corun)):
-        for index in arrays.keys() & {"i_platform", "i_workload", "i_interference0"}:
-            _require_within(
-                arrays[index], len(platforms if index == "i_platform" else workloads), index, path
-            )
+    for path, found in ((directory / "data.npz", solo), (directory / "if2.npz", corun)):
+        for index in found.keys() & {"i_platform", "i_workload", "i_interference0"}:
+            _require_within(found[index], len(platforms if index == "i_platform" else workloads), index, path)
     counts = np.expm1(solo["d_workload"].astype(np.float64)).round()
     tasks = pd.DataFrame(
         {
@@ -84,19 +95,6 @@ def _hosts(platforms: pd.Series, solo: Arrays) -> pd.DataFrame:
     hosts = pd.DataFrame({"machine": platforms, "device": parts[1], "engine": parts[0], "note": NOTE})
     described = pd.DataFrame(solo["d_platform"].astype(np.float64), columns=solo["f_platform"].tolist())
     return typed(pd.concat([hosts, described], axis="columns"), HOST_DTYPES)
-
-
-def _arrays(path: Path, names: tuple[str, ...]) -> Arrays:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            missing = [name for name in names if name not in archive]
-            if missing:
-                raise InputError(f'lacks the array "{missing[0]}"; found {archive.files}', file=path)
-            return {name: archive[name] for name in names}
-    except FileNotFoundError as exc:
-        raise InputError("no such file; pitot has data.npz and if2.npz", file=path) from exc
-    except (OSError, ValueError, zipfile.BadZipFile) as exc:
-        raise InputError(f"is not a readable NumPy archive ({exc})", file=path) from exc
 
 
 def _require_within(index: NDArray[Any], count: int, name: str, path: Path) -> None:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from data.change_points import Boundary, Mark, Span, boundaries
 from data.errors import InputError
+from data.json_document import content_of
 from data.params import LabelRules
 from data.reading import Builder, Problems
 from data.tables import ComparisonTables
@@ -120,12 +121,7 @@ def _number(name: str) -> str:
 
 def _annotations(path: Path) -> dict[str, list[Annotations]]:
     """Return the splits of every series that has any, by its number without leading zeros."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as exc:
-        raise InputError("no such file; expected the marks of the change points", file=path) from exc
-    except ValueError as exc:
-        raise InputError(f"is not JSON ({exc})", file=path) from exc
+    content = content_of(path)
     if not isinstance(content, dict):
         raise InputError("is no JSON object", file=path)
     splits: dict[str, list[Annotations]] = {}

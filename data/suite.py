@@ -111,10 +111,10 @@ def load(path: Path) -> Suite:
 def content(path: Path) -> Any:
     """Read the YAML of a suite of any kind; InputError if it is none."""
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
+        return yaml.safe_load(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError) as exc:
         raise InputError(f"cannot be read ({exc})", file=path) from exc
-    except yaml.YAMLError as exc:
+    except (RecursionError, yaml.YAMLError) as exc:
         raise InputError(f"is not YAML ({exc})", file=path) from exc
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
-from data.errors import InputError
+from data import parquet
 from data.files import replacing
 
 RESULT_DTYPES = {
@@ -45,8 +45,6 @@ LABEL_DTYPES = {
 }
 STATS = ("min", "q1", "median", "q3", "max", "mean", "stdev")
 FIVE_NUMBERS = STATS[:5]
-#: So many columns are named in one line.
-SHOWN = 8
 
 
 @dataclass(frozen=True)
@@ -124,33 +122,27 @@ def read_table(
     Raises
     ------
     InputError
-        If the file is missing, is no Parquet file, lacks a column, or a column has another type.
+        As of `data.parquet.read`.
     """
-    if not path.is_file():
-        raise InputError("no such file; expected a Parquet table", file=path)
-    try:
-        frame = pd.read_parquet(path)
-    except (OSError, ValueError) as exc:
-        raise InputError(f"is not a readable Parquet file ({exc})", file=path) from exc
-    missing = [column for column in dtypes if column not in frame.columns and column not in optional]
-    if missing:
-        found = [str(column) for column in frame.columns]
-        more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-        told = f"lacks the column {missing[0]!r}; found {', '.join(found[:SHOWN]) or 'none'}{more}"
-        raise InputError(told, file=path)
-    frame = frame.drop(columns=[column for column in unwanted if column in frame.columns])
-    try:
-        return typed(frame, dtypes)
-    except (TypeError, ValueError) as exc:
-        told = f"{_mistyped(frame, dtypes)} has another type than expected ({exc})"
-        raise InputError(told, file=path) from exc
+    return typed(parquet.read(path, parquet.Wanted(dtypes, optional, unwanted)), dtypes)
 
 
-def _mistyped(frame: pd.DataFrame, dtypes: dict[str, str]) -> str:
-    """Name the first column that cannot be brought to its type."""
-    for column in frame.columns.intersection(list(dtypes)):
-        try:
-            frame[column].astype(dtypes[column])
-        except (TypeError, ValueError):
-            return f"the column {column!r}"
-    return "a column"
+def read_counts(
+    path: Path,
+    dtypes: dict[str, str],
+    optional: Collection[str] = OPTIONAL,
+    unwanted: Collection[str] = (),
+    *,
+    further: Callable[[str], str] = lambda _: "float64",
+    blank: Collection[str] = (),
+) -> pd.DataFrame:
+    """Read one Parquet table whose further columns are measurements; for the rest see `read_table`.
+
+    Parameters
+    ----------
+    path, dtypes, optional, unwanted
+        As of `read_table`.
+    further, blank
+        As in `data.parquet.Wanted`; all further columns are numbers, if nothing else is said.
+    """
+    return typed(parquet.read(path, parquet.Wanted(dtypes, optional, unwanted, further, blank)), dtypes)

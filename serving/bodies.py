@@ -48,7 +48,7 @@ def answer_for(content_type: str) -> Answer:
 
 
 def parse_json(body: bytes) -> Any:
-    """Parse JSON as RFC 8259 has it: UTF-8, no NaN or infinity, of a bearable depth.
+    """Parse JSON as RFC 8259 has it: UTF-8 (a mark before it is skipped), no NaN or infinity, not too deep.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def parse_json(body: bytes) -> Any:
         400 if the body is anything else.
     """
     try:
-        content = json.loads(body.decode(), parse_constant=_not_json)
+        content = json.loads(body.decode("utf-8-sig"), parse_constant=_not_json)
         if b"\\ud" in body.lower():
             json.dumps(content, ensure_ascii=False).encode()
     except UnicodeDecodeError as exc:

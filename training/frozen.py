@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from data import arrays
+from data.arrays import Spec
+from data.errors import InputError
 from data.files import replacing
+from training import tree_arrays
 from training.answering import Floats, Unit
 from training.digest import digest_of
-
-Whole = NDArray[np.intp]
+from training.tree_arrays import LEAF, Whole
 
 #: The file beside ``model.skops``.
 FILE = "model.npz"
@@ -26,7 +28,6 @@ FILE = "model.npz"
 VERSION = 1
 #: Rows that walk through the trees at once, so that what they look at stays in the cache.
 _ROWS = 512
-_LEAF = -1
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,11 @@ class Preparation:
     fill: Floats
     mean: Floats
     scale: Floats
+
+    def __post_init__(self) -> None:
+        """Refuse to divide by nothing."""
+        if (self.scale <= 0).any():
+            raise ValueError("scale holds what is not above 0")
 
     def prepared(self, columns: Floats) -> Floats:
         """Return what the classifier takes, shape (n_rows, n_features)."""
@@ -107,12 +113,10 @@ class Trees(Preparation):
 
     def __post_init__(self) -> None:
         """Refuse trees that lead out of the arrays, or nowhere."""
-        inner = np.flatnonzero(self.feature != _LEAF)
-        below = self.children[inner]
-        if (below <= inner[:, None]).any() or (below >= len(self.feature)).any():
-            raise ValueError("a node's children do not lie after it")
-        if (self.feature < _LEAF).any() or (self.feature >= len(self.fill)).any():
-            raise ValueError(f"a node looks at none of the {len(self.fill)} features")
+        super().__post_init__()
+        tree_arrays.check(self.roots, self.feature, self.children, len(self.fill))
+        if (self.share < 0).any() or (self.share > 1).any():
+            raise ValueError("share holds what is no share")
 
     @property
     def base_rate(self) -> float:
@@ -121,7 +125,7 @@ class Trees(Preparation):
 
     def probability(self, columns: Floats) -> Floats:
         """Return the mean of the leaves that a row comes to; see `Answering`."""
-        of_leaf = np.where(self.feature == _LEAF, self.share, 0.0)
+        of_leaf = np.where(self.feature == LEAF, self.share, 0.0)
         total = np.full(len(columns), of_leaf[self.roots].sum())
         for step in self._steps(columns):
             part = total[step.part]
@@ -154,7 +158,7 @@ class Trees(Preparation):
             rows = prepared[part]
             owners = np.repeat(np.arange(len(rows)), len(self.roots))
             nodes = np.tile(self.roots, len(rows))
-            while len(moving := np.flatnonzero(self.feature.take(nodes) != _LEAF)):
+            while len(moving := np.flatnonzero(self.feature.take(nodes) != LEAF)):
                 owners, nodes = owners.take(moving), nodes.take(moving)
                 values = rows.take(owners * rows.shape[1] + self.feature.take(nodes))
                 reached = children.take(2 * nodes + (values <= self.threshold.take(nodes)))
@@ -164,6 +168,21 @@ class Trees(Preparation):
 
 Frozen = Linear | Trees
 _KINDS: dict[str, type[Frozen]] = {"linear": Linear, "trees": Trees}
+_FEATURES = Spec("f", ("features",))
+_PREPARATION = {"fill": _FEATURES, "mean": _FEATURES, "scale": _FEATURES}
+_SPECS = {
+    "linear": {**_PREPARATION, "coefficients": _FEATURES, "intercept": Spec("f", ())},
+    "trees": {
+        **_PREPARATION,
+        "roots": Spec("i", ("trees",)),
+        "feature": Spec("i", ("nodes",)),
+        "threshold": Spec("f", ("nodes",), finite=False),
+        "children": Spec("i", ("nodes", 2)),
+        "share": Spec("f", ("nodes",)),
+    },
+}
+#: What every file of arrays begins with: which model it belongs to.
+OWNER = {"version": Spec("i", ()), "model_digest": Spec("U", ())}
 #: Classes of scikit-learn whose trees are frozen.
 _OF_TREES = {"DecisionTreeClassifier", "RandomForestClassifier", "ExtraTreesClassifier"}
 
@@ -200,14 +219,14 @@ def _trees(preparation: tuple[Floats, Floats, Floats], trees: list[Any]) -> Tree
         np.column_stack([tree.children_right, tree.children_left]) + root
         for tree, root in zip(trees, roots, strict=True)
     ]
-    leaf = np.concatenate([tree.children_left == _LEAF for tree in trees])
+    leaf = np.concatenate([tree.children_left == LEAF for tree in trees])
     weights = np.concatenate([tree.value[:, 0, :] for tree in trees])
     return Trees(
         *preparation,
         roots,
-        np.where(leaf, _LEAF, np.concatenate([tree.feature for tree in trees])),
+        np.where(leaf, LEAF, np.concatenate([tree.feature for tree in trees])),
         np.concatenate([tree.threshold for tree in trees]),
-        np.where(leaf[:, None], _LEAF, np.concatenate(below)),
+        np.where(leaf[:, None], LEAF, np.concatenate(below)),
         weights[:, 1] / weights.sum(axis=1),
     )
 
@@ -215,9 +234,9 @@ def _trees(preparation: tuple[Floats, Floats, Floats], trees: list[Any]) -> Tree
 def write(path: Path, frozen: Frozen, model: Path) -> None:
     """Write `frozen` to `path`, with the SHA-256 of the file `model` that it belongs to."""
     kind = next(name for name, known in _KINDS.items() if isinstance(frozen, known))
-    arrays = {field.name: getattr(frozen, field.name) for field in fields(frozen)}
+    content = {field.name: getattr(frozen, field.name) for field in fields(frozen)}
     with replacing(path) as temporary:
-        np.savez(temporary, version=VERSION, model_digest=digest_of(model), kind=kind, **arrays)
+        np.savez(temporary, version=VERSION, model_digest=digest_of(model), kind=kind, **content)
 
 
 def read(path: Path, model: Path) -> Frozen | None:
@@ -231,14 +250,26 @@ def read(path: Path, model: Path) -> Frozen | None:
     Raises
     ------
     InputError
-        If there is no `model`.
-    ValueError, KeyError, BadZipFile
-        If it is no such file.
+        If there is no `model`, or the file holds anything else; names the array.
     """
-    if not path.is_file():
+    if not path.is_file() or not belongs(path, VERSION, model):
         return None
-    with np.load(path, allow_pickle=False) as arrays:
-        if (arrays["version"].item(), arrays["model_digest"].item()) != (VERSION, digest_of(model)):
-            return None
-        kind = _KINDS[arrays["kind"].item()]
-        return kind(**{field.name: arrays[field.name] for field in fields(kind)})
+    kind = arrays.read(path, {"kind": Spec("U", ())})["kind"].item()
+    if kind not in _KINDS:
+        raise InputError(f'is "{kind}"; expected {" or ".join(_KINDS)}', file=path, place='array "kind"')
+    try:
+        return _KINDS[kind](**arrays.read(path, _SPECS[kind]))
+    except ValueError as exc:
+        raise InputError(str(exc), file=path) from exc
+
+
+def belongs(path: Path, version: int, model: Path) -> bool:
+    """Tell whether a file of arrays is of this version and belongs to the file `model`.
+
+    Raises
+    ------
+    InputError
+        If there is no `model`, or the file does not say.
+    """
+    owner = arrays.read(path, OWNER)
+    return (owner["version"].item(), owner["model_digest"].item()) == (version, digest_of(model))

@@ -14,21 +14,48 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from data import arrays
+from data.arrays import Spec
+from data.errors import InputError
 from data.files import replacing
+from training import tree_arrays
 from training.contention import ContentionRegressor
 from training.digest import digest_of
+from training.frozen import belongs
 from training.pressure import Named, PressureRegressor
+from training.tree_arrays import LEAF, Whole
 
 Floats = NDArray[np.float64]
-Whole = NDArray[np.intp]
 #: The file beside ``model.skops``.
 FILE = "model.npz"
 #: Of the file's content; another version is not read.
 VERSION = 1
 #: What a `ContentionRegressor` and its `PressureRegressor` know of pairs beside their trees.
-_OF_PAIRS = ("pairs_", "known_", "shares_new_", "shares_known_")
-_OF_PRESSURES = ("tasks_", "corunners_", "machines_", "sensitivity_", "pressure_", "shift_")
-_LEAF = -1
+_OF_PAIRS = {
+    "pairs_": Spec("U", ("pairs",)),
+    "known_": Spec("f", ("pairs",)),
+    "shares_new_": Spec("f", (3,)),
+    "shares_known_": Spec("f", (3,)),
+}
+_OF_PRESSURES = {
+    "tasks_": Spec("U", ("tasks",)),
+    "corunners_": Spec("U", ("corunners",)),
+    "machines_": Spec("U", ("machines",)),
+    "sensitivity_": Spec("f", ("tasks",)),
+    "pressure_": Spec("f", ("corunners",)),
+    "shift_": Spec("f", ("machines", "tasks")),
+}
+_NODES = ("nodes",)
+_TREES = {
+    "fill": Spec("f", ("features",)),
+    "base": Spec("f", ()),
+    "roots": Spec("i", ("trees",)),
+    "feature": Spec("i", _NODES),
+    "threshold": Spec("f", _NODES, finite=False),
+    "children": Spec("i", ("nodes", 2)),
+    "gap": Spec("b", _NODES),
+    "value": Spec("f", _NODES),
+}
 
 
 @dataclass(frozen=True)
@@ -63,6 +90,10 @@ class ImpactArrays:
     gap: NDArray[np.bool_]
     value: Floats
 
+    def __post_init__(self) -> None:
+        """Refuse trees that lead out of the arrays, or nowhere."""
+        tree_arrays.check(self.roots, self.feature, self.children, 2 * len(self.fill))
+
     @classmethod
     def of(cls, model: ContentionRegressor) -> ImpactArrays:
         """Take the trees of a fitted model; its `blend` adds what else it knows of a pair."""
@@ -79,7 +110,7 @@ class ImpactArrays:
         sizes = np.array([len(part[0]) for part in parts])
         roots = np.cumsum(sizes) - sizes
         children = np.concatenate(
-            [np.where(part[2] < 0, _LEAF, part[2] + root) for part, root in zip(parts, roots, strict=True)]
+            [np.where(part[2] < 0, LEAF, part[2] + root) for part, root in zip(parts, roots, strict=True)]
         )
         feature, threshold, _, gap, value = (np.concatenate(column) for column in zip(*parts, strict=True))
         return cls(impute.statistics_, base, roots, feature, threshold, children, gap, value)
@@ -93,7 +124,7 @@ class ImpactArrays:
         nodes, total = self.roots, 0.0
         while len(nodes):
             feature = self.feature.take(nodes)
-            leaf = feature == _LEAF
+            leaf = feature == LEAF
             total += float(self.value.take(nodes[leaf]).sum())
             nodes, looked = nodes[~leaf], row.take(feature[~leaf])
             below = (looked < self.threshold.take(nodes)) | (np.isnan(looked) & self.gap.take(nodes))
@@ -124,14 +155,14 @@ class QuickContention:
 def write(path: Path, model: ContentionRegressor, stored: Path) -> None:
     """Write the arrays of a fitted model, with the SHA-256 of the file `stored` that it lies in."""
     trees = ImpactArrays.of(model)
-    arrays = {field.name: getattr(trees, field.name) for field in fields(trees)}
-    arrays |= {name: getattr(model, name) for name in _OF_PAIRS}
+    content = {field.name: getattr(trees, field.name) for field in fields(trees)}
+    content |= {name: getattr(model, name) for name in _OF_PAIRS}
     # pressures that have no share were not fitted
-    arrays |= {
+    content |= {
         name: getattr(model.pressures_, name) for name in _OF_PRESSURES if hasattr(model.pressures_, name)
     }
     with replacing(path) as temporary:
-        np.savez(temporary, version=VERSION, model_digest=digest_of(stored), **arrays)
+        np.savez(temporary, version=VERSION, model_digest=digest_of(stored), **content)
 
 
 def read(path: Path, stored: Path) -> QuickContention | None:
@@ -145,24 +176,24 @@ def read(path: Path, stored: Path) -> QuickContention | None:
     Raises
     ------
     InputError
-        If there is no `stored`.
-    ValueError, KeyError, BadZipFile
-        If it is no such file.
+        If there is no `stored`, or the file holds anything else; names the array.
     """
-    if not path.is_file():
+    if not path.is_file() or not belongs(path, VERSION, stored):
         return None
-    with np.load(path, allow_pickle=False) as arrays:
-        if (arrays["version"].item(), arrays["model_digest"].item()) != (VERSION, digest_of(stored)):
-            return None
-        parts = {field.name: arrays[field.name] for field in fields(ImpactArrays)}
-        rest, pressures = ContentionRegressor(), PressureRegressor()
-        for name in _OF_PAIRS:
-            setattr(rest, name, arrays[name])
-        for name in _OF_PRESSURES:
-            if name in arrays:
-                setattr(pressures, name, arrays[name])
+    found = arrays.read(path, {**_TREES, **_OF_PAIRS, **_OF_PRESSURES}, optional=_OF_PRESSURES)
+    if found["shares_new_"][1] or found["shares_known_"][1]:
+        arrays.read(path, _OF_PRESSURES)
+    rest, pressures = ContentionRegressor(), PressureRegressor()
+    for name in _OF_PAIRS:
+        setattr(rest, name, found[name])
+    for name in found.keys() & _OF_PRESSURES:
+        setattr(pressures, name, found[name])
     rest.pressures_ = pressures
-    return QuickContention(ImpactArrays(**parts | {"base": float(parts["base"])}), rest)
+    parts: dict[str, Any] = {field.name: found[field.name] for field in fields(ImpactArrays)}
+    try:
+        return QuickContention(ImpactArrays(**parts | {"base": float(parts["base"])}), rest)
+    except ValueError as exc:
+        raise InputError(str(exc), file=path) from exc
 
 
 _Tree = tuple[Whole, NDArray[np.float32], Whole, NDArray[np.bool_], Floats]
@@ -175,11 +206,11 @@ def _boosted(member: Any, share: float) -> tuple[list[_Tree], float]:
     trees = []
     for tree in content["gradient_booster"]["model"]["trees"]:
         left, right = (np.array(tree[f"{side}_children"], np.intp) for side in ("left", "right"))
-        leaf = left == _LEAF
+        leaf = left == LEAF
         condition = np.array(tree["split_conditions"], np.float32)
         trees.append(
             (
-                np.where(leaf, _LEAF, np.array(tree["split_indices"], np.intp)),
+                np.where(leaf, LEAF, np.array(tree["split_indices"], np.intp)),
                 condition,
                 np.column_stack([right, left]),
                 np.array(tree["default_left"], bool),
@@ -191,11 +222,11 @@ def _boosted(member: Any, share: float) -> tuple[list[_Tree], float]:
 
 def _grown(tree: Any, width: int, share: float) -> _Tree:
     """Take a tree of scikit-learn, which sends a value down to the left if it is not above the threshold."""
-    leaf = tree.children_left == _LEAF
+    leaf = tree.children_left == LEAF
     near = tree.threshold.astype(np.float32)
     lower = np.where(near > tree.threshold, np.nextafter(near, np.float32(-np.inf)), near)
     return (
-        np.where(leaf, _LEAF, tree.feature + width),
+        np.where(leaf, LEAF, tree.feature + width),
         np.nextafter(lower, np.float32(np.inf)).astype(np.float32),
         np.column_stack([tree.children_right, tree.children_left]).astype(np.intp),
         np.zeros(len(leaf), bool),

@@ -11,7 +11,7 @@ import pandas as pd
 
 from data.corun_tables import HOST_DTYPES, PAIR_DTYPES, SAMPLE_DTYPES, TASK_DTYPES, CorunTables
 from data.files import replacing
-from data.tables import read_table, typed
+from data.tables import read_counts, typed
 from features.corun import MOST, OTHERS, Placed, Solo, vectors
 from training.trained import beside_model
 
@@ -46,8 +46,8 @@ class KnownTasks:
             If a file is missing or lacks a column.
         """
         return cls(
-            read_table(beside_model(directory, TASKS), TASK_DTYPES),
-            read_table(beside_model(directory, HOSTS), HOST_DTYPES),
+            read_counts(beside_model(directory, TASKS), TASK_DTYPES),
+            read_counts(beside_model(directory, HOSTS), HOST_DTYPES),
         )
 
     def write(self, directory: Path) -> None:

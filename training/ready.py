@@ -10,7 +10,7 @@ import pandas as pd
 
 from training import frozen
 from training.answering import Answering, Fitted, Floats, Unit
-from training.trained import Card, TrainedModel, beside_model
+from training.trained import Card, TrainedModel, beside_model, require_width
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,9 @@ class ReadyModel:
         arrays = frozen.read(beside_model(directory, frozen.FILE), directory / "model.skops")
         if arrays is None:
             return cls.of(TrainedModel.read(directory))
-        return cls(arrays, Card.read(directory))
+        card = Card.read(directory)
+        require_width(directory, card.features, len(arrays.fill))
+        return cls(arrays, card)
 
     @property
     def unit(self) -> Unit:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from zipfile import BadZipFile
+
+from pydantic import FiniteFloat
 
 from data.errors import InputError
-from data.files import replacing, write_json
+from data.files import read_json, replacing, write_json
 from training import frozen
+
+CARD = "card.json"
+#: What skops raises at files that it did not write.
+_UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, ImportError, RuntimeError, BadZipFile)
 
 
 @dataclass(frozen=True)
@@ -37,11 +43,17 @@ class Card:
 
     model: str
     features: tuple[str, ...]
-    threshold: float
+    threshold: FiniteFloat
     params: dict[str, Any]
-    reference: dict[str, float]
+    reference: dict[str, FiniteFloat]
     data_digest: str
     seed: int
+
+    def __post_init__(self) -> None:
+        """Refuse a card whose parts don't belong together."""
+        lost = [name for name in self.features if name not in self.reference]
+        if lost:
+            raise ValueError(f'reference lacks "{lost[0]}"')
 
     @classmethod
     def read(cls, directory: Path) -> Card:
@@ -50,11 +62,9 @@ class Card:
         Raises
         ------
         InputError
-            If it is missing.
+            If it is missing, or a key is not as it should be.
         """
-        content = card_content(directory)
-        content["features"] = tuple(content["features"])
-        return cls(**content)
+        return read_json(beside_model(directory, CARD), cls)
 
 
 @dataclass(frozen=True)
@@ -71,7 +81,7 @@ class TrainedModel:
         arrays = frozen.freeze(self.pipeline)
         if arrays is not None:
             frozen.write(directory / frozen.FILE, arrays, directory / "model.skops")
-        write_json(directory / "card.json", asdict(self.card))
+        write_json(directory / CARD, asdict(self.card))
 
     @classmethod
     def read(cls, directory: Path) -> TrainedModel:
@@ -82,7 +92,9 @@ class TrainedModel:
         InputError
             If a file is missing or the model holds a type that is not trusted.
         """
-        return cls(loaded(directory), Card.read(directory))
+        pipeline, card = loaded(directory), Card.read(directory)
+        require_width(directory, card.features, getattr(pipeline, "n_features_in_", None))
+        return cls(pipeline, card)
 
 
 def loaded(directory: Path) -> Any:
@@ -91,7 +103,7 @@ def loaded(directory: Path) -> Any:
     Raises
     ------
     InputError
-        If it is missing or holds a type that is not trusted.
+        If it is missing, unreadable, or holds a type that is not trusted.
     """
     skops = skops_io()
     from skops.io.exceptions import UntrustedTypesFoundException
@@ -105,6 +117,8 @@ def loaded(directory: Path) -> Any:
         raise InputError(exc.strerror or "cannot be read", file=exc.filename) from exc
     except UntrustedTypesFoundException as exc:
         raise InputError(f"holds types that are not trusted ({exc})", file=path) from exc
+    except _UNREADABLE as exc:
+        raise InputError(f"is no model that training wrote ({exc})", file=path) from exc
 
 
 def skops_io() -> ModuleType:
@@ -124,20 +138,11 @@ def skops_io() -> ModuleType:
     return skops.io
 
 
-def card_content(directory: Path) -> dict[str, Any]:
-    """Return what ``card.json`` beside a model says.
-
-    Raises
-    ------
-    InputError
-        If it is missing.
-    """
-    path = beside_model(directory, "card.json")
-    try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as exc:
-        raise InputError(exc.strerror or "cannot be read", file=path) from exc
-    return content
+def require_width(directory: Path, features: tuple[str, ...], width: int | None) -> None:
+    """Raise an InputError if the model beside a card takes another number of features than the card names."""
+    if width != len(features):
+        told = f"features: names {len(features)}, but the model beside it takes {width}"
+        raise InputError(told, file=beside_model(directory, CARD))
 
 
 def beside_model(directory: Path, name: str) -> Path:

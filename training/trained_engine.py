@@ -7,15 +7,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+from pydantic import FiniteFloat
 
-from data.files import replacing, write_json
+from data.errors import InputError
+from data.files import read_json, replacing, write_json
 from data.matrix_tables import METRIC_DTYPES
 from data.tables import typed
-from training.trained import card_content, loaded, skops_io
+from training.trained import CARD, beside_model, loaded, skops_io
 
 if TYPE_CHECKING:
     from training.engine import FittedEngine
     from training.validity_tree import ValidityTree
+
+#: What a card says of a metric: its name, and the rest where somebody said it.
+_METRIC: dict[str, Any] = {"metric": str, "unit": str | None, "signed": bool | None, "note": str | None}
 
 
 @dataclass(frozen=True)
@@ -51,14 +56,21 @@ class EngineCard:
     entry: str
     model: str
     scheme: dict[str, Any]
-    metrics: tuple[dict[str, Any], ...]
+    metrics: tuple[dict[str, str | bool | None], ...]
     groups: tuple[str, ...]
     own: tuple[str, ...]
-    threshold: float
+    threshold: FiniteFloat
     params: dict[str, Any]
-    missing: float
+    missing: FiniteFloat
     data_digest: str
     seed: int
+
+    def __post_init__(self) -> None:
+        """Refuse metrics that nobody can read."""
+        for metric in self.metrics:
+            unlike = [name for name in METRIC_DTYPES if not isinstance(metric.get(name), _METRIC[name])]
+            if unlike:
+                raise ValueError(f"{unlike[0]}={metric.get(unlike[0])!r} of a metric")
 
     @classmethod
     def read(cls, directory: Path) -> EngineCard:
@@ -67,12 +79,9 @@ class EngineCard:
         Raises
         ------
         InputError
-            If it is missing.
+            If it is missing, or a key is not as it should be.
         """
-        content = card_content(directory)
-        for name in ("metrics", "groups", "own"):
-            content[name] = tuple(content[name])
-        return cls(**content)
+        return read_json(beside_model(directory, CARD), cls)
 
     def known_metrics(self) -> pd.DataFrame:
         """Return the metrics as `data.matrix_tables.MatrixTables` has them."""
@@ -97,7 +106,7 @@ class TrainedEngine:
         """Write ``model.skops`` and ``card.json`` to `directory`."""
         with replacing(directory / "model.skops") as path:
             skops_io().dump({"engine": self.engine, "validity": self.validity}, path)
-        write_json(directory / "card.json", asdict(self.card))
+        write_json(directory / CARD, asdict(self.card))
 
     @classmethod
     def read(cls, directory: Path) -> TrainedEngine:
@@ -108,5 +117,10 @@ class TrainedEngine:
         InputError
             If a file is missing or the model holds a type that is not trusted.
         """
+        from training.engine import FittedEngine
+
         parts = loaded(directory)
-        return cls(parts["engine"], parts["validity"], EngineCard.read(directory))
+        if not isinstance(parts, dict) or not isinstance(parts.get("engine"), FittedEngine):
+            told = "holds no regression-matrix model that training wrote"
+            raise InputError(told, file=directory / "model.skops")
+        return cls(parts["engine"], parts.get("validity"), EngineCard.read(directory))

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pydantic import Field, FiniteFloat
 
+from data import arrays
+from data.arrays import Spec
 from data.errors import InputError
-from data.files import replacing, write_json
+from data.files import read_json, replacing, write_json
 from training import impact_arrays
 from training.contention import ContentionRegressor
 from training.impact_fitting import Learned
 from training.online import Changes, OnlineModel
-from training.trained import beside_model, card_content, loaded, skops_io
+from training.trained import CARD, beside_model, loaded, require_width, skops_io
 
 Floats = NDArray[np.float64]
 CHANGES = "changes.npz"
+_CHANGES = {"mean": Spec("f", ("events",)), "covariance": Spec("f", ("events", "events"))}
 
 
 @dataclass(frozen=True)
@@ -49,12 +53,12 @@ class ImpactCard:
     model: str
     features: tuple[str, ...]
     params: dict[str, Any]
-    half_widths: dict[str, float]
+    half_widths: Annotated[dict[str, FiniteFloat], Field(min_length=1)]
     machines: tuple[str, ...]
     tasks: tuple[str, ...]
     data_digest: str
     seed: int
-    confidence: float
+    confidence: FiniteFloat
 
     @classmethod
     def read(cls, directory: Path) -> ImpactCard:
@@ -63,12 +67,9 @@ class ImpactCard:
         Raises
         ------
         InputError
-            If it is missing.
+            If it is missing, or a key is not as it should be.
         """
-        content = card_content(directory)
-        for name in ("features", "machines", "tasks"):
-            content[name] = tuple(content[name])
-        return cls(**content)
+        return read_json(beside_model(directory, CARD), cls)
 
     def half_width(self, machine: str, tasks: list[str]) -> float:
         """Return the half width of the interval: the widest of what is unknown of this co-run.
@@ -97,7 +98,7 @@ class TrainedImpact:
             skops_io().dump(self.model, path)
         if isinstance(self.model, ContentionRegressor):
             impact_arrays.write(directory / impact_arrays.FILE, self.model, directory / "model.skops")
-        write_json(directory / "card.json", asdict(self.card))
+        write_json(directory / CARD, asdict(self.card))
 
     @classmethod
     def read_quick(cls, directory: Path) -> TrainedImpact:
@@ -108,8 +109,12 @@ class TrainedImpact:
         InputError
             As `read`.
         """
-        arrays = impact_arrays.read(directory / impact_arrays.FILE, directory / "model.skops")
-        return cls(arrays, ImpactCard.read(directory)) if arrays else cls.read(directory)
+        quick = impact_arrays.read(directory / impact_arrays.FILE, directory / "model.skops")
+        if quick is None:
+            return cls.read(directory)
+        card = ImpactCard.read(directory)
+        require_width(directory, card.features, len(quick.trees.fill))
+        return cls(quick, card)
 
     @classmethod
     def read(cls, directory: Path) -> TrainedImpact:
@@ -169,14 +174,21 @@ class OnlineCard:
 
     model: str
     events: tuple[str, ...]
-    coefficients: tuple[tuple[float, ...], ...]
-    seconds: float
-    half_widths: dict[str, float]
-    blind_half_width: float
+    coefficients: tuple[tuple[FiniteFloat, FiniteFloat, FiniteFloat, FiniteFloat], ...]
+    seconds: FiniteFloat
+    half_widths: Annotated[dict[str, FiniteFloat], Field(min_length=1)]
+    blind_half_width: FiniteFloat
     machines: tuple[str, ...]
     data_digest: str
     seed: int
-    confidence: float
+    confidence: FiniteFloat
+
+    def __post_init__(self) -> None:
+        """Refuse a card whose parts don't belong together."""
+        if len(self.coefficients) != len(self.events):
+            raise ValueError(f"{len(self.coefficients)} rows of coefficients for {len(self.events)} events")
+        for seconds in self.half_widths:
+            float(seconds)
 
     @classmethod
     def read(cls, directory: Path) -> OnlineCard:
@@ -185,13 +197,9 @@ class OnlineCard:
         Raises
         ------
         InputError
-            If it is missing.
+            If it is missing, or a key is not as it should be.
         """
-        content = card_content(directory)
-        for name in ("events", "machines"):
-            content[name] = tuple(content[name])
-        content["coefficients"] = tuple(tuple(row) for row in content["coefficients"])
-        return cls(**content)
+        return read_json(beside_model(directory, CARD), cls)
 
     def half_width(self, machine: str | None, seconds: float, missing: float) -> float:
         """Return the half width of the interval.
@@ -228,7 +236,7 @@ class TrainedOnline:
         changes = self.model.changes
         with replacing(directory / CHANGES) as path:
             np.savez(path, mean=changes.mean, covariance=changes.covariance)
-        write_json(directory / "card.json", asdict(self.card))
+        write_json(directory / CARD, asdict(self.card))
 
     @classmethod
     def read(cls, directory: Path) -> TrainedOnline:
@@ -239,11 +247,11 @@ class TrainedOnline:
         InputError
             If a file is missing or the model holds a type that is not trusted.
         """
-        card = OnlineCard.read(directory)
-        second = loaded(directory)
-        try:
-            with np.load(beside_model(directory, CHANGES), allow_pickle=False) as arrays:
-                changes = Changes(arrays["mean"], arrays["covariance"])
-        except OSError as exc:
-            raise InputError(exc.strerror or "cannot be read", file=directory / CHANGES) from exc
+        card, second = OnlineCard.read(directory), loaded(directory)
+        path = beside_model(directory, CHANGES)
+        found = arrays.read(path, _CHANGES)
+        if len(found["mean"]) != len(card.events):
+            told = f"holds {len(found['mean'])} events; expected {len(card.events)} as the card has"
+            raise InputError(told, file=path, place='array "mean"')
+        changes = Changes(found["mean"], found["covariance"])
         return cls(OnlineModel(card.events, np.array(card.coefficients), second, changes), card)

@@ -1,7 +1,10 @@
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from data.errors import InputError
 from training import frozen
 from training.answering import Fitted
 from training.models import CATALOGUE
@@ -82,8 +85,8 @@ def rewritten(directory, **changes):
     """Write a tree, then change arrays in its file."""
     trained("decision-tree").write(directory)
     with np.load(directory / frozen.FILE) as arrays:
-        content = dict(arrays)
-    np.savez(directory / frozen.FILE, **{**content, **changes})
+        content = {**arrays, **changes}
+    np.savez(directory / frozen.FILE, **{name: array for name, array in content.items() if array is not None})
     return directory / frozen.FILE, directory / "model.skops"
 
 
@@ -91,15 +94,95 @@ def test_another_version_is_not_read(tmp_path):
     assert frozen.read(*rewritten(tmp_path, version=frozen.VERSION + 1)) is None
 
 
+LEAVES = np.full(3, -1)
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"share": np.array([{}], object)}, "pickle"),
-        ({"children": np.zeros((3, 2), np.intp), "feature": np.zeros(3, np.intp)}, "children"),
-        ({"children": np.full((3, 2), 3), "feature": np.zeros(3, np.intp)}, "children"),
-        ({"children": np.array([[1, 2]] * 3), "feature": np.array([6, -1, -1])}, "features"),
+        ({"share": np.array([{}], object)}, "is not a readable NumPy archive (Object arrays"),
+        (
+            {"children": np.zeros((3, 2), np.intp), "feature": np.zeros(3, np.intp)},
+            "children[0, 0]=0 does not lie after its parent",
+        ),
+        (
+            {"children": np.array([[1, 2], [0, 2], [1, 1]]), "feature": np.zeros(3, np.intp)},
+            "children[1, 0]=0 does not lie after its parent",
+        ),
+        ({"children": np.full((3, 2), 3), "feature": np.zeros(3, np.intp)}, "children[0, 0]=3 is none"),
+        ({"feature": np.array([6, -1, -1])}, "feature[0]=6 is none of the 6 features"),
+        ({"feature": np.array([-2, -1, -1])}, "feature[0]=-2 is none of the 6 features"),
+        ({"roots": np.array([3])}, "roots[0]=3 is none of the 3 nodes"),
+        ({"roots": np.array([], np.intp)}, 'array "roots": is empty'),
+        ({"roots": None}, 'lacks the array "roots"; found version, '),
+        ({"share": np.zeros(4)}, 'array "share": holds float64 of shape (4,); expected numbers of shape (3'),
+        ({"share": np.array([0.5, np.nan, 1.0])}, 'array "share": holds nan; expected finite numbers'),
+        ({"share": np.array([0.5, 2.0, 1.0])}, "share holds what is no share"),
+        ({"feature": LEAVES * 1.0}, 'array "feature": holds float64 of shape (3,); expected whole numbers'),
+        ({"threshold": np.array(["a"] * 3)}, 'array "threshold": holds <U1 of shape (3,); expected numbers'),
+        ({"scale": np.zeros(6)}, "scale holds what is not above 0"),
+        ({"kind": "forest"}, 'array "kind": is "forest"; expected linear or trees'),
+        ({"version": "1"}, 'array "version": holds <U1 of shape (); expected whole numbers of shape ()'),
+    ],
+)  # fmt: skip
+def test_arrays_that_cannot_be_walked_or_trusted_are_refused_by_name(tmp_path, changes, told):
+    nodes = {
+        "children": np.array([[1, 2], [-1, -1], [-1, -1]]), "feature": np.array([0, -1, -1]),
+        "threshold": np.zeros(3), "share": np.array([0.5, 0.0, 1.0]),
+    }  # fmt: skip
+    with pytest.raises(InputError) as caught:
+        frozen.read(*rewritten(tmp_path, **nodes | changes))
+    assert str(caught.value).startswith(f"{tmp_path / frozen.FILE}")
+    assert told in str(caught.value)
+
+
+def test_a_small_file_that_unpacks_to_more_than_memory_is_not_unpacked(tmp_path, monkeypatch):
+    path, model = rewritten(tmp_path)
+    monkeypatch.setattr("data.arrays.MAX_BYTES", 1000)
+    with pytest.raises(InputError, match=r"model.npz: unpacks to \d+ MB; expected \d+ at most"):
+        frozen.read(path, model)
+
+
+def test_a_card_and_arrays_of_another_width_do_not_belong_together(tmp_path):
+    trained("decision-tree").write(tmp_path)
+    card = json.loads((tmp_path / "card.json").read_text())
+    (tmp_path / "card.json").write_text(json.dumps(card | {"features": card["features"][:5]}))
+    with pytest.raises(InputError, match="features: names 5, but the model beside it takes 6"):
+        ReadyModel.read(tmp_path)
+    (tmp_path / frozen.FILE).unlink()
+    with pytest.raises(InputError, match="features: names 5, but the model beside it takes 6"):
+        ReadyModel.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"features": "abc"}, "card.json: features: Input should be a valid tuple"),
+        ({"features": [1]}, "card.json: features.0: Input should be a valid string"),
+        ({"features": ["a", "z"]}, 'card.json: the file: Value error, reference lacks "z"'),
+        ({"threshold": None}, "card.json: threshold: Input should be a valid number"),
+        ({"threshold": 1e999}, "card.json: is not JSON (Infinity is not a finite number)"),
+        ({"reference": {"a": "much"}}, "card.json: reference.a: Input should be a valid number"),
+        ({"seed": ...}, "card.json: seed: Field required"),
     ],
 )
-def test_arrays_that_cannot_be_walked_or_trusted_are_refused(tmp_path, changes, told):
-    with pytest.raises(ValueError, match=told):
-        frozen.read(*rewritten(tmp_path, **changes))
+def test_a_card_of_other_types_is_refused_by_key(tmp_path, changes, told):
+    trained("decision-tree").write(tmp_path)
+    card = json.loads((tmp_path / "card.json").read_text()) | changes
+    kept = {key: value for key, value in card.items() if value is not ...}
+    (tmp_path / "card.json").write_text(json.dumps(kept))
+    with pytest.raises(InputError) as caught:
+        ReadyModel.read(tmp_path)
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"\xff", b"PK\x03\x04"])
+def test_a_card_or_a_pipeline_that_is_none_is_refused_by_file(tmp_path, content):
+    trained("decision-tree").write(tmp_path)
+    (tmp_path / frozen.FILE).unlink()
+    for name in ("model.skops", "card.json"):
+        whole = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(InputError, match=name):
+            ReadyModel.read(tmp_path)
+        (tmp_path / name).write_bytes(whole)

@@ -309,7 +309,7 @@ FLAWS = {
     ),
     "a word for a number": (
         lambda runs: runs.assign(m3=runs["m3"].astype(str).where(runs.index != 2, "many")),
-        f'run "{ABNORMAL} baseline 2": m3="many" is not a number',
+        'row 2: m3="many" is not a number',
     ),
     "no runs": (lambda runs: runs.head(0), "holds no run"),
     "other metrics": (

@@ -1,0 +1,93 @@
+"""NumPy archives from outside: every array of the kind and shape that is expected, before anyone uses it."""
+
+from __future__ import annotations
+
+import lzma
+import struct
+import zipfile
+import zlib
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from data.errors import InputError
+
+#: An archive that would unpack to more is not unpacked.
+MAX_BYTES = 2**30
+_WORDS = {"f": "numbers", "i": "whole numbers", "b": "truth values", "U": "text"}
+#: What NumPy and zipfile raise at bytes that they did not write.
+_UNREADABLE = (
+    *(OSError, EOFError, ValueError, TypeError, RuntimeError, MemoryError, OverflowError),
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
+)
+
+
+class Spec(NamedTuple):
+    """What an array has to be.
+
+    Attributes
+    ----------
+    kind : str
+        "f" for numbers, "i" for whole ones, "b" for truth values, "U" for text.
+    shape : tuple of int or str
+        A name stands for a size that is 1 or more, and the same wherever the name stands.
+    finite : bool
+        Whether numbers must be.
+    """
+
+    kind: str
+    shape: tuple[int | str, ...]
+    finite: bool = True
+
+
+def read(path: Path, specs: Mapping[str, Spec], optional: Collection[str] = ()) -> dict[str, NDArray[Any]]:
+    """Read the arrays of `specs` from a NumPy archive, without pickle; those in `optional` may be absent.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, is no such archive, would unpack to more than `MAX_BYTES`, lacks an array, or
+        an array is not as its spec says.
+    """
+    try:
+        with zipfile.ZipFile(path) as packed:
+            size = sum(member.file_size for member in packed.infolist())
+        if size > MAX_BYTES:
+            raise InputError(f"unpacks to {size >> 20} MB; expected {MAX_BYTES >> 20} at most", file=path)
+        with np.load(path, allow_pickle=False) as archive:
+            there = list(archive.files)
+            found = {name: archive[name] for name in specs if name in there}
+    except FileNotFoundError as exc:
+        raise InputError("no such file", file=path) from exc
+    except _UNREADABLE as exc:
+        raise InputError(f"is not a readable NumPy archive ({exc})", file=path) from exc
+    missing = [name for name in specs if name not in found and name not in optional]
+    if missing:
+        raise InputError(f'lacks the array "{missing[0]}"; found {", ".join(there)[:200]}', file=path)
+    sizes: dict[str, int] = {}
+    for name, array in found.items():
+        told = _wrong(array, specs[name], sizes)
+        if told:
+            raise InputError(told, file=path, place=f'array "{name}"')
+    return found
+
+
+def _wrong(array: NDArray[Any], spec: Spec, sizes: dict[str, int]) -> str:
+    """Say what is wrong with an array; empty if nothing is. Learns the sizes that have names."""
+    # a member that is no array comes as bytes
+    shape, dtype = np.shape(array), np.asarray(array).dtype
+    if len(shape) == len(spec.shape):
+        for length, name in zip(shape, spec.shape, strict=True):
+            if isinstance(name, str):
+                sizes.setdefault(name, length)
+    expected = tuple(sizes.get(size, 1) if isinstance(size, str) else size for size in spec.shape)
+    if dtype.kind != spec.kind or shape != expected:
+        return f"holds {dtype} of shape {shape}; expected {_WORDS[spec.kind]} of shape {expected}"
+    if 0 in shape:
+        return "is empty"
+    if spec.finite and spec.kind == "f" and not np.isfinite(array).all():
+        return f"holds {array[~np.isfinite(array)][0]}; expected finite numbers"
+    return ""

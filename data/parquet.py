@@ -1,0 +1,294 @@
+"""Parquet from outside: the columns that are asked for, of the types that are asked for.
+
+What pandas or another program has noted about a file is not believed: only its columns count.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from data.errors import InputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: So many columns are named in one line, and so much of a value or of a type.
+SHOWN, LETTERS = 8, 40
+#: Columns that pandas makes of an index without a name begin so.
+_INDEX = "__index_level_"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a column may hold: in words, how it becomes that, and whether values may be missing."""
+
+    words: str
+    cast: Callable[[pa.ChunkedArray], pa.ChunkedArray]
+    gaps: bool = True
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is read of a file.
+
+    Attributes
+    ----------
+    dtypes : mapping of str to str
+        The types of the columns that are known by name.
+    optional : collection of str
+        Those of them that may be absent.
+    unwanted : collection of str
+        Columns that are taken as if they were absent.
+    further : callable, optional
+        Returns the type of any other column. Without it others are taken as they are; lists, structs, maps
+        and text that is not UTF-8 are left out.
+    blank : collection of str
+        What stands for a missing value where text becomes numbers.
+    """
+
+    dtypes: Mapping[str, str]
+    optional: Collection[str] = ()
+    unwanted: Collection[str] = ()
+    further: Callable[[str], str] | None = None
+    blank: Collection[str] = ()
+
+
+def read(path: Path, wanted: Wanted) -> pd.DataFrame:
+    """Read what is `wanted` of a Parquet file.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, is no Parquet file, lacks a column, has one twice, or a value in it has
+        another type than expected; names the column, row (from 0) and value.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not path.is_file():
+        raise InputError("no such file; expected a Parquet table", file=path)
+    try:
+        with pq.ParquetFile(path) as file:
+            kinds = _kinds(file.schema_arrow, wanted, path)
+            table = file.read(columns=list(kinds))
+    except (OSError, ValueError, pa.ArrowException) as exc:
+        raise InputError(f"is not a readable Parquet file ({exc})", file=path) from exc
+    columns = {name: _column(table, name, kind, wanted.blank, path) for name, kind in kinds.items()}
+    rows = pd.RangeIndex(table.num_rows)
+    found = {name: column for name, column in columns.items() if column is not None}
+    return pa.table(found).to_pandas(ignore_metadata=True) if found else pd.DataFrame(index=rows)
+
+
+def _kinds(schema: pa.Schema, wanted: Wanted, path: Path) -> dict[str, Kind | None]:
+    """Return the columns to read and what each has to be; None: as it is."""
+    names = list(schema.names)
+    missing = [name for name in wanted.dtypes if name not in names and name not in wanted.optional]
+    if missing:
+        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        found = ", ".join(names[:SHOWN]) or "none"
+        raise InputError(f"lacks the column {missing[0]!r}; found {found}{more}", file=path)
+    kinds, index = dict[str, Kind | None](), _index(schema)
+    for field in schema:
+        known = field.name in wanted.dtypes
+        if field.name in wanted.unwanted or (field.name in index and not known):
+            continue
+        if field.name in kinds:
+            raise InputError(f'has the column "{field.name}" twice', file=path)
+        dtype = wanted.dtypes[field.name] if known else wanted.further and wanted.further(field.name)
+        if _is_flat(field.type):
+            kinds[field.name] = KINDS[dtype] if dtype else None
+        elif dtype:
+            raise InputError(_unlike(field.name, field.type, KINDS[dtype]), file=path)
+    return kinds
+
+
+def _unlike(name: str, found: pa.DataType, kind: Kind) -> str:
+    return f'the column "{name}" holds {_short(found)}; expected {kind.words}'
+
+
+def _index(schema: pa.Schema) -> set[str]:
+    """Return the columns that were the index of a frame: they number its rows, and measure nothing."""
+    try:
+        noted = json.loads((schema.metadata or {})[b"pandas"])["index_columns"]
+        told = {name for name in noted if isinstance(name, str)}
+    except (KeyError, TypeError, ValueError, RecursionError):
+        told = set()
+    return told | {name for name in schema.names if name.startswith(_INDEX)}
+
+
+def _is_flat(kind: pa.DataType) -> bool:
+    """Whether a value of a column is one number, text or time."""
+    from pyarrow import types
+
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    checks = (types.is_null, types.is_boolean, types.is_integer, types.is_floating, types.is_decimal)
+    return any(is_kind(kind) for is_kind in (*checks, types.is_timestamp, types.is_date, _is_text))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    from pyarrow import types
+
+    text = (types.is_string, types.is_large_string, types.is_string_view)
+    plain = (types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary)
+    return any(is_kind(kind) for is_kind in (*text, *plain))
+
+
+def _column(
+    table: pa.Table, name: str, kind: Kind | None, blank: Collection[str], path: Path
+) -> pa.ChunkedArray | None:
+    """Return a column as its kind wants it; None if it is of no kind and cannot be read."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column, cast = table.column(name), _as_it_is if kind is None else kind.cast
+    try:
+        found = cast(_plain(column, blank))
+    except (pa.ArrowException, ValueError) as exc:
+        if kind is None:
+            return None
+        if not len(column):
+            raise InputError(_unlike(name, column.type, kind), file=path) from exc
+        row = _first_wrong(column, lambda part: cast(_plain(part, blank)))
+        told = f'{name}="{_shown(column, row)}" is not {kind.words}'
+        raise InputError(told, file=path, place=f"row {row}") from exc
+    if kind is not None and not kind.gaps and found.null_count:
+        row = pc.index(found.is_null(), True).as_py()
+        raise InputError(f"{name} is missing; expected {kind.words}", file=path, place=f"row {row}")
+    return found
+
+
+def _plain(column: pa.ChunkedArray, blank: Collection[str]) -> pa.ChunkedArray:
+    """Return text as checked UTF-8 without what is `blank`, and codes as what they stand for."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if not _is_text(column.type):
+        return column
+    # a cast from text to text would not look at the bytes
+    text = column.cast(pa.large_binary()).cast(pa.large_string())
+    if not blank:
+        return text
+    return pc.if_else(pc.is_in(text, pa.array(blank, text.type)), pa.scalar(None, text.type), text)
+
+
+def _first_wrong(column: pa.ChunkedArray, cast: Callable[[pa.ChunkedArray], Any]) -> int:
+    """Return the first row that `cast` refuses, by halving."""
+    import pyarrow as pa
+
+    low, high = 0, len(column)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            cast(column.slice(low, middle - low))
+            low = middle
+        except (pa.ArrowException, ValueError):
+            high = middle
+    return low
+
+
+def _shown(column: pa.ChunkedArray, row: int) -> str:
+    import pyarrow as pa
+
+    one = column.slice(row, 1)
+    if pa.types.is_dictionary(one.type):
+        one = one.cast(one.type.value_type)
+    try:
+        value = one.cast(pa.large_binary() if _is_text(one.type) else pa.large_string())[0].as_py()
+    except pa.ArrowException:
+        return _short(one.type)
+    return _short(value.decode(errors="backslashreplace") if isinstance(value, bytes) else value)
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= LETTERS else f"{text[:LETTERS]}..."
+
+
+def _as_it_is(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column that needs no type, in a time zone that pandas knows."""
+    import pyarrow as pa
+
+    zoned = pa.types.is_timestamp(column.type) and column.type.tz
+    return column.cast(pa.timestamp(column.type.unit, "UTC")) if zoned else column
+
+
+def _text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    import pyarrow as pa
+
+    return _without_nan(column).cast(pa.large_string())
+
+
+def _number(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    # whole numbers beyond 2**53 lose digits that no measurement has
+    return _untimed(column).cast(options=pc.CastOptions(pa.float64(), allow_float_truncate=True))
+
+
+def _whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    import pyarrow as pa
+
+    return _without_nan(_untimed(column)).cast(pa.int64())
+
+
+def _truth(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_boolean(column.type):
+        return column
+    numbers = _without_nan(_untimed(column)).cast(pa.int8())
+    if pc.any(pc.not_equal(numbers, pc.not_equal(numbers, 0).cast(pa.int8()))).as_py():
+        raise ValueError("neither 0 nor 1")
+    return numbers.cast(pa.bool_())
+
+
+def _time(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_timestamp(column.type) and not column.type.tz and column.null_count < len(column):
+        raise ValueError("has no time zone")
+    return column.cast(options=pc.CastOptions(pa.timestamp("us", "UTC"), allow_time_truncate=True))
+
+
+def _untimed(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Refuse times: they would become their microseconds."""
+    import pyarrow as pa
+
+    if pa.types.is_temporal(column.type) and column.null_count < len(column):
+        raise ValueError("a time is no number")
+    return column.cast(pa.float64()) if pa.types.is_float16(column.type) else column
+
+
+def _without_nan(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the column with missing values in place of NaN, which only numbers have."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_floating(column.type):
+        return column
+    return pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+
+
+_WHOLE, _TRUTH = "a whole number", "true or false"
+#: By the types that specs of tables name.
+KINDS = {
+    "str": Kind("text", _text),
+    "float64": Kind("a number", _number),
+    "int64": Kind(_WHOLE, _whole, gaps=False),
+    "Int64": Kind(_WHOLE, _whole),
+    "bool": Kind(_TRUTH, _truth, gaps=False),
+    "boolean": Kind(_TRUTH, _truth),
+    "datetime64[us, UTC]": Kind("a time with a time zone", _time),
+}

@@ -1,0 +1,333 @@
+"""Good files with something broken at random: each is read, or refused in one line, and soon."""
+
+import io
+import json
+import time
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from data import (
+    application_csv,
+    corun_formats,
+    dbsherlock,
+    fingerprint_formats,
+    formats,
+    matrix_formats,
+    pitot,
+    sparecores,
+)
+from data.errors import InputError
+from data.fingerprint_csv import Measure
+from data.params import LabelRules
+from tests.code.test_sap_hana import MARKS, rows
+from tests.data import corun_rows, fingerprint_rows, matrix_rows
+from tests.data.comparison_document import document, operation
+from tests.data.test_comparison_json import configuration, request
+from tests.data.test_corun import pitot_archives
+from training import frozen, impact_arrays
+from training.digest import digest_of
+from training.pressure import Named
+from training.trained_engine import EngineCard
+from training.trained_impact import ImpactCard, OnlineCard
+
+#: Broken files of each kind, and the seconds that each may take on a busy machine.
+DRAWS, SECONDS = 20, 10
+RULES = LabelRules(versions_before=2, versions_after=2, clean_every=2, annotators=3, within=1, clear_of=2)
+
+
+def comparisons(directory):
+    (directory / "c.json").write_text(json.dumps(request(configuration(), configuration(4))))
+    formats.read("comparison-json", [directory / "c.json"]).tables.write(directory)
+    (directory / "c.json").unlink()
+
+
+def sap_hana(directory):
+    (directory / "00052__throughput__ms.csv").write_text(rows([10] * 4 + [20] * 6))
+    (directory / "annotations.json").write_text(json.dumps({"sap_52": MARKS}))
+
+
+def seconds(directory):
+    columns = {"cause": "io", "run": 1, "second": range(60), "abnormal": [False] * 48 + [True] * 12}
+    pd.DataFrame({**columns, "faults": 1.0, "dbmsCommittedCommands": 5}).to_parquet(directory / "db.parquet")
+
+
+def servers(directory):
+    keys = {"vendor": ["a", "b"], "server": ["x", "y"]}
+    pd.DataFrame({**keys, "cpu": ["p", "q"], "ncpu": [4, 8]}).to_parquet(directory / "servers.parquet")
+    pd.DataFrame({**keys, "sng1:cpu": [1.0, 2.0]}).to_parquet(directory / "fingerprint.parquet")
+    pd.DataFrame({**keys, "redis:SET": [1.0, 2.0]}).to_parquet(directory / "apps.parquet")
+
+
+def linear(directory):
+    (directory / "model.skops").write_bytes(b"its pipeline")
+    ones = np.ones(3)
+    model = frozen.Linear(ones, ones, ones, ones, np.array(0.5))
+    frozen.write(directory / frozen.FILE, model, directory / "model.skops")
+
+
+def trees(directory):
+    (directory / "model.skops").write_bytes(b"its pipeline")
+    nodes = {"threshold": np.zeros(5), "share": np.full(5, 0.5)}
+    below = np.array([[2, 1], [4, 3], [-1, -1], [-1, -1], [-1, -1]])
+    shape = {"roots": np.array([0, 1]), "feature": np.array([1, 2, -1, -1, -1]), "children": below}
+    ones = np.ones(3)
+    frozen.write(
+        directory / frozen.FILE, frozen.Trees(ones, ones, ones, **shape, **nodes), directory / "model.skops"
+    )
+
+
+def impact(directory):
+    (directory / "model.skops").write_bytes(b"its pipeline")
+    arrays = {
+        "version": impact_arrays.VERSION, "model_digest": digest_of(directory / "model.skops"),
+        "fill": np.ones(3), "base": 0.1, "roots": np.array([0, 1]), "feature": np.array([1, 4, -1, -1, -1]),
+        "threshold": np.zeros(5, np.float32), "gap": np.zeros(5, bool), "value": np.ones(5),
+        "children": np.array([[2, 1], [4, 3], [-1, -1], [-1, -1], [-1, -1]]),
+        "pairs_": np.array(["a\nb", "b\na"]), "known_": np.ones(2), "shares_new_": np.array([0.5, 0.5, 0]),
+        "shares_known_": np.array([0.5, 0.2, 0.3]), "tasks_": np.array(["a", "b"]),
+        "machines_": np.array(["m"]), "corunners_": np.array(["a", "b"]), "sensitivity_": np.ones(2),
+        "pressure_": np.ones(2), "shift_": np.ones((1, 2)),
+    }  # fmt: skip
+    np.savez(directory / impact_arrays.FILE, **arrays)
+
+
+def answered(model):
+    """Ask a model that was read: it has to come to an end."""
+    if model is not None:
+        model.probability(np.zeros((2, len(model.fill))))
+
+
+def answered_impact(model):
+    if model is not None:
+        names = Named(np.array(["a\nb", "x\ny"]), np.array(["m", "n"]))
+        # leaves of 1e300 are numbers, however large the impacts
+        with np.errstate(over="ignore"):
+            model.predict(np.zeros((2, len(model.trees.fill))), names)
+
+
+CARDS = {
+    ImpactCard: {
+        "model": "m", "features": ["a"], "params": {}, "half_widths": {"pairs": 0.1}, "machines": ["m"],
+        "tasks": ["t"], "data_digest": "d", "seed": 1, "confidence": 0.9,
+    },
+    OnlineCard: {
+        "model": "m", "events": ["e"], "coefficients": [[1, 2, 3, 4]], "seconds": 2.0,
+        "half_widths": {"2.0": 1.0},
+        "blind_half_width": 1.0, "machines": ["m"], "data_digest": "d", "seed": 1, "confidence": 0.9,
+    },
+    EngineCard: {
+        "entry": "e", "model": "m", "scheme": {}, "groups": ["g"], "own": [], "threshold": 0.5, "params": {},
+        "metrics": [{"metric": "a", "unit": "", "signed": None, "note": ""}], "missing": 0.5,
+        "data_digest": "d", "seed": 1,
+    },
+}  # fmt: skip
+
+
+def card(kind):
+    return lambda directory: (directory / "card.json").write_text(json.dumps(CARDS[kind]))
+
+
+def used(kind):
+    def read(directory):
+        made = kind.read(directory)
+        if kind is EngineCard:
+            made.known_metrics()
+        elif kind is ImpactCard:
+            made.half_width("x", ["y"])
+        else:
+            made.half_width("x", 1.0, 0.5)
+
+    return read
+
+
+def read_one(read, file, text):
+    """Return how to write a text file, and how to read it."""
+    return lambda directory: (directory / file).write_text(text), lambda directory: read(directory / file)
+
+
+READERS = {
+    "comparison tables": (comparisons, lambda path: formats.read("tables", [path])),
+    "comparison JSON": read_one(
+        lambda path: formats.read("comparison-json", [path]), "c.json", json.dumps(request(configuration()))
+    ),
+    "comparison XML": read_one(
+        lambda path: formats.read("comparison-xml", [path]), "c.xml", document(operation("a"), operation("b"))
+    ),
+    "SAP HANA": (sap_hana, lambda path: formats.read("sap-hana", [path], label_rules=RULES)),
+    "matrices": (
+        lambda path: matrix_rows.small().write(path),
+        lambda path: matrix_formats.read("tables", [path]),
+    ),
+    "DBSherlock": (seconds, dbsherlock.read),
+    "co-runs": (
+        lambda path: corun_rows.small().write(path),
+        lambda path: corun_formats.read("tables", [path]),
+    ),
+    "Pitot": (pitot_archives, pitot.read),
+    "fingerprints": (
+        lambda path: fingerprint_rows.small().write(path),
+        lambda path: fingerprint_formats.read("tables", [path]),
+    ),
+    "Spare Cores": (servers, sparecores.read),
+    "a fingerprint CSV": read_one(
+        lambda path: fingerprint_formats.read("tables", [path]), "f.csv", "machine,cpu,zlog\na,1,2\nb,3,4\n"
+    ),
+    "an application CSV": read_one(
+        lambda path: application_csv.read(path, Measure("mine", "seconds", "lower")),
+        "a.csv", "machine,value,unit\na,1.5,s\nb,2,s\n",
+    ),
+    "a linear model": (linear, lambda path: answered(frozen.read(path / "model.npz", path / "model.skops"))),
+    "trees": (trees, lambda path: answered(frozen.read(path / "model.npz", path / "model.skops"))),
+    "trees of impact": (
+        impact, lambda path: answered_impact(impact_arrays.read(path / "model.npz", path / "model.skops")),
+    ),
+    **{f"the card {kind.__name__}": (card(kind), used(kind)) for kind in CARDS},
+}  # fmt: skip
+
+ODD = [None, True, -1, 2**70, 1e308, "", "x", "\ud800", [], [[1]], {}, {"a": {}}, float("nan"), float("inf")]
+
+
+def broken_bytes(content, draw):
+    """Cut, flip, fill or double some bytes."""
+    if not content:
+        return b"\xff"
+    at, until = sorted(draw.integers(0, len(content), 2).tolist())
+    changed = bytearray(content)
+    match draw.integers(4):
+        case 0:
+            return content[:at]
+        case 1:
+            for place in draw.integers(0, len(content), 4):
+                changed[place] ^= 1 << int(draw.integers(8))
+        case 2:
+            changed[at:until] = bytes(until - at)
+        case 3:
+            changed[at:at] = content[at:until]
+    return bytes(changed)
+
+
+def broken_table(content, draw):
+    """Give one column of a Parquet file another type, take it away, or have it twice."""
+    table = pq.read_table(io.BytesIO(content))
+    column, rows = int(draw.integers(table.num_columns)), len(table)
+    name = table.column_names[column]
+    odd = [
+        lambda: pa.array([[1]] * rows, pa.list_(pa.int8())),
+        lambda: pa.array([{"a": 1}] * rows, pa.struct([("a", pa.int8())])),
+        lambda: pa.array([b"\xff"] * rows, pa.binary()).view(pa.string()),
+        lambda: pa.array([b"\0\xff"] * rows, pa.binary()),
+        lambda: pa.nulls(rows),
+        lambda: pa.nulls(rows, pa.float64()),
+        lambda: pa.array([2**64 - 1] * rows, pa.uint64()),
+        lambda: pa.array([-(2**63)] * rows, pa.int64()),
+        lambda: pa.array([float("nan")] * rows, pa.float64()),
+        lambda: pa.array([float("-inf")] * rows, pa.float64()),
+        lambda: pa.array(["1e999"] * rows),
+        lambda: pa.array([0] * rows, pa.timestamp("ns", "UTC")),
+        lambda: pa.array([1] * rows, pa.decimal256(60, 20)),
+        lambda: pa.array([False] * rows),
+        lambda: pa.array([f"{number}" for number in range(rows)]).dictionary_encode(),
+    ]
+    whole = [
+        lambda: table.remove_column(column),
+        lambda: pa.Table.from_arrays([*table.columns, table.column(column)], [*table.column_names, name]),
+        lambda: table.slice(0, 0),
+    ]
+    choice = int(draw.integers(len(odd) + len(whole)))
+    made = table.set_column(column, name, odd[choice]()) if choice < len(odd) else whole[choice - len(odd)]()
+    written = io.BytesIO()
+    pq.write_table(made, written)
+    return written.getvalue()
+
+
+def broken_arrays(content, draw):
+    """Give one array of an archive another shape, type or content, or take it away."""
+    with np.load(io.BytesIO(content)) as archive:
+        arrays = dict(archive)
+    name = sorted(arrays)[draw.integers(len(arrays))]
+    one = arrays[name]
+    odd = [
+        one[..., None], one.ravel()[:1], one.astype("U"), one[:0] if one.ndim else one,
+        np.array([{}], object),
+        np.full(one.shape, np.nan), np.full(one.shape, -1), np.full(one.shape, 2**40),
+        np.full(one.shape, 1e300),
+        *(np.zeros(one.shape, kind) for kind in (np.intp, complex, "M8[s]", bool)),
+        one[::-1] if one.ndim else one, None,
+    ]  # fmt: skip
+    arrays[name] = odd[draw.integers(len(odd))]
+    written = io.BytesIO()
+    np.savez(written, **{key: array for key, array in arrays.items() if array is not None})
+    return written.getvalue()
+
+
+def broken_json(content, draw):
+    """Put something odd in the place of one value of a JSON document, or take it away."""
+    document = json.loads(content)
+    places = list(_places(document))
+    holder, key = places[draw.integers(len(places))]
+    choice = int(draw.integers(len(ODD) + 1))
+    if choice == len(ODD):
+        del holder[key]
+    else:
+        holder[key] = ODD[choice]
+    return json.dumps(document).encode()
+
+
+def _places(part):
+    for key, value in part.items() if isinstance(part, dict) else enumerate(part):
+        yield part, key
+        if isinstance(value, dict | list):
+            yield from _places(value)
+
+
+def broken_text(content, draw):
+    """Put something odd in the place of one word of a text."""
+    words = content.decode().replace("\n", " \n ").replace(",", " , ").split(" ")
+    words[draw.integers(len(words))] = ["", "nan", "-1", "1e999", "x" * 9, '"', "\0", "é", ","][
+        draw.integers(9)
+    ]
+    return " ".join(words).encode()
+
+
+BREAKING = {".parquet": broken_table, ".npz": broken_arrays, ".json": broken_json}
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_whatever_is_broken_is_read_or_refused_in_one_line_and_soon(kind, tmp_path):
+    write, read = READERS[kind]
+    write(tmp_path)
+    good = {path: path.read_bytes() for path in sorted(tmp_path.iterdir()) if path.suffix != ".skops"}
+    draw = np.random.default_rng(7)
+    told = []
+    read(tmp_path)
+    for number in range(DRAWS):
+        path = list(good)[draw.integers(len(good))]
+        break_it = broken_bytes if number % 3 == 0 else BREAKING.get(path.suffix, broken_text)
+        path.write_bytes(break_it(good[path], draw))
+        begun = time.monotonic()
+        try:
+            read(tmp_path)
+        except InputError as error:
+            told.append(str(error))
+        except Exception as error:  # noqa: BLE001 - the draw has to be named
+            pytest.fail(f"{path.name}, draw {number}: {type(error).__name__}: {error}")
+        assert time.monotonic() - begun < SECONDS
+        path.write_bytes(good[path])
+    assert len(told) > DRAWS / 4
+    assert not any("\n" in line for line in told)
+
+
+def test_an_archive_whose_members_are_no_arrays_is_refused(tmp_path):
+    pitot_archives(tmp_path)
+    with zipfile.ZipFile(tmp_path / "data.npz", "a") as archive:
+        names = archive.namelist()
+    with zipfile.ZipFile(tmp_path / "data.npz", "w") as archive:
+        for name in names:
+            archive.writestr(name, b"no array")
+    with pytest.raises(InputError, match=r'data.npz array ".*": holds'):
+        pitot.read(tmp_path)

@@ -1,0 +1,68 @@
+"""A byte order mark before a text is skipped, whatever reads the text."""
+
+import codecs
+import json
+from pathlib import Path
+
+import pytest
+
+from data import application_csv, fingerprint_csv, formats, params, suite
+from data.errors import InputError
+from data.files import read_json
+from data.fingerprint_csv import Measure
+from data.json_document import content_of
+from data.sap_hana import read as read_sap_hana
+from serving.bodies import parse_json
+from tests.data.comparison_document import document, operation
+from tests.data.test_comparison_json import configuration, request
+
+
+def _measured(path):
+    return application_csv.read(path, Measure("mine", "seconds", "lower"))["value"].tolist()
+
+
+MARK = codecs.BOM_UTF8
+SHIPPED = Path(__file__).resolve().parents[2] / "params.yaml"
+
+
+def test_a_body_may_begin_with_it():
+    assert parse_json(MARK + b'{"a": 1}') == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ('{"a": 1}', content_of),
+        ('{"a": 1}', lambda path: read_json(path, dict[str, int])),
+        ("a: 1", suite.content),
+        ("machine,cpu\na,1\n", lambda path: fingerprint_csv.read(path).machines["stressor"].tolist()),
+        ('"machine",value\na,1\n', _measured),
+    ],
+)
+def test_a_file_may_begin_with_it(tmp_path, text, read):
+    found = []
+    for mark in (b"", MARK):
+        (tmp_path / "file").write_bytes(mark + text.encode())
+        found.append(read(tmp_path / "file"))
+    assert found[0] == found[1]
+
+
+def test_the_marks_of_sap_hana_may_begin_with_it(tmp_path):
+    (tmp_path / "annotations.json").write_bytes(MARK + b"{}")
+    with pytest.raises(InputError, match="holds no file <id>"):
+        list(read_sap_hana(tmp_path, None, None))
+
+
+def test_params_may_begin_with_it_but_have_to_be_text(tmp_path):
+    (tmp_path / "params.yaml").write_bytes(MARK + SHIPPED.read_bytes())
+    assert params.load(tmp_path / "params.yaml") == params.load(SHIPPED)
+    (tmp_path / "params.yaml").write_bytes(b"seed: \xff")
+    with pytest.raises(InputError, match=r"params.yaml: is not YAML \('utf-8' codec"):
+        params.load(tmp_path / "params.yaml")
+
+
+@pytest.mark.parametrize(("name", "kind"), [("in.json", "comparison-json"), ("in.xml", "comparison-xml")])
+def test_comparisons_may_begin_with_it(tmp_path, name, kind):
+    text = json.dumps(request(configuration())) if kind == "comparison-json" else document(operation())
+    (tmp_path / name).write_bytes(MARK + text.encode())
+    assert len(formats.read(formats.sniff(tmp_path / name), [tmp_path / name]).tables.comparisons) == 1

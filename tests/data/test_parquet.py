@@ -1,0 +1,191 @@
+"""Parquet as other programs write it: every column of its type, or one line with column, row and value."""
+
+import datetime as dt
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from data.corun_tables import CorunTables
+from data.errors import InputError
+from data.matrix_tables import MatrixTables
+from data.tables import ComparisonTables, read_table
+from tests.data import corun_rows, matrix_rows
+
+DTYPES = {"name": "str", "count": "int64", "share": "float64", "judged": "boolean"}
+DTYPES |= {"cores": "Int64", "at": "datetime64[us, UTC]"}
+NOON = dt.datetime(2026, 1, 2, 12, tzinfo=dt.UTC)
+GOOD = {
+    "name": pa.array(["a", "b"]),
+    "count": pa.array([1, 2]),
+    "share": pa.array([0.5, None]),
+    "judged": pa.array([True, None]),
+    "cores": pa.array([4, None]),
+    "at": pa.array([NOON, None], pa.timestamp("us", "UTC")),
+}
+
+
+def not_utf8(kind=pa.string()):  # noqa: B008 - a type never changes
+    """Make a column of text whose second value is not UTF-8."""
+    return pa.array([b"a", b"b\xff"]).cast(pa.binary()).view(kind)
+
+
+def written(tmp_path, metadata=None, **columns):
+    table = pa.table(GOOD | columns).replace_schema_metadata(metadata)
+    pq.write_table(table, tmp_path / "t.parquet")
+    return tmp_path / "t.parquet"
+
+
+def read(path, optional=()):
+    return read_table(path, DTYPES, optional)
+
+
+@pytest.mark.parametrize(
+    ("column", "given", "expected"),
+    [
+        ("name", pa.array([b"a", b"b"]), ["a", "b"]),
+        ("name", pa.array(["a", "b"]).dictionary_encode(), ["a", "b"]),
+        ("name", pa.array(["a", "b"], pa.large_string()), ["a", "b"]),
+        ("name", pa.array([1, None]), ["1", None]),
+        ("name", pa.nulls(2, pa.float64()), [None, None]),
+        ("name", pa.array([np.nan, np.nan]), [None, None]),
+        ("count", pa.array([1.0, 2.0]), [1, 2]),
+        ("count", pa.array([1, 2], pa.uint8()).dictionary_encode(), [1, 2]),
+        ("count", pa.array([Decimal("1.00"), Decimal("2.00")]), [1, 2]),
+        ("count", pa.array([2**63 - 1, -(2**63)]), [2**63 - 1, -(2**63)]),
+        ("share", pa.array([2**64 - 1, 1], pa.uint64()), [2.0**64, 1.0]),
+        ("share", pa.array([Decimal("1.25"), None]), [1.25, None]),
+        ("share", pa.array([0.5, 1.5], pa.float16()), [0.5, 1.5]),
+        ("share", pa.nulls(2), [None, None]),
+        ("judged", pa.array([1.0, np.nan]), [True, None]),
+        ("judged", pa.nulls(2), [None, None]),
+        ("cores", pa.array([4.0, np.nan]), [4, None]),
+        ("at", pa.array([NOON, NOON], pa.timestamp("ns", "Europe/Berlin")), [NOON, NOON]),
+        ("at", pa.array([NOON, None], pa.timestamp("s", "UTC")), [NOON, None]),
+        ("at", pa.nulls(2, pa.timestamp("ns")), [None, None]),
+    ],
+)
+def test_variants_of_a_type_are_read_as_the_type(tmp_path, column, given, expected):
+    table = read(written(tmp_path, **{column: given}))
+    assert table.dtypes.astype(str).to_dict() == DTYPES
+    assert table[column].astype(object).where(table[column].notna(), None).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("column", "given", "told"),
+    [
+        ("name", not_utf8(), r't.parquet row 1: name="b\xff" is not text'),
+        ("name", not_utf8(pa.binary()), r't.parquet row 1: name="b\xff" is not text'),
+        ("name", pa.array([["a"], ["b"]]), 'the column "name" holds list<'),
+        ("count", pa.array([{"a": 1}] * 2), 'the column "count" holds struct<'),
+        ("count", pa.array([1, None]), "t.parquet row 1: count is missing; expected a whole number"),
+        ("count", pa.array([1.0, 1.5]), 'row 1: count="1.5" is not a whole number'),
+        ("count", pa.array([1, 2**63], pa.uint64()), 'row 1: count="9223372036854775808" is not a whole'),
+        ("count", pa.array(["1", "many"]), 'row 1: count="many" is not a whole number'),
+        ("count", pa.nulls(2), "row 0: count is missing; expected a whole number"),
+        ("share", pa.array([1, 2], pa.duration("s")), 'holds duration[s]; expected a num'),
+        ("share", pa.array([NOON, NOON]), 'row 0: share="2026-01-02'),
+        ("judged", pa.array([1, 2]), 'row 1: judged="2" is not true or false'),
+        ("at", pa.array([dt.datetime(2026, 1, 2)] * 2), 'row 0: at="2026-01-02'),  # noqa: DTZ001 - none
+        ("at", pa.array([0, 2**62], pa.timestamp("ms", "UTC")), "row 1: at="),
+    ],
+)  # fmt: skip
+def test_what_has_another_type_is_told_in_one_line(tmp_path, column, given, told):
+    with pytest.raises(InputError) as caught:
+        read(written(tmp_path, **{column: given}))
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 200 + len(str(tmp_path))
+
+
+def test_a_column_without_any_row_is_told_by_its_type(tmp_path):
+    pq.write_table(pa.table({"n": pa.array([], pa.date32())}), tmp_path / "t.parquet")
+    with pytest.raises(InputError, match=r't.parquet: the column "n" holds date32\[day\]; expected true or'):
+        read_table(tmp_path / "t.parquet", {"n": "bool"})
+
+
+def test_the_first_wrong_row_of_many_is_named(tmp_path):
+    values = [str(number) for number in range(5000)]
+    values[3456] = values[4000] = "x"
+    pq.write_table(pa.table({"n": values}), tmp_path / "t.parquet", row_group_size=700)
+    with pytest.raises(InputError, match=r'row 3456: n="x" is not a number$'):
+        read_table(tmp_path / "t.parquet", {"n": "float64"})
+
+
+@pytest.mark.parametrize(
+    "noted",
+    [
+        b"no json", b"[", b"[1]", b"{}", b"\xff", b"[" * 100_000,
+        b'{"index_columns": [["x"], {"kind": 3}, "y"]}',
+        b'{"index_columns": [], "columns": [{"name": "count", "pandas_type": "object", "numpy_type": "x"}]}',
+    ],
+    ids=range(8),
+)  # fmt: skip
+def test_what_pandas_notes_about_columns_is_not_believed(tmp_path, noted):
+    table = read(written(tmp_path, {b"pandas": noted}))
+    assert table["count"].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "indexed",
+    [
+        lambda runs: runs.set_index("run_id"),
+        lambda runs: runs.assign(m=1.0).set_index(["run_id", "m"]),
+        lambda runs: runs.set_index(pd.Index(np.arange(len(runs)) * 3.0)),
+        lambda runs: runs.set_index(pd.Index(np.arange(len(runs)) * 3.0, name="number")),
+    ],
+)
+def test_an_index_is_no_metric_but_may_be_a_column_that_is_asked_for(tmp_path, indexed):
+    expected = matrix_rows.small().runs
+    indexed(expected).to_parquet(tmp_path / "runs.parquet")
+    pd.testing.assert_frame_equal(MatrixTables.read(tmp_path / "runs.parquet").runs, expected)
+
+
+def test_a_column_that_stands_twice_is_refused(tmp_path):
+    names = [*GOOD, "count"]
+    table = pa.Table.from_arrays([*GOOD.values(), pa.array([3, 4])], names=names)
+    pq.write_table(table, tmp_path / "t.parquet")
+    with pytest.raises(InputError, match=r't.parquet: has the column "count" twice$'):
+        read(tmp_path / "t.parquet")
+
+
+def test_further_columns_that_hold_no_plain_values_are_left_out(tmp_path):
+    further = {
+        "plain": pa.array([1.5, 2.5]), "codes": pa.array(["x", "y"]).dictionary_encode(),
+        "nested": pa.array([[1], [2]]), "bad": not_utf8(),
+        "map": pa.array([[("a", 1)]] * 2, pa.map_("str", "i8")),
+        "when": pa.array([NOON, NOON], pa.timestamp("us", "Mars/Base")),
+    }  # fmt: skip
+    table = read(written(tmp_path, **further))
+    assert table.columns.drop(list(DTYPES)).tolist() == ["plain", "codes", "when"]
+    assert table["codes"].tolist() == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("strange", "told"),
+    [
+        (lambda rows: pa.array([[1]] * rows), 'the column "odd" holds list<'),
+        (lambda rows: pa.array([b"\xff"] * rows).view(pa.string()), r'row 0: odd="\xff" is not a number'),
+        (lambda rows: pa.array([NOON] * rows), 'row 0: odd="2026-01-02'),
+    ],
+)
+def test_where_further_columns_are_measurements_each_has_to_be_numbers(tmp_path, strange, told):
+    corun_rows.small().write(tmp_path)
+    matrix_rows.small().write(tmp_path)
+    for name, reads in (("tasks", CorunTables.read), ("matrices", MatrixTables.read)):
+        path = tmp_path / f"{name}.parquet"
+        table = pq.read_table(path)
+        pq.write_table(table.append_column("odd", strange(len(table))), path)
+        with pytest.raises(InputError) as caught:
+            reads(tmp_path)
+        assert f"{name}.parquet" in str(caught.value)
+        assert told in str(caught.value)
+
+
+def test_a_directory_that_looks_like_a_partition_adds_no_column(tmp_path):
+    directory = tmp_path / "version=9"
+    ComparisonTables.of_rows([], [], []).write(directory)
+    assert "version" not in ComparisonTables.read(directory).comparisons.columns
