@@ -10,6 +10,8 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from data.errors import InputError
+from data.params import Measure
+from data.reading import Problems, joined
 from data.tables import ComparisonTables
 
 _EXPECTED = '{"results": [{"benchmark", "operation", "machine", "unit", "better", "configurations": [...]}]}'
@@ -37,7 +39,9 @@ class _Run(_Part):
     results: Annotated[list[_Result], Field(min_length=1)]
 
 
-def results_of_run(path: Path) -> pd.DataFrame:
+def results_of_run(
+    path: Path, problems: Problems | None = None, measure: Measure | None = None
+) -> pd.DataFrame:
     """Read the results of one run.
 
     Parameters
@@ -45,6 +49,10 @@ def results_of_run(path: Path) -> pd.DataFrame:
     path : Path
         A JSON file ``{"results": [{"benchmark", "operation", "machine", "unit", "better",
         "configurations": [{"threads", "samples": [...]}]}]}``, a result XML file, or a directory of tables.
+    problems : Problems, optional
+        Takes notes on what had to be assumed.
+    measure : Measure, optional
+        What is measured and which direction is better, where the file does not say.
 
     Returns
     -------
@@ -57,7 +65,6 @@ def results_of_run(path: Path) -> pd.DataFrame:
         If the file cannot be read, or holds comparisons or several versions instead of one run.
     """
     from data import formats
-    from data.reading import Problems, joined
 
     kind = formats.sniff(path)
     if kind == "comparison-json":
@@ -66,7 +73,9 @@ def results_of_run(path: Path) -> pd.DataFrame:
         raise InputError(
             f"is {kind}; expected the results of one run: JSON samples, result-xml or tables", file=path
         )
-    results = joined(list(formats.stream(kind, [path], Problems(), piece=None))).results
+    results = joined(
+        list(formats.stream(kind, [path], problems or Problems(), measure=measure, piece=None))
+    ).results
     if results["order"].min() != results["order"].max():
         raise InputError("holds the results of several versions; expected those of one run", file=path)
     return results

@@ -11,11 +11,12 @@ from data import formats
 from data.errors import InputError
 from data.files import replacing
 from data.pair import paired
+from data.params import Measure
 from data.reading import Problems, joined
 from data.run import results_of_run
 from data.tables import ComparisonTables
 from serving import matrices_source, render
-from serving.figure import as_xml
+from serving.comparison_xml import as_xml
 from serving.judge import Judgement, judge
 from serving.model import load
 from serving.verdict_lines import Lines, as_junit, as_markdown, as_plain, as_terminal
@@ -58,28 +59,41 @@ class Told:
     xml: Callable[[], bytes]
 
 
-def judge_source(source: Path, uri: str | None, wanted: Wanted, *, keep_going: bool) -> int:
+def judge_source(
+    source: Path,
+    uri: str | None,
+    wanted: Wanted,
+    *,
+    keep_going: bool,
+    better: str | None = None,
+) -> int:
     """Judge all comparisons or all matrices of `source`, whatever its format, and return the exit code.
+
+    Where comparisons don't say which values are better, `better` does; without it, the answer has a note.
 
     Raises
     ------
     InputError
-        If the source cannot be read, or there is no such model.
+        If the source cannot be read, or there is no such model; and if `better` is said of matrices.
     """
     if matrices_source.recognised(source):
         from serving.matrices import judge_matrices
 
+        if better is not None:
+            raise InputError("holds matrices; --better is about comparisons", file=source)
         return judge_matrices(source, uri, wanted, keep_going=keep_going)
     served = load(uri)
     kind = formats.sniff(source)
     problems = Problems(keep_going)
-    tables = read_source(kind, [source], problems)
+    tables = read_source(kind, [source], problems, Measure.model_validate({"better": better}))
     judgement = judge(tables, served, notes=problems.notes)
     told = _told(judgement, tables)
     if kind == "comparison-xml" and source.is_file():
         from data.comparison_status import with_status
 
         told = replace(told, xml=lambda: with_status(source, judgement.statuses))
+    if wanted.shown == "xml":
+        tell_notes(problems.notes)
     return give(told, wanted)
 
 
@@ -92,19 +106,22 @@ def judge_pair(baseline: Path, target: Path, uri: str | None, wanted: Wanted) ->
         If one cannot be read, they have nothing in common, or there is no such model.
     """
     served = load(uri)
-    tables = paired(results_of_run(baseline), results_of_run(target))
-    return give(_told(judge(tables, served), tables), wanted)
+    problems = Problems()
+    tables = paired(results_of_run(baseline, problems), results_of_run(target, problems))
+    return give(_told(judge(tables, served, notes=problems.notes), tables), wanted)
 
 
-def read_source(kind: str, sources: list[Path], problems: Problems) -> ComparisonTables:
+def read_source(
+    kind: str, sources: list[Path], problems: Problems, measure: Measure | None = None
+) -> ComparisonTables:
     """Read sources; say on stderr what was skipped. What cannot be judged stays in: it gets a verdict.
 
     Raises
     ------
     InputError
-        At the first thing that is wrong, unless ``problems.keep_going``; and if there is no comparison at all.
+        At the first thing that is wrong, unless ``problems.keep_going``; and if there is no comparison.
     """
-    tables = joined(list(formats.stream(kind, sources, problems, piece=None)))
+    tables = joined(list(formats.stream(kind, sources, problems, measure=measure, piece=None)))
     tell_skipped(problems.skipped)
     if tables.comparisons.empty:
         raise InputError("holds no comparison that could be read", file=sources[0])
@@ -117,6 +134,11 @@ def tell_skipped(skipped: Sequence[InputError]) -> None:
         sys.stderr.write(f"skipped: {error}\n")
     if skipped:
         sys.stderr.write(f"skipped {len(skipped)} in all\n")
+
+
+def tell_notes(notes: Sequence[str]) -> None:
+    """Say on stderr what had to be assumed."""
+    sys.stderr.writelines(f"note: {note}\n" for note in notes)
 
 
 def give(told: Told, wanted: Wanted) -> int:
