@@ -42,6 +42,14 @@ class Samples:
         """How many samples each list has, shape (n_configurations,)."""
         return self.stops - self.starts
 
+    def versions(self, row: int) -> Iterator[tuple[int, Floats]]:
+        """Yield the versions of one list: the order, and the samples."""
+        part = slice(self.starts[row], self.stops[row])
+        orders = self.orders[part]
+        edges = np.flatnonzero(np.diff(orders, prepend=orders[:1] - 1))
+        for first, last in zip(edges, [*edges[1:], len(orders)], strict=True):
+            yield int(orders[first]), self.values[part][first:last]
+
     def matrices(self) -> Iterator[tuple[Ints, Floats]]:
         """Yield the non-empty lists grouped by length.
 

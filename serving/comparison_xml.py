@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -132,20 +131,12 @@ class _Content:
 
 
 def _add_samples(etree: Any, node: Any, samples: Samples, row: int) -> None:
-    for order, values in _versions(samples, row):
+    for order, values in samples.versions(row):
+        if not np.isfinite(values).all():  # of a version before: the comparison itself has none
+            continue
         for start in range(0, len(values), _AT_ONCE):
             text = " ".join(map(repr, values[start : start + _AT_ONCE].tolist()))
             etree.SubElement(node, "samples", order=str(order), values=text)
-
-
-def _versions(samples: Samples, row: int) -> Iterator[tuple[int, Floats]]:
-    """Yield the samples of one list version by version, but for versions with one that is not finite."""
-    part = slice(samples.starts[row], samples.stops[row])
-    orders = samples.orders[part]
-    edges = np.flatnonzero(np.diff(orders)) + 1
-    for own, version in zip(np.split(samples.values[part], edges), np.split(orders, edges), strict=True):
-        if len(own) and np.isfinite(own).all():
-            yield int(version[0]), own
 
 
 def _about(row: pd.Series) -> dict[str, str]:
