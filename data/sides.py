@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -47,7 +48,7 @@ class Samples:
         part = slice(self.starts[row], self.stops[row])
         orders = self.orders[part]
         edges = np.flatnonzero(np.diff(orders, prepend=orders[:1] - 1))
-        for first, last in zip(edges, [*edges[1:], len(orders)], strict=True):
+        for first, last in pairwise([*edges, len(orders)]):
             yield int(orders[first]), self.values[part][first:last]
 
     def matrices(self) -> Iterator[tuple[Ints, Floats]]:

@@ -29,6 +29,12 @@ def comparison(operation="bt", content=RESULT, status="", **further):
     )
 
 
+def earlier(attributes):
+    return report(
+        comparison(content=f'<result threads_no="4"><history><samples {attributes}/></history></result>')
+    )
+
+
 def test_figure_6_1_gives_the_five_numbers_of_both_sides():
     reading = formats.read("comparison-xml", [FIGURES / "figure_6_1.xml"])
     sides = Sides.of(reading.tables)
@@ -99,8 +105,10 @@ def test_a_file_that_does_not_say_which_values_are_better_is_noted_once():
     assert notes(report(silent, said, comparison())) == (
         [1, -1, 1],
         [
-            "a.xml does not say which values are better; higher is assumed "
-            "(the attribute better, or --better, says otherwise)"
+            (
+                "a.xml does not say which values are better; higher is assumed "
+                "(the attribute better, or --better, says otherwise)"
+            )
         ],
     )
     assert notes(report(silent, said), "lower") == ([-1, -1], [])
@@ -134,7 +142,7 @@ def test_samples_are_read_in_place_of_the_five_numbers_and_versions_are_counted_
 
 def test_two_reports_on_one_machine_never_mix():
     one = report(comparison(comparison_id="c")).replace("report_uuid", 'machine="m" report_uuid')
-    tables = tables_of(f"<reports>{one}{one.replace('"c"', '"d"')}</reports>".encode())
+    tables = tables_of(b"<reports>%s</reports>" % (one + one.replace('"c"', '"d"')).encode())
     assert tables.comparisons["machine"].tolist() == ["m", "m #2"]
     assert len(Sides.of(tables).comparison) == 2
 
@@ -206,26 +214,13 @@ def test_an_attribute_says_that_lower_is_better():
             report(comparison(content=RESULT.replace(TARGET, f"<base_result {FIVE}/>"))),
             'r.xml:2 operation "bt": threads_no="4" has a second <base_result>',
         ),
+        (earlier('values="1"'), 'r.xml:2 operation "bt": <samples> lacks the attribute order'),
         (
-            report(
-                comparison(content='<result threads_no="4"><history><samples values="1"/></history></result>')
-            ),
-            'r.xml:2 operation "bt": <samples> lacks the attribute order',
-        ),
-        (
-            report(
-                comparison(
-                    content='<result threads_no="4"><history><samples order="1.5" values="1"/></history></result>'
-                )
-            ),
+            earlier('order="1.5" values="1"'),
             'r.xml:2 operation "bt": order="1.5" is not a whole number',
         ),
         (
-            report(
-                comparison(
-                    content='<result threads_no="4"><history><samples order="1" values="1 1e400"/></history></result>'
-                )
-            ),
+            earlier('order="1" values="1 1e400"'),
             'r.xml:2 operation "bt": values="1e400" is not a finite number',
         ),
         (
