@@ -57,9 +57,11 @@ def as_xml(judgement: Judgement, tables: ComparisonTables) -> bytes:
         etree.SubElement(root, "comparison_results", _about(row))
         for _, row in comparisons[~pd.Series(report).duplicated().to_numpy()].iterrows()
     ]
-    content = _Content.of(tables)
-    for row, verdict in enumerate(judgement.verdicts):
-        content.add(etree, nodes[report[row]], row, verdict)
+    # what overflows is not written
+    with np.errstate(over="ignore", invalid="ignore"):
+        content = _Content.of(tables)
+        for row, verdict in enumerate(judgement.verdicts):
+            content.add(etree, nodes[report[row]], row, verdict)
     root = nodes[0] if len(nodes) == 1 else root
     for note in judgement.notes:
         etree.SubElement(root, "note").text = _printable(note)

@@ -21,7 +21,9 @@ TARGETS = {"slower": 80.0, "same": 100.0, "faster": 125.0}
 def asked():
     """Six operations on two machines, each of them slower, the same and faster."""
     return [
-        comparison(f"{operation} {machine} {name}", target + shift / 100, operation=operation, machine=machine)
+        comparison(
+            f"{operation} {machine} {name}", target + shift / 100, operation=operation, machine=machine
+        )
         for name, target in TARGETS.items()
         for machine in ("m1", "m2")
         for shift, operation in enumerate("abcdef")
