@@ -85,6 +85,7 @@ def ingest_stage() -> None:
     reading = ingest(params.load().comparisons)
     reading.tables.write(INTERIM)
     sys.stderr.write(told(reading.skipped))
+    sys.stderr.writelines(f"note: {note}\n" for note in reading.notes)
     print(f"{len(reading.tables.comparisons)} comparisons, {len(reading.tables.labels)} labels")  # noqa: T201
 
 

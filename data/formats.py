@@ -143,7 +143,7 @@ def read(
     for error in check(tables):
         problems.add(error)
     refuse_nothing(name, paths, problems, results=len(tables.results), comparisons=len(tables.comparisons))
-    return Reading(tables, tuple(problems.skipped))
+    return Reading(tables, tuple(problems.skipped), tuple(problems.notes))
 
 
 def refuse_nothing(

@@ -28,12 +28,13 @@ TABLES = ("results", "comparisons", "labels")
 
 @dataclass(frozen=True)
 class Imported:
-    """How many rows each table got, and what was skipped or cannot be judged."""
+    """How many rows each table got, what was skipped or cannot be judged, and what had to be assumed."""
 
     results: int
     comparisons: int
     labels: int
     skipped: tuple[InputError, ...]
+    notes: tuple[str, ...] = ()
 
 
 def import_tables(
@@ -79,7 +80,7 @@ def import_tables(
         formats.refuse_nothing(
             name, paths, problems, results=counts["results"], comparisons=counts["comparisons"]
         )
-    return Imported(**counts, skipped=tuple(problems.skipped))
+    return Imported(**counts, skipped=tuple(problems.skipped), notes=tuple(problems.notes))
 
 
 class _Earlier:

@@ -30,10 +30,11 @@ class Measure(Section):
     """What a result is, in formats that don't say (result-xml, comparison-xml).
 
     ``metric`` names the attribute or element (``mops``); without it, the first that is no time is taken.
+    Without ``better``, higher is assumed, and a note says so; times are better lower.
     """
 
     metric: str | None = None
-    better: Literal["higher", "lower"] = "higher"
+    better: Literal["higher", "lower"] | None = None
 
 
 class Featurize(Section):

@@ -17,10 +17,11 @@ PIECE = 50_000
 
 @dataclass(frozen=True)
 class Reading:
-    """Tables as read, and what was skipped to read them."""
+    """Tables as read, what was skipped to read them, and what had to be assumed."""
 
     tables: ComparisonTables
     skipped: tuple[InputError, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass
@@ -47,6 +48,11 @@ class Problems:
         """Keep a line that the answer has to say, once."""
         if text not in self.notes:
             self.notes.append(text)
+
+    def assume_higher(self, file: object, otherwise: str = "--better says otherwise") -> str:
+        """Note, once per file, that nothing says which values are better, and return what is assumed."""
+        self.note(f"{file} does not say which values are better; higher is assumed ({otherwise})")
+        return "higher"
 
 
 class Builder:

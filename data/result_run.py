@@ -209,4 +209,7 @@ class _Reader:
 
     def _decide(self, operation: Operation, metric: str) -> None:
         operation.metric = metric
-        operation.better = "lower" if IS_TIME.search(metric) else self.measure.better
+        if IS_TIME.search(metric):
+            operation.better = "lower"
+        else:
+            operation.better = self.measure.better or self.problems.assume_higher(self.path)

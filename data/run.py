@@ -11,6 +11,8 @@ from pydantic import Field, FiniteFloat, ValidationError
 
 from data.errors import InputError
 from data.given import Given, said
+from data.params import Measure
+from data.reading import Problems, joined
 from data.tables import ComparisonTables
 
 _EXPECTED = '{"results": [{"benchmark", "operation", "machine", "unit", "better", "configurations": [...]}]}'
@@ -34,7 +36,9 @@ class _Run(Given):
     results: Annotated[list[_Result], Field(min_length=1)]
 
 
-def results_of_run(path: Path) -> pd.DataFrame:
+def results_of_run(
+    path: Path, problems: Problems | None = None, measure: Measure | None = None
+) -> pd.DataFrame:
     """Read the results of one run.
 
     Parameters
@@ -42,6 +46,10 @@ def results_of_run(path: Path) -> pd.DataFrame:
     path : Path
         A JSON file ``{"results": [{"benchmark", "operation", "machine", "unit", "better",
         "configurations": [{"threads", "samples": [...]}]}]}``, a result XML file, or a directory of tables.
+    problems : Problems, optional
+        Takes notes on what had to be assumed.
+    measure : Measure, optional
+        What is measured and which direction is better, where the file does not say.
 
     Returns
     -------
@@ -54,7 +62,6 @@ def results_of_run(path: Path) -> pd.DataFrame:
         If the file cannot be read, or holds comparisons or several versions instead of one run.
     """
     from data import formats
-    from data.reading import Problems, joined
 
     kind = formats.sniff(path)
     if kind == "comparison-json":
@@ -63,7 +70,9 @@ def results_of_run(path: Path) -> pd.DataFrame:
         raise InputError(
             f"is {kind}; expected the results of one run: JSON samples, result-xml or tables", file=path
         )
-    results = joined(list(formats.stream(kind, [path], Problems(), piece=None))).results
+    results = joined(
+        list(formats.stream(kind, [path], problems or Problems(), measure=measure, piece=None))
+    ).results
     if results["order"].min() != results["order"].max():
         raise InputError("holds the results of several versions; expected those of one run", file=path)
     return results

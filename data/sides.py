@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -41,6 +42,14 @@ class Samples:
     def lengths(self) -> Ints:
         """How many samples each list has, shape (n_configurations,)."""
         return self.stops - self.starts
+
+    def versions(self, row: int) -> Iterator[tuple[int, Floats]]:
+        """Yield the versions of one list: the order, and the samples."""
+        part = slice(self.starts[row], self.stops[row])
+        orders = self.orders[part]
+        edges = np.flatnonzero(np.diff(orders, prepend=orders[:1] - 1))
+        for first, last in pairwise([*edges, len(orders)]):
+            yield int(orders[first]), self.values[part][first:last]
 
     def matrices(self) -> Iterator[tuple[Ints, Floats]]:
         """Yield the non-empty lists grouped by length.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,7 +121,14 @@ class Walk:
 
     def number(self, element: Element, name: str, place: str | None = None) -> float:
         """Return the attribute `name` as a finite number; InputError if it is missing or anything else."""
-        text = self.text(element, name, place)
+        return self._number(name, self.text(element, name, place), place)
+
+    def numbers(self, element: Element, name: str, place: str | None = None) -> array[float]:
+        """Return the attribute `name` as finite numbers with blanks between; InputError if one is none."""
+        words = self.text(element, name, place).split()
+        return array("d", [self._number(name, word, place) for word in words])
+
+    def _number(self, name: str, text: str, place: str | None) -> float:
         try:
             value = float(text) if text.isascii() and "_" not in text else None
         except ValueError:

@@ -11,12 +11,13 @@ from data import formats
 from data.errors import InputError
 from data.files import replacing
 from data.pair import paired
+from data.params import Measure
 from data.reading import Problems, joined
 from data.run import results_of_run
 from data.tables import ComparisonTables
 from data.versions import versions
 from serving import matrices_source, render
-from serving.figure import as_xml
+from serving.comparison_xml import as_xml
 from serving.judge import Judgement, judge
 from serving.model import load
 from serving.verdict_lines import Lines, as_junit, as_markdown, as_plain, as_terminal
@@ -59,28 +60,41 @@ class Told:
     xml: Callable[[], bytes]
 
 
-def judge_source(source: Path, uri: str | None, wanted: Wanted, *, keep_going: bool) -> int:
+def judge_source(
+    source: Path,
+    uri: str | None,
+    wanted: Wanted,
+    *,
+    keep_going: bool,
+    better: str | None = None,
+) -> int:
     """Judge all comparisons or all matrices of `source`, whatever its format, and return the exit code.
+
+    Where comparisons don't say which values are better, `better` does; without it, the answer has a note.
 
     Raises
     ------
     InputError
-        If the source cannot be read, or there is no such model.
+        If the source cannot be read, or there is no such model; and if `better` is said of matrices.
     """
     if matrices_source.recognised(source):
         from serving.matrices import judge_matrices
 
+        if better is not None:
+            raise InputError("holds matrices; --better is about comparisons", file=source)
         return judge_matrices(source, uri, wanted, keep_going=keep_going)
     served = load(uri)
     kind = formats.sniff(source)
     problems = Problems(keep_going)
-    tables = read_source(kind, [source], problems)
+    tables = read_source(kind, [source], problems, Measure.model_validate({"better": better}))
     judgement = judge(tables, served, notes=problems.notes)
     told = _told(judgement, tables)
     if kind == "comparison-xml" and source.is_file():
         from data.comparison_status import with_status
 
         told = replace(told, xml=lambda: with_status(source, judgement.statuses))
+    if wanted.shown == "xml":
+        tell_notes(problems.notes)
     return give(told, wanted)
 
 
@@ -95,22 +109,26 @@ def judge_pair(
         If one cannot be read, they have nothing in common or cannot be compared, or there is no such model.
     """
     served = load(uri)
-    pair = paired(results_of_run(baseline), results_of_run(target), (str(baseline), str(target)))
-    judgement = judge(pair.tables, served, notes=pair.notes)
+    problems = Problems()
+    before, after = results_of_run(baseline, problems), results_of_run(target, problems)
+    pair = paired(before, after, (str(baseline), str(target)))
+    judgement = judge(pair.tables, served, notes=(*problems.notes, *pair.notes))
     told = replace(_told(judgement, pair.tables), json=lambda: render.pair_as_json(judgement, pair.missing))
     status = give(told, wanted)
     return 1 if fail_on_missing and pair.missing else status
 
 
-def read_source(kind: str, sources: list[Path], problems: Problems) -> ComparisonTables:
+def read_source(
+    kind: str, sources: list[Path], problems: Problems, measure: Measure | None = None
+) -> ComparisonTables:
     """Read sources; say on stderr what was skipped. What cannot be judged stays in: it gets a verdict.
 
     Raises
     ------
     InputError
-        At the first thing that is wrong, unless ``problems.keep_going``; if there is no comparison at all.
+        At the first thing that is wrong, unless ``problems.keep_going``; and if there is no comparison.
     """
-    tables = joined(list(formats.stream(kind, sources, problems, piece=None)))
+    tables = joined(list(formats.stream(kind, sources, problems, measure=measure, piece=None)))
     tell_skipped(problems.skipped)
     if tables.comparisons.empty:
         raise InputError("holds no comparison that could be read", file=sources[0])
@@ -123,6 +141,11 @@ def tell_skipped(skipped: Sequence[InputError]) -> None:
         sys.stderr.write(f"skipped: {error}\n")
     if skipped:
         sys.stderr.write(f"skipped {len(skipped)} in all\n")
+
+
+def tell_notes(notes: Sequence[str]) -> None:
+    """Say on stderr what had to be assumed."""
+    sys.stderr.writelines(f"note: {note}\n" for note in notes)
 
 
 def give(told: Told, wanted: Wanted) -> int:

@@ -118,7 +118,7 @@ def _add_judging(app: FastAPI) -> None:
         response_model=schemas.JudgeAnswer,
         openapi_extra=schemas.request_body(),
         responses={
-            200: {"content": {"application/xml": {"schema": {"type": "string"}}}},
+            200: schemas.xml_answer(bodies.NOTES),
             **problems.responses(400, 413, 415, 422, 503),
         },
     )
@@ -130,7 +130,7 @@ def _add_judging(app: FastAPI) -> None:
         with app.state.metrics.timed():
             result = await to_thread.run_sync(answer, body, served, limiter=app.state.limiter)
         app.state.metrics.count(result.judgement)
-        return Response(result.content, media_type=result.media_type)
+        return Response(result.content, media_type=result.media_type, headers=result.headers)
 
 
 def _add_profiles(app: FastAPI) -> None:

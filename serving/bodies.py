@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, NoReturn
 
 from data.errors import MalformedError
+from data.reading import Problems
 from serving import render
 from serving.judge import Judgement, judge
 from serving.model import Served
@@ -16,6 +17,8 @@ from serving.problems import RefusedError
 
 #: What stands for a file's name in the messages about a body.
 NAME = "body"
+#: The header with the notes on XML, which has no place for them.
+NOTES = "Perfjudge-Notes"
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,7 @@ class Answered:
     judgement: Judgement
     content: bytes
     media_type: str
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 Answer = Callable[[bytes, Served], Answered]
@@ -81,12 +85,14 @@ def _answer_xml(body: bytes, served: Served) -> Answered:
     from data.comparison_status import with_status
     from data.comparison_xml import tables_of
 
+    problems = Problems()
     try:
-        judgement = judge(tables_of(body, NAME), served)
+        judgement = judge(tables_of(body, NAME, problems), served, notes=problems.notes)
         filled = with_status(body, judgement.statuses, NAME)
     except MalformedError as exc:
         raise RefusedError(HTTPStatus.BAD_REQUEST, str(exc)) from exc
-    return Answered(judgement, filled, "application/xml")
+    headers = {NOTES: "; ".join(judgement.notes)} if judgement.notes else {}
+    return Answered(judgement, filled, "application/xml", headers)
 
 
 def _not_json(name: str) -> NoReturn:

@@ -81,6 +81,10 @@ KeepGoing = Annotated[bool, typer.Option("--keep-going", help="Skip what is bad 
 Given = Annotated[Form, typer.Option("--format", help="How the answer is given; html is a page of its own.")]
 Metric = Annotated[str, typer.Option("--metric", help="What the values of a CSV file are.")]
 Direction = Annotated[Better, typer.Option("--better", help="Which values of a CSV file are better.")]
+Assumed = Annotated[
+    Better | None,
+    typer.Option("--better", help="Which values are better, where the input does not say. Default: higher."),
+]
 Seed = Annotated[
     int | None, typer.Option("--seed", min=0, max=2**32 - 1, help="Of all that is drawn at random.")
 ]
@@ -97,6 +101,7 @@ def judge(  # noqa: PLR0917 - typer hands options over by name
     shown: Shown = Format.table,
     fail_on_regression: FailOnRegression = False,
     keep_going: KeepGoing = False,
+    better: Assumed = None,
     as_json: AsJson = False,
     output: Output = None,
 ) -> int:
@@ -104,7 +109,8 @@ def judge(  # noqa: PLR0917 - typer hands options over by name
     from serving.answering import Wanted, judge_source
 
     wanted = Wanted("json" if as_json else shown.value, output, fail_on_regression)
-    return judge_source(source, model, wanted, keep_going=keep_going)
+    said = None if better is None else better.value
+    return judge_source(source, model, wanted, keep_going=keep_going, better=said)
 
 
 @app.command()
@@ -133,6 +139,7 @@ def import_(  # noqa: PLR0917 - typer hands options over by name
     sources: Annotated[list[Path], typer.Argument(metavar="SOURCE...", help="Files or directories.")],
     output: Directory,
     keep_going: KeepGoing = False,
+    better: Assumed = None,
     only: Annotated[
         list[str] | None,
         typer.Option("--only", metavar="PATTERN", help="Of matrices: only the workloads of such names."),
@@ -148,7 +155,10 @@ def import_(  # noqa: PLR0917 - typer hands options over by name
     from serving.importing import import_sources
 
     chosen = Choice(only or (), without or ())
-    return import_sources(kind, sources, output, chosen=chosen, keep_going=keep_going, as_json=as_json)
+    said = None if better is None else better.value
+    return import_sources(
+        kind, sources, output, chosen=chosen, better=said, keep_going=keep_going, as_json=as_json
+    )
 
 
 @irup.command("profile")

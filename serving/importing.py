@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,15 +14,17 @@ from data.errors import InputError
 from data.importing import import_tables
 from data.matrix_choice import Choice
 from data.nearest import unknown
-from serving.answering import tell_skipped
+from data.params import Measure
+from serving.answering import tell_notes, tell_skipped
 
 
 @dataclass(frozen=True)
 class Counts:
-    """How many rows of each kind were imported, and how many skipped."""
+    """How many rows of each kind were imported, what was skipped, and what had to be assumed."""
 
     rows: dict[str, int]
     skipped: tuple[InputError, ...]
+    notes: tuple[str, ...] = ()
 
 
 def import_sources(
@@ -30,6 +33,7 @@ def import_sources(
     directory: Path,
     *,
     chosen: Choice | None = None,
+    better: str | None = None,
     keep_going: bool,
     as_json: bool,
 ) -> int:
@@ -41,6 +45,8 @@ def import_sources(
         The format of all sources; it decides the family.
     chosen : Choice, optional
         Which workloads of matrices are wanted; by default all.
+    better : {"lower", "higher"}, optional
+        Which values of comparisons are better, where a source does not say.
     keep_going : bool
         Skip what is bad, say so on stderr, and count it.
     as_json : bool
@@ -50,14 +56,14 @@ def import_sources(
     ------
     InputError
         At the first thing that is wrong, unless `keep_going`; and if workloads are chosen that are not there,
-        or of another family.
+        or of another family, or `better` is said of one.
     """
     known = dict.fromkeys(
         [*formats.FORMATS, *fingerprint_formats.FORMATS, *corun_formats.FORMATS, *matrix_formats.FORMATS]
     )
     if kind not in known:
         raise InputError(f'format "{kind}" {unknown(kind, known)}')
-    family = _comparisons
+    family: Callable[..., Counts] = _comparisons
     if fingerprint_formats.holds_fingerprints(kind, sources[0]):
         family = _fingerprints
     elif corun_formats.holds_coruns(kind, sources[0]):
@@ -66,9 +72,13 @@ def import_sources(
         family = _matrices
     if chosen and family is not _matrices:
         raise InputError(f"--only and --without choose workloads of matrices, and {kind} holds none")
+    if better and family is not _comparisons:
+        raise InputError("--better is about comparisons, and there are none", file=sources[0])
     read = partial(_matrices, chosen=chosen) if chosen else family
+    read = partial(_comparisons, better=better) if better else read
     counts = read(kind, sources, directory, keep_going=keep_going)
     tell_skipped(counts.skipped)
+    tell_notes(counts.notes)
     numbers = counts.rows | {"skipped": len(counts.skipped)}
     told = ", ".join(f"{count} {name}" for name, count in numbers.items())
     answer = json.dumps(numbers | {"directory": str(directory)}) if as_json else f"{told} -> {directory}"
@@ -76,10 +86,13 @@ def import_sources(
     return 0
 
 
-def _comparisons(kind: str, sources: list[Path], directory: Path, *, keep_going: bool) -> Counts:
-    imported = import_tables(kind, sources, directory, keep_going=keep_going)
+def _comparisons(
+    kind: str, sources: list[Path], directory: Path, *, keep_going: bool, better: str | None = None
+) -> Counts:
+    measure = Measure.model_validate({"better": better})
+    imported = import_tables(kind, sources, directory, keep_going=keep_going, measure=measure)
     rows = {name: getattr(imported, name) for name in ("comparisons", "results", "labels")}
-    return Counts(rows, imported.skipped)
+    return Counts(rows, imported.skipped, imported.notes)
 
 
 def _fingerprints(kind: str, sources: list[Path], directory: Path, *, keep_going: bool) -> Counts:

@@ -43,7 +43,7 @@ class Comparison(Given):
     operation: str
     machine: str = "unknown"
     unit: str = "unknown"
-    better: Literal["lower", "higher"]
+    better: Literal["lower", "higher"] = Field(description="Which values are better; it is never assumed.")
     configurations: list[Configuration]
 
 
@@ -191,6 +191,15 @@ XML_EXAMPLE = """<?xml version="1.0"?>
   </comparison_result>
 </comparison_results>
 """
+
+
+def xml_answer(notes: str) -> dict[str, Any]:
+    """Return what OpenAPI says of an answer in XML, and of the header `notes` that comes with it."""
+    header = {
+        "description": "What had to be assumed of XML that does not say it; not there otherwise.",
+        "schema": {"type": "string"},
+    }
+    return {"content": {"application/xml": {"schema": {"type": "string"}}}, "headers": {notes: header}}
 
 
 def request_body() -> dict[str, Any]:

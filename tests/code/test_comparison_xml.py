@@ -29,6 +29,12 @@ def comparison(operation="bt", content=RESULT, status="", **further):
     )
 
 
+def earlier(attributes):
+    return report(
+        comparison(content=f'<result threads_no="4"><history><samples {attributes}/></history></result>')
+    )
+
+
 def test_figure_6_1_gives_the_five_numbers_of_both_sides():
     reading = formats.read("comparison-xml", [FIGURES / "figure_6_1.xml"])
     sides = Sides.of(reading.tables)
@@ -88,6 +94,59 @@ def test_reports_without_uuid_are_numbered():
     assert ids.tolist() == ["weekly/NAS/bt", "weekly#2/NAS/bt"]
 
 
+def test_a_file_that_does_not_say_which_values_are_better_is_noted_once():
+    def notes(text, better=None):
+        problems = Problems()
+        documents = [Document.of_bytes(text.encode(), name) for name in ("a.xml", "b.xml")]
+        parts = list(read(documents[:1], problems, better=better))
+        return Sides.of(parts[0]).sign.tolist(), problems.notes
+
+    silent, said = comparison("lu"), comparison("ep", better="lower")
+    assert notes(report(silent, said, comparison())) == (
+        [1, -1, 1],
+        [
+            (
+                "a.xml does not say which values are better; higher is assumed "
+                "(the attribute better, or --better, says otherwise)"
+            )
+        ],
+    )
+    assert notes(report(silent, said), "lower") == ([-1, -1], [])
+    assert notes(report(said)) == ([-1], [])
+
+
+def test_a_verdict_that_is_no_label_is_read_as_none():
+    tables = tables_of(report(comparison(status="invalid"), comparison("lu", status="fail")).encode())
+    assert tables.labels["comparison_id"].tolist() == ["r/NAS/lu"]
+    assert len(tables.comparisons) == 2
+
+
+def test_samples_are_read_in_place_of_the_five_numbers_and_versions_are_counted_anew():
+    inner = (
+        f'<result threads_no="4"><base_result {FIVE}><samples order="7" values="10 11"/>'
+        f'<samples order="9" values="12 13"/></base_result>'
+        f'<target_result {FIVE}><samples order="30" values="14"/><samples order="30" values="15"/>'
+        '</target_result><history><samples order="-2" values="8 9"/></history></result>'
+    )
+    text = report(comparison(content=inner, unit="ms", better="lower", comparison_id="c"))
+    tables = tables_of(text.replace("report_uuid", 'machine="m" report_uuid').encode())
+    assert tables.results[["order", "value"]].to_numpy().tolist() == [
+        [1, 10], [1, 11], [2, 12], [2, 13], [3, 14], [3, 15], [0, 8], [0, 9],
+    ]  # fmt: skip
+    assert tables.results["stat"].isna().all()
+    assert tables.results.iloc[0][["machine", "unit", "better"]].tolist() == ["m", "ms", "lower"]
+    row = tables.comparisons.iloc[0]
+    assert row["comparison_id"] == "c"
+    assert row[["baseline_from", "baseline_to", "target_from", "target_to"]].tolist() == [1, 2, 3, 3]
+
+
+def test_two_reports_on_one_machine_never_mix():
+    one = report(comparison(comparison_id="c")).replace("report_uuid", 'machine="m" report_uuid')
+    tables = tables_of(b"<reports>%s</reports>" % (one + one.replace('"c"', '"d"')).encode())
+    assert tables.comparisons["machine"].tolist() == ["m", "m #2"]
+    assert len(Sides.of(tables).comparison) == 2
+
+
 def test_an_attribute_says_that_lower_is_better():
     tables = tables_of(report(comparison(better="lower"), comparison("lu")).encode())
     assert Sides.of(tables).sign.tolist() == [-1, 1]
@@ -138,11 +197,31 @@ def test_an_attribute_says_that_lower_is_better():
         ),
         (
             report(comparison(status="passed")),
-            'r.xml:2 operation "bt": result_status="passed" is unknown; expected "pass" or "fail"',
+            (
+                'r.xml:2 operation "bt": result_status="passed" is unknown; '
+                'expected "pass" or "fail" or "invalid"'
+            ),
         ),
         (
             report(comparison(better="bigger")),
             'r.xml:2 operation "bt": better="bigger" is unknown; expected "higher" or "lower"',
+        ),
+        (
+            report(comparison(comparison_id="c"), comparison("lu", comparison_id="c")),
+            'r.xml:3 operation "lu": comparison_id="c" stands twice',
+        ),
+        (
+            report(comparison(content=RESULT.replace(TARGET, f"<base_result {FIVE}/>"))),
+            'r.xml:2 operation "bt": threads_no="4" has a second <base_result>',
+        ),
+        (earlier('values="1"'), 'r.xml:2 operation "bt": <samples> lacks the attribute order'),
+        (
+            earlier('order="1.5" values="1"'),
+            'r.xml:2 operation "bt": order="1.5" is not a whole number',
+        ),
+        (
+            earlier('order="1" values="1 1e400"'),
+            'r.xml:2 operation "bt": values="1e400" is not a finite number',
         ),
         (
             report(comparison(), comparison()),

@@ -12,7 +12,7 @@ from data.tables import ComparisonTables
 from data.versions import versions
 from features.comparisons import SEED_FEATURES
 from serving import render
-from serving.figure import as_xml
+from serving.comparison_xml import as_xml
 from serving.judge import judge
 from serving.model import ModelRef, Served
 from serving.verdict_lines import Line, Lines, as_junit, as_markdown, as_plain

@@ -60,7 +60,7 @@ ONE = {
     ),
     "unknown label": (
         operation(status="maybe"),
-        f'{PLACE}: result_status="maybe" is unknown; expected "pass" or "fail"',
+        f'{PLACE}: result_status="maybe" is unknown; expected "pass" or "fail" or "invalid"',
     ),
 }
 #: One operation can be read but not judged: with keep_going, it stays, and is counted.

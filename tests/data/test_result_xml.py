@@ -4,6 +4,7 @@ import pytest
 
 from data import formats
 from data.errors import InputError
+from data.params import Measure
 from data.sides import Sides
 
 FIGURES = Path(__file__).parent / "figures"
@@ -182,3 +183,25 @@ def test_keep_going_skips_the_wrong_operation_once_and_keeps_the_rest(files):
     assert reading.tables.comparisons["operation"].tolist() == ["mg"]
     assert len(reading.skipped) == 1
     assert 'mops="x" is not a number' in str(reading.skipped[0])
+
+
+def test_a_metric_that_is_no_time_is_assumed_to_be_better_higher_and_noted_once_a_file(tmp_path):
+    results = '<threads number="1"><result {0}="1"/><result {0}="2"/></threads>'
+    for name in ("a", "b"):
+        inner = "".join(
+            f'<nas_result benchmark_name="{operation}">{results.format(metric)}</nas_result>'
+            for operation, metric in (("mg", "mops"), ("cg", "mops"), ("ep", "total_time"))
+        )
+        (tmp_path / f"{name}.xml").write_text(f"<beaker_run_result>{inner}</beaker_run_result>")
+    silent, said = (
+        formats.read("result-xml", [tmp_path], measure=Measure(better=better)) for better in (None, "lower")
+    )
+    assert silent.notes == tuple(
+        f"{tmp_path / name} does not say which values are better; higher is assumed (--better says otherwise)"
+        for name in ("a.xml", "b.xml")
+    )
+    assert said.notes == ()
+    directions = [reading.tables.results.groupby("operation")["better"].first() for reading in (silent, said)]
+    assert [direction.to_dict() for direction in directions] == [
+        {"cg": "higher", "ep": "lower", "mg": "higher"}, {"cg": "lower", "ep": "lower", "mg": "lower"}
+    ]  # fmt: skip

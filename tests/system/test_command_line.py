@@ -160,6 +160,31 @@ def test_xml_of_another_source_has_the_layout_of_the_figure(judged):
     assert float(root[1].find("result").get("median_diff")) == -20
 
 
+def test_what_xml_does_not_say_is_noted_and_can_be_said(figure, tmp_path, model_directory):
+    source = tmp_path / "figure.xml"
+    source.write_text(figure)
+    judging = ("judge", source, "--model", model_directory)
+    noted = perfjudge(*judging, "--json")
+    (note,) = json.loads(noted.stdout)["notes"]
+    assert note.startswith(f"{source} does not say which values are better; higher is assumed")
+    assert perfjudge(*judging, "--format", "xml").stderr == f"note: {note}\n"
+    turned = json.loads(perfjudge(*judging, "--json", "--better", "lower").stdout)
+    assert turned["notes"] == []
+    assert [v["verdict"] for v in turned["verdicts"]] == ["pass", "pass"]
+
+
+def test_the_same_verdicts_from_the_xml_that_was_written(tmp_path, model_directory):
+    source, written = tmp_path / "lower.json", tmp_path / "written.xml"
+    slow = comparison("slow", 120.0, better="lower", unit="ms")
+    source.write_text(json.dumps({"comparisons": [slow, comparison("same")]}))
+    judging = ("--model", model_directory)
+    assert perfjudge("judge", source, *judging, "--format", "xml", "-o", written).stderr == ""
+    answers = [json.loads(perfjudge("judge", path, *judging, "--json").stdout) for path in (source, written)]
+    assert answers[0]["verdicts"] == answers[1]["verdicts"]
+    assert answers[0]["verdicts"][0]["verdict"] == "fail"
+    assert answers[1]["notes"] == []
+
+
 def test_an_output_that_cannot_be_written_is_named_and_nothing_is_left(judged, tmp_path):
     (tmp_path / "file").write_text("")
     done = judged("-o", tmp_path / "file" / "out.json", "--json")

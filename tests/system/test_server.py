@@ -94,6 +94,22 @@ def test_the_xml_of_a_report_generator_comes_back_with_its_status_filled_in(list
     assert etree.tostring(blank, method="c14n") == etree.tostring(filled, method="c14n")
 
 
+def test_what_is_assumed_of_xml_stands_in_a_header(listening):
+    answer = post(listening, FIGURE, XML)
+    assert answer.headers["perfjudge-notes"].startswith("body does not say which values are better")
+    said = FIGURE.replace("<comparison_result ", '<comparison_result better="lower" ')
+    turned = post(listening, said, XML)
+    assert "perfjudge-notes" not in turned.headers
+    assert statuses(turned.content) == ["pass", "pass"]
+
+
+def test_a_request_has_to_say_which_values_are_better_and_so_does_its_description(listening):
+    answer = post(listening, asked(without(comparison(), "better")))
+    assert (answer.status_code, "lacks better" in answer.json()["detail"]) == (422, True)
+    described = httpx.get(listening.url + "/openapi.json").json()["components"]["schemas"]["Comparison"]
+    assert set(described["required"]) == {"comparison_id", "operation", "better", "configurations"}
+
+
 def test_a_status_that_stands_in_the_request_does_not_sway_the_verdict(listening):
     claimed = FIGURE.replace('operation_name="mg_C_x"', 'operation_name="mg_C_x" result_status="pass"')
     assert statuses(post(listening, claimed, XML).content) == ["pass", "fail"]
