@@ -6,9 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from data.perf_stat import MOST
 from serving.irup_schemas import Given, Name, Positive
 
-Count = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Count = Annotated[float, Field(ge=0, lt=MOST, allow_inf_nan=False)]
 #: Most co-runs in one request, co-runners of a task, intervals of a run, and events.
 CORUNS, CORUNNERS, INTERVALS, EVENTS = 200, 63, 20_000, 1_000
 Interval = Annotated[Positive, Field(le=1e6)]
