@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,8 +18,8 @@ from training import online as trained
 Floats = NDArray[np.float64]
 #: What the two runs are called where they are no files.
 NAMES = ("solo", "corun")
-#: Logarithm of the odds from which it is asked whether the two are swapped: 7 to 1.
-ASKED = 2.0
+#: Logarithm of the odds from which it is asked whether the two are swapped: 3 to 1.
+ASKED = math.log(3)
 
 
 @dataclass(frozen=True)
