@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from data.errors import InputError
 from serving.corun_model import Static
 from serving.corun_static import impacts, machine_of, require
 from training import placement
@@ -116,6 +117,8 @@ def place(tasks: Sequence[str], room: Room, machine: str | None, static: Static,
     """
     meant = machine_of(machine, static)
     everyone = tuple(tasks) or tuple(sorted(static.known.on.get(meant, ())))
+    if not everyone:
+        raise InputError(f'no task ran alone on "{meant}"; name the tasks to place')
     source = require(everyone, meant, static)[0]
     room.require(len(everyone))
     names, numbers = np.unique(np.array(everyone, np.str_), return_inverse=True)

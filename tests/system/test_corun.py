@@ -235,7 +235,9 @@ def test_a_placement_uses_every_task_once_and_beats_random_and_worst(static, tmp
 
 
 def test_where_tasks_never_ran_alone_only_slow_downs_are_said(static):
-    arguments = ("place", "--machines", 4, "--slots", 2, "--machine", "other", "--model", static)
+    where = ("--machines", 4, "--slots", 2, "--machine", "other", "--model", static)
+    refused(perfjudge("place", *where), 'no task ran alone on "other"; name the tasks to place')
+    arguments = ("place", *names(8), *where)
     told = json.loads(perfjudge(*arguments, "--json").stdout)
     assert (told["saved_against_random"], told["saved_against_worst"]) == (None, None)
     assert (told["random"]["seconds"], told["placements"][0]["seconds"]) == (None, None)
