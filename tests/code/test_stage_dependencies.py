@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
-#: These find a stage, read its params, write its files, show how far it is and how it ended; not what it finds.
+#: These find a stage, read its params, write its files, show how far it is and how it ends; not its results.
 PLUMBING = {
     *("data/ending.py", "data/errors.py", "data/files.py"),
     *("data/params.py", "data/screen.py", "data/stage.py"),
