@@ -12,6 +12,7 @@ from pathlib import Path
 from data import suite as suites
 from data.errors import InputError
 from data.screen import Screen
+from data.stage import guard
 
 #: The module that collects a suite, by the suite's kind.
 COLLECTORS = {
@@ -61,4 +62,4 @@ if __name__ == "__main__":
     parser.add_argument("suite", type=Path)
     parser.add_argument("-o", "--output", type=Path, required=True)
     arguments = parser.parse_args()
-    sys.exit(main(arguments.suite, arguments.output))
+    guard(lambda: sys.exit(main(arguments.suite, arguments.output)))

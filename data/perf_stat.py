@@ -13,13 +13,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from data.corun_tables import UNCOUNTED
+from data.corun_tables import SAMPLE_DTYPES, UNCOUNTED
 from data.errors import InputError
 
 _TIME = re.compile(r"\s*(\d+\.\d+)(\D)")
 _MODIFIER = re.compile(r":[a-zA-Z]+$")
 #: The count and the event of a line, after its time.
 _COUNT, _EVENT = 0, 2
+#: The kernel's counters have 64 bits; a number beyond them counts nothing.
+MOST = 2.0**64
 
 
 def countable(events: Sequence[str]) -> dict[str, str]:
@@ -128,10 +130,11 @@ def intervals(path: Path) -> pd.DataFrame:
     Raises
     ------
     InputError
-        If the file cannot be read, a line is none of perf's, or there is no interval.
+        If the file cannot be read, a line is none of perf's, an event has the name of another column of
+        samples, a count is negative, infinite or beyond `MOST`, or there is no interval.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as exc:
         raise InputError(f"cannot be read ({exc})", file=path) from exc
     rows: dict[float, dict[str, float]] = {}
@@ -153,12 +156,19 @@ def _line(line: str, path: Path, number: int) -> tuple[float, str, float]:
         expected = "expected time,count,unit,event as perf stat -I 200 -x, prints them"
         raise InputError(f"{line.strip()[:40]!r}: {expected}", file=path, line=number)
     event, told = _MODIFIER.sub("", fields[_EVENT]), fields[_COUNT]
-    if told in UNCOUNTED:
-        return float(begin[1]), event, np.nan
+    if event in SAMPLE_DTYPES:
+        problem = f'counts an event called "{event}", which is the name of a column of samples'
+        raise InputError(problem, file=path, line=number)
+    seconds = _number(begin[1], "t_seconds", path, number)
+    return seconds, event, np.nan if told in UNCOUNTED else _number(told, event, path, number)
+
+
+def _number(told: str, name: str, path: Path, line: int) -> float:
     try:
-        count = float(told)
+        found = float(told)
     except ValueError as exc:
-        raise InputError(f'{event}="{told}" is not a count', file=path, line=number) from exc
-    if count < 0:
-        raise InputError(f"{event}={told} must be 0 or more", file=path, line=number)
-    return float(begin[1]), event, count
+        raise InputError(f'{name}="{told}" is not a count', file=path, line=line) from exc
+    if not 0 <= found < MOST:
+        problem = f"{name}={told[:40]} must be 0 or more, and less than 2**64"
+        raise InputError(problem, file=path, line=line)
+    return found

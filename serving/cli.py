@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from data.ending import end
 from data.errors import InputError
 
 app = typer.Typer(
@@ -363,27 +364,21 @@ def run(arguments: list[str] | None = None) -> int:
     -------
     int
         0 done, 1 found what ``--fail-on-regression`` or ``--fail-on-missing`` asks for, 2 bad input or
-        usage, 130 interrupted.
+        usage, 70 a mistake of perfjudge itself, 130 interrupted.
     """
     from typer.exceptions import Abort, TyperException
 
     try:
         return app(args=arguments, prog_name="perfjudge", standalone_mode=False) or 0
-    except (InputError, TyperException) as exc:
-        told = exc.format_message() if isinstance(exc, TyperException) else str(exc)
-        return _refuse(told)
+    except TyperException as exc:
+        return end(InputError(exc.format_message()), "perfjudge: ")
     except (Abort, KeyboardInterrupt):
         return 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except OSError as exc:
-        return _refuse(f"{exc.filename or 'a file'}: {exc.strerror or exc}")
-
-
-def _refuse(why: str) -> int:
-    print(f"perfjudge: {' '.join(why.split())}", file=sys.stderr)  # noqa: T201 - the one line that says why
-    return 2
+    except Exception as exc:  # noqa: BLE001 - the net below every command
+        return end(exc, "perfjudge: ")
 
 
 def main() -> None:

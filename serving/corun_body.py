@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from data.corun_tables import AND, CorunTables
+from data.corun_tables import AND, SAMPLE_DTYPES, TASK_DTYPES, CorunTables
 from data.errors import InputError
 from serving.corun_json import online_answer, static_answer
 from serving.corun_model import Online, Static
@@ -51,9 +52,7 @@ def _with_tasks(runs: list[SoloRun], static: Static) -> Static:
         if AND in run.task:
             raise InputError(f'task="{run.task}" must be without "{AND}"', place=f"tasks[{number}]")
         machine = machine_of(run.machine, static)
-        taken = {"task", "machine", "family", "solo_seconds", "repetition"} & run.events.keys()
-        if taken:
-            raise InputError(f"{min(taken)!r} is no event", place=f"tasks[{number}].events")
+        _require_events(run.events, TASK_DTYPES, f"tasks[{number}].events")
         about = {"task": run.task, "machine": machine, "solo_seconds": run.solo_seconds}
         before = sum(row["task"] == run.task and row["machine"] == machine for row in rows)
         counts = {name: np.nan if count is None else count for name, count in run.events.items()}
@@ -63,10 +62,17 @@ def _with_tasks(runs: list[SoloRun], static: Static) -> Static:
 
 
 def _samples(run: Run, name: str) -> pd.DataFrame:
+    _require_events(run.events, SAMPLE_DTYPES, f"{name}.events")
     rows = len(run.t_seconds)
     for event, counts in run.events.items():
         if len(counts) != rows:
             problem = f"has {len(counts)} counts; expected {rows}, one per interval"
             raise InputError(problem, place=f"{name}.events.{event}")
-    counted = {event: np.array(counts, np.float64) for event, counts in run.events.items() if event != TIME}
+    counted = {event: np.array(counts, np.float64) for event, counts in run.events.items()}
     return pd.DataFrame({TIME: run.t_seconds, **counted})
+
+
+def _require_events(events: Iterable[str], columns: Collection[str], place: str) -> None:
+    for event in events:
+        if event in columns:
+            raise InputError(f"{event!r} is no event", place=place)

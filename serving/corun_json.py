@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from serving.corun_model import Online, Static
 from serving.corun_online import Sampled
-from serving.corun_place import Placed, Put
+from serving.corun_place import Placed, Put, Saving
 from serving.corun_schemas import OnlineAnswer, PlaceAnswer, StaticAnswer
-from serving.corun_static import Driver, Predicted
+from serving.corun_static import Driver, Explained, Predicted
 from serving.model import ModelRef
 
 
 def static_answer(found: Sequence[Predicted], static: Static) -> StaticAnswer:
     """Return what HTTP answers about co-runs before they run."""
     return StaticAnswer.model_validate(
-        {"model": model(static.ref), "predictions": [_prediction(one) for one in found]}
+        {"model": model(static.ref), "predictions": [_prediction(one, static) for one in found]}
     )
 
 
@@ -42,6 +43,7 @@ def online_answer(found: Sampled, online: Online) -> OnlineAnswer:
 def place_answer(found: Placed, static: Static) -> PlaceAnswer:
     """Return what ``corun place --json`` prints."""
     low, high = np.quantile(found.random, (0.05, 0.95))
+    shortest, longest = np.quantile(found.random_seconds, (0.05, 0.95))
     return PlaceAnswer.model_validate(
         {
             "model": model(static.ref),
@@ -49,13 +51,16 @@ def place_answer(found: Placed, static: Static) -> PlaceAnswer:
             "machines": found.room.machines,
             "slots": found.room.slots,
             "exact": found.exact,
-            "saving_against_random": found.against_random,
-            "saving_against_worst": found.against_worst,
+            "saved_against_random": _saving(found.against_random),
+            "saved_against_worst": _saving(found.against_worst),
             "random": {
                 "draws": len(found.random),
                 "mean": float(found.random.mean()),
                 "low": float(low),
                 "high": float(high),
+                "seconds": finite(float(found.random_seconds.mean())),
+                "seconds_low": finite(float(shortest)),
+                "seconds_high": finite(float(longest)),
             },
             "placements": [_put(one) for one in (found.best, *found.drawn, found.worst)],
             "notes": list(found.notes),
@@ -86,7 +91,7 @@ def finite(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def _prediction(one: Predicted) -> dict[str, Any]:
+def _prediction(one: Predicted, static: Static) -> dict[str, Any]:
     return {
         "task": one.question.task,
         "corunners": list(one.question.beside),
@@ -100,8 +105,21 @@ def _prediction(one: Predicted) -> dict[str, Any]:
         "corun_seconds_low": finite(one.solo_seconds * one.low),
         "corun_seconds_high": finite(one.solo_seconds * one.high),
         "drivers": drivers(one.drivers),
+        "drivers_explain": _explained(one.explained, static.ref),
         "notes": list(one.notes),
     }
+
+
+def _explained(one: Explained | None, ref: ModelRef) -> dict[str, Any] | None:
+    if one is None:
+        return None
+    corun = one.question
+    named = {"corunners": list(corun.beside), "machine": corun.machine}
+    return {**named, "impact": one.impact, "model": f"{ref.name} {ref.version}"}
+
+
+def _saving(found: Saving | None) -> dict[str, float] | None:
+    return None if found is None else asdict(found)
 
 
 def _put(one: Put) -> dict[str, Any]:

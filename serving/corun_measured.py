@@ -51,9 +51,11 @@ class Measured:
         best, random = self.seconds(BEST), self.seconds(RANDOM)
         beaten = int((self.totals["measured"][self.totals["placement"].str.startswith(RANDOM)] > best).sum())
         draws = int(self.totals["placement"].str.startswith(RANDOM).sum())
-        how = "less" if best < random else "more"
+        saved = (
+            f"{abs(random - best):.1f} s ({abs(1 - best / random):.1%}) {'less' if best < random else 'more'}"
+        )
         return (
-            f"the predicted best took {best:.1f} s in all, {abs(1 - best / random):.1%} {how} than "
+            f"the predicted best took {best:.1f} s of run time in all, {saved} than "
             f"{draws} placements at random ({random:.1f} s on average; it beat {beaten} of them); "
             f"the predicted worst took {self.seconds(WORST):.1f} s"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,8 @@ from training import online as trained
 Floats = NDArray[np.float64]
 #: What the two runs are called where they are no files.
 NAMES = ("solo", "corun")
+#: Logarithm of the odds from which it is asked whether the two are swapped: 3 to 1.
+ASKED = math.log(3)
 
 
 @dataclass(frozen=True)
@@ -76,12 +79,17 @@ def answer(
     start = np.stack([_start(one.table, card.events, counted, seconds) for one in pair])
     done = online.model.model.completed(start)
     known = np.isin(card.events, counted)
-    ratios = online.model.model.changes.filled(done[1] - done[0], known)
+    changes = online.model.model.changes
+    ratios = changes.filled(done[1] - done[0], known)
     impact, drivers = _impact(ratios, start, known, online)
     missing = 1 - len(counted) / len(card.events)
     width = card.half_width(machine, seconds, missing)
     notes = [note for one in pair for note in one.notes]
-    notes += _notes(impact, machine, seconds, missing, online)
+    notes += _notes(machine, seconds, missing, online)
+    if impact < 1:
+        notes.append(f"faster together than alone: are {names[0]} and {names[1]} swapped?")
+    elif changes.swapped(ratios, known) > ASKED:
+        notes.append(f"events changed as from together to alone: are {names[0]} and {names[1]} swapped?")
     low, high = impact / np.exp(width), impact * np.exp(width)
     return Sampled(
         impact, float(low), float(high), card.confidence, seconds, drivers, tuple(dict.fromkeys(notes))
@@ -120,7 +128,7 @@ def _impact(
     return float(impacts[0]), tuple(one for one in drivers[:REASONS] if one.contribution)
 
 
-def _notes(impact: float, machine: str | None, seconds: float, missing: float, online: Online) -> list[str]:
+def _notes(machine: str | None, seconds: float, missing: float, online: Online) -> list[str]:
     card, notes = online.card, []
     if missing:
         notes.append(f"{missing:.0%} of the events are guessed from the others: the interval is wider for it")
@@ -131,6 +139,4 @@ def _notes(impact: float, machine: str | None, seconds: float, missing: float, o
         )
     if machine is not None and machine not in card.machines:
         notes.append(f'the model was not trained on the machine "{machine}": the interval is twice as wide')
-    if impact < 1:
-        notes.append("faster together than alone: are the two runs in the right order?")
     return notes

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from data.errors import InputError
 from serving.corun_model import Static
 from serving.corun_static import impacts, machine_of, require
 from training import placement
@@ -33,13 +35,26 @@ class Put:
     slowdown : float
         Predicted impact - 1, summed over all tasks.
     seconds : float
-        Predicted co-run seconds, summed over all tasks; NaN where a solo time is unknown.
+        Predicted run time, co-run seconds summed over all tasks; NaN where a solo time is unknown.
     """
 
     name: str
     groups: tuple[tuple[str, ...], ...]
     slowdown: float
     seconds: float
+
+
+@dataclass(frozen=True)
+class Saving:
+    """What one placement saves of the run time of another: seconds over all tasks, and their share."""
+
+    seconds: float
+    share: float
+
+    @classmethod
+    def of(cls, seconds: float, against: float) -> Saving:
+        """Return what `seconds` save of `against`."""
+        return cls(against - seconds, 1 - seconds / against)
 
 
 @dataclass(frozen=True)
@@ -55,8 +70,8 @@ class Placed:
     best, worst : Put
     exact : bool
         Whether no placement can have a smaller predicted total.
-    random : ndarray of shape (DRAWS,)
-        Predicted slow-downs of placements at random.
+    random, random_seconds : ndarray of shape (DRAWS,)
+        Predicted slow-downs of placements at random, and their run times; NaN where a solo time is unknown.
     drawn : tuple of Put
         The first of them.
     notes : tuple of str
@@ -69,22 +84,22 @@ class Placed:
     worst: Put
     exact: bool
     random: Floats
+    random_seconds: Floats
     drawn: tuple[Put, ...]
     notes: tuple[str, ...]
 
-    def saving(self, against: float) -> float:
-        """Return the share of the slow-down `against` that the best placement saves; 0 if there is none."""
-        return 1 - self.best.slowdown / against if against > 0 else 0.0
+    @property
+    def against_random(self) -> Saving | None:
+        """What is saved against a placement at random, on average; None where a solo time is unknown."""
+        return self._saving(float(self.random_seconds.mean()))
 
     @property
-    def against_random(self) -> float:
-        """The saving against a placement at random, on average."""
-        return self.saving(float(self.random.mean()))
+    def against_worst(self) -> Saving | None:
+        """What is saved against the worst placement; None where a solo time is unknown."""
+        return self._saving(self.worst.seconds)
 
-    @property
-    def against_worst(self) -> float:
-        """The saving against the worst placement."""
-        return self.saving(self.worst.slowdown)
+    def _saving(self, against: float) -> Saving | None:
+        return None if math.isnan(against) else Saving.of(self.best.seconds, against)
 
 
 def place(tasks: Sequence[str], room: Room, machine: str | None, static: Static, seed: int) -> Placed:
@@ -102,17 +117,21 @@ def place(tasks: Sequence[str], room: Room, machine: str | None, static: Static,
     """
     meant = machine_of(machine, static)
     everyone = tuple(tasks) or tuple(sorted(static.known.on.get(meant, ())))
+    if not everyone:
+        raise InputError(f'no task ran alone on "{meant}"; name the tasks to place')
     source = require(everyone, meant, static)[0]
     room.require(len(everyone))
     names, numbers = np.unique(np.array(everyone, np.str_), return_inverse=True)
     predicted = impacts(names.tolist(), source, static)[np.ix_(numbers, numbers)]
-    cost = placement.pairwise(predicted - 1)
     known = {name: static.known.seconds(meant, name) for name in names.tolist()}
     seconds = np.array([known[task] for task in everyone])
+    cost = placement.pairwise(predicted - 1)
+    longer = placement.pairwise((predicted - 1) * seconds[:, None])
+    alone = float(seconds.sum())
 
     def put(name: str, found: Placement) -> Put:
         groups = tuple(tuple(everyone[task] for task in group) for group in found.groups)
-        return Put(name, groups, found.total, _seconds(found.groups, predicted, seconds))
+        return Put(name, groups, found.total, alone + placement.total(list(found.groups), longer))
 
     best = placement.best(len(everyone), room, cost, seed)
     drawn = placement.drawn(len(everyone), room, cost, LISTED, seed)
@@ -124,19 +143,10 @@ def place(tasks: Sequence[str], room: Room, machine: str | None, static: Static,
         put("worst", placement.worst(len(everyone), room, cost, seed)),
         best.exact,
         placement.random(len(everyone), room, cost, DRAWS, seed),
+        alone + placement.random(len(everyone), room, longer, DRAWS, seed),
         tuple(put(f"random-{number}", one) for number, one in enumerate(drawn, 1)),
         tuple(_notes(everyone, meant, source, room, static)),
     )
-
-
-def _seconds(groups: Sequence[tuple[int, ...]], predicted: Floats, seconds: Floats) -> float:
-    """Sum the predicted co-run seconds; slow-downs of several co-runners add up."""
-    total = 0.0
-    for group in groups:
-        for task in group:
-            slower = sum(predicted[task, other] - 1 for other in group if other != task)
-            total += seconds[task] * (1 + slower)
-    return float(total)
 
 
 def _notes(tasks: Sequence[str], machine: str, source: str, room: Room, static: Static) -> list[str]:

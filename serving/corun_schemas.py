@@ -7,9 +7,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from data.given import Given
+from data.perf_stat import MOST
 from serving.irup_schemas import Name, Positive
 
-Count = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Count = Annotated[float, Field(ge=0, lt=MOST, allow_inf_nan=False)]
 #: Most co-runs in one request, co-runners of a task, intervals of a run, and events.
 CORUNS, CORUNNERS, INTERVALS, EVENTS = 200, 63, 20_000, 1_000
 Interval = Annotated[Positive, Field(le=1e6)]
@@ -113,6 +114,15 @@ class DriverAnswer(BaseModel):
     contribution: float = Field(description="0.08: with the usual value the impact would be 8 % smaller.")
 
 
+class ExplainedAnswer(BaseModel):
+    """Which co-run the drivers explain: of several co-runners that are added up, the strongest alone."""
+
+    corunners: list[str]
+    machine: str = Field(description="Whose solo runs they are.")
+    impact: float
+    model: str = Field(description="Name and version.")
+
+
 class Estimate(BaseModel):
     """An impact (co-run time / solo time) and its prediction interval."""
 
@@ -133,6 +143,7 @@ class StaticPrediction(Estimate):
     corun_seconds_low: float | None
     corun_seconds_high: float | None
     drivers: list[DriverAnswer] = Field(description="The strongest first.")
+    drivers_explain: ExplainedAnswer | None = Field(description="null where nothing drives the answer.")
     notes: list[str] = Field(description="What to know about it, and why an interval is wide.")
 
 
@@ -168,6 +179,16 @@ class RandomAnswer(BaseModel):
     mean: float
     low: float = Field(description="The 5th percentile.")
     high: float = Field(description="The 95th percentile.")
+    seconds: float | None = Field(default=None, description="Predicted run time, on average.")
+    seconds_low: float | None = Field(default=None, description="Its 5th percentile.")
+    seconds_high: float | None = Field(default=None, description="Its 95th percentile.")
+
+
+class SavingAnswer(BaseModel):
+    """What the best placement saves of the predicted run time of another."""
+
+    seconds: float = Field(description="Summed over all tasks; negative where it takes longer.")
+    share: float = Field(description="Of the run time of the other placement.")
 
 
 class PlaceAnswer(BaseModel):
@@ -178,8 +199,10 @@ class PlaceAnswer(BaseModel):
     machines: int
     slots: int
     exact: bool = Field(description="Whether no placement can have a smaller predicted slow-down.")
-    saving_against_random: float
-    saving_against_worst: float
+    saved_against_random: SavingAnswer | None = Field(
+        default=None, description="On average; null where a solo time is unknown."
+    )
+    saved_against_worst: SavingAnswer | None = None
     random: RandomAnswer
     placements: list[PlacementAnswer]
     notes: list[str]

@@ -59,6 +59,14 @@ class Driver:
 
 
 @dataclass(frozen=True)
+class Explained:
+    """The co-run that drivers explain, with the machine of its solo runs, and its impact."""
+
+    question: Question
+    impact: float
+
+
+@dataclass(frozen=True)
 class Predicted:
     """How much slower a task gets.
 
@@ -74,6 +82,8 @@ class Predicted:
         NaN where the task never ran alone on that machine.
     drivers : tuple of Driver
         The strongest first.
+    explained : Explained or None
+        What they explain: where pairs are added up, the strongest of them; None without drivers.
     notes : tuple of str
         What the reader should know, and why an interval is wide.
     """
@@ -85,6 +95,7 @@ class Predicted:
     confidence: float
     solo_seconds: float
     drivers: tuple[Driver, ...]
+    explained: Explained | None
     notes: tuple[str, ...]
 
 
@@ -164,7 +175,9 @@ def _answered(question: Question, static: Static, drivers: int) -> Predicted:
     # of several machines the middle one stands for the unknown
     impact = float(np.median(found))
     width, notes = _width(asked, sources, static)
-    middle = int(np.abs(found - impact).argmin())
+    source = sources[int(np.abs(found - impact).argmin())]
+    pair = _strongest(asked, source, static)
+    reasons = tuple(_drivers(pair.question, source, static, drivers)) if drivers else ()
     return Predicted(
         asked,
         impact,
@@ -172,7 +185,8 @@ def _answered(question: Question, static: Static, drivers: int) -> Predicted:
         impact * np.exp(width),
         static.card.confidence,
         static.known.seconds(machine, asked.task),
-        tuple(_drivers(asked, sources[middle], static, drivers)) if drivers else (),
+        reasons,
+        pair if reasons else None,
         tuple(notes),
     )
 
@@ -220,15 +234,17 @@ def _width(question: Question, sources: list[str], static: Static) -> tuple[floa
     return width, notes
 
 
-def _drivers(question: Question, machine: str, static: Static, most: int) -> list[Driver]:
-    """Replace one thing after the other by what is usual on that machine, and see what that changes.
+def _strongest(question: Question, machine: str, static: Static) -> Explained:
+    """Return what drivers can explain: all of the co-run, or the strongest of the pairs that are added up."""
+    several = adds_up(len(question.beside), static)
+    asked = [(other,) for other in question.beside] if several else [question.beside]
+    coruns = [Question(question.task, beside, machine) for beside in asked]
+    found = [Explained(one, float(_impacts(one, [machine], static)[0])) for one in coruns]
+    return max(found, key=lambda one: one.impact)
 
-    Where pairs are added up, this is about the strongest of them.
-    """
-    if adds_up(len(question.beside), static):
-        pairs = [Question(question.task, (other,)) for other in question.beside]
-        strongest = max(pairs, key=lambda pair: float(_impacts(pair, [machine], static)[0]))
-        return _drivers(strongest, machine, static, most)
+
+def _drivers(question: Question, machine: str, static: Static, most: int) -> list[Driver]:
+    """Replace one thing after the other by what is usual on that machine, and see what that changes."""
     known, columns = static.known, static.card.features
     row = known.rows(_placed(question, [machine]), columns)
     tasks = sorted(known.on[machine])

@@ -11,8 +11,8 @@ import numpy as np
 from features.corun import OTHERS, OWN
 from serving.corun_model import Online, Static
 from serving.corun_online import Sampled
-from serving.corun_place import Placed, Put
-from serving.corun_static import ALL, Driver, Predicted
+from serving.corun_place import Placed, Put, Saving
+from serving.corun_static import ALL, Driver, Explained, Predicted
 from serving.model import ModelRef
 from serving.tables import printed
 
@@ -31,9 +31,21 @@ def static_text(found: Predicted, static: Static) -> str:
         low, middle, high = (found.solo_seconds * one for one in (found.low, found.impact, found.high))
         parts.append(f"{found.solo_seconds:.4g} s alone, {middle:.4g} s together ({low:.4g} to {high:.4g} s)")
     parts += [f"note: {note}" for note in found.notes]
-    if found.drivers:
-        parts.append("\n" + printed(drivers_table(found.drivers)).rstrip())
+    if found.explained is not None:
+        parts.append("\n" + explained_text(found, found.explained, static.ref))
+        parts.append(printed(drivers_table(found.drivers)).rstrip())
     return "\n".join([*parts, model_text(static.ref), ""])
+
+
+def explained_text(found: Predicted, explained: Explained, ref: ModelRef) -> str:
+    """Say which co-run the drivers explain, and which model's answer about it."""
+    corun, several = explained.question, len(found.question.beside)
+    whole = several == len(corun.beside)
+    strongest = "" if whole else f", the strongest of the {several} co-runners, alone"
+    return (
+        f"what drives it: of {corun.task} beside {', '.join(corun.beside)}{strongest} "
+        f"(impact {explained.impact:.3f} by {ref.name} {ref.version})"
+    )
 
 
 def online_text(found: Sampled, online: Online) -> str:
@@ -51,28 +63,35 @@ def online_text(found: Sampled, online: Online) -> str:
 
 def place_text(found: Placed, static: Static) -> str:
     """Return the placement, its predicted total, and what it saves."""
-    random = found.random
-    low, high = np.quantile(random, (0.05, 0.95))
     how = "no other has less" if found.exact else "found by exchanging tasks"
     first = (
         f"{len(found.tasks)} tasks on {found.room.machines} machines with {found.room.slots} slots each "
         f"({found.machine}): predicted slow-down {found.best.slowdown:.3f} in all, {how}"
     )
-    second = (
-        f"{found.against_random:.1%} less than at random ({random.mean():.3f} on average over {len(random)} "
-        f"draws, 90% of them {low:.3f} to {high:.3f})"
-    )
-    lines = [
-        first,
-        second,
-        f"{found.against_worst:.1%} less than the worst ({found.worst.slowdown:.3f})",
-    ]
-    if not math.isnan(found.best.seconds):
-        lines.append(
-            f"{found.best.seconds:.4g} s of run time in all; the worst takes {found.worst.seconds:.4g} s"
-        )
+    lines = [first, *_run_times(found)]
     lines += [f"note: {note}" for note in found.notes]
     return "\n".join([*lines, "", printed(_placement(found.best)).rstrip(), model_text(static.ref), ""])
+
+
+def _run_times(found: Placed) -> list[str]:
+    """Say what is saved of run time; of slow-downs alone where a solo time is unknown."""
+    random, worst = found.against_random, found.against_worst
+    if random is None or worst is None:
+        slower = f"at random {found.random.mean():.3f} on average, the worst {found.worst.slowdown:.3f}"
+        return [slower, "run times are not known: not all tasks ran alone on that machine"]
+    times = found.random_seconds
+    low, high = np.quantile(times, (0.05, 0.95))
+    draws = f"{times.mean():.4g} s on average over {len(times)} draws, 90% of them {low:.4g} to {high:.4g} s"
+    return [
+        f"{found.best.seconds:.4g} s of run time in all, predicted",
+        f"{_saved(random)} than at random ({draws})",
+        f"{_saved(worst)} than the worst ({found.worst.seconds:.4g} s)",
+    ]
+
+
+def _saved(saving: Saving) -> str:
+    how = "less" if saving.seconds >= 0 else "more"
+    return f"{abs(saving.seconds):.3g} s ({abs(saving.share):.1%} of run time) {how}"
 
 
 def impact_text(impact: float) -> str:

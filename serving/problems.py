@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from http import HTTPStatus
 from typing import Any
+from uuid import uuid4
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
+from data.ending import summary
 from data.errors import InputError
 
+LOG = logging.getLogger("perfjudge")
 MEDIA_TYPE = "application/problem+json"
 
 
@@ -36,6 +40,9 @@ class ProblemDetails(BaseModel):
     title: str
     status: int
     detail: str
+    instance: str | None = Field(
+        default=None, description="Of an error of the server: stands in its log beside the trace."
+    )
 
 
 class RefusedError(Exception):
@@ -67,9 +74,9 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _unexpected)
 
 
-def _answer(status: int, detail: str, headers: Any = None) -> JSONResponse:
+def _answer(status: int, detail: str, headers: Any = None, **further: str) -> JSONResponse:
     title = HTTPStatus(status).phrase
-    content = {"type": "about:blank", "title": title, "status": status, "detail": detail}
+    content = {"type": "about:blank", "title": title, "status": status, "detail": detail, **further}
     return JSONResponse(content, status, headers, MEDIA_TYPE)
 
 
@@ -95,8 +102,12 @@ async def _validation(_request: Request, exc: Exception) -> JSONResponse:
     return _answer(HTTPStatus.UNPROCESSABLE_ENTITY, f"{place}: {first['msg']}")
 
 
-async def _unexpected(_request: Request, _exc: Exception) -> JSONResponse:
-    return _answer(HTTPStatus.INTERNAL_SERVER_ERROR, "an error of the server; its log says more")
+async def _unexpected(request: Request, exc: Exception) -> JSONResponse:
+    instance = uuid4().urn
+    asked = f"{request.method} {request.url.path!r}"
+    LOG.error("%s: %s: unexpected %s", instance, asked, summary(exc), exc_info=exc)
+    detail = "an error of the server; its log says more beside the instance"
+    return _answer(HTTPStatus.INTERNAL_SERVER_ERROR, detail, instance=instance)
 
 
 def _printable(text: str) -> str:

@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from data.errors import InputError
+from data.ending import end
 from data.files import write_text
 
 if TYPE_CHECKING:
@@ -52,13 +52,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if len(given) != 1 or given[0] not in FAMILIES:
         sys.stderr.write(f"usage: python -m serving.report {{{','.join(FAMILIES)}}}\n")
         return 2
-    page: Callable[[Path], str] = import_module(FAMILIES[given[0]]).page
     target = Path("reports") / given[0] / "index.html"
     try:
+        page: Callable[[Path], str] = import_module(FAMILIES[given[0]]).page
         write_text(target, page(Path()))
-    except InputError as exc:
-        sys.stderr.write(f"{exc}\n")
-        return 2
+    except Exception as exc:  # noqa: BLE001 - the net below every stage
+        return end(exc)
     return 0
 
 

@@ -94,18 +94,21 @@ def family(name: str) -> Family:
 
 
 def run(stage: Callable[[Family], None]) -> None:
-    """Run a stage for the families named on the command line; bad input is one line and exit code 2.
+    """Run a stage for the families named on the command line; what fails ends as `data.stage.guard` says.
 
     A family that is no classification has stages of its own, ``<verb>_stage`` in
     ``training.<family>_<verb>`` or ``training.<family>``.
     """
     for name in sys.argv[1:] or [""]:
-        own = _own_stage(name, stage.__name__) if name in FAMILIES else None
-        guard(own or partial(_classified, stage, name))
+        guard(partial(_run, stage, name))
 
 
-def _classified(stage: Callable[[Family], None], name: str) -> None:
-    stage(family(name))
+def _run(stage: Callable[[Family], None], name: str) -> None:
+    own = _own_stage(name, stage.__name__) if name in FAMILIES else None
+    if own is None:
+        stage(family(name))
+    else:
+        own()
 
 
 def _own_stage(name: str, verb: str) -> Callable[[], None] | None:

@@ -108,6 +108,16 @@ class Changes:
         expected = self.mean + self.covariance[:, known] @ weights
         return np.where(known, ratios, expected)
 
+    def swapped(self, ratios: Floats, known: NDArray[np.bool_]) -> float:
+        """Return the logarithm of the odds that the two runs are swapped, from the ratios that are `known`.
+
+        Swapped, all ratios have the other sign: how likely are they and their opposites under the normal
+        distribution of the training co-runs (linear discriminant analysis with one covariance)?
+        """
+        own = self.covariance[np.ix_(known, known)]
+        ridge = 1e-3 * max(float(np.trace(own)) / len(own), 1e-12) * np.eye(len(own))
+        return float(-2 * ratios[known] @ np.linalg.solve(own + ridge, self.mean[known]))
+
 
 @dataclass(frozen=True)
 class OnlineModel:

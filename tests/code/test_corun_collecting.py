@@ -155,6 +155,8 @@ def test_what_perf_prints_becomes_one_row_per_interval(tmp_path):
     assert found["context-switches"].isna().tolist() == [True, False]
     (tmp_path / "perf.csv").write_text(PERF.replace(",", ";"))
     assert perf_stat.intervals(tmp_path / "perf.csv").equals(found)
+    (tmp_path / "perf.csv").write_text(f"\N{BYTE ORDER MARK}{PERF}")
+    assert perf_stat.intervals(tmp_path / "perf.csv").equals(found)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +168,18 @@ def test_what_perf_prints_becomes_one_row_per_interval(tmp_path):
             ":1: 'task,seconds': expected time,count,unit,event as perf stat -I 200 -x, prints",
         ),
         (PERF.replace(",22,", ",many,"), ':6: context-switches="many" is not a count'),
-        (PERF.replace(",22,", ",-22,"), ":6: context-switches=-22 must be 0 or more"),
+        *(
+            (PERF.replace(",22,", f",{count},"), f":6: context-switches={count} must be 0 or more, and less")
+            for count in ("-22", "inf", "-inf", "nan", "1e400", "18446744073709551616")
+        ),
+        *(
+            (
+                PERF.replace("context-switches", name),
+                f':4: counts an event called "{name}", which is the name',
+            )
+            for name in ("t_seconds", "task", "corunners", "machine", "phase", "repetition")
+        ),
+        (f"{'9' * 400}.5,1,,faults,1,100.00,,\n", f":1: t_seconds={'9' * 40} must be 0 or more"),
         (PERF + PERF, ':9: counts "task-clock" twice in one interval'),
     ],
 )

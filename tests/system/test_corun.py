@@ -97,6 +97,26 @@ def test_several_co_runners_count_in_any_order_and_more_than_one(static):
     assert "added up" in both["notes"][0]
 
 
+def test_drivers_say_which_co_runner_and_which_model_they_explain(static):
+    names = ("task-3", "task-5", "task-7")
+    alone = {name: predicted(static, "--task", "task-7", "--with", name) for name in names}
+    strongest = max(alone.values(), key=lambda one: one["impact"])
+    several = predicted(static, "--task", "task-7", "--with", *names)
+    assert several["drivers"] == strongest["drivers"]
+    assert several["drivers_explain"] == strongest["drivers_explain"]
+    explained = several["drivers_explain"]
+    assert (explained["corunners"], explained["machine"]) == (strongest["corunners"], MACHINE)
+    assert explained["impact"] == strongest["impact"] < several["impact"]
+    said = perfjudge("static", "--task", "task-7", "--with", *names, "--model", static).stdout
+    assert (
+        f"what drives it: of task-7 beside {strongest['corunners'][0]}, the strongest of the 3 co-runners, "
+        f"alone (impact {explained['impact']:.3f} by {explained['model']})"
+    ) in said
+    assert explained["model"].startswith("random-forest ")
+    one = perfjudge("static", "--task", "task-7", "--with", "task-5", "--model", static).stdout
+    assert "\nwhat drives it: of task-7 beside task-5 (impact " in one
+
+
 def test_solo_runs_of_further_tasks_make_them_known_with_a_wider_interval(static, tmp_path):
     own = {"task": "mine", "machine": MACHINE, "repetition": 1, "solo_seconds": 3.7}
     CorunTables.of_rows([own | {event: 3.7 * rate for event, rate in rates("task-7").items()}], []).write(
@@ -156,9 +176,20 @@ def test_what_can_be_answered_is_answered_with_a_line_on_what_was_wrong(tmp_path
     assert answer["low"] < 1.4 < answer["high"]
 
 
-def test_another_machine_and_a_co_run_that_is_faster_are_said(tmp_path, online):
+def test_another_machine_is_said(tmp_path, online):
     done = asked(tmp_path, online, perf_csv("task-7"), perf_csv("task-7", 1.4), "--machine", "other")
     assert 'not trained on the machine "other": the interval is twice as wide' in done.stdout
+
+
+@pytest.mark.parametrize("impact", [1.2, 1.4])
+def test_swapped_files_are_asked_about_and_right_ones_are_not(tmp_path, online, impact):
+    alone, together = perf_csv("task-7"), perf_csv("task-7", impact)
+    question = f"are {tmp_path / 'solo.csv'} and {tmp_path / 'corun.csv'} swapped?"
+    swapped = asked(tmp_path, online, together, alone).stdout
+    assert question in " ".join(swapped.split())
+    (note,) = json.loads(asked(tmp_path, online, together, alone, "--json").stdout)["notes"]
+    assert note.endswith(question)
+    assert "swapped" not in asked(tmp_path, online, alone, together).stdout
 
 
 @pytest.mark.parametrize(
@@ -190,9 +221,30 @@ def test_a_placement_uses_every_task_once_and_beats_random_and_worst(static, tmp
         assert sorted(task for group in one["groups"] for task in group) == names(8)
         assert best["slowdown"] <= one["slowdown"] <= worst["slowdown"]
     assert best["seconds"] < worst["seconds"]
-    assert told["saving_against_random"] == pytest.approx(1 - best["slowdown"] / told["random"]["mean"])
+    for saved, against in (
+        (told["saved_against_random"], told["random"]["seconds"]),
+        (told["saved_against_worst"], worst["seconds"]),
+    ):
+        assert saved["seconds"] == pytest.approx(against - best["seconds"])
+        assert saved["share"] == pytest.approx(saved["seconds"] / against)
+    assert told["random"]["seconds_low"] < told["random"]["seconds"] < told["random"]["seconds_high"]
     said = perfjudge("place", "--machines", 4, "--slots", 2, "--model", static).stdout
-    assert f"{told['saving_against_worst']:.1%} less than the worst" in said
+    saved = told["saved_against_worst"]
+    assert f"\n{saved['seconds']:.3g} s ({saved['share']:.1%} of run time) less than the worst (" in said
+    assert f"({told['saved_against_random']['share']:.1%} of run time) less than at random (" in said
+
+
+def test_where_tasks_never_ran_alone_only_slow_downs_are_said(static):
+    where = ("--machines", 4, "--slots", 2, "--machine", "other", "--model", static)
+    refused(perfjudge("place", *where), 'no task ran alone on "other"; name the tasks to place')
+    arguments = ("place", *names(8), *where)
+    told = json.loads(perfjudge(*arguments, "--json").stdout)
+    assert (told["saved_against_random"], told["saved_against_worst"]) == (None, None)
+    assert (told["random"]["seconds"], told["placements"][0]["seconds"]) == (None, None)
+    said = perfjudge(*arguments).stdout
+    assert f"at random {told['random']['mean']:.3f} on average" in said
+    assert "run times are not known" in said
+    assert "less than" not in said
 
 
 def test_a_name_may_stand_twice_and_too_many_tasks_are_refused(static):
@@ -223,7 +275,7 @@ def test_placements_are_really_run_and_compared(tmp_path):
     ]
     plan = {
         "model": {"name": "m", "version": "1", "uri": "u"}, "machine": "m", "machines": 2, "slots": 2,
-        "exact": True, "saving_against_random": 0, "saving_against_worst": 0, "notes": [],
+        "exact": True, "notes": [],
         "random": {"draws": 1, "mean": 0, "low": 0, "high": 0}, "placements": placements,
     }  # fmt: skip
     (tmp_path / "plan.json").write_text(json.dumps(plan))
@@ -237,7 +289,9 @@ def test_placements_are_really_run_and_compared(tmp_path):
     assert set(rows.loc[rows["placement"] == "random-1", "corunners"]) == {""}
     total = rows.groupby(["placement", "repetition"])["corun_seconds"].sum().groupby(level=0).mean()
     assert (total > 0.5).all()
-    assert f"the predicted best took {total['best']:.1f} s in all" in done.stdout.replace("\n", " ")
+    assert f"the predicted best took {total['best']:.1f} s of run time in all" in done.stdout.replace(
+        "\n", " "
+    )
     plan["placements"][0]["groups"] = [["stranger"]]
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     refused(in_process(*arguments), 'task "stranger": is not in the suite')
@@ -268,6 +322,15 @@ def test_the_server_answers_as_the_command_line(server, static, online, tmp_path
     sampled = post(server, "online", request()).json()
     told = json.loads(asked(tmp_path, online, perf_csv("task-7"), perf_csv("task-7", 1.4), "--json").stdout)
     assert sampled["impact"] == pytest.approx(told["impact"], rel=0.02)
+
+
+def test_swapped_runs_are_asked_about_over_http(server):
+    right = request()
+    swapped = right | {"solo": right["corun"], "corun": right["solo"]}
+    assert [note.partition(": ")[2] for note in post(server, "online", swapped).json()["notes"]] == [
+        "are solo and corun swapped?"
+    ]
+    assert post(server, "online", right).json()["notes"] == []
 
 
 def test_all_models_that_answer_are_listed(server):
@@ -312,6 +375,24 @@ REFUSED = {
     "an unknown key": ("static", {"coruns": [QUESTION | {"machin": "m1"}]}, 422, 'did you mean "machine"?'),
     "an unknown key of a run": ("online", sampled(event={}), 422, 'corun.event is unknown; did you mean "e'),
     "no samples": ("online", sampled(t_seconds=[]), 422, "corun.t_seconds"),
+    "a count beyond all counters": (
+        "static",
+        solo_run(events={"x": 2**64}),
+        422,
+        "tasks.0.events.x=18446744",
+    ),
+    "a sample beyond all counters": (
+        "online",
+        sampled(events={"x": [1, 1e308, 3]}),
+        422,
+        "events.x.1=1e+308",
+    ),
+    "an event called t_seconds": (
+        "online",
+        sampled(events={"t_seconds": [1, 2, 3]}),
+        422,
+        "corun.events: 't_seconds' is no event",
+    ),
     "a negative sample": ("online", sampled(events={"x": [1, -2, 3]}), 422, "corun.events.x.1=-2"),
     "time that goes back": ("online", sampled(t_seconds=[0.2, 0.1, 0.4]), 422, "must be after 0.2 s"),
     "a count too many": ("online", sampled(RUN | {"t_seconds": [0.2]}), 422, "page-faults: has 3 counts"),

@@ -1,0 +1,173 @@
+"""The net below commands, stages and the server: what nobody foresaw ends in one line."""
+
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+import anyio
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from data.errors import InputError
+from data.stage import guard, run_family
+from serving import problems, report
+from serving.cli import run
+
+LINE = re.compile(r"(?:perfjudge: )?unexpected (.*); the trace is in (.*)\n")
+
+
+def divide(*_):
+    return 1 / 0
+
+
+def recurse(*_):
+    return recurse()
+
+
+def exhaust(*_):
+    raise MemoryError
+
+
+def wrong_text(*_):
+    raise ValueError("two\nlines and \ud800")
+
+
+def long_message(*_):
+    raise KeyError("x" * 10_000)
+
+
+FAILING = {
+    "ZeroDivisionError: division by zero": divide,
+    "RecursionError: maximum recursion depth exceeded": recurse,
+    "MemoryError": exhaust,
+    "ValueError: two lines and": wrong_text,
+    "KeyError: 'xxx": long_message,
+}
+failing = pytest.mark.parametrize(("told", "fail"), FAILING.items(), ids=FAILING)
+
+
+@pytest.fixture
+def traces(tmp_path, monkeypatch):
+    """The directory of temporary files, empty."""
+    directory = tmp_path / "traces"
+    directory.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(directory))
+    return directory
+
+
+def require_line_and_trace(said, traces, told, fail):
+    what, path = LINE.fullmatch(said).groups()
+    assert what.startswith(told)
+    assert len(what) < 400
+    assert list(traces.iterdir()) == [Path(path)]
+    trace = Path(path).read_text(encoding="utf-8")
+    assert trace.startswith("Traceback")
+    assert f"in {fail.__name__}" in trace
+
+
+@failing
+def test_a_command_that_fails_unexpectedly_ends_with_70_and_names_a_file_with_the_trace(
+    told, fail, traces, monkeypatch, capsys
+):
+    monkeypatch.setattr("serving.answering.judge_source", lambda *_, **__: fail())
+    assert run(["judge", "x"]) == 70
+    said = capsys.readouterr()
+    assert said.out == ""
+    require_line_and_trace(said.err, traces, told, fail)
+
+
+@failing
+def test_a_stage_that_fails_unexpectedly_ends_with_70_and_names_a_file_with_the_trace(
+    told, fail, traces, capsys
+):
+    with pytest.raises(SystemExit) as ended:
+        guard(fail)
+    assert ended.value.code == 70
+    require_line_and_trace(capsys.readouterr().err, traces, told, fail)
+
+
+def test_a_report_that_fails_unexpectedly_ends_with_70(traces, monkeypatch, capsys):
+    monkeypatch.setattr("serving.corun_report.page", divide)
+    assert report.main(["corun"]) == 70
+    require_line_and_trace(capsys.readouterr().err, traces, "ZeroDivisionError", divide)
+
+
+def test_a_stage_that_a_family_lacks_is_no_trace_on_the_screen(traces, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["data.promote", "corun"])
+    with pytest.raises(SystemExit) as ended:
+        run_family("promote", "data")
+    assert ended.value.code == 70
+    assert LINE.fullmatch(capsys.readouterr().err)[1].startswith("AttributeError: ")
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (InputError("x=1 is wrong", file="a.csv", line=3), "a.csv:3: x=1 is wrong\n"),
+        (FileNotFoundError(2, "No such file or directory", "in/a.parquet"),
+         "in/a.parquet: No such file or directory\n"),
+    ],
+    ids=["input", "file"],
+)  # fmt: skip
+def test_bad_input_and_missing_files_of_a_stage_end_with_2_and_no_trace(error, line, traces, capsys):
+    def fail():
+        raise error
+
+    with pytest.raises(SystemExit) as ended:
+        guard(fail)
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == line
+    assert list(traces.iterdir()) == []
+
+
+def test_where_no_trace_can_be_written_the_line_says_so(tmp_path, monkeypatch, capsys):
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
+    with pytest.raises(SystemExit) as ended:
+        guard(divide)
+    assert ended.value.code == 70
+    said = capsys.readouterr().err
+    assert said.startswith("unexpected ZeroDivisionError: division by zero; the trace could not be written (")
+    assert said.count("\n") == 1
+
+
+def test_interrupts_and_exits_pass_through_the_net(traces):
+    for passing in (KeyboardInterrupt, SystemExit):
+
+        def leave(passing=passing):
+            raise passing
+
+        with pytest.raises(passing):
+            guard(leave)
+    assert list(traces.iterdir()) == []
+
+
+def asked(app):
+    async def ask():
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            return await client.get("/fails")
+
+    return anyio.run(ask)
+
+
+@failing
+def test_over_http_an_unexpected_error_is_a_problem_whose_instance_stands_in_the_log(told, fail, caplog):
+    app = FastAPI()
+    problems.install(app)
+
+    @app.get("/fails")
+    def fails():
+        fail()
+
+    answer = asked(app)
+    problem = answer.json()
+    assert (answer.status_code, answer.headers["content-type"]) == (500, "application/problem+json")
+    assert (problem["status"], problem["title"]) == (500, "Internal Server Error")
+    assert told.partition(":")[0] not in answer.text
+    (logged,) = (record for record in caplog.records if record.name == "perfjudge")
+    assert logged.getMessage().startswith(f"{problem['instance']}: GET '/fails': unexpected {told}")
+    assert f"in {fail.__name__}" in caplog.text
+    assert asked(app).json()["instance"] != problem["instance"]
