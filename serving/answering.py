@@ -58,19 +58,23 @@ class Told:
     xml: Callable[[], bytes]
 
 
-def judge_source(source: Path, uri: str | None, wanted: Wanted, *, keep_going: bool) -> int:
+def judge_source(
+    source: Path, uri: str | None, wanted: Wanted, *, keep_going: bool, floor: float | None = None
+) -> int:
     """Judge all comparisons or all matrices of `source`, whatever its format, and return the exit code.
 
     Raises
     ------
     InputError
-        If the source cannot be read, or there is no such model.
+        If the source cannot be read, there is no such model, or a floor is given for matrices.
     """
     if matrices_source.recognised(source):
+        if floor is not None:
+            raise InputError("holds matrices, which --floor is not for", file=source)
         from serving.matrices import judge_matrices
 
         return judge_matrices(source, uri, wanted, keep_going=keep_going)
-    served = load(uri)
+    served = load(uri, floor)
     kind = formats.sniff(source)
     problems = Problems(keep_going)
     tables = read_source(kind, [source], problems)
@@ -83,7 +87,9 @@ def judge_source(source: Path, uri: str | None, wanted: Wanted, *, keep_going: b
     return give(told, wanted)
 
 
-def judge_pair(baseline: Path, target: Path, uri: str | None, wanted: Wanted) -> int:
+def judge_pair(
+    baseline: Path, target: Path, uri: str | None, wanted: Wanted, floor: float | None = None
+) -> int:
     """Judge what both of two runs measured, and return the exit code.
 
     Raises
@@ -91,7 +97,7 @@ def judge_pair(baseline: Path, target: Path, uri: str | None, wanted: Wanted) ->
     InputError
         If one cannot be read, they have nothing in common, or there is no such model.
     """
-    served = load(uri)
+    served = load(uri, floor)
     tables = paired(results_of_run(baseline), results_of_run(target))
     return give(_told(judge(tables, served), tables), wanted)
 

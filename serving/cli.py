@@ -68,6 +68,16 @@ Model = Annotated[
         " Default: the champion.",
     ),
 ]
+Floor = Annotated[
+    float | None,
+    typer.Option(
+        "--floor",
+        metavar="PERCENT",
+        parser=lambda text: _share(text),
+        help="The smallest change of a median that may be called a regression; none = any."
+        " Default: the model's own, 0.5 unless it was trained with another.",
+    ),
+]
 Output = Annotated[
     Path | None,
     typer.Option("--output", "-o", metavar="FILE", help="Write there instead of to the terminal."),
@@ -97,6 +107,7 @@ def judge(  # noqa: PLR0917 - typer hands options over by name
     shown: Shown = Format.table,
     fail_on_regression: FailOnRegression = False,
     keep_going: KeepGoing = False,
+    floor: Floor = None,
     as_json: AsJson = False,
     output: Output = None,
 ) -> int:
@@ -104,7 +115,7 @@ def judge(  # noqa: PLR0917 - typer hands options over by name
     from serving.answering import Wanted, judge_source
 
     wanted = Wanted("json" if as_json else shown.value, output, fail_on_regression)
-    return judge_source(source, model, wanted, keep_going=keep_going)
+    return judge_source(source, model, wanted, keep_going=keep_going, floor=floor)
 
 
 @app.command()
@@ -114,6 +125,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     model: Model = None,
     shown: Shown = Format.table,
     fail_on_regression: FailOnRegression = False,
+    floor: Floor = None,
     as_json: AsJson = False,
     output: Output = None,
 ) -> int:
@@ -121,7 +133,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     from serving.answering import Wanted, judge_pair
 
     wanted = Wanted("json" if as_json else shown.value, output, fail_on_regression)
-    return judge_pair(baseline, target, model, wanted)
+    return judge_pair(baseline, target, model, wanted, floor)
 
 
 @app.command("import")
@@ -316,6 +328,7 @@ def serve(  # noqa: PLR0917 - typer hands options over by name
     matrices: Annotated[
         str | None, typer.Option("--matrices", metavar="PATH|URI", help="The same, of matrices.")
     ] = None,
+    floor: Floor = None,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 = any that is free.")] = 8000,
     workers: Annotated[int, typer.Option(min=1, max=64, help="How many processes answer.")] = 1,
@@ -324,7 +337,7 @@ def serve(  # noqa: PLR0917 - typer hands options over by name
     from serving.server import Addresses
     from serving.server import serve as listen
 
-    return listen(Addresses(model, corun_static, corun_online, matrices), host, port, workers)
+    return listen(Addresses(model, corun_static, corun_online, matrices, floor), host, port, workers)
 
 
 @app.command()
@@ -336,6 +349,17 @@ def collect(
     from data.collect import main as measure
 
     return measure(suite, output)
+
+
+def _share(text: str) -> float:
+    """Return a percentage as a share; 0 for "none"."""
+    try:
+        share = 0.0 if text == "none" else float(text.removesuffix("%")) / 100
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 1:
+        raise typer.BadParameter(f"{text!r} is no percentage from 0 to below 100, and not none")
+    return share
 
 
 def run(arguments: list[str] | None = None) -> int:

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from serving.judge import Judgement, Reason, Verdict
+from serving.moves import Move
 from serving.verdict_lines import Line, Lines
 
 
@@ -22,7 +23,7 @@ def as_json(judgement: Judgement) -> str:
 def lines(judgement: Judgement) -> Lines:
     """Return the verdicts as lines of a table, a benchmark a suite."""
     rows = [
-        Line(one.verdict, one.probability, one.benchmark, one.operation, _why(one))
+        Line(one.verdict, one.probability, one.benchmark, one.operation, _why(one), one.remarks)
         for one in judgement.verdicts
     ]
     headings, notes = ("benchmark", "operation", "reasons"), judgement.notes
@@ -62,13 +63,23 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
             for reason in verdict.reasons
         ],
         "invalid_reason": verdict.invalid_reason,
+        "decided_by": verdict.decided_by,
+        "remarks": verdict.remarks,
+        "moved": _move(verdict.moved),
+        "improved": _move(verdict.improved),
     }
+
+
+def _move(move: Move | None) -> dict[str, float] | None:
+    return None if move is None else move._asdict()
 
 
 def _why(verdict: Verdict) -> str:
     if verdict.invalid_reason is not None:
         return verdict.invalid_reason
-    return ", ".join(_reason(reason) for reason in verdict.reasons)
+    moved = [move.told for move in (verdict.moved, verdict.improved) if move is not None]
+    reasons = ", ".join(_reason(reason) for reason in verdict.reasons)
+    return "; ".join(part for part in (*verdict.remarks, *moved, reasons) if part)
 
 
 def _reason(reason: Reason) -> str:
