@@ -16,7 +16,7 @@ Ints = NDArray[np.int64]
 FEWEST = 5
 #: A sample is wild if its distance from the nearest other one is more than so many times the range of all
 #: others, by how many there are on the side. The three numbers are what 1 of 1,000 lists of normal values
-#: exceeds (Dixon's ratio, both ends); more samples would allow less than `FAR`, but real noise has long tails.
+#: exceeds (Dixon's ratio, both ends). More samples would allow less than `FAR`, but noise has long tails.
 _FAR_OF_FEW = {5: 11.0, 6: 6.0, 7: 4.0}
 FAR = 3.0
 #: All others count as spanning at least this share of their median: what is wild is gross, too.
@@ -110,5 +110,8 @@ def _without(samples: Samples, rows: Ints, at: Ints) -> Samples:
     starts, stops, lengths = samples.starts.copy(), samples.stops.copy(), samples.lengths[rows] - 1
     stops[rows] = len(samples.values) + np.cumsum(lengths)
     starts[rows] = stops[rows] - lengths
-    values, orders = np.r_[samples.values, samples.values[index]], np.r_[samples.orders, samples.orders[index]]
+    values, orders = (
+        np.r_[samples.values, samples.values[index]],
+        np.r_[samples.orders, samples.orders[index]],
+    )
     return Samples(values, orders, starts, stops)

@@ -59,6 +59,17 @@ class Format(StrEnum):
     junit = "junit"
 
 
+def _share(text: str) -> float:
+    """Return a percentage as a share; 0 for "none"."""
+    try:
+        share = 0.0 if text == "none" else float(text.removesuffix("%")) / 100
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 1:
+        raise typer.BadParameter(f"{text!r} is no percentage from 0 to below 100, and not none")
+    return share
+
+
 Model = Annotated[
     str | None,
     typer.Option(
@@ -73,7 +84,7 @@ Floor = Annotated[
     typer.Option(
         "--floor",
         metavar="PERCENT",
-        parser=lambda text: _share(text),
+        parser=_share,
         help="The smallest change of a median that may be called a regression; none = any."
         " Default: the model's own, 0.5 unless it was trained with another.",
     ),
@@ -349,17 +360,6 @@ def collect(
     from data.collect import main as measure
 
     return measure(suite, output)
-
-
-def _share(text: str) -> float:
-    """Return a percentage as a share; 0 for "none"."""
-    try:
-        share = 0.0 if text == "none" else float(text.removesuffix("%")) / 100
-    except ValueError:
-        share = -1.0
-    if not 0 <= share < 1:
-        raise typer.BadParameter(f"{text!r} is no percentage from 0 to below 100, and not none")
-    return share
 
 
 def run(arguments: list[str] | None = None) -> int:

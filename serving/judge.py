@@ -152,20 +152,20 @@ class Judgement:
 
     def _iterate(self) -> Iterator[Verdict]:
         given, remarks = iter(_reasons(self.top)), left_out(self.asked.wild)
-        columns = [self.comparisons[name].tolist() for name in ("comparison_id", "benchmark", "operation")]
-        columns += [one.tolist() for one in (self.answers, self.probability, self.problems, self.below)]
-        columns += [moves(self.asked, rows) for rows in (self.asked.worst, improved(self.asked, self.floor))]
-        for place, row in enumerate(zip(*columns, strict=True)):
-            *names, answer, probability, problem, below, moved, better = row
+        names = (self.comparisons[name].tolist() for name in ("comparison_id", "benchmark", "operation"))
+        found = (one.tolist() for one in (self.answers, self.probability, self.problems, self.below))
+        moved = (moves(self.asked, rows) for rows in (self.asked.worst, improved(self.asked, self.floor)))
+        rows = enumerate(zip(*names, *found, *moved, strict=True))
+        for place, (identity, benchmark, operation, answer, probability, problem, below, *how) in rows:
+            told = remarks.get(place, ())
+            start = identity, benchmark, operation, answer
             if answer == "invalid":
-                yield Verdict(*names, answer, None, self.threshold, (), problem, "validity")
-                continue
-            told, reasons, by = remarks.get(place, ()), (), "floor"
-            if below:
+                yield Verdict(*start, None, self.threshold, (), problem, "validity")
+            elif below:
                 told = (floored(self.floor), *told)
+                yield Verdict(*start, probability, self.threshold, (), None, "floor", told, *how)
             else:
-                reasons, by = next(given), "model"
-            yield Verdict(*names, answer, probability, self.threshold, reasons, None, by, told, moved, better)
+                yield Verdict(*start, probability, self.threshold, next(given), None, "model", told, *how)
 
 
 def judge(

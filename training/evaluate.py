@@ -43,14 +43,11 @@ def out_of_fold(family: Family, table: FeatureTable, tuned: dict[str, dict[str, 
         raise InputError(f"lacks the part {missing[0]!r}; run tune first", file=family.tuned / "tuned.json")
     cells = [(part, name, chosen) for part in folds for name, chosen in tuned[part.name].items()]
     fits = [
-        Fit(name, chosen, examples.rows(part.train), vectors[part.test], seed)
-        for part, name, chosen in cells
+        Fit(name, chosen, examples.rows(part.train), vectors[part.test], seed) for part, name, chosen in cells
     ]
     probabilities = side_by_side(tested, fits, family.params.jobs, f"evaluate {family.name}")
     rows = [
-        _of_model(
-            table, part, name, chosen, decided(probability, asked.worst_change[part.test], floor)
-        )
+        _of_model(table, part, name, chosen, decided(probability, asked.worst_change[part.test], floor))
         for (part, name, chosen), probability in zip(cells, probabilities, strict=True)
     ]
     rules = family.rules().reindex(table.frame["comparison_id"])
