@@ -44,8 +44,8 @@ class Asked:
             change = sides.sign * (after - before) / np.abs(before)
         worst, best = np.full((2, sides.n_comparisons), -1)
         order = np.lexsort((change, sides.comparison))
-        present, first = np.unique(sides.comparison, return_index=True)
-        worst[present], best[present] = order[first], order[np.r_[first[1:], len(order)] - 1]
+        present, first, many = np.unique(sides.comparison, return_index=True, return_counts=True)
+        worst[present], best[present] = order[first], order[first + many - 1]
         return cls(sides, wild, change, worst, best)
 
     @property
