@@ -4,20 +4,24 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from tests.code.test_judging import asked, rows, served  # noqa: F401 - a fixture
 
 from data.errors import InputError
 from data.params import Decide
 from data.tables import ComparisonTables
+from features.comparisons import SEED_FEATURES
 from serving import render
+from serving.api import FLOOR_VARIABLE, MODEL_VARIABLE, application
 from serving.judge import judge
 from serving.model import Served
 from serving.verdict_lines import as_markdown, as_plain
+from tests.code.test_judging import asked, rows, served  # noqa: F401 - a fixture
 from tests.families import feature_table, small_family
 from training.decision import AskedTable, below_floor, decided
 from training.evaluate import out_of_fold
 from training.examples import FeatureTable
-from training.trained import Card
+from training.models import CATALOGUE
+from training.pipeline import answering, pipeline
+from training.trained import Card, TrainedModel
 from training.tuning import Tuned
 
 
@@ -137,3 +141,17 @@ def test_changes_too_small_to_matter_are_told_as_they_are(served):  # noqa: F811
     assert lines.rows[0].why == "below the floor of 0.5 %; 1 thread: median 0.04 % worse"
     lines = render.lines(judged(served, (1, [100.0] * 3, [100.0] * 3)))
     assert lines.rows[0].why == "below the floor of 0.5 %; 1 thread: median unchanged"
+
+
+def test_every_process_of_a_server_takes_the_floor_that_was_asked_for(served, tmp_path, monkeypatch):  # noqa: F811
+    TrainedModel(_logistic(), served.model.card).write(tmp_path)
+    monkeypatch.setenv(MODEL_VARIABLE, str(tmp_path))
+    assert application().state.served.model.card.floor == 0.005
+    monkeypatch.setenv(FLOOR_VARIABLE, "0.2")
+    assert application().state.served.model.card.floor == 0.2
+
+
+def _logistic():
+    model = CATALOGUE["logistic"]
+    x, y = np.random.default_rng(0).normal(size=(20, len(SEED_FEATURES))), np.arange(20) % 2
+    return answering(pipeline(model, model.start, y, 0).fit(x, y))
