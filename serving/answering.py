@@ -108,7 +108,7 @@ def read_source(kind: str, sources: list[Path], problems: Problems) -> Compariso
     Raises
     ------
     InputError
-        At the first thing that is wrong, unless ``problems.keep_going``; and if there is no comparison at all.
+        At the first thing that is wrong, unless ``problems.keep_going``; and if there is no comparison.
     """
     tables = joined(list(formats.stream(kind, sources, problems, piece=None)))
     tell_skipped(problems.skipped)

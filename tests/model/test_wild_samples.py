@@ -46,7 +46,7 @@ def without_first(pairs, side):
 
 @pytest.fixture(scope="module", params=[*CATALOGUE, "champion"])
 def failed(request):
-    """Return which comparisons a model fails: each of the catalogue quickly fitted, and the present champion."""
+    """Return which comparisons a model fails: each of the catalogue, quickly fitted, and the champion."""
     if request.param == "champion":
         try:
             model = load().model
