@@ -41,13 +41,14 @@ class Move(NamedTuple):
 
 def moves(asked: Asked, configurations: Ints) -> Sequence[Move | None]:
     """Return what the median of each of these configurations did; None for -1."""
-    rows, sides = np.maximum(configurations, 0), asked.sides
-    if not len(asked.change):
-        return [None] * len(rows)
+    places, sides = np.flatnonzero(configurations >= 0), asked.sides
+    rows = configurations[places]
+    found: list[Move | None] = [None] * len(configurations)
     columns = (sides.threads, sides.baseline_five[:, 2], sides.target_five[:, 2], asked.change)
-    told = map(Move._make, zip(*(column[rows].tolist() for column in columns), strict=True))
-    known = (configurations >= 0).tolist()
-    return [move if there else None for move, there in zip(told, known, strict=True)]
+    told = map(Move, *(column[rows].tolist() for column in columns))
+    for place, move in zip(places.tolist(), told, strict=True):
+        found[place] = move
+    return found
 
 
 def improved(asked: Asked, floor: float) -> Ints:
