@@ -63,6 +63,16 @@ class Evaluate(Section):
     grouped_folds: Annotated[int, Field(ge=2)] = 5
 
 
+class Decide(Section):
+    """What stands between a model's word and the verdict.
+
+    ``floor`` is the smallest change of a median that may be called a regression, as a share of the
+    baseline's; null or 0: any may.
+    """
+
+    floor: Annotated[float, Field(ge=0, lt=1)] | None = 0.005
+
+
 class Promote(Section):
     """When a trained model takes the alias ``champion``."""
 
@@ -82,6 +92,7 @@ class Comparisons(Section):
     featurize: Featurize = Featurize()
     tune: Tune
     evaluate: Evaluate = Evaluate()
+    decide: Decide = Decide()
     promote: Promote = Promote()
 
 

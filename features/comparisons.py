@@ -12,6 +12,7 @@ from data.comparisons import INTERIM, PROCESSED, VALID_DTYPES
 from data.files import replacing
 from data.sides import Sides
 from data.tables import ComparisonTables, read_table
+from features.asked import Asked
 from features.five import Floats, oriented, overlap, relative_differences, spread, superiority
 from features.history import HISTORY, version_features
 from features.ranks import moments, rank_test, sampled, welch_t
@@ -127,14 +128,19 @@ def featurize(tables: ComparisonTables, valid: pd.DataFrame) -> pd.DataFrame:
         ``comparison_id, benchmark, operation, machine, fold_group, status`` and the features, in the
         order of the comparisons table.
     """
+    head, sides = labelled(tables, valid)
+    return pd.concat([head, vectors(sides)], axis=1)
+
+
+def labelled(tables: ComparisonTables, valid: pd.DataFrame) -> tuple[pd.DataFrame, Sides]:
+    """Return the valid, labelled comparisons: all columns of `featurize` but the features, and the sides."""
     judged = tables.comparisons[["comparison_id"]].merge(valid, on="comparison_id", how="left")
     kept = judged["valid"].fillna(value=False).to_numpy(bool) & judged["status"].notna().to_numpy()
     chosen = tables.comparisons[kept].reset_index(drop=True)
     head = chosen[["comparison_id", "benchmark", "operation", "machine"]].copy()
     head["fold_group"] = head["benchmark"] + "/" + head["operation"]
     head["status"] = judged.loc[kept, "status"].to_numpy()
-    sides = Sides.of(ComparisonTables(tables.results, chosen, tables.labels))
-    return pd.concat([head, vectors(sides)], axis=1)
+    return head, Sides.of(ComparisonTables(tables.results, chosen, tables.labels))
 
 
 def _stouffer(z: Floats, sides: Sides) -> Floats:
@@ -205,8 +211,16 @@ def _compressed(statistic: Floats) -> Floats:
 
 
 def featurize_stage() -> None:
-    """Stage featurize: valid, labelled comparisons become the table that models are trained on."""
-    tables = ComparisonTables.read(INTERIM)
-    table = featurize(tables, read_table(PROCESSED / "valid.parquet", VALID_DTYPES))
-    with replacing(PROCESSED / "features.parquet") as path:
-        table.to_parquet(path, index=False, compression="zstd")
+    """Stage featurize: what models are trained on, and what they are asked, about labelled comparisons."""
+    valid = read_table(PROCESSED / "valid.parquet", VALID_DTYPES)
+    head, sides = labelled(ComparisonTables.read(INTERIM), valid)
+    asked = Asked.of(sides)
+    tables = {
+        "features": pd.concat([head, vectors(sides)], axis=1),
+        "asked": vectors(asked.sides).assign(
+            comparison_id=head["comparison_id"], worst_change=asked.worst_change
+        ),
+    }
+    for name, table in tables.items():
+        with replacing(PROCESSED / f"{name}.parquet") as path:
+            table.to_parquet(path, index=False, compression="zstd")

@@ -67,6 +67,7 @@ def judge_source(
     *,
     keep_going: bool,
     better: str | None = None,
+    floor: float | None = None,
 ) -> int:
     """Judge all comparisons or all matrices of `source`, whatever its format, and return the exit code.
 
@@ -75,15 +76,17 @@ def judge_source(
     Raises
     ------
     InputError
-        If the source cannot be read, or there is no such model; and if `better` is said of matrices.
+        If the source cannot be read, there is no such model, or `better` or a floor is given for matrices.
     """
     if matrices_source.recognised(source):
+        if floor is not None:
+            raise InputError("holds matrices, which --floor is not for", file=source)
         from serving.matrices import judge_matrices
 
         if better is not None:
             raise InputError("holds matrices; --better is about comparisons", file=source)
         return judge_matrices(source, uri, wanted, keep_going=keep_going)
-    served = load(uri)
+    served = load(uri, floor)
     kind = formats.sniff(source)
     problems = Problems(keep_going)
     tables = read_source(kind, [source], problems, Measure.model_validate({"better": better}))
@@ -99,7 +102,13 @@ def judge_source(
 
 
 def judge_pair(
-    baseline: Path, target: Path, uri: str | None, wanted: Wanted, *, fail_on_missing: bool
+    baseline: Path,
+    target: Path,
+    uri: str | None,
+    wanted: Wanted,
+    *,
+    fail_on_missing: bool,
+    floor: float | None = None,
 ) -> int:
     """Judge what both of two runs measured, name what only one did, and return the exit code.
 
@@ -108,7 +117,7 @@ def judge_pair(
     InputError
         If one cannot be read, they have nothing in common or cannot be compared, or there is no such model.
     """
-    served = load(uri)
+    served = load(uri, floor)
     problems = Problems()
     before, after = results_of_run(baseline, problems), results_of_run(target, problems)
     pair = paired(before, after, (str(baseline), str(target)))

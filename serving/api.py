@@ -33,6 +33,8 @@ MODEL_VARIABLE = "PERFJUDGE_MODEL"
 STATIC_VARIABLE = "PERFJUDGE_CORUN_STATIC"
 ONLINE_VARIABLE = "PERFJUDGE_CORUN_ONLINE"
 MATRICES_VARIABLE = "PERFJUDGE_MATRICES"
+#: The floor that was asked for in place of the model's own, as a share.
+FLOOR_VARIABLE = "PERFJUDGE_FLOOR"
 
 
 def create_app(
@@ -84,11 +86,11 @@ def create_app(
 
 def application() -> FastAPI:
     """Make the application with the model that the environment names (for uvicorn's workers)."""
-    uri = os.environ.get(MODEL_VARIABLE)
+    uri, floor = os.environ.get(MODEL_VARIABLE), os.environ.get(FLOOR_VARIABLE)
     coruns = CorunModels.of(os.environ.get(STATIC_VARIABLE), os.environ.get(ONLINE_VARIABLE))
     matrices = MatrixModels.of(os.environ.get(MATRICES_VARIABLE))
     try:
-        return create_app(load(uri), coruns, matrices)
+        return create_app(load(uri, None if floor is None else float(floor)), coruns, matrices)
     except InputError as exc:
         return create_app(None, coruns, matrices, why_none=str(exc))
 
@@ -248,6 +250,7 @@ def _model(served: Served) -> dict[str, Any]:
         "contribution_unit": served.model.unit,
         "estimator": card.model,
         "threshold": card.threshold,
+        "floor": card.floor,
         "features": list(card.features),
         "data_digest": card.data_digest,
         "serves": REGISTERED,

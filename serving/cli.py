@@ -60,6 +60,17 @@ class Format(StrEnum):
     junit = "junit"
 
 
+def _share(text: str) -> float:
+    """Return a percentage as a share; 0 for "none"."""
+    try:
+        share = 0.0 if text == "none" else float(text.removesuffix("%")) / 100
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 1:
+        raise typer.BadParameter(f"{text!r} is no percentage from 0 to below 100, and not none")
+    return share
+
+
 Model = Annotated[
     str | None,
     typer.Option(
@@ -67,6 +78,16 @@ Model = Annotated[
         metavar="PATH|URI",
         help="A directory with model.skops and card.json, models:/name@alias or models:/name/version."
         " Default: the champion.",
+    ),
+]
+Floor = Annotated[
+    float | None,
+    typer.Option(
+        "--floor",
+        metavar="PERCENT",
+        parser=_share,
+        help="The smallest change of a median that may be called a regression; none = any."
+        " Default: the model's own, 0.5 unless it was trained with another.",
     ),
 ]
 Output = Annotated[
@@ -103,6 +124,7 @@ def judge(  # noqa: PLR0917 - typer hands options over by name
     fail_on_regression: FailOnRegression = False,
     keep_going: KeepGoing = False,
     better: Assumed = None,
+    floor: Floor = None,
     as_json: AsJson = False,
     output: Output = None,
 ) -> int:
@@ -111,7 +133,7 @@ def judge(  # noqa: PLR0917 - typer hands options over by name
 
     wanted = Wanted("json" if as_json else shown.value, output, fail_on_regression)
     said = None if better is None else better.value
-    return judge_source(source, model, wanted, keep_going=keep_going, better=said)
+    return judge_source(source, model, wanted, keep_going=keep_going, better=said, floor=floor)
 
 
 @app.command()
@@ -124,6 +146,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     fail_on_missing: Annotated[
         bool, typer.Option("--fail-on-missing", help="Exit with 1 if only one file has something.")
     ] = False,
+    floor: Floor = None,
     as_json: AsJson = False,
     output: Output = None,
 ) -> int:
@@ -131,7 +154,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     from serving.answering import Wanted, judge_pair
 
     wanted = Wanted("json" if as_json else shown.value, output, fail_on_regression)
-    return judge_pair(baseline, target, model, wanted, fail_on_missing=fail_on_missing)
+    return judge_pair(baseline, target, model, wanted, fail_on_missing=fail_on_missing, floor=floor)
 
 
 @app.command("import")
@@ -330,6 +353,7 @@ def serve(  # noqa: PLR0917 - typer hands options over by name
     matrices: Annotated[
         str | None, typer.Option("--matrices", metavar="PATH|URI", help="The same, of matrices.")
     ] = None,
+    floor: Floor = None,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 = any that is free.")] = 8000,
     workers: Annotated[int, typer.Option(min=1, max=64, help="How many processes answer.")] = 1,
@@ -338,7 +362,7 @@ def serve(  # noqa: PLR0917 - typer hands options over by name
     from serving.server import Addresses
     from serving.server import serve as listen
 
-    return listen(Addresses(model, corun_static, corun_online, matrices), host, port, workers)
+    return listen(Addresses(model, corun_static, corun_online, matrices, floor), host, port, workers)
 
 
 @app.command()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,15 +14,21 @@ from numpy.typing import NDArray
 from data import validity
 from data.sides import Sides
 from data.tables import ComparisonTables
+from features.asked import Asked
 from features.comparisons import vectors
 from serving.model import ModelRef, Served
+from serving.moves import Move, floored, improved, left_out, moves
 from serving.reasons import strongest
 from serving.verdict_lines import Answer
 from training.answering import Unit
+from training.decision import below_floor
 from training.ready import ReadyModel
 
 #: How many reasons a verdict gives.
 REASONS = 3
+
+#: What decided: the model; the floor, without asking it; or that the comparison cannot be judged.
+DecidedBy = Literal["model", "floor", "validity"]
 
 
 class Reason(NamedTuple):
@@ -47,11 +53,18 @@ class Verdict(NamedTuple):
     Attributes
     ----------
     probability : float or None
-        Of a regression; None if the comparison cannot be judged.
+        Of a regression; None if the comparison cannot be judged, 0 below the floor.
     reasons : tuple of Reason
-        The strongest contributions, the strongest first; empty if the comparison cannot be judged.
+        The strongest contributions, the strongest first; empty unless the model decided.
     invalid_reason : str or None
         Why it cannot be judged.
+    decided_by : {"model", "floor", "validity"}
+    remarks : tuple of str
+        That it is below the floor, and which wild samples were left out.
+    moved : Move or None
+        The configuration that moved most towards worse; None if the comparison cannot be judged.
+    improved : Move or None
+        Another one that got better, the most.
     """
 
     comparison_id: str
@@ -62,6 +75,10 @@ class Verdict(NamedTuple):
     threshold: float
     reasons: tuple[Reason, ...]
     invalid_reason: str | None
+    decided_by: DecidedBy
+    remarks: tuple[str, ...] = ()
+    moved: Move | None = None
+    improved: Move | None = None
 
 
 @dataclass(frozen=True)
@@ -88,11 +105,17 @@ class Judgement:
         What was judged, one row each.
     answers : ndarray of str, shape (n_comparisons,)
     probability : ndarray of shape (n_comparisons,)
-        NaN where the answer is ``invalid``.
+        NaN where the answer is ``invalid``, 0 below the floor.
     problems : ndarray of str, shape (n_comparisons,)
         Why it is ``invalid``, "" where it is not.
     top : Top
-        One row per comparison whose answer is not ``invalid``, in order.
+        One row per comparison that the model was asked about, in order.
+    asked : Asked
+        What was compared.
+    below : ndarray of bool, shape (n_comparisons,)
+        What can be judged, but is below the floor.
+    floor : float
+        As a share of the baseline's median.
     notes : tuple of str
         What had to be assumed of the input, one line each.
     """
@@ -105,6 +128,9 @@ class Judgement:
     probability: NDArray[np.float64]
     problems: NDArray[np.str_]
     top: Top
+    asked: Asked
+    below: NDArray[np.bool_]
+    floor: float
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -125,18 +151,21 @@ class Judgement:
         return dict(zip(self.comparisons["comparison_id"].tolist(), self.answers.tolist(), strict=True))
 
     def _iterate(self) -> Iterator[Verdict]:
-        given = iter(_reasons(self.top))
-        columns = (self.comparisons[name].tolist() for name in ("comparison_id", "benchmark", "operation"))
-        numbers = self.probability.tolist()
-        rows = zip(*columns, self.answers.tolist(), numbers, self.problems.tolist(), strict=True)
-        for identity, benchmark, operation, answer, probability, problem in rows:
+        given, remarks = iter(_reasons(self.top)), left_out(self.asked.wild)
+        names = (self.comparisons[name].tolist() for name in ("comparison_id", "benchmark", "operation"))
+        found = (one.tolist() for one in (self.answers, self.probability, self.problems, self.below))
+        moved = (moves(self.asked, rows) for rows in (self.asked.worst, improved(self.asked, self.floor)))
+        rows = enumerate(zip(*names, *found, *moved, strict=True))
+        for place, (identity, benchmark, operation, answer, probability, problem, below, *how) in rows:
+            told = remarks.get(place, ())
+            start = identity, benchmark, operation, answer
             if answer == "invalid":
-                yield Verdict(identity, benchmark, operation, answer, None, self.threshold, (), problem)
+                yield Verdict(*start, None, self.threshold, (), problem, "validity")
+            elif below:
+                told = (floored(self.floor), *told)
+                yield Verdict(*start, probability, self.threshold, (), None, "floor", told, *how)
             else:
-                reasons = next(given)
-                yield Verdict(
-                    identity, benchmark, operation, answer, probability, self.threshold, reasons, None
-                )
+                yield Verdict(*start, probability, self.threshold, next(given), None, "model", told, *how)
 
 
 def judge(
@@ -149,7 +178,7 @@ def judge(
     tables : ComparisonTables
         Labels are not looked at.
     served : Served
-        The model; its card's threshold decides between pass and fail.
+        The model; its card's threshold decides between pass and fail, but its floor comes first.
     reasons : int
         How many reasons each verdict gives.
     notes : sequence of str
@@ -162,18 +191,19 @@ def judge(
     """
     sides = Sides.of(tables)
     problems = np.asarray(validity.reasons(sides), str)
-    judged = problems == ""
-    features = vectors(sides)[judged]
-    probability = np.full(len(judged), np.nan)
-    if judged.any():
-        probability[judged] = served.model.probability(features)
-    threshold = served.model.card.threshold
+    judged, asked, card = problems == "", Asked.of(sides), served.model.card
+    below = judged & below_floor(asked.worst_change, card.floor)
+    left = judged & ~below
+    features = vectors(asked.sides)[left]
+    probability = np.where(below, 0.0, np.nan)
+    if left.any():
+        probability[left] = served.model.probability(features)
+    threshold = card.threshold
     answers = np.where(judged, np.where(probability >= threshold, "fail", "pass"), "invalid")
     top = _top(features, served.model, reasons)
     unit = served.model.unit
-    return Judgement(
-        served.ref, unit, threshold, tables.comparisons, answers, probability, problems, top, tuple(notes)
-    )
+    said = answers, probability, problems, top, asked, below, card.floor, tuple(notes)
+    return Judgement(served.ref, unit, threshold, tables.comparisons, *said)
 
 
 def _top(features: pd.DataFrame, model: ReadyModel, count: int) -> Top:

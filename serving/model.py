@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from zipfile import BadZipFile
 
 from data.errors import InputError
@@ -29,7 +29,7 @@ class Served:
     ref: ModelRef
 
 
-def load(uri: str | None = None) -> Served:
+def load(uri: str | None = None, floor: float | None = None) -> Served:
     """Load the model that gives the verdicts.
 
     Parameters
@@ -37,6 +37,8 @@ def load(uri: str | None = None) -> Served:
     uri : str, optional
         A directory with ``model.skops`` and ``card.json``, or ``models:/name@alias`` or
         ``models:/name/version`` of the registry. By default the champion.
+    floor : float, optional
+        The smallest change of a median that may be called a regression, as a share; by default its own.
 
     Raises
     ------
@@ -49,6 +51,8 @@ def load(uri: str | None = None) -> Served:
         model, version, address = load_champion(REGISTERED) if uri is None else load_model(uri)
     except (ValueError, TypeError, KeyError, BadZipFile) as exc:
         raise InputError("holds no model that training wrote", file=uri) from exc
+    if floor is not None:
+        model = replace(model, card=replace(model.card, floor=floor))
     return Served(model, ModelRef(_name(model, address), version or model.card.data_digest[:12], address))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from data.missing import Missing
 from serving.judge import Judgement, Reason, Verdict
+from serving.moves import Move
 from serving.verdict_lines import Line, Lines
 
 
@@ -31,7 +32,7 @@ def pair_as_json(judgement: Judgement, missing: Sequence[Missing]) -> str:
 def lines(judgement: Judgement, versions: Sequence[str]) -> Lines:
     """Return the verdicts as lines of a table, a benchmark a suite; `versions` says those of each."""
     rows = [
-        Line(one.verdict, one.probability, one.benchmark, one.operation, _why(one), which=which)
+        Line(one.verdict, one.probability, one.benchmark, one.operation, _why(one), one.remarks, which=which)
         for one, which in zip(judgement.verdicts, _which(judgement, versions), strict=True)
     ]
     headings, notes = ("benchmark", "operation", "reasons"), judgement.notes
@@ -79,13 +80,23 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
             for reason in verdict.reasons
         ],
         "invalid_reason": verdict.invalid_reason,
+        "decided_by": verdict.decided_by,
+        "remarks": verdict.remarks,
+        "moved": _move(verdict.moved),
+        "improved": _move(verdict.improved),
     }
+
+
+def _move(move: Move | None) -> dict[str, float] | None:
+    return None if move is None else move._asdict()
 
 
 def _why(verdict: Verdict) -> str:
     if verdict.invalid_reason is not None:
         return verdict.invalid_reason
-    return ", ".join(_reason(reason) for reason in verdict.reasons)
+    moved = [move.told for move in (verdict.moved, verdict.improved) if move is not None]
+    reasons = ", ".join(_reason(reason) for reason in verdict.reasons)
+    return "; ".join(part for part in (*verdict.remarks, *moved, reasons) if part)
 
 
 def _reason(reason: Reason) -> str:

@@ -98,6 +98,15 @@ class ReasonAnswer(BaseModel):
     contribution: float
 
 
+class MoveAnswer(BaseModel):
+    """What the median of one configuration did, without samples that were left out."""
+
+    threads: int
+    baseline_median: float
+    target_median: float
+    change: float = Field(description="As a share of the baseline's median; negative is worse.")
+
+
 class VerdictAnswer(BaseModel):
     """What is said of one comparison."""
 
@@ -109,6 +118,14 @@ class VerdictAnswer(BaseModel):
     threshold: float = Field(description="Fail from this probability on.")
     reasons: list[ReasonAnswer]
     invalid_reason: str | None
+    decided_by: Literal["model", "floor", "validity"]
+    remarks: list[str] = Field(
+        description="That no median got worse by at least the floor; which wild samples were left out."
+    )
+    moved: MoveAnswer | None = Field(
+        description="The configuration that moved most towards worse; null if the verdict is invalid."
+    )
+    improved: MoveAnswer | None = Field(description="Another configuration that got better, the most.")
 
 
 class ModelAnswer(BaseModel):
@@ -143,6 +160,15 @@ class JudgeAnswer(BaseModel):
                             "threshold": 0.41,
                             "reasons": [{"feature": "medians_min", "value": -0.314, "contribution": 0.38}],
                             "invalid_reason": None,
+                            "decided_by": "model",
+                            "remarks": [],
+                            "moved": {
+                                "threads": 8,
+                                "baseline_median": 14469.1,
+                                "target_median": 13071.6,
+                                "change": -0.0966,
+                            },
+                            "improved": None,
                         }
                     ],
                     "notes": [],
@@ -161,6 +187,7 @@ class ServedModel(ModelAnswer):
 
     estimator: str
     threshold: float
+    floor: float = Field(description="The smallest change of a median that may fail, of the baseline's.")
     features: list[str]
     data_digest: str
     serves: str

@@ -8,7 +8,14 @@ import sys
 from dataclasses import dataclass
 
 from data.errors import InputError
-from serving.api import MATRICES_VARIABLE, MODEL_VARIABLE, ONLINE_VARIABLE, STATIC_VARIABLE, create_app
+from serving.api import (
+    FLOOR_VARIABLE,
+    MATRICES_VARIABLE,
+    MODEL_VARIABLE,
+    ONLINE_VARIABLE,
+    STATIC_VARIABLE,
+    create_app,
+)
 from serving.corun_served import CorunModels
 from serving.matrices_served import MatrixModels
 from serving.model import Served, load
@@ -25,12 +32,15 @@ class Addresses:
     ----------
     judging, static, online, matrices : str, optional
         Of comparisons, of co-runs before they run and from their first seconds, and of matrices.
+    floor : float, optional
+        In place of the floor of the model that judges comparisons, as a share.
     """
 
     judging: str | None = None
     static: str | None = None
     online: str | None = None
     matrices: str | None = None
+    floor: float | None = None
 
 
 def serve(uris: Addresses, host: str, port: int, workers: int) -> int:
@@ -51,7 +61,7 @@ def serve(uris: Addresses, host: str, port: int, workers: int) -> int:
     """
     import uvicorn
 
-    served = load(uris.judging)
+    served = load(uris.judging, uris.floor)
     coruns = CorunModels.of(uris.static, uris.online)
     matrices = MatrixModels.of(uris.matrices)
     listening = _listen(host, port)
@@ -78,6 +88,7 @@ def serve(uris: Addresses, host: str, port: int, workers: int) -> int:
         ONLINE_VARIABLE: uris.online,
         # all workers answer with the version of now
         MATRICES_VARIABLE: matrices.uri,
+        FLOOR_VARIABLE: None if uris.floor is None else str(uris.floor),
     }
     for variable, uri in named.items():
         if uri is not None:

@@ -63,4 +63,5 @@ def small_family(root: Path, table=None, **knobs):
     family = Family("comparisons", bound, bound.comparisons, lambda: COLUMNS, rules, root)
     family.features.parent.mkdir(parents=True, exist_ok=True)
     table.to_parquet(family.features, index=False)
+    table.assign(worst_change=-0.1).to_parquet(family.asked, index=False)
     return family

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from training.bootstrap import Difference, paired_difference
+from training.decision import AskedTable, decided
 from training.examples import FeatureTable
 from training.family import Family
 from training.ready import ReadyModel
@@ -70,7 +71,7 @@ def decide(family: Family, model: str, champion: Version | None) -> Decision:
         return Decision(CHAMPION, f"the files of v{champion.version} are gone")
     table = FeatureTable.read(family.features, family.columns())
     try:
-        theirs = champion_verdicts(champion, table)
+        theirs = champion_verdicts(champion, table, AskedTable.read(family.asked, table))
     except InputError as exc:
         return Decision(CHAMPION, f"v{champion.version} cannot judge these comparisons any more ({exc})")
     difference = paired_difference(
@@ -100,7 +101,7 @@ def _own_verdicts(family: Family, model: str, table: FeatureTable) -> NDArray[np
     return np.asarray(judged.to_numpy() == "fail")
 
 
-def champion_verdicts(champion: Version, table: FeatureTable) -> NDArray[np.bool_]:
+def champion_verdicts(champion: Version, table: FeatureTable, asked: AskedTable) -> NDArray[np.bool_]:
     """Return which comparisons of `table` the champion fails, without letting it judge what it learned from.
 
     Raises
@@ -112,10 +113,11 @@ def champion_verdicts(champion: Version, table: FeatureTable) -> NDArray[np.bool
         directory = download(champion, Path(temporary))
         model = ReadyModel.read(directory)
         stored = pd.read_parquet(directory / "extra_files" / VERDICTS)
-    missing = [name for name in model.card.features if name not in table.frame.columns]
+    missing = [name for name in model.card.features if name not in asked.frame.columns]
     if missing:
         raise InputError(f"the feature {missing[0]!r} is no longer computed")
-    direct = np.where(model.probability(table.frame) >= model.card.threshold, "fail", "pass")
+    probability = decided(model.probability(asked.frame), asked.worst_change, model.card.floor)
+    direct = np.where(probability >= model.card.threshold, "fail", "pass")
     own = stored.set_index("comparison_id")["verdict"].reindex(table.frame["comparison_id"])
     return np.asarray(np.where(own.isna(), direct, own.to_numpy(object)) == "fail")
 

@@ -10,6 +10,7 @@ import pandas as pd
 from data.errors import InputError
 from data.files import replacing, write_json
 from training.curves import curves
+from training.decision import AskedTable, decided
 from training.examples import FeatureTable
 from training.family import Family, run
 from training.fitting import Fit, read_tuned, tested
@@ -34,18 +35,19 @@ def evaluate(family: Family) -> None:
 def out_of_fold(family: Family, table: FeatureTable, tuned: dict[str, dict[str, Tuned]]) -> pd.DataFrame:
     """Return every model's and every rule's verdict on the test rows of every fold (oof.parquet)."""
     examples, seed = table.examples, family.params.seed
+    asked, floor = AskedTable.read(family.asked, table), family.section.decide.floor or 0.0
+    vectors = asked.frame[list(table.columns)].to_numpy(np.float64)
     folds = [part for part in parts(examples, family.section.evaluate, seed) if part.split != "all"]
     missing = [part.name for part in folds if part.name not in tuned]
     if missing:
         raise InputError(f"lacks the part {missing[0]!r}; run tune first", file=family.tuned / "tuned.json")
     cells = [(part, name, chosen) for part in folds for name, chosen in tuned[part.name].items()]
     fits = [
-        Fit(name, chosen, examples.rows(part.train), examples.x[part.test], seed)
-        for part, name, chosen in cells
+        Fit(name, chosen, examples.rows(part.train), vectors[part.test], seed) for part, name, chosen in cells
     ]
     probabilities = side_by_side(tested, fits, family.params.jobs, f"evaluate {family.name}")
     rows = [
-        _of_model(table, part, name, chosen, probability)
+        _of_model(table, part, name, chosen, decided(probability, asked.worst_change[part.test], floor))
         for (part, name, chosen), probability in zip(cells, probabilities, strict=True)
     ]
     rules = family.rules().reindex(table.frame["comparison_id"])

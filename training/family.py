@@ -52,6 +52,11 @@ class Family:
         return self.root / "data" / "processed" / self.name / "features.parquet"
 
     @property
+    def asked(self) -> Path:
+        """The table of what models are asked about the same comparisons."""
+        return self.features.with_name("asked.parquet")
+
+    @property
     def interim(self) -> Path:
         """The directory of results, comparisons and labels."""
         return self.root / "data" / "interim" / self.name

@@ -17,10 +17,11 @@ def train(family: Family) -> None:
     tuned = read_tuned(family.tuned / "tuned.json")["all"]
     fits = [Fit(name, chosen, examples, examples.x[:0], seed) for name, chosen in tuned.items()]
     pipelines = side_by_side(fitted, fits, 1, f"train {family.name}")
-    reference = table.reference()
+    reference, floor = table.reference(), family.section.decide.floor or 0.0
     for fit, pipeline in zip(fits, pipelines, strict=True):
+        chosen = fit.tuned
         card = Card(
-            fit.model, table.columns, fit.tuned.threshold, fit.tuned.params, reference, table.digest, seed
+            fit.model, table.columns, chosen.threshold, chosen.params, reference, table.digest, seed, floor
         )
         TrainedModel(answering(pipeline), card).write(family.models / fit.model)
 

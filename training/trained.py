@@ -39,6 +39,8 @@ class Card:
         SHA-256 of the training table.
     seed : int
         The seed of search and fit.
+    floor : float
+        The smallest change of a median that may be called a regression, as a share of the baseline's.
     """
 
     model: str
@@ -48,6 +50,8 @@ class Card:
     reference: dict[str, FiniteFloat]
     data_digest: str
     seed: int
+    #: Cards of before there was one have that of `data.params.Decide`, too.
+    floor: float = 0.005
 
     def __post_init__(self) -> None:
         """Refuse a card whose parts don't belong together."""

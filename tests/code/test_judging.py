@@ -143,7 +143,8 @@ def test_junit_counts_and_explains(tables, served):
         "errors": "0",
         "skipped": "1",
     }
-    assert [[child.tag for child in case] for case in root[0]] == [[], ["skipped"], ["failure"]]
+    assert [[child.tag for child in case] for case in root[0]] == [["system-out"], ["skipped"], ["failure"]]
+    assert root[0][0][0].text == "below the floor of 0.5 %"
 
 
 def test_a_plain_table_has_no_colours_and_counts(tables, served):

@@ -65,6 +65,9 @@ def test_a_model_with_arrays_judges_without_its_heavy_libraries(model, request, 
         (["judge", "absent.json", "--model", "absent"], "absent"),
         (["judge", "absent.json", "--model", "models:/nobody@champion"], "nobody"),
         (["serve", "--model", "absent"], "absent"),
+        (["judge", "x", "--floor", "much"], "'much' is no percentage"),
+        (["serve", "--floor", "100"], "'100' is no percentage"),
+        (["judge", "data/raw/matrices", "--floor", "1"], "--floor is not for"),
     ],
 )
 def test_bad_usage_gets_one_line_and_exit_2(arguments, named, tmp_path):
@@ -325,3 +328,10 @@ def test_ctrl_c_ends_the_server_whatever_it_was_started_with(model_directory, in
             process.kill()
     assert process.returncode in {0, 130}
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(("floor", "verdict"), [("30", "pass"), ("30%", "pass"), ("none", "fail")])
+def test_another_floor_than_the_models_own(judged, floor, verdict):
+    slow = json.loads(judged("--json", "--floor", floor).stdout)["verdicts"][1]
+    told = [] if verdict == "fail" else ["below the floor of 30 %"]
+    assert (slow["verdict"], slow["remarks"]) == (verdict, told)
