@@ -11,7 +11,7 @@ import pandas as pd
 from data.files import replacing, write_json
 from data.matrix_tables import METRIC_DTYPES
 from data.tables import typed
-from training.trained import card_content, loaded, skops_io
+from training.trained import card_content, loaded
 
 if TYPE_CHECKING:
     from training.engine import FittedEngine
@@ -95,8 +95,10 @@ class TrainedEngine:
 
     def write(self, directory: Path) -> None:
         """Write ``model.skops`` and ``card.json`` to `directory`."""
+        import skops.io
+
         with replacing(directory / "model.skops") as path:
-            skops_io().dump({"engine": self.engine, "validity": self.validity}, path)
+            skops.io.dump({"engine": self.engine, "validity": self.validity}, path)
         write_json(directory / "card.json", asdict(self.card))
 
     @classmethod
