@@ -190,7 +190,7 @@ class ServedCorun(CorunModel):
     estimator: str
     features: list[str]
     data_digest: str
-    serves: Literal["corun-static", "corun-online"]
+    serves: str
     machines: list[str]
     confidence: float
 

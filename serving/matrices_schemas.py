@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
@@ -196,4 +196,4 @@ class ServedMatrix(MatrixModel):
     own_models: list[str] = Field(description="Groups with a model of their own; others get the fallback.")
     threshold: float = Field(description="Fail from this probability on.")
     data_digest: str
-    serves: Literal["regression-matrix"]
+    serves: str
