@@ -1,4 +1,8 @@
 import json
+import os
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -6,12 +10,16 @@ import pandas as pd
 import pytest
 
 from data.errors import InputError
+from serving.model import load
 from tests.families import feature_table, small_family
+from tests.system.serving import free_port, wait_for
 from training import frozen
+from training.comparisons_contest import Outs, track
 from training.evaluate import evaluate
 from training.promote import promote
-from training.registry import CHALLENGER, CHAMPION, load_champion, load_model, version_of
-from training.tracking import mlflow, track
+from training.ready import ReadyModel
+from training.registry import CHALLENGER, CHAMPION, located, refresh, version_of
+from training.tracking import client, mlflow
 from training.train import train
 from training.tune import tune
 
