@@ -163,9 +163,13 @@ def _note_readable(candidate: Candidate, champion: Version) -> None:
 
 def _flaw(means: Means, champion: Version) -> str:
     """Say why the champion cannot be read; empty if it can."""
+    with champion.files() as directory:
+        return _flaw_in(means, directory)
+
+
+def _flaw_in(means: Means, directory: Path) -> str:
     try:
-        with champion.files() as directory:
-            means.read(directory)
+        means.read(directory)
     except UNREADABLE as exc:
         return " ".join(f"{exc}".split()) or type(exc).__name__
     return ""
@@ -183,7 +187,9 @@ def _contest(candidate: Candidate) -> str:
     from training.tracking import register
 
     means, champion = candidate.means(), version_of(candidate.name, CHAMPION)
-    means.read(candidate.directory)
+    flaw = _flaw_in(means, candidate.directory)
+    if flaw:
+        raise InputError(f"cannot be read; run train again ({flaw})", file=candidate.directory)
     decision = _decide(means, champion)
     tags = _tags(candidate, champion, decision)
     register(candidate.name, means.track(tags), tags, decision.alias)
