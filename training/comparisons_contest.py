@@ -148,10 +148,11 @@ def _track_model(store: Any, experiment: str, outs: Outs, name: str, evidence: s
     title = f"{CATALOGUE[name].title}, folds of whole operations"
     store.log_figure(run.run_id, confusion_matrix(grouped, title), "confusion.png")
     store.log_figure(run.run_id, precision_recall(grouped, title), "precision-recall.png")
-    uri = _log_model(run.run_id, outs, model, grouped)
-    store.set_tag(run.run_id, "model_uri", uri)
+    model_id = _log_model(run.run_id, outs, model, grouped)
+    tracked = Tracked(run.run_id, f"models:/{model_id}", model_id)
+    store.set_tag(run.run_id, "model_uri", tracked.model_uri)
     run.end()
-    return Tracked(run.run_id, uri)
+    return tracked
 
 
 def _dataset(data: dict[str, Any]) -> Any:
@@ -205,7 +206,7 @@ def _log_model(run: str, outs: Outs, model: TrainedModel, grouped: pd.DataFrame)
         )
     # MLflow stores the pipeline anew, in other bytes; what was trained belongs to the file that was written
     client().log_model_artifact(logged.model_id, str(trained / "model.skops"))
-    return f"models:/{logged.model_id}"
+    return str(logged.model_id)
 
 
 @contextmanager

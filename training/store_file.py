@@ -48,20 +48,22 @@ class StoreFile:
         if not self.path.is_file():
             # a client would make one
             return None
-        state, answers = self._state(), self._answers()
+        state, known = self._state(), self._answers()
+        answers = known if self._noted().get("state") == state else {}
         if question not in answers:
             self._check()
-            answers[question] = ask(question)
-            self._write(state, answers)
+            answers |= {one: ask(one) for one in {*known, question} - set(answers)}
+            # where nothing can be written, MLflow is asked each time
+            with suppress(OSError):
+                write_json(self._notes, {"state": state, "answers": answers})
         return answers[question]
 
     def refresh(self, ask: Callable[[str], Answer]) -> None:
         """Ask anew what was asked before, if the file has changed since."""
-        content = self._read()
-        if self.path.is_file() and content.get("state") not in (None, self._state()):
+        if self.path.is_file() and self._answers() and self._noted().get("state") != self._state():
             # what is in the log now would be moved later, and change the file
             self._run("PRAGMA wal_checkpoint(TRUNCATE)")
-            self._write(self._state(), {question: ask(question) for question in content["answers"]})
+            self.answer(next(iter(self._answers())), ask)
 
     def _run(self, statement: str) -> None:
         with closing(sqlite3.connect(self.path)) as file:
@@ -83,16 +85,10 @@ class StoreFile:
         return [[one.st_size, one.st_mtime_ns] for one in found if one.st_size]
 
     def _answers(self) -> dict[str, Answer]:
-        content = self._read()
-        return dict(content["answers"]) if content.get("state") == self._state() else {}
+        return dict(self._noted().get("answers", {}))
 
-    def _read(self) -> dict[str, Any]:
+    def _noted(self) -> dict[str, Any]:
         try:
             return dict(json.loads(self._notes.read_text(encoding="utf-8")))
         except (OSError, ValueError):
             return {}
-
-    def _write(self, state: list[list[int]], answers: dict[str, Answer]) -> None:
-        # where nothing can be written, MLflow is asked each time
-        with suppress(OSError):
-            write_json(self._notes, {"state": state, "answers": answers})

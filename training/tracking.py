@@ -16,6 +16,7 @@ _QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     # a server that is not there is named after seconds, not after minutes
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
 }
@@ -43,10 +44,11 @@ def client() -> Any:
 
 @dataclass(frozen=True)
 class Tracked:
-    """A model in MLflow: its run, and its address."""
+    """A model in MLflow: its run, its address, and its id unless it is files of that run."""
 
     run_id: str
     model_uri: str
+    model_id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -115,8 +117,10 @@ def register(name: str, tracked: Tracked, tags: dict[str, str], alias: str) -> N
         store.get_registered_model(name)
     except mlflow().exceptions.MlflowException:
         store.create_registered_model(name)
-    version = store.create_model_version(name, tracked.model_uri, run_id=tracked.run_id, tags=tags).version
-    store.set_registered_model_alias(name, alias, version)
+    version = store.create_model_version(
+        name, tracked.model_uri, run_id=tracked.run_id, tags=tags, model_id=tracked.model_id
+    )
+    store.set_registered_model_alias(name, alias, version.version)
 
 
 def scores_by_name(splits: dict[str, Any], entry: str) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from training import frozen, tracking
 from training.comparisons_contest import Outs, track
 from training.evaluate import evaluate
 from training.promote import promote
-from training.registry import CHALLENGER, CHAMPION, refresh, version_of
+from training.registry import CHALLENGER, CHAMPION, version_of
 from training.tracking import mlflow
 from training.train import train
 from training.tune import tune
@@ -194,18 +194,26 @@ def test_a_model_trained_again_is_read_once_to_see_that_the_champion_still_can_b
     assert f"v1 ({MODEL}) stands" in told(capsys)
 
 
+def in_a_new_process(script):
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
 @pytest.mark.slow
-def test_after_a_promotion_a_new_process_knows_the_champion_without_mlflow(trained, store):
+def test_after_a_promotion_a_new_process_knows_who_bears_which_alias_without_mlflow(trained, store):
     promote(trained)
-    refresh()
-    script = (
-        "import sys; from training.registry import version_of;"
-        f"print(version_of('{NAME}', 'champion').version, 'mlflow' in sys.modules)"
+    asked = f"version_of('{NAME}', 'champion').version, version_of('{NAME}', 'challenger')"
+    known = f"import sys; from training.registry import refresh, version_of; print({asked});"
+    noticed = f"{known} version_of('corun-static', 'champion'); print('mlflow' in sys.modules)"
+    changed = (
+        f"from training import tracking; store = tracking.client(); {known}"
+        f"store.set_model_version_tag('{NAME}', '1', 'seen', 'yes'); version_of('corun-static', 'champion');"
+        f"store.set_model_version_tag('{NAME}', '1', 'seen', 'twice'); refresh()"
     )
-    # twice, for a process that ends may move what is in SQLite's log
-    for _ in range(2):
-        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-        assert done.stdout.split() == ["1", "False"]
+    # the process that writes has to end: SQLite then moves what is left in its log
+    in_a_new_process(changed)
+    answered = ["1", "None", "False"]
+    assert in_a_new_process(noticed) == in_a_new_process(noticed) == answered
 
 
 @pytest.mark.slow
