@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
-from zipfile import BadZipFile
 
 from data.errors import InputError
 from training.ready import ReadyModel
-from training.registry import Located, located, project_params
+from training.registry import FOREIGN, Located, located, project_params
 
 T = TypeVar("T")
 
@@ -70,7 +69,7 @@ def loaded(name: Callable[[], str], uri: str | None, read: Callable[[Located], T
     try:
         with located(name, uri) as found:
             return read(found)
-    except (ImportError, AttributeError, ValueError, TypeError, KeyError, BadZipFile) as exc:
+    except FOREIGN as exc:
         raise InputError(f"holds no {name()} model that training wrote", file=uri) from exc
 
 

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from importlib.metadata import version as version_of_library
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zipfile import BadZipFile
 
 from data.errors import InputError
 from training.digest import digest_of
-from training.registry import CHALLENGER, CHAMPION, Version, version_of
+from training.registry import CHALLENGER, CHAMPION, FOREIGN, Version, version_of
 from training.trusted import TRUSTED_TYPES
 from training.written import written
 
@@ -24,10 +23,8 @@ if TYPE_CHECKING:
     from training.bootstrap import Difference
     from training.tracking import Tracked
 
-#: What reading a model raises that this code did not write.
-UNREADABLE = (
-    *(InputError, ImportError, AttributeError, LookupError, TypeError, ValueError, OSError, BadZipFile),
-)
+#: What reading a model raises that is damaged, gone, or not of this code.
+UNREADABLE = (*FOREIGN, InputError, OSError)
 _LIBRARIES = ("numpy", "scikit-learn", "skops", "xgboost-cpu")
 
 
@@ -137,8 +134,9 @@ def _stays_readable(candidate: Candidate, champion: Version) -> bool:
     """Whether the champion can be read; it is only tried if anything has changed that this depends on."""
     if champion.tags.get("readable") == _reading(candidate, champion):
         return True
-    if _flaw(candidate.means(), champion):
-        return False
+    with champion.files() as directory:
+        if _flaw(candidate.means().read, directory):
+            return False
     _note_readable(candidate, champion)
     return True
 
@@ -161,78 +159,66 @@ def _note_readable(candidate: Candidate, champion: Version) -> None:
     client().set_model_version_tag(champion.name, champion.version, "readable", reading)
 
 
-def _flaw(means: Means, champion: Version) -> str:
-    """Say why the champion cannot be read; empty if it can."""
-    with champion.files() as directory:
-        return _flaw_in(means, directory)
-
-
-def _flaw_in(means: Means, directory: Path) -> str:
+def _flaw(read: Callable[[Path], object], directory: Path) -> str:
+    """Say why a model cannot be read; empty if it can."""
     try:
-        means.read(directory)
+        read(directory)
     except UNREADABLE as exc:
-        return " ".join(f"{exc}".split()) or type(exc).__name__
+        return _told(exc)
     return ""
 
 
-@dataclass(frozen=True)
-class _Decision:
-    """Which alias the candidate takes, and why."""
-
-    alias: str
-    reason: str
+def _told(exc: BaseException) -> str:
+    return " ".join(f"{exc}".split()) or type(exc).__name__
 
 
 def _contest(candidate: Candidate) -> str:
     from training.tracking import register
 
     means, champion = candidate.means(), version_of(candidate.name, CHAMPION)
-    flaw = _flaw_in(means, candidate.directory)
+    flaw = _flaw(means.read, candidate.directory)
     if flaw:
         raise InputError(f"cannot be read; run train again ({flaw})", file=candidate.directory)
-    decision = _decide(means, champion)
-    tags = _tags(candidate, champion, decision)
-    register(candidate.name, means.track(tags), tags, decision.alias)
-    found = version_of(candidate.name, decision.alias)
+    alias, reason = _decision(means, champion)
+    tags = _tags(candidate, champion, reason)
+    register(candidate.name, means.track(tags), tags, alias)
+    found = version_of(candidate.name, alias)
     if found is None:
-        raise InputError(f"MLflow does not know {candidate.name}@{decision.alias}, which it was just told")
-    if champion is None or decision.alias == CHAMPION:
+        raise InputError(f"MLflow does not know {candidate.name}@{alias}, which it was just told")
+    if champion is None or alias == CHAMPION:
         _note_readable(candidate, found)
-        return f"{_called(found)} is champion: {decision.reason}"
+        return f"{_called(found)} is champion: {reason}"
     challenger = f"v{found.version} ({candidate.model}) is challenger"
-    return f"{_called(champion)} stays champion, {challenger}: {decision.reason}"
+    return f"{_called(champion)} stays champion, {challenger}: {reason}"
 
 
-def _tags(candidate: Candidate, champion: Version | None, decision: _Decision) -> dict[str, str]:
+def _tags(candidate: Candidate, champion: Version | None, reason: str) -> dict[str, str]:
     metrics: dict[str, Any] = written(candidate.metrics, "evaluate")
     return {
         "evidence": candidate.evidence,
         "model": candidate.model,
         "data_digest": metrics["data"]["digest"],
         "seed": str(metrics["seed"]),
-        "reason": decision.reason,
+        "reason": reason,
         "judged_against": champion.version if champion and champion.present else "",
     }
 
 
-def _decide(means: Means, champion: Version | None) -> _Decision:
-    """Decide: the candidate takes the champion's place unless the paired bootstrap finds it worse."""
+def _decision(means: Means, champion: Version | None) -> tuple[str, str]:
+    """Return the alias that the candidate takes, and why: champion unless the bootstrap finds it worse."""
     if champion is None:
-        return _Decision(CHAMPION, "it is the first one")
+        return CHAMPION, "it is the first one"
     if not champion.present:
-        return _Decision(CHAMPION, f"the files of v{champion.version} are gone")
-    flaw = _flaw(means, champion)
-    if flaw:
-        return _Decision(CHAMPION, f"v{champion.version} cannot be read any more ({flaw})")
+        return CHAMPION, f"the files of v{champion.version} are gone"
     try:
         with champion.files() as directory:
+            means.read(directory)
             compared = means.compare(directory)
     except UNREADABLE as exc:
-        return _Decision(CHAMPION, f"v{champion.version} cannot judge these cases any more ({exc})")
+        return CHAMPION, f"v{champion.version} cannot be read any more ({_told(exc)})"
     if compared is None:
-        return _Decision(CHAMPION, f"v{champion.version} was judged on other cases")
-    worse = compared.difference.worse
-    return _Decision(CHALLENGER if worse else CHAMPION, _reason(compared, champion))
+        return CHAMPION, f"v{champion.version} was judged on other cases"
+    return CHALLENGER if compared.difference.worse else CHAMPION, _reason(compared, champion)
 
 
 def _reason(compared: Compared, champion: Version) -> str:

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlparse
+from zipfile import BadZipFile
 
 from data.errors import InputError
 from training.store_file import StoreFile
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 CHAMPION = "champion"
 CHALLENGER = "challenger"
+#: What reading a model raises that this code did not write.
+FOREIGN = (ImportError, AttributeError, LookupError, TypeError, ValueError, BadZipFile)
 _MODEL_URI = re.compile(r"models:/(?P<name>[^@/]+)(?:@(?P<alias>[^@/]+)|/(?P<version>\d+))")
 
 
