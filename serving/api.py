@@ -17,7 +17,7 @@ from serving import bodies, corun_schemas, irup_schemas, matrices_schemas, probl
 from serving.corun_served import CorunModels
 from serving.matrices_served import MatrixModels
 from serving.metrics import Metrics
-from serving.model import REGISTERED, Served, load
+from serving.model import Served, load, registered
 from serving.problems import RefusedError
 
 #: The largest body that is read, in bytes.
@@ -253,7 +253,7 @@ def _model(served: Served) -> dict[str, Any]:
         "floor": card.floor,
         "features": list(card.features),
         "data_digest": card.data_digest,
-        "serves": REGISTERED,
+        "serves": registered(),
     }
 
 

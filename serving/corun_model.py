@@ -7,24 +7,19 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
-from zipfile import BadZipFile
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data.errors import InputError
-from serving.model import ModelRef
+from serving.model import ModelRef, loaded, ref
 from training.known_tasks import KnownTasks
-from training.registry import Located, located
+from training.registry import Located, project_params
 from training.trained_impact import ImpactCard, OnlineCard, TrainedImpact, TrainedOnline
 
-#: The names under which the models are registered.
-STATIC, ONLINE = "corun-static", "corun-online"
 #: Co-runs that arrays answer sooner than the model itself, which has to be read first.
 FEW = 5000
 Floats = NDArray[np.float64]
-T = TypeVar("T")
 Card = TypeVar("Card", ImpactCard, OnlineCard)
 
 
@@ -88,7 +83,7 @@ def load_static(uri: str | None = None, further: Path | None = None) -> Static:
     InputError
         If there is no such model; without a champion it names the command which makes one.
     """
-    static = _loaded(STATIC, uri, _static)
+    static = loaded(static_name, uri, _static)
     if further is None:
         return static
     from data.corun_tables import CorunTables
@@ -100,46 +95,47 @@ def load_static(uri: str | None = None, further: Path | None = None) -> Static:
 def _static(found: Located) -> Static:
     # by its version, so that card and model belong together
     def reading(read: Callable[[Path], TrainedImpact]) -> Callable[[], TrainedImpact]:
-        return cache(lambda: _loaded(STATIC, found.uri, lambda again: read(again.directory)))
+        return cache(lambda: loaded(static_name, found.uri, lambda again: read(again.directory)))
 
     card, known = ImpactCard.read(found.directory), KnownTasks.read(found.directory)
     quick, load = reading(TrainedImpact.read_quick), reading(TrainedImpact.read)
-    return Static(card, known, _ref(STATIC, card, found), quick, load)
+    return Static(card, known, _ref(card, found), quick, load)
 
 
 def load_online(uri: str | None = None) -> Online:
     """Load the model that answers from the first samples; parameters and errors as of `load_static`."""
-    return _loaded(
-        ONLINE,
+    return loaded(
+        online_name,
         uri,
         lambda found: Online(
-            TrainedOnline.read(found.directory), _ref(ONLINE, OnlineCard.read(found.directory), found)
+            TrainedOnline.read(found.directory), _ref(OnlineCard.read(found.directory), found)
         ),
     )
 
 
 def static_card(uri: str | None = None) -> tuple[ImpactCard, ModelRef]:
     """Read what is to be known of the static model, without the model; errors as of `load_static`."""
-    return _loaded(STATIC, uri, lambda found: _with_ref(STATIC, ImpactCard.read(found.directory), found))
+    return loaded(static_name, uri, lambda found: _with_ref(ImpactCard.read(found.directory), found))
 
 
 def online_card(uri: str | None = None) -> tuple[OnlineCard, ModelRef]:
     """Read what is to be known of the online model, without the model; errors as of `load_static`."""
-    return _loaded(ONLINE, uri, lambda found: _with_ref(ONLINE, OnlineCard.read(found.directory), found))
+    return loaded(online_name, uri, lambda found: _with_ref(OnlineCard.read(found.directory), found))
 
 
-def _loaded(name: str, uri: str | None, read: Callable[[Located], T]) -> T:
-    try:
-        with located(name, uri) as found:
-            return read(found)
-    except (ValueError, TypeError, KeyError, BadZipFile) as exc:
-        raise InputError(f"holds no {name} model that training wrote", file=uri) from exc
+def static_name() -> str:
+    """Return the name under which static models are registered."""
+    return project_params().corun.promote.name
 
 
-def _with_ref(name: str, card: Card, found: Located) -> tuple[Card, ModelRef]:
-    return card, _ref(name, card, found)
+def online_name() -> str:
+    """Return the name under which online models are registered."""
+    return project_params().corun.online.name
 
 
-def _ref(name: str, card: ImpactCard | OnlineCard, found: Located) -> ModelRef:
-    registered = found.uri.startswith("models:/")
-    return ModelRef(name if registered else card.model, found.version or card.data_digest[:12], found.uri)
+def _with_ref(card: Card, found: Located) -> tuple[Card, ModelRef]:
+    return card, _ref(card, found)
+
+
+def _ref(card: ImpactCard | OnlineCard, found: Located) -> ModelRef:
+    return ref(found, card.model, card.data_digest)

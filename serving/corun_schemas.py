@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -214,7 +214,7 @@ class ServedCorun(CorunModel):
     estimator: str
     features: list[str]
     data_digest: str
-    serves: Literal["corun-static", "corun-online"]
+    serves: str
     machines: list[str]
     confidence: float
 

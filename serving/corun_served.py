@@ -7,14 +7,14 @@ from typing import Any
 
 from data.errors import InputError
 from serving.corun_model import (
-    ONLINE,
-    STATIC,
     Online,
     Static,
     load_online,
     load_static,
     online_card,
+    online_name,
     static_card,
+    static_name,
 )
 from serving.lazy import Lazy
 from serving.model import ModelRef
@@ -46,9 +46,9 @@ class CorunModels:
             If one that is named does not exist; without a champion, only asking for it is refused.
         """
         cards = []
-        for serves, uri, read in ((STATIC, static, static_card), (ONLINE, online, online_card)):
+        for serves, uri, read in ((static_name, static, static_card), (online_name, online, online_card)):
             try:
-                cards.append(_told(serves, *read(uri)))
+                cards.append(_told(serves(), *read(uri)))
             except InputError:
                 if uri is not None:
                     raise

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
-from zipfile import BadZipFile
+from typing import Any
 
-from data.errors import InputError
-from serving.model import ModelRef
-from training.registry import Located, located
+from serving.model import ModelRef, loaded, ref
+from training.registry import Located, project_params
 from training.trained_engine import EngineCard, TrainedEngine
-
-#: The name under which models of matrices are registered.
-REGISTERED = "regression-matrix"
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -39,12 +32,17 @@ def load(uri: str | None = None) -> ServedEngine:
     InputError
         If there is no such model; without a champion it names the command which makes one.
     """
-    return _loaded(uri, _served)
+    return loaded(registered, uri, _served)
+
+
+def registered() -> str:
+    """Return the name under which models of matrices are registered."""
+    return project_params().matrices.promote.name
 
 
 def described(uri: str | None = None) -> dict[str, Any]:
     """Say what ``/v1/models`` has of the model, without reading the model itself; errors as of `load`."""
-    return _loaded(uri, _told)
+    return loaded(registered, uri, _told)
 
 
 def _served(found: Located) -> ServedEngine:
@@ -64,7 +62,7 @@ def told(card: EngineCard, ref: ModelRef) -> dict[str, Any]:
         "own_models": list(card.own),
         "threshold": card.threshold,
         "data_digest": card.data_digest,
-        "serves": REGISTERED,
+        "serves": registered(),
     }
 
 
@@ -73,16 +71,5 @@ def _told(found: Located) -> dict[str, Any]:
     return told(card, _ref(card, found))
 
 
-def _loaded(uri: str | None, read: Callable[[Located], T]) -> T:
-    try:
-        with located(REGISTERED, uri) as found:
-            return read(found)
-    except (ValueError, TypeError, KeyError, BadZipFile) as exc:
-        raise InputError(f"holds no {REGISTERED} model that training wrote", file=uri) from exc
-
-
 def _ref(card: EngineCard, found: Located) -> ModelRef:
-    registered = found.uri.startswith("models:/")
-    return ModelRef(
-        REGISTERED if registered else card.entry, found.version or card.data_digest[:12], found.uri
-    )
+    return ref(found, card.entry, card.data_digest)

@@ -197,4 +197,4 @@ class ServedMatrix(MatrixModel):
     own_models: list[str] = Field(description="Groups with a model of their own; others get the fallback.")
     threshold: float = Field(description="Fail from this probability on.")
     data_digest: str
-    serves: Literal["regression-matrix"]
+    serves: str

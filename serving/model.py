@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from zipfile import BadZipFile
+from typing import TypeVar
 
 from data.errors import InputError
 from training.ready import ReadyModel
+from training.registry import FOREIGN, Located, located, project_params
 
-#: The name under which models of comparisons are registered.
-REGISTERED = "regression-comparison"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -45,19 +46,44 @@ def load(uri: str | None = None, floor: float | None = None) -> Served:
     InputError
         If there is no such model; without a champion it names the command which makes one.
     """
-    from training.registry import load_champion, load_model
+    served = loaded(registered, uri, _served)
+    if floor is None:
+        return served
+    model = replace(served.model, card=replace(served.model.card, floor=floor))
+    return replace(served, model=model)
 
+
+def registered() -> str:
+    """Return the name under which models of comparisons are registered."""
+    return project_params().comparisons.promote.name
+
+
+def loaded(name: Callable[[], str], uri: str | None, read: Callable[[Located], T]) -> T:
+    """Read a model, or what is to be known of it.
+
+    Parameters
+    ----------
+    name, uri
+        As of `training.registry.located`.
+    read : callable
+
+    Raises
+    ------
+    InputError
+        If there is no such model, or it cannot be read.
+    """
     try:
-        model, version, address = load_champion(REGISTERED) if uri is None else load_model(uri)
-    except (ValueError, TypeError, KeyError, BadZipFile) as exc:
-        raise InputError("holds no model that training wrote", file=uri) from exc
-    if floor is not None:
-        model = replace(model, card=replace(model.card, floor=floor))
-    return Served(model, ModelRef(_name(model, address), version or model.card.data_digest[:12], address))
+        with located(name, uri) as found:
+            return read(found)
+    except FOREIGN as exc:
+        raise InputError(f"holds no {name()} model that training wrote", file=uri) from exc
 
 
-def _name(model: ReadyModel, address: str) -> str:
-    """Return the registered name, or for a model in a directory what its card calls it."""
-    if address.startswith("models:/"):
-        return address.removeprefix("models:/").partition("/")[0].partition("@")[0]
-    return model.card.model
+def _served(found: Located) -> Served:
+    model = ReadyModel.read(found.directory)
+    return Served(model, ref(found, model.card.model, model.card.data_digest))
+
+
+def ref(found: Located, model: str, data_digest: str) -> ModelRef:
+    """Return how answers name a model that its card calls `model`."""
+    return ModelRef(found.name(model), found.version or data_digest[:12], found.uri)

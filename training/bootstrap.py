@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Flags = NDArray[np.bool_]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -22,11 +23,14 @@ class Difference:
         On all rows.
     low, high : float
         The interval of the bootstrap.
+    confidence : float
+        Of that interval.
     """
 
     observed: float
     low: float
     high: float
+    confidence: float
 
     @property
     def worse(self) -> bool:
@@ -62,28 +66,21 @@ def paired_difference(
         Of the percentile interval, for example 0.95.
     seed : int
     """
-    _, group = np.unique(groups, return_inverse=True)
     gains = candidate.astype(np.float64) - present
     columns = np.stack([failed, failed * gains, ~failed, -(~failed * gains)])
-    totals = np.stack([np.bincount(group, weights=column) for column in columns], axis=1)
-    generator = np.random.default_rng(seed)
-    size = len(totals)
-    draws = generator.multinomial(size, np.full(size, 1 / size), size=resamples)
-    sums = np.asarray(draws @ totals, np.float64)
-    usable = (sums[:, 0] > 0) & (sums[:, 2] > 0)
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(_difference(sums[usable]), (tail, 1 - tail))
-    return Difference(float(_difference(totals.sum(axis=0)[None])[0]), float(low), float(high))
+    sums, draws = _drawn(columns, groups, resamples, seed)
+    usable = draws[(draws[:, 0] > 0) & (draws[:, 2] > 0)]
+    return _found(float(_difference(sums)), _difference(usable), confidence)
 
 
-def _difference(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the difference from fails, more fails caught, passes, more passes spared (columns)."""
-    return np.asarray((sums[:, 1] / sums[:, 0] + sums[:, 3] / sums[:, 2]) / 2, np.float64)
+def _difference(sums: Floats) -> Floats:
+    """Return the difference from fails, more fails caught, passes, more passes spared (last axis)."""
+    return np.asarray((sums[..., 1] / sums[..., 0] + sums[..., 3] / sums[..., 2]) / 2, np.float64)
 
 
 def paired_gain(
-    candidate: NDArray[np.float64],
-    present: NDArray[np.float64],
+    candidate: Floats,
+    present: Floats,
     groups: NDArray[np.str_],
     *,
     resamples: int,
@@ -103,13 +100,21 @@ def paired_gain(
         Of the percentile interval.
     seed : int
     """
+    columns = np.stack([present - candidate, np.ones(len(present))])
+    _, draws = _drawn(columns, groups, resamples, seed)
+    return _found(float((present - candidate).mean()), draws[:, 0] / draws[:, 1], confidence)
+
+
+def _drawn(columns: Floats, groups: NDArray[np.str_], resamples: int, seed: int) -> tuple[Floats, Floats]:
+    """Return each column's sum over all rows, and over the rows of groups drawn with replacement."""
     _, group = np.unique(groups, return_inverse=True)
-    totals = np.stack([np.bincount(group, weights=present - candidate), np.bincount(group)], axis=1)
-    generator = np.random.default_rng(seed)
+    totals = np.stack([np.bincount(group, weights=column) for column in columns], axis=1)
     size = len(totals)
-    sums = np.asarray(
-        generator.multinomial(size, np.full(size, 1 / size), size=resamples) @ totals, np.float64
-    )
+    draws = np.random.default_rng(seed).multinomial(size, np.full(size, 1 / size), size=resamples)
+    return totals.sum(axis=0), np.asarray(draws @ totals, np.float64)
+
+
+def _found(observed: float, drawn: Floats, confidence: float) -> Difference:
     tail = (1 - confidence) / 2
-    low, high = np.quantile(sums[:, 0] / sums[:, 1], (tail, 1 - tail))
-    return Difference(float((present - candidate).mean()), float(low), float(high))
+    low, high = np.quantile(drawn, (tail, 1 - tail))
+    return Difference(observed, float(low), float(high), confidence)

@@ -1,133 +1,230 @@
-"""The candidate against the present champion, on comparisons that neither has seen."""
+"""Who is champion: a candidate against the present one, on cases that neither has seen.
+
+What speaks for a champion is its evidence, and that it can be read by the code that trained the candidate and
+by the libraries that are installed.
+"""
 
 from __future__ import annotations
 
-import tempfile
+import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.metadata import version as version_of_library
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from data.errors import InputError
-from training.bootstrap import Difference, paired_difference
-from training.decision import AskedTable, decided
-from training.examples import FeatureTable
-from training.family import Family
-from training.ready import ReadyModel
-from training.registry import CHALLENGER, CHAMPION, Version, download, present, version_of
-from training.tracking import VERDICTS, Tracked, client, mlflow, track
+from training.digest import digest_of
+from training.registry import CHALLENGER, CHAMPION, FOREIGN, Version, version_of
+from training.trusted import TRUSTED_TYPES
+from training.written import written
+
+if TYPE_CHECKING:
+    from training.bootstrap import Difference
+    from training.tracking import Tracked
+
+#: What reading a model raises that is damaged, gone, or not of this code.
+UNREADABLE = (*FOREIGN, InputError, OSError)
+_LIBRARIES = ("numpy", "scikit-learn", "skops", "xgboost-cpu")
 
 
 @dataclass(frozen=True)
-class Decision:
-    """Which alias the candidate takes, and why."""
+class Compared:
+    """The candidate against the champion on the same unseen cases, and both in words."""
 
-    alias: str
-    reason: str
+    difference: Difference
+    cases: str
+    measure: str
 
 
-def contest(family: Family, metrics: dict[str, Any], evidence: str) -> str:
-    """Log the last run of the pipeline, register its best model, and decide about the champion.
+@dataclass(frozen=True)
+class Means:
+    """What a contest needs of a family.
+
+    Attributes
+    ----------
+    read : callable
+        Reads a model from a directory; raises where that cannot be.
+    compare : callable
+        Compares the candidate with the champion whose files lie in a directory; None without a common case.
+    track : callable
+        Logs the candidate in MLflow, with these tags.
+    """
+
+    read: Callable[[Path], object]
+    compare: Callable[[Path], Compared | None]
+    track: Callable[[dict[str, str]], Tracked]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A model that wants to be champion.
+
+    Attributes
+    ----------
+    name : str
+        The registered name.
+    model : str
+        Its name among the family's.
+    directory : Path
+        Where it lies.
+    metrics : Path
+        Its family's metrics.json.
+    means : callable
+        Returns what a contest needs; called only if there is one, for it takes long to import.
+    """
+
+    name: str
+    model: str
+    directory: Path
+    metrics: Path
+    means: Callable[[], Means]
+
+    @property
+    def evidence(self) -> str:
+        """The digest of what speaks for it: its metrics, and its card."""
+        return digest_of(self.metrics, self.directory / "card.json")
+
+
+def promoted(candidate: Candidate) -> str:
+    """Bring the registry up to date: the candidate becomes champion unless it is found worse.
+
+    It takes milliseconds if this evidence was judged before, because the stage runs with every ``dvc repro``.
 
     Returns
     -------
     str
-        Who is champion now, and why.
-    """
-    name, model = family.section.promote.name, metrics["champion"]
-    champion = version_of(name, CHAMPION)
-    decision = decide(family, model, champion)
-    tracked = track(family, evidence)[model]
-    tags = {
-        "evidence": evidence,
-        "model": model,
-        "data_digest": metrics["data"]["digest"],
-        "seed": str(metrics["seed"]),
-        "reason": decision.reason,
-        "judged_against": champion.version if champion and present(champion) else "",
-    }
-    version = _register(name, tracked, tags, decision.alias)
-    if decision.alias == CHAMPION or champion is None:
-        return f"{name} v{version} ({model}) is champion: {decision.reason}"
-    return (
-        f"{name} v{champion.version} ({champion.tags['model']}) stays champion, "
-        f"v{version} ({model}) is challenger: {decision.reason}"
-    )
-
-
-def decide(family: Family, model: str, champion: Version | None) -> Decision:
-    """Decide whether `model` takes the champion's place.
-
-    It does unless the paired bootstrap finds it worse on the folds of whole operations. The present
-    champion's verdicts there are its own out-of-fold ones for comparisons that it was trained on, and
-    direct ones for others.
-    """
-    if champion is None:
-        return Decision(CHAMPION, "it is the first one")
-    if not present(champion):
-        return Decision(CHAMPION, f"the files of v{champion.version} are gone")
-    table = FeatureTable.read(family.features, family.columns())
-    try:
-        theirs = champion_verdicts(champion, table, AskedTable.read(family.asked, table))
-    except InputError as exc:
-        return Decision(CHAMPION, f"v{champion.version} cannot judge these comparisons any more ({exc})")
-    difference = paired_difference(
-        table.frame["status"].to_numpy() == "fail",
-        _own_verdicts(family, model, table),
-        theirs,
-        table.frame["fold_group"].to_numpy(np.str_),
-        resamples=family.section.promote.resamples,
-        confidence=family.section.promote.confidence,
-        seed=family.params.seed,
-    )
-    return Decision(CHALLENGER if difference.worse else CHAMPION, _reason(difference, champion, family))
-
-
-def _reason(difference: Difference, champion: Version, family: Family) -> str:
-    found = "worse" if difference.worse else "not worse"
-    return (
-        f"{found} than v{champion.version} on the same folds (balanced accuracy {difference.observed:+.3f}, "
-        f"{family.section.promote.confidence:.0%} interval {difference.low:+.3f} to {difference.high:+.3f})"
-    )
-
-
-def _own_verdicts(family: Family, model: str, table: FeatureTable) -> NDArray[np.bool_]:
-    verdicts = pd.read_parquet(family.reports / "oof.parquet")
-    rows = verdicts[(verdicts["entry"] == model) & (verdicts["split"] == "grouped")]
-    judged = rows.set_index("comparison_id")["verdict"].reindex(table.frame["comparison_id"])
-    return np.asarray(judged.to_numpy() == "fail")
-
-
-def champion_verdicts(champion: Version, table: FeatureTable, asked: AskedTable) -> NDArray[np.bool_]:
-    """Return which comparisons of `table` the champion fails, without letting it judge what it learned from.
+        Who is champion, and why.
 
     Raises
     ------
     InputError
-        If the table lacks a feature of the champion, or its files cannot be read.
+        If the candidate itself cannot be read.
     """
-    with tempfile.TemporaryDirectory() as temporary:
-        directory = download(champion, Path(temporary))
-        model = ReadyModel.read(directory)
-        stored = pd.read_parquet(directory / "extra_files" / VERDICTS)
-    missing = [name for name in model.card.features if name not in asked.frame.columns]
-    if missing:
-        raise InputError(f"the feature {missing[0]!r} is no longer computed")
-    probability = decided(model.probability(asked.frame), asked.worst_change, model.card.floor)
-    direct = np.where(probability >= model.card.threshold, "fail", "pass")
-    own = stored.set_index("comparison_id")["verdict"].reindex(table.frame["comparison_id"])
-    return np.asarray(np.where(own.isna(), direct, own.to_numpy(object)) == "fail")
+    return standing(candidate) or _contest(candidate)
 
 
-def _register(name: str, tracked: Tracked, tags: dict[str, str], alias: str) -> str:
-    store = client()
+def standing(candidate: Candidate) -> str | None:
+    """Say who is champion if this evidence was judged before, or None if there is something to do."""
+    champion = version_of(candidate.name, CHAMPION)
+    if champion is None or not champion.present:
+        return None
+    reason = _judged(candidate, champion)
+    if reason is None or not _stays_readable(candidate, champion):
+        return None
+    return f"{_called(champion)} stands: {reason}"
+
+
+def _called(version: Version) -> str:
+    return f"{version.name} v{version.version} ({version.tags['model']})"
+
+
+def _judged(candidate: Candidate, champion: Version) -> str | None:
+    """Return what was found when this evidence was judged against this champion."""
+    if champion.tags.get("evidence") == candidate.evidence:
+        return champion.tags["reason"]
+    challenger = version_of(candidate.name, CHALLENGER)
+    if challenger is None or not challenger.present:
+        return None
+    judged = (challenger.tags.get("evidence"), challenger.tags.get("judged_against"))
+    return challenger.tags["reason"] if judged == (candidate.evidence, champion.version) else None
+
+
+def _stays_readable(candidate: Candidate, champion: Version) -> bool:
+    """Whether the champion can be read; it is only tried if anything has changed that this depends on."""
+    if champion.tags.get("readable") == _reading(candidate, champion):
+        return True
+    with champion.files() as directory:
+        if _flaw(candidate.means().read, directory):
+            return False
+    _note_readable(candidate, champion)
+    return True
+
+
+def _reading(candidate: Candidate, champion: Version) -> str:
+    """Return the digest of what reading the champion depends on.
+
+    The code is among it, for the stage train writes the candidate anew whenever that has changed.
+    """
+    directories = [candidate.directory, *([champion.directory] if champion.directory else [])]
+    files = [path for one in directories for path in sorted(one.rglob("*")) if path.is_file()]
+    rest = [digest_of(*files), *TRUSTED_TYPES, *map(version_of_library, _LIBRARIES)]
+    return hashlib.sha256("\n".join(rest).encode()).hexdigest()
+
+
+def _note_readable(candidate: Candidate, champion: Version) -> None:
+    from training.tracking import client
+
+    reading = _reading(candidate, champion)
+    client().set_model_version_tag(champion.name, champion.version, "readable", reading)
+
+
+def _flaw(read: Callable[[Path], object], directory: Path) -> str:
+    """Say why a model cannot be read; empty if it can."""
     try:
-        store.get_registered_model(name)
-    except mlflow().exceptions.MlflowException:
-        store.create_registered_model(name)
-    version = store.create_model_version(name, tracked.model_uri, run_id=tracked.run_id, tags=tags).version
-    store.set_registered_model_alias(name, alias, version)
-    return str(version)
+        read(directory)
+    except UNREADABLE as exc:
+        return _told(exc)
+    return ""
+
+
+def _told(exc: BaseException) -> str:
+    return " ".join(f"{exc}".split()) or type(exc).__name__
+
+
+def _contest(candidate: Candidate) -> str:
+    from training.tracking import register
+
+    means, champion = candidate.means(), version_of(candidate.name, CHAMPION)
+    flaw = _flaw(means.read, candidate.directory)
+    if flaw:
+        raise InputError(f"cannot be read; run train again ({flaw})", file=candidate.directory)
+    alias, reason = _decision(means, champion)
+    tags = _tags(candidate, champion, reason)
+    register(candidate.name, means.track(tags), tags, alias)
+    found = version_of(candidate.name, alias)
+    if found is None:
+        raise InputError(f"MLflow does not know {candidate.name}@{alias}, which it was just told")
+    if champion is None or alias == CHAMPION:
+        _note_readable(candidate, found)
+        return f"{_called(found)} is champion: {reason}"
+    challenger = f"v{found.version} ({candidate.model}) is challenger"
+    return f"{_called(champion)} stays champion, {challenger}: {reason}"
+
+
+def _tags(candidate: Candidate, champion: Version | None, reason: str) -> dict[str, str]:
+    metrics: dict[str, Any] = written(candidate.metrics, "evaluate")
+    return {
+        "evidence": candidate.evidence,
+        "model": candidate.model,
+        "data_digest": metrics["data"]["digest"],
+        "seed": str(metrics["seed"]),
+        "reason": reason,
+        "judged_against": champion.version if champion and champion.present else "",
+    }
+
+
+def _decision(means: Means, champion: Version | None) -> tuple[str, str]:
+    """Return the alias that the candidate takes, and why: champion unless the bootstrap finds it worse."""
+    if champion is None:
+        return CHAMPION, "it is the first one"
+    if not champion.present:
+        return CHAMPION, f"the files of v{champion.version} are gone"
+    try:
+        with champion.files() as directory:
+            means.read(directory)
+            compared = means.compare(directory)
+    except UNREADABLE as exc:
+        return CHAMPION, f"v{champion.version} cannot be read any more ({_told(exc)})"
+    if compared is None:
+        return CHAMPION, f"v{champion.version} was judged on other cases"
+    return CHALLENGER if compared.difference.worse else CHAMPION, _reason(compared, champion)
+
+
+def _reason(compared: Compared, champion: Version) -> str:
+    difference = compared.difference
+    return (
+        f"{'worse' if difference.worse else 'not worse'} than v{champion.version} on {compared.cases} "
+        f"({compared.measure} {difference.observed:+.4f}, {difference.confidence:.0%} interval "
+        f"{difference.low:+.4f} to {difference.high:+.4f})"
+    )

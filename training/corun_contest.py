@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,111 +14,73 @@ from numpy.typing import NDArray
 
 from data.params import Params
 from training.bootstrap import paired_gain
-from training.candidates import OOF, Candidate, Compared, Nested, contest
+from training.contest import Compared, Means
+from training.corun_promote import MODELS, REPORTS, TUNED
 from training.corun_splits import main_design
-from training.digest import digest_of
-from training.promote import standing
+from training.kept_verdicts import OOF, Kept
+from training.tracking import Nested, scores_by_name
+from training.trained_impact import TrainedImpact, TrainedOnline
 
 KEYS = ["task", "corunners", "machine"]
 KEPT = [*KEYS, "measured", "predicted", "group"]
 
 
-@dataclass(frozen=True)
-class Places:
-    """Where the stages wrote: reports, trained models, what was tuned."""
-
-    reports: Path
-    models: Path
-    tuned: Path
-
-
-def promote(knobs: Params, metrics: dict[str, Any], places: Places) -> list[str]:
-    """Bring the registry up to date.
-
-    Returns
-    -------
-    list of str
-        A line per registered name: who is champion, and why.
-    """
-    evidence = digest_of(places.reports / "metrics.json")
-    candidates = [_static(knobs, metrics, places, evidence)]
-    if metrics["online"] is not None:
-        candidates.append(_online(knobs, metrics["online"], places, evidence))
-    return [standing(one.name, one.evidence) or _contest(one, knobs, metrics) for one in candidates]
-
-
-def _contest(candidate: Candidate, knobs: Params, metrics: dict[str, Any]) -> str:
-    how = knobs.corun.promote
-
-    def compare(own: pd.DataFrame, theirs: pd.DataFrame) -> Compared | None:
-        both = own.merge(theirs, on=KEYS, suffixes=("", "_theirs"))
-        if both.empty:
-            return None
-        difference = paired_gain(
-            _error(both["predicted"], both["measured"]),
-            _error(both["predicted_theirs"], both["measured"]),
-            both["group"].to_numpy(np.str_),
-            resamples=how.resamples,
-            confidence=how.confidence,
-            seed=knobs.seed,
-        )
-        return Compared(difference, "the same unseen co-runs", "mean error smaller by")
-
-    digest = metrics["data"]["digest"]
-    return contest(candidate, compare, digest=digest, seed=metrics["seed"], confidence=how.confidence)
-
-
-def _static(knobs: Params, metrics: dict[str, Any], places: Places, evidence: str) -> Candidate:
+def static(knobs: Params, metrics: dict[str, Any], root: Path = Path()) -> Means:
+    """Return how the best static model is read, compared and logged."""
     model, design = metrics["champion"], main_design(tuple(metrics["splits"]))
-    oof = pd.read_parquet(places.reports / OOF)
+    oof = pd.read_parquet(root / REPORTS / OOF)
     rows = _grouped(oof[(oof["model"] == model) & (oof["design"] == design)])
-    trials = pd.read_parquet(places.tuned / "trials.parquet")
-    own = trials[(trials["part"] == "all") & (trials["model"] == model)]
-    scores = {
-        f"{split}_{score}_{kind}": value
-        for split, content in metrics["splits"].items()
-        for score, spread in content["entries"].get(model, {}).items()
-        if isinstance(spread, dict)
-        for kind, value in spread.items()
-    }
-    searched = [
-        Nested(f"trial {row['trial']}", {"value": row["value"]}, json.loads(row["params"]))
-        for row in own.to_dict("records")
-    ]
-    name, nested = knobs.corun.promote.name, [*searched, *_folds(rows)]
-    return Candidate("corun", name, model, places.models / model, scores, rows[KEPT], nested, evidence)
+    nested = [*_trials(pd.read_parquet(root / TUNED / "trials.parquet"), model), *_folds(rows)]
+    title, scores = f"{knobs.corun.promote.name} {model}", scores_by_name(metrics["splits"], model)
+    kept = Kept("corun", title, root / MODELS / model, scores, nested, rows[KEPT])
+    return kept.means(TrainedImpact.read, partial(_compared, knobs))
 
 
-def _online(knobs: Params, online: dict[str, Any], places: Places, evidence: str) -> Candidate:
-    oof, model = pd.read_parquet(places.reports / "online.parquet"), online["champion"]
-    rows = _grouped(
-        oof[
-            (oof["model"] == model)
-            & (oof["seconds"] == online["trained_at"])
-            & (oof["design"] == online["design"])
-        ]
-    )
+def online(knobs: Params, metrics: dict[str, Any], root: Path = Path()) -> Means:
+    """Return how the best online model is read, compared and logged, from its part of metrics.json."""
+    oof, model = pd.read_parquet(root / REPORTS / "online.parquet"), metrics["champion"]
+    at = (oof["seconds"] == metrics["trained_at"]) & (oof["design"] == metrics["design"])
+    rows = _grouped(oof[(oof["model"] == model) & at])
     scores = {
         f"{entry['design']}_{entry['seconds']:g}s_{score}": entry[score]
-        for entry in online["entries"]
+        for entry in metrics["entries"]
         if entry["model"] == model
         for score in ("within_tolerance", "mape", "r2")
     }
-    name, directory = knobs.corun.online.name, places.models / "online"
-    return Candidate("corun", name, model, directory, scores, rows[KEPT], _folds(rows), evidence)
+    title, directory = f"{knobs.corun.online.name} {model}", root / MODELS / "online"
+    kept = Kept("corun", title, directory, scores, _folds(rows), rows[KEPT])
+    return kept.means(TrainedOnline.read, partial(_compared, knobs))
+
+
+def _compared(knobs: Params, own: pd.DataFrame, theirs: pd.DataFrame) -> Compared | None:
+    both, how = own.merge(theirs, on=KEYS, suffixes=("", "_theirs")), knobs.corun.promote
+    if both.empty:
+        return None
+    difference = paired_gain(
+        _error(both["predicted"], both["measured"]),
+        _error(both["predicted_theirs"], both["measured"]),
+        both["group"].to_numpy(np.str_),
+        resamples=how.resamples,
+        confidence=how.confidence,
+        seed=knobs.seed,
+    )
+    return Compared(difference, "the same unseen co-runs", "mean error smaller by")
+
+
+def _trials(trials: pd.DataFrame, model: str) -> Iterator[Nested]:
+    for row in trials[(trials["part"] == "all") & (trials["model"] == model)].to_dict("records"):
+        yield Nested(f"trial {row['trial']}", {"value": row["value"]}, json.loads(row["params"]))
 
 
 def _grouped(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(group=rows["task"] + "\n" + rows["corunners"])
 
 
-def _folds(rows: pd.DataFrame) -> list[Nested]:
-    found = []
+def _folds(rows: pd.DataFrame) -> Iterator[Nested]:
     for fold, own in rows.groupby("fold", sort=True):
         design = str(own["design"].iloc[0])
         error = float(_error(own["predicted"], own["measured"]).mean())
-        found.append(Nested(f"{design} f{fold}", {"mape": error}, {}, {"split": design}))
-    return found
+        yield Nested(f"{design} f{fold}", {"mape": error}, {}, {"split": design})
 
 
 def _error(predicted: pd.Series, measured: pd.Series) -> NDArray[np.float64]:

@@ -3,24 +3,41 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from data import params
-from training.digest import digest_of
-from training.promote import standing
+from training.contest import Candidate, promoted
 from training.written import written
+
+if TYPE_CHECKING:
+    from training.contest import Means
 
 MODELS, REPORTS, TUNED = Path("models/corun"), Path("reports/corun"), Path("models/tuned/corun")
 
 
+def candidates(knobs: params.Params, metrics: dict[str, Any], root: Path = Path()) -> list[Candidate]:
+    """Return the best static model, and the best online one if there are samples."""
+
+    def static() -> Means:
+        from training.corun_contest import static
+
+        return static(knobs, metrics, root)
+
+    def online() -> Means:
+        from training.corun_contest import online
+
+        return online(knobs, metrics["online"], root)
+
+    section, scores = knobs.corun, root / REPORTS / "metrics.json"
+    best, directory = metrics["champion"], root / MODELS
+    found = [Candidate(section.promote.name, best, directory / best, scores, static)]
+    if metrics["online"] is not None:
+        best = metrics["online"]["champion"]
+        found.append(Candidate(section.online.name, best, directory / "online", scores, online))
+    return found
+
+
 def promote_stage() -> None:
     """Stage promote: the best models are registered, and become champions unless they are found worse."""
-    knobs, metrics = params.load(), written(REPORTS / "metrics.json", "evaluate")
-    names = [knobs.corun.promote.name, *([knobs.corun.online.name] if metrics["online"] else [])]
-    evidence = digest_of(REPORTS / "metrics.json")
-    lines = [standing(name, evidence) for name in names]
-    if None in lines:
-        from training.corun_contest import Places, promote
-
-        lines = [*promote(knobs, metrics, Places(REPORTS, MODELS, TUNED))]
-    for line in lines:
-        print(line)  # noqa: T201
+    for candidate in candidates(params.load(), written(REPORTS / "metrics.json", "evaluate")):
+        print(promoted(candidate))  # noqa: T201

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import check_array, validate_data
 
 Floats = NDArray[np.float64]
 
@@ -56,7 +57,7 @@ def labelled(
     _refuse_gaps(estimator, rows)
     weights = None
     if sample_weight is not None:
-        weights = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
+        weights = _weights(sample_weight, len(rows))
         if not weights.all():
             kept = weights > 0
             rows, target, weights = rows[kept], target[kept], weights[kept]
@@ -67,6 +68,16 @@ def labelled(
             f"{name} needs at least 2 classes, but the rows with weight hold 1 class: {classes[0]}"
         )
     return Labelled(rows, classes, places, weights)
+
+
+def _weights(sample_weight: ArrayLike, n_rows: int) -> Floats:
+    given = np.full(n_rows, sample_weight) if isinstance(sample_weight, Real) else sample_weight
+    weights = check_array(given, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
+    if weights.shape != (n_rows,):
+        raise ValueError(f"sample_weight.shape == {weights.shape}, expected {(n_rows,)}")
+    if (weights < 0).any() or not weights.any():
+        raise ValueError("sample_weight: expected no negative weight, and one above zero at least")
+    return np.asarray(weights)
 
 
 def unlabelled(estimator: BaseEstimator, x: ArrayLike) -> Floats:

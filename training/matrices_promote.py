@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from data import params
-from training.digest import digest_of
-from training.promote import standing
+from training.contest import Candidate, promoted
+from training.opponents import show
 from training.written import written
+
+if TYPE_CHECKING:
+    from training.contest import Means
 
 MODELS, REPORTS = Path("models/matrices"), Path("reports/matrices")
 #: The name of the split.
@@ -17,17 +20,13 @@ SPLIT = "test-cases"
 
 def promote_stage() -> None:
     """Stage promote: the best engine is registered, and becomes champion unless it is found worse."""
-    from rich.console import Console
-
-    from training.opponents import opponents
-
     knobs, metrics = params.load(), written(REPORTS / "metrics.json", "evaluate")
-    evidence = digest_of(REPORTS / "metrics.json", MODELS / "card.json")
-    outcome = standing(knobs.matrices.promote.name, evidence)
-    if outcome is None:
-        from training.matrix_contest import promote
 
-        outcome = promote(knobs, metrics, REPORTS, MODELS)
-    console = Console(width=None if sys.stdout.isatty() else 110)
-    console.print(opponents(metrics, SPLIT, "pairs"))
-    console.print(outcome, highlight=False, markup=False)
+    def means() -> Means:
+        from training.matrix_contest import means
+
+        return means(knobs, metrics, REPORTS, MODELS)
+
+    name, entry = knobs.matrices.promote.name, metrics["champion"]
+    outcome = promoted(Candidate(name, entry, MODELS, REPORTS / "metrics.json", means))
+    show(metrics, outcome, SPLIT, "pairs")

@@ -2,58 +2,49 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from data.params import Params
+from data.params import Params, Promote
 from training.bootstrap import paired_difference
-from training.candidates import OOF, Candidate, Compared, Nested, contest
-from training.digest import digest_of
+from training.contest import Compared, Means
+from training.kept_verdicts import OOF, Kept
 from training.matrices_promote import SPLIT
 from training.metrics import as_dict, scores_of
-from training.promote import standing
+from training.tracking import Nested, scores_by_name
+from training.trained_engine import TrainedEngine
 
 KEPT = ["pair_id", "workload", "verdict", "status"]
 
 
-def promote(knobs: Params, metrics: dict[str, Any], reports: Path, models: Path) -> str:
-    """Bring the registry up to date, and say who is champion, and why."""
+def means(knobs: Params, metrics: dict[str, Any], reports: Path, models: Path) -> Means:
+    """Return how the champion of metrics.json is read, compared and logged."""
     how, entry = knobs.matrices.promote, metrics["champion"]
-    evidence = digest_of(reports / "metrics.json", models / "card.json")
-    stands = standing(how.name, evidence)
-    if stands is not None:
-        return stands
     oof = pd.read_parquet(reports / OOF)
-    rows = oof[oof["entry"] == entry]
-    scores = {
-        f"{SPLIT}_{score}_{kind}": value
-        for score, spread in metrics["splits"][SPLIT]["entries"][entry].items()
-        if isinstance(spread, dict)
-        for kind, value in spread.items()
-    }
-    candidate = Candidate("matrices", how.name, entry, models, scores, rows[KEPT], _folds(rows), evidence)
+    rows, scores = oof[oof["entry"] == entry], scores_by_name({SPLIT: metrics["splits"][SPLIT]}, entry)
+    kept = Kept("matrices", f"{how.name} {entry}", models, scores, _folds(rows), rows[KEPT])
+    return kept.means(TrainedEngine.read, partial(_compared, how, knobs.seed))
 
-    def compare(own: pd.DataFrame, theirs: pd.DataFrame) -> Compared | None:
-        both = own.merge(theirs, on="pair_id", suffixes=("", "_theirs"))
-        failed = both["status"] == "fail"
-        if failed.nunique() < 2:  # noqa: PLR2004 - nothing to balance
-            return None
-        difference = paired_difference(
-            failed.to_numpy(bool),
-            (both["verdict"] == "fail").to_numpy(bool),
-            (both["verdict_theirs"] == "fail").to_numpy(bool),
-            both["workload"].to_numpy(np.str_),
-            resamples=how.resamples,
-            confidence=how.confidence,
-            seed=knobs.seed,
-        )
-        return Compared(difference, "the same unseen pairs", "balanced accuracy")
 
-    digest = metrics["data"]["digest"]
-    return contest(candidate, compare, digest=digest, seed=metrics["seed"], confidence=how.confidence)
+def _compared(how: Promote, seed: int, own: pd.DataFrame, theirs: pd.DataFrame) -> Compared | None:
+    both = own.merge(theirs, on="pair_id", suffixes=("", "_theirs"))
+    failed = both["status"] == "fail"
+    if failed.nunique() < 2:  # noqa: PLR2004 - nothing to balance
+        return None
+    difference = paired_difference(
+        failed.to_numpy(bool),
+        (both["verdict"] == "fail").to_numpy(bool),
+        (both["verdict_theirs"] == "fail").to_numpy(bool),
+        both["workload"].to_numpy(np.str_),
+        resamples=how.resamples,
+        confidence=how.confidence,
+        seed=seed,
+    )
+    return Compared(difference, "the same unseen pairs", "balanced accuracy")
 
 
 def _folds(rows: pd.DataFrame) -> list[Nested]:

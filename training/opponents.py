@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+
+def show(metrics: dict[str, Any], outcome: str, split: str = "grouped", cases: str = "comparisons") -> None:
+    """Print the table, and who is champion."""
+    from rich.console import Console
+
+    console = Console(width=None if sys.stdout.isatty() else 110)
+    console.print(opponents(metrics, split, cases))
+    console.print(outcome, highlight=False, markup=False)
 
 
 def opponents(metrics: dict[str, Any], split: str = "grouped", cases: str = "comparisons") -> Table:

@@ -2,60 +2,32 @@
 
 from __future__ import annotations
 
-import sys
-from typing import Any
+from typing import TYPE_CHECKING
 
-from training.digest import digest_of
+from training.contest import Candidate, promoted
 from training.family import Family, run
-from training.registry import CHALLENGER, CHAMPION, present, version_of
+from training.opponents import show
+from training.registry import refresh
 from training.written import written
+
+if TYPE_CHECKING:
+    from training.contest import Means
 
 
 def promote(family: Family) -> None:
     """Bring the registry up to date with what DVC holds, then print the opponents' table."""
-    metrics = written(family.reports / "metrics.json", "evaluate")
-    evidence = evidence_of(family, metrics)
-    outcome = standing(family.section.promote.name, evidence)
-    if outcome is None:
-        from training.contest import contest
+    scores = family.reports / "metrics.json"
+    metrics, name = written(scores, "evaluate"), family.section.promote.name
+    model = metrics["champion"]
 
-        outcome = contest(family, metrics, evidence)
-    _show(metrics, outcome)
+    def means() -> Means:
+        from training.comparisons_contest import means
 
+        return means(family, metrics)
 
-def evidence_of(family: Family, metrics: dict[str, Any]) -> str:
-    """Return the digest of what speaks for the candidate: its metrics, and its card."""
-    return digest_of(family.reports / "metrics.json", family.models / metrics["champion"] / "card.json")
-
-
-def standing(name: str, evidence: str) -> str | None:
-    """Say who is champion if this evidence was judged before, or None if there is something to do.
-
-    It takes milliseconds, because the stage runs with every ``dvc repro``.
-    """
-    champion = version_of(name, CHAMPION)
-    if champion is None or not present(champion):
-        return None
-    if champion.tags.get("evidence") == evidence:
-        return f"{name} v{champion.version} ({champion.tags['model']}) stands: {champion.tags['reason']}"
-    challenger = version_of(name, CHALLENGER)
-    if challenger is None or not present(challenger):
-        return None
-    judged = (challenger.tags.get("evidence"), challenger.tags.get("judged_against"))
-    if judged == (evidence, champion.version):
-        return f"{name} v{champion.version} ({champion.tags['model']}) stands: {challenger.tags['reason']}"
-    return None
-
-
-def _show(metrics: dict[str, Any], outcome: str) -> None:
-    from rich.console import Console
-
-    from training.opponents import opponents
-
-    console = Console(width=None if sys.stdout.isatty() else 110)
-    console.print(opponents(metrics))
-    console.print(outcome, highlight=False, markup=False)
+    show(metrics, promoted(Candidate(name, model, family.models / model, scores, means)))
 
 
 if __name__ == "__main__":
     run(promote)
+    refresh()

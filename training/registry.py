@@ -1,30 +1,29 @@
-"""Who is champion: the registry of MLflow, read without importing MLflow where that is possible."""
+"""Which versions of models are registered in MLflow, and where their files lie."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import sqlite3
 import tempfile
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.error import HTTPError, URLError
-from urllib.parse import unquote, urlencode, urlparse
-from urllib.request import urlopen
+from urllib.parse import unquote, urlparse
+from zipfile import BadZipFile
 
 from data.errors import InputError
+from training.store_file import StoreFile
 
 if TYPE_CHECKING:
-    from training.ready import ReadyModel
+    from data.params import Params
 
 CHAMPION = "champion"
 CHALLENGER = "challenger"
-#: Seconds that a server gets to name the champion.
-TIMEOUT = 10
+#: What reading a model raises that this code did not write.
+FOREIGN = (ImportError, AttributeError, LookupError, TypeError, ValueError, BadZipFile)
 _MODEL_URI = re.compile(r"models:/(?P<name>[^@/]+)(?:@(?P<alias>[^@/]+)|/(?P<version>\d+))")
 
 
@@ -36,27 +35,55 @@ class Version:
     ----------
     name, version : str
     tags : dict of str to str
-    directory : Path or None
-        Where its files are; None if a server has them.
+    location : str
+        Where its files are, as MLflow says it.
     """
 
     name: str
     version: str
     tags: dict[str, str]
-    directory: Path | None
+    location: str
 
     @property
     def uri(self) -> str:
         """Its address in MLflow."""
         return f"models:/{self.name}/{self.version}"
 
+    @property
+    def directory(self) -> Path | None:
+        """Where its files are; None if a server has them."""
+        if self.location.startswith("file:"):
+            return Path(unquote(urlparse(self.location).path))
+        return Path(self.location) if self.location.startswith("/") else None
 
-class Served(NamedTuple):
-    """A model to answer with, the version it has, and its address."""
+    @property
+    def present(self) -> bool:
+        """Whether its files are still there; a server's are taken to be."""
+        return self.directory is None or (self.directory / "model.skops").is_file()
 
-    model: ReadyModel
+    @contextmanager
+    def files(self) -> Iterator[Path]:
+        """Give a directory with its files for as long as the block lasts: its own, or a copy."""
+        if self.directory is not None:
+            yield self.directory
+            return
+        from training.tracking import mlflow
+
+        with tempfile.TemporaryDirectory() as copy:
+            yield Path(mlflow().artifacts.download_artifacts(artifact_uri=self.uri, dst_path=copy))
+
+
+class Located(NamedTuple):
+    """The files of a model, the version it has, and its address."""
+
+    directory: Path
     version: str
     uri: str
+
+    def name(self, model: str) -> str:
+        """Return the registered name, or for a model in a directory what its card calls it."""
+        address = _MODEL_URI.fullmatch(self.uri)
+        return address["name"] if address else model
 
 
 def tracking_uri() -> str:
@@ -64,10 +91,24 @@ def tracking_uri() -> str:
     return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{project_root() / 'mlflow.db'}"
 
 
+def local_store() -> Path | None:
+    """Return the SQLite file of MLflow; None where it keeps its runs and models in another way."""
+    uri = tracking_uri()
+    return Path(uri.removeprefix("sqlite:///")).resolve() if uri.startswith("sqlite:///") else None
+
+
 def project_root() -> Path:
     """Return the checkout that this file belongs to, or else the working directory."""
     checkout = Path(__file__).resolve().parents[1]
     return checkout if (checkout / "params.yaml").is_file() else Path.cwd()
+
+
+@cache
+def project_params() -> Params:
+    """Return the project's params.yaml, which names the registered models; InputError if it is wrong."""
+    from data import params
+
+    return params.load(project_root() / "params.yaml")
 
 
 def version_of(name: str, alias: str) -> Version | None:
@@ -78,61 +119,19 @@ def version_of(name: str, alias: str) -> Version | None:
     InputError
         If the registry does not answer.
     """
-    uri = tracking_uri()
-    if uri.startswith("sqlite:///"):
-        where = "version = (select version from registered_model_aliases where name = ? and alias = ?)"
-        return _in_file(uri, name, where, (name, alias))
-    if uri.startswith(("http://", "https://")):
-        return _on_server(uri, name, alias)
-    return _by_client(name, alias)
-
-
-class Located(NamedTuple):
-    """The files of a model, the version it has, and its address."""
-
-    directory: Path
-    version: str
-    uri: str
-
-
-def load_champion(name: str) -> Served:
-    """Return the champion of `name`.
-
-    Raises
-    ------
-    InputError
-        If there is none, or its files are gone.
-    """
-    champion = _champion(name)
-    return Served(read_model(champion), champion.version, champion.uri)
-
-
-def load_model(uri: str) -> Served:
-    """Return the model at ``models:/NAME@ALIAS`` or ``models:/NAME/VERSION``, or in a directory.
-
-    Raises
-    ------
-    InputError
-        If there is no such model.
-    """
-    if Path(uri).is_dir():
-        from training.ready import ReadyModel
-
-        return Served(ReadyModel.read(Path(uri)), "", uri)
-    found = _addressed(uri)
-    return Served(read_model(found), found.version, found.uri)
+    return _known(f"models:/{name}@{alias}")
 
 
 @contextmanager
-def located(name: str, uri: str | None) -> Iterator[Located]:
+def located(name: Callable[[], str], uri: str | None) -> Iterator[Located]:
     """Give the files of a model, for as long as the block lasts.
 
     Parameters
     ----------
-    name : str
-        Its champion, where `uri` is None.
+    name : callable
+        Returns the registered name whose champion is meant where `uri` is None.
     uri : str or None
-        As `load_model` takes it.
+        ``models:/NAME@ALIAS`` or ``models:/NAME/VERSION``, or a directory.
 
     Raises
     ------
@@ -142,127 +141,56 @@ def located(name: str, uri: str | None) -> Iterator[Located]:
     if uri is not None and Path(uri).is_dir():
         yield Located(Path(uri), "", uri)
         return
-    found = _champion(name) if uri is None else _addressed(uri)
-    with tempfile.TemporaryDirectory() as temporary:
-        yield Located(download(found, Path(temporary)), found.version, found.uri)
+    found = _champion(name()) if uri is None else _addressed(uri)
+    with found.files() as directory:
+        yield Located(directory, found.version, found.uri)
 
 
 def _champion(name: str) -> Version:
     champion = version_of(name, CHAMPION)
-    if champion is None or _lost(champion):
+    if champion is None or not champion.present:
         raise InputError(f'no champion of "{name}" in {tracking_uri()}; make one with: dvc repro')
     return champion
 
 
 def _addressed(uri: str) -> Version:
-    address = _MODEL_URI.fullmatch(uri)
-    if address is None:
+    if _MODEL_URI.fullmatch(uri) is None:
         raise InputError(
             f"{uri!r} is no model; expected models:/NAME@ALIAS, models:/NAME/VERSION or a directory"
         )
-    name, alias, number = address["name"], address["alias"], address["version"]
-    found = version_of(name, alias) if alias else _numbered(name, number)
-    if found is None or _lost(found):
+    found = _known(uri)
+    if found is None or not found.present:
         raise InputError(f"no model {uri} in {tracking_uri()}")
     return found
 
 
-def read_model(version: Version) -> ReadyModel:
-    """Read the model of `version`, from its directory or from the server."""
-    from training.ready import ReadyModel
-
-    if version.directory is not None:
-        return ReadyModel.read(version.directory)
-    with tempfile.TemporaryDirectory() as temporary:
-        return ReadyModel.read(download(version, Path(temporary)))
+def _known(uri: str) -> Version | None:
+    store = local_store()
+    found = _asked(uri) if store is None else StoreFile(store).answer(uri, _asked)
+    return None if found is None else Version(**found)
 
 
-def download(version: Version, directory: Path) -> Path:
-    """Return a directory with the files of `version`: its own, or a copy in `directory`."""
-    if version.directory is not None:
-        return version.directory
-    from training.tracking import mlflow
-
-    return Path(mlflow().artifacts.download_artifacts(artifact_uri=version.uri, dst_path=str(directory)))
+def refresh() -> None:
+    """Ask again what was asked of a local store that has changed, so that the next process need not."""
+    store = local_store()
+    if store is not None:
+        StoreFile(store).refresh(_asked)
 
 
-def _lost(version: Version) -> bool:
-    return version.directory is not None and not (version.directory / "model.skops").is_file()
-
-
-def present(version: Version | None) -> bool:
-    """Whether there is such a version, and its files with it."""
-    return version is not None and not _lost(version)
-
-
-def _numbered(name: str, number: str) -> Version | None:
-    uri = tracking_uri()
-    if uri.startswith("sqlite:///"):
-        return _in_file(uri, name, "version = ?", (int(number),))
-    from training.tracking import client
-
-    return _of_client(client().get_model_version(name, number))
-
-
-def _in_file(uri: str, name: str, where: str, values: tuple[Any, ...]) -> Version | None:
-    path = Path(uri.removeprefix("sqlite:///")).resolve()
-    if not path.is_file():
-        return None
-    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as store:
-        try:
-            return _row(store, name, where, values)
-        except sqlite3.DatabaseError as exc:
-            if "no such table" in str(exc):
-                return None
-            raise InputError(f"is not a store of MLflow ({exc})", file=path) from exc
-
-
-def _row(store: sqlite3.Connection, name: str, where: str, values: tuple[Any, ...]) -> Version | None:
-    # `where` is one of two constants of this module
-    query = (
-        f"select version, coalesce(storage_location, source) from model_versions where name = ? and {where}"  # noqa: S608
-    )
-    row = store.execute(query, (name, *values)).fetchone()
-    if row is None:
-        return None
-    number, location = row
-    tags = store.execute(
-        "select key, value from model_version_tags where name = ? and version = ?", (name, number)
-    )
-    return Version(name, str(number), dict(tags.fetchall()), _directory(location))
-
-
-def _directory(location: str) -> Path | None:
-    if location.startswith("file:"):
-        return Path(unquote(urlparse(location).path))
-    return Path(location) if location.startswith("/") else None
-
-
-def _on_server(uri: str, name: str, alias: str) -> Version | None:
-    query = urlencode({"name": name, "alias": alias})
-    address = f"{uri.rstrip('/')}/api/2.0/mlflow/registered-models/alias?{query}"
-    try:
-        with urlopen(address, timeout=TIMEOUT) as answer:  # noqa: S310 - http(s) only, checked by version_of
-            found = json.load(answer)["model_version"]
-    except HTTPError as exc:
-        # 404: nobody bears the alias (400 in older servers); others, such as 401, are for MLflow to handle
-        return None if exc.code in (400, 404) else _by_client(name, alias)
-    except (URLError, TimeoutError, ValueError, KeyError) as exc:
-        raise InputError(f"MLflow at {uri} does not answer as expected ({exc})") from exc
-    tags = {tag["key"]: tag["value"] for tag in found.get("tags", [])}
-    return Version(name, str(found["version"]), tags, None)
-
-
-def _by_client(name: str, alias: str) -> Version | None:
+def _asked(uri: str) -> dict[str, Any] | None:
     from training.tracking import client, mlflow
 
+    name, alias, number = _MODEL_URI.fullmatch(uri).groups()  # type: ignore[union-attr] # its callers checked
     try:
-        return _of_client(client().get_model_version_by_alias(name, alias))
+        store = client()
+        found = (
+            store.get_model_version_by_alias(name, alias) if alias else store.get_model_version(name, number)
+        )
+        location = store.get_model_version_download_uri(name, found.version)
     except mlflow().exceptions.MlflowException as exc:
         if exc.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
             return None
         raise InputError(f"MLflow at {tracking_uri()} does not answer as expected ({exc})") from exc
-
-
-def _of_client(found: Any) -> Version:
-    return Version(found.name, str(found.version), dict(found.tags), None)
+    return {
+        "name": name, "version": str(found.version), "tags": dict(found.tags), "location": location
+    }  # fmt: skip

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 from zipfile import BadZipFile
 
@@ -80,8 +79,10 @@ class TrainedModel:
 
     def write(self, directory: Path) -> None:
         """Write ``model.skops`` and ``card.json`` to `directory`, and ``model.npz`` if arrays can answer."""
+        import skops.io
+
         with replacing(directory / "model.skops") as path:
-            skops_io().dump(self.pipeline, path)
+            skops.io.dump(self.pipeline, path)
         arrays = frozen.freeze(self.pipeline)
         if arrays is not None:
             frozen.write(directory / frozen.FILE, arrays, directory / "model.skops")
@@ -109,37 +110,20 @@ def loaded(directory: Path) -> Any:
     InputError
         If it is missing, unreadable, or holds a type that is not trusted.
     """
-    skops = skops_io()
+    import skops.io
     from skops.io.exceptions import UntrustedTypesFoundException
 
     from training.trusted import TRUSTED_TYPES
 
     path = directory / "model.skops"
     try:
-        return skops.load(path, trusted=list(TRUSTED_TYPES))
+        return skops.io.load(path, trusted=list(TRUSTED_TYPES))
     except OSError as exc:
         raise InputError(exc.strerror or "cannot be read", file=exc.filename) from exc
     except UntrustedTypesFoundException as exc:
         raise InputError(f"holds types that are not trusted ({exc})", file=path) from exc
     except _UNREADABLE as exc:
         raise InputError(f"is no model that training wrote ({exc})", file=path) from exc
-
-
-def skops_io() -> ModuleType:
-    """Import ``skops.io`` without its list of all estimators of scikit-learn.
-
-    To collect it, skops imports every module of scikit-learn, which takes longer than to judge. It would
-    trust all of them; what a model may hold stands in `training.trusted`.
-    """
-    import sklearn.utils
-
-    collect = sklearn.utils.all_estimators
-    sklearn.utils.all_estimators = list
-    try:
-        import skops.io
-    finally:
-        sklearn.utils.all_estimators = collect
-    return skops.io
 
 
 def require_width(directory: Path, features: tuple[str, ...], width: int | None) -> None:

@@ -13,7 +13,7 @@ from data.errors import InputError
 from data.files import read_json, replacing, write_json
 from data.matrix_tables import METRIC_DTYPES
 from data.tables import typed
-from training.trained import CARD, beside_model, loaded, skops_io
+from training.trained import CARD, beside_model, loaded
 
 if TYPE_CHECKING:
     from training.engine import FittedEngine
@@ -104,8 +104,10 @@ class TrainedEngine:
 
     def write(self, directory: Path) -> None:
         """Write ``model.skops`` and ``card.json`` to `directory`."""
+        import skops.io
+
         with replacing(directory / "model.skops") as path:
-            skops_io().dump({"engine": self.engine, "validity": self.validity}, path)
+            skops.io.dump({"engine": self.engine, "validity": self.validity}, path)
         write_json(directory / CARD, asdict(self.card))
 
     @classmethod

@@ -19,7 +19,7 @@ from training import impact_arrays
 from training.contention import ContentionRegressor
 from training.impact_fitting import Learned
 from training.online import Changes, OnlineModel
-from training.trained import CARD, beside_model, loaded, require_width, skops_io
+from training.trained import CARD, beside_model, loaded, require_width
 
 Floats = NDArray[np.float64]
 CHANGES = "changes.npz"
@@ -94,8 +94,10 @@ class TrainedImpact:
 
     def write(self, directory: Path) -> None:
         """Write ``model.skops`` and ``card.json`` to `directory`, and ``model.npz`` if arrays can answer."""
+        import skops.io
+
         with replacing(directory / "model.skops") as path:
-            skops_io().dump(self.model, path)
+            skops.io.dump(self.model, path)
         if isinstance(self.model, ContentionRegressor):
             impact_arrays.write(directory / impact_arrays.FILE, self.model, directory / "model.skops")
         write_json(directory / CARD, asdict(self.card))
@@ -231,8 +233,10 @@ class TrainedOnline:
 
     def write(self, directory: Path) -> None:
         """Write stage two as ``model.skops``, stage one in ``card.json``, its ratios as ``changes.npz``."""
+        import skops.io
+
         with replacing(directory / "model.skops") as path:
-            skops_io().dump(self.model.second, path)
+            skops.io.dump(self.model.second, path)
         changes = self.model.changes
         with replacing(directory / CHANGES) as path:
             np.savez(path, mean=changes.mean, covariance=changes.covariance)

@@ -2,19 +2,27 @@ import json
 
 import pandas as pd
 import pytest
+from sklearn.linear_model import Ridge
 
+from data.errors import InputError
 from data.params import Params
-from training.corun_contest import Places, promote
+from training.contest import promoted
+from training.corun_promote import MODELS, REPORTS, TUNED, candidates
 from training.registry import CHALLENGER, CHAMPION, version_of
+from training.trained_impact import ImpactCard, TrainedImpact
 
-NAME = "corun-static"
+NAME = "corun-2-static"
 PARAMS = Params.model_validate(
-    {"seed": 1, "comparisons": {"format": "tables", "path": "x", "tune": {"models": []}}}
+    {
+        "seed": 1,
+        "comparisons": {"format": "tables", "path": "x", "tune": {"models": []}},
+        "corun": {"promote": {"name": NAME}},
+    }
 )
 
 
-def written(directory, error):
-    """What the stages before promotion would write, for a model that is wrong by `error`."""
+def candidate(root, error):
+    """The candidate of what the stages before promotion would write, for a model that is wrong by `error`."""
     metrics = {
         "champion": "forest",
         "seed": 1,
@@ -22,35 +30,60 @@ def written(directory, error):
         "splits": {"pairs": {"entries": {"forest": {"mape": {"mean": error, "pooled": error}}}}},
         "online": None,
     }
-    places = Places(directory / "reports", directory / "models", directory / "tuned")
-    for place in (places.reports, places.models / "forest", places.tuned):
-        place.mkdir(parents=True, exist_ok=True)
-    (places.reports / "metrics.json").write_text(json.dumps(metrics))
+    for place in (REPORTS, TUNED):
+        (root / place).mkdir(parents=True)
+    (root / REPORTS / "metrics.json").write_text(json.dumps(metrics))
     rows = [
         {"task": f"t{n}", "corunners": "c", "machine": "m", "model": "forest", "design": "pairs",
          "fold": n % 2, "measured": 2.0, "predicted": 2.0 * (1 + error * (1 + n % 3))}
         for n in range(30)
     ]  # fmt: skip
-    pd.DataFrame(rows).to_parquet(places.reports / "oof.parquet")
+    pd.DataFrame(rows).to_parquet(root / REPORTS / "oof.parquet")
     trials = [{"part": "all", "model": "forest", "trial": 0, "value": 0.5, "params": "{}"}]
-    pd.DataFrame(trials).to_parquet(places.tuned / "trials.parquet")
-    (places.models / "forest" / "card.json").write_text('{"params": {}}')
-    (places.models / "forest" / "model.skops").write_text("a model")
-    return metrics, places
+    pd.DataFrame(trials).to_parquet(root / TUNED / "trials.parquet")
+    card = ImpactCard("forest", ("x",), {}, {"pairs": 0.1}, ("m",), ("t0",), "d", 1, 0.9)
+    TrainedImpact(Ridge().fit([[0.0], [1.0]], [0.0, error]), card).write(root / MODELS / "forest")
+    (found,) = candidates(PARAMS, metrics, root)
+    return found
 
 
-@pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as AnyType")
-@pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy")
-def test_only_a_worse_model_of_impact_is_challenger(tmp_path, monkeypatch):
+@pytest.fixture
+def store(tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
-    good, worse, better = (written(tmp_path / str(error), error) for error in (0.05, 0.1, 0.01))
-    assert promote(PARAMS, *good) == [f"{NAME} v1 (forest) is champion: it is the first one"]
-    assert promote(PARAMS, *good) == [f"{NAME} v1 (forest) stands: it is the first one"]
-    (told,) = promote(PARAMS, *worse)
+
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as AnyType"),
+    pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy"),
+]
+
+
+def test_only_a_worse_model_of_impact_is_challenger_under_the_name_in_params(tmp_path, store):
+    good, worse, better = (candidate(tmp_path / str(error), error) for error in (0.05, 0.1, 0.01))
+    assert promoted(good) == f"{NAME} v1 (forest) is champion: it is the first one"
+    assert promoted(good) == f"{NAME} v1 (forest) stands: it is the first one"
+    told = promoted(worse)
     assert told.startswith(f"{NAME} v1 (forest) stays champion, v2 (forest) is challenger: worse than v1 on")
     assert "(mean error smaller by -0.1" in told
     assert (version_of(NAME, CHAMPION).version, version_of(NAME, CHALLENGER).version) == ("1", "2")
-    (told,) = promote(PARAMS, *better)
-    assert told.startswith(f"{NAME} v3 (forest) is champion: not worse than v1")
+    assert promoted(better).startswith(f"{NAME} v3 (forest) is champion: not worse than v1")
     kept = pd.read_parquet(version_of(NAME, CHAMPION).directory / "oof.parquet")
     assert list(kept.columns) == ["task", "corunners", "machine", "measured", "predicted", "group"]
+
+
+def test_a_champion_whose_files_are_gone_or_broken_is_replaced_even_by_a_worse_model(tmp_path, store):
+    good, worse = (candidate(tmp_path / str(error), error) for error in (0.05, 0.1))
+    promoted(good)
+    (version_of(NAME, CHAMPION).directory / "model.skops").write_text("half a mo")
+    told = promoted(worse)
+    assert told.startswith(f"{NAME} v2 (forest) is champion: v1 cannot be read any more (")
+    (version_of(NAME, CHAMPION).directory / "model.skops").unlink()
+    assert promoted(good) == f"{NAME} v3 (forest) is champion: the files of v2 are gone"
+
+
+def test_a_candidate_that_cannot_be_read_itself_is_not_registered(tmp_path, store):
+    broken = candidate(tmp_path / "broken", 0.05)
+    (broken.directory / "model.skops").write_text("half a mo")
+    with pytest.raises(InputError, match=r"broken/models/corun/forest: cannot be read"):
+        promoted(broken)
+    assert version_of(NAME, CHAMPION) is None

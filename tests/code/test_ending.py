@@ -45,7 +45,9 @@ FAILING = {
     "ValueError: two lines and": wrong_text,
     "KeyError: 'xxx": long_message,
 }
-failing = pytest.mark.parametrize(("told", "fail"), FAILING.items(), ids=FAILING)
+failing = pytest.mark.parametrize(
+    ("told", "fail"), FAILING.items(), ids=[ascii(told)[:40] for told in FAILING]
+)
 
 
 @pytest.fixture

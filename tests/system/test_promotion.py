@@ -1,21 +1,34 @@
+import contextlib
 import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import zipfile
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pandas as pd
 import pytest
 
 from data.errors import InputError
+from serving.model import load
 from tests.families import feature_table, small_family
-from training import frozen
+from training import frozen, tracking
+from training.comparisons_contest import Outs, track
 from training.evaluate import evaluate
 from training.promote import promote
-from training.registry import CHALLENGER, CHAMPION, load_champion, load_model, version_of
-from training.tracking import mlflow, track
+from training.registry import CHALLENGER, CHAMPION, version_of
+from training.tracking import mlflow
 from training.train import train
 from training.tune import tune
 
 NAME = "regression-comparison"
+#: The best of the small family.
+MODEL = "knn-uniform"
 pytestmark = [
     # all three are inside MLflow 3.17 and may go with it: how it loads its tables, compares columns with a
     # range, and looks at its own functions' type hints
@@ -80,57 +93,211 @@ def test_the_first_model_is_champion_then_stands_and_a_lost_store_is_filled_agai
     with pytest.raises(
         InputError, match=r'no champion of "regression-comparison" in .*; make one with: dvc repro'
     ):
-        load_champion(NAME)
+        load()
     promote(trained)
     assert "v1" in capsys.readouterr().out
-    champion = load_champion(NAME)
-    assert (champion.version, champion.uri) == ("1", f"models:/{NAME}/1")
+    champion = load()
+    assert (champion.ref.name, champion.ref.version, champion.ref.uri) == (NAME, "1", f"models:/{NAME}/1")
     table = pd.read_parquet(trained.features)
     verdicts = champion.model.probability(table) >= champion.model.card.threshold
     assert (verdicts == (table["status"] == "fail")).mean() > 0.9
-    assert load_model(f"models:/{NAME}@champion").version == load_model(f"models:/{NAME}/1").version == "1"
+    assert load(f"models:/{NAME}@champion").ref == load(f"models:/{NAME}/1").ref == champion.ref
+    for absent in (f"models:/{NAME}/2", f"models:/{NAME}@{CHALLENGER}", "models:/nobody@champion"):
+        with pytest.raises(InputError, match=f"no model {absent}"):
+            load(absent)
 
     promote(trained)
     assert f"{NAME} v1 ({champion.model.card.model}) stands: it is the first one" in capsys.readouterr().out
 
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{store.parent / 'fresh' / 'mlflow.db'}")
-    (store.parent / "fresh").mkdir()
     promote(trained)
     assert "is champion: it is the first one" in capsys.readouterr().out
-    assert load_champion(NAME).version == "1"
+    assert load().ref.version == "1"
 
 
 @pytest.mark.slow
 def test_a_model_in_the_store_has_its_arrays_beside_it(trained, store, tmp_path):
-    tracked = track(trained, "evidence")["logistic"]
+    metrics = json.loads((trained.reports / "metrics.json").read_text()) | {"champion": "logistic"}
+    tracked = track(Outs.read(trained, metrics), {"evidence": "evidence"})
     address = {"artifact_uri": tracked.model_uri, "dst_path": str(tmp_path)}
     directory = Path(mlflow().artifacts.download_artifacts(**address))
     arrays = frozen.read(directory / "extra_files" / frozen.FILE, directory / "model.skops")
     assert isinstance(arrays, frozen.Linear)
 
 
+def told(capsys):
+    return " ".join(capsys.readouterr().out.split())
+
+
 @pytest.mark.slow
 def test_a_worse_candidate_becomes_challenger_and_is_judged_once(trained, worse, store, capsys):
     promote(trained)
     promote(worse)
-    out = capsys.readouterr().out
+    out = told(capsys)
     assert "stays champion" in out
-    assert "worse than v1 on the same folds" in " ".join(out.split())
+    assert "worse than v1 on the same folds" in out
     assert version_of(NAME, CHAMPION).version == "1"
     assert version_of(NAME, CHALLENGER).version == "2"
     promote(worse)
     assert version_of(NAME, CHALLENGER).version == "2"
     promote(trained)
     assert version_of(NAME, CHAMPION).version == "1"
+
+
+def with_renamed_type(path):
+    """Store the model again as code would have that calls one of its types otherwise."""
+    with zipfile.ZipFile(path) as old:
+        content = {name: old.read(name) for name in old.namelist()}
+    schema = content["schema.json"].replace(b"sklearn.pipeline", b"training.moved_away")
+    assert schema != content["schema.json"]
+    with zipfile.ZipFile(path, "w") as new:
+        for name, data in {**content, "schema.json": schema}.items():
+            new.writestr(name, data)
+
+
+@pytest.mark.slow
+def test_a_champion_that_cannot_be_read_is_replaced_by_the_same_model_and_even_by_a_worse_one(
+    trained, worse, store, capsys
+):
+    promote(trained)
+    with_renamed_type(version_of(NAME, CHAMPION).directory / "model.skops")
+    promote(trained)
+    assert f"v2 ({MODEL}) is champion: v1 cannot be read any more" in told(capsys)
+    assert load().model.card.model == MODEL
+
+    with_renamed_type(version_of(NAME, CHAMPION).directory / "model.skops")
+    promote(worse)
+    assert "is champion: v2 cannot be read any more" in told(capsys)
+    assert version_of(NAME, CHAMPION).version == "3"
+    assert load().ref.version == "3"
+
+
+@pytest.mark.slow
+def test_a_model_trained_again_is_read_once_to_see_that_the_champion_still_can_be(
+    trained, store, capsys, monkeypatch
+):
+    promote(trained)
+    model = trained.models / version_of(NAME, CHAMPION).tags["model"] / "model.skops"
+    before = version_of(NAME, CHAMPION).tags["readable"]
+    kept = model.read_bytes()
+    # other bytes, the same model: a comment at the end of the archive
+    with zipfile.ZipFile(model, "a") as archive:
+        archive.comment = b"trained again"
+    try:
+        promote(trained)
+        assert f"v1 ({MODEL}) stands" in told(capsys)
+        assert version_of(NAME, CHAMPION).tags["readable"] != before
+        monkeypatch.setattr(tracking, "client", None)
+        promote(trained)
+    finally:
+        model.write_bytes(kept)
+    assert f"v1 ({MODEL}) stands" in told(capsys)
+
+
+def in_a_new_process(script):
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+@pytest.mark.slow
+def test_after_a_promotion_a_new_process_knows_who_bears_which_alias_without_mlflow(trained, store):
+    promote(trained)
+    asked = f"version_of('{NAME}', 'champion').version, version_of('{NAME}', 'challenger')"
+    known = f"import sys; from training.registry import refresh, version_of; print({asked});"
+    noticed = f"{known} version_of('corun-static', 'champion'); print('mlflow' in sys.modules)"
+    changed = (
+        f"from training import tracking; store = tracking.client(); {known}"
+        f"store.set_model_version_tag('{NAME}', '1', 'seen', 'yes'); version_of('corun-static', 'champion');"
+        f"store.set_model_version_tag('{NAME}', '1', 'seen', 'twice'); refresh()"
+    )
+    # the process that writes has to end: SQLite then moves what is left in its log
+    in_a_new_process(changed)
+    answered = ["1", "None", "False"]
+    assert in_a_new_process(noticed) == in_a_new_process(noticed) == answered
+
+
+@pytest.mark.slow
+def test_an_alias_that_is_moved_in_mlflow_is_noticed(trained, worse, store):
+    promote(trained)
+    promote(worse)
+    assert version_of(NAME, CHAMPION).version == "1"
+    tracking.client().set_registered_model_alias(NAME, CHAMPION, "2")
+    assert version_of(NAME, CHAMPION).version == "2"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """A tracking server of MLflow on a port of its own, with its runs and files in a directory of its own."""
+    root = tmp_path_factory.mktemp("server")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [
+        *(sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port)),
+        *("--workers", "1", "--backend-store-uri", f"sqlite:///{root / 'server.db'}"),
+        *("--artifacts-destination", str(root / "files")),
+    ]
+    # without what it does beside tracking
+    quiet = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    with (root / "log").open("w") as log:
+        process = subprocess.Popen(
+            command, cwd=root, stdout=log, stderr=log, start_new_session=True, env=quiet
+        )
+    try:
+        wait_until_healthy(f"http://127.0.0.1:{port}", process, root / "log")
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(timeout=60)
+
+
+def wait_until_healthy(url, process, log):
+    deadline = time.monotonic() + 300
+    while time.monotonic() < deadline:
+        with contextlib.suppress(httpx.TransportError):
+            if httpx.get(f"{url}/health", timeout=2).status_code == 200:
+                return
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=0.2)
+            break
+    raise AssertionError(log.read_text())
+
+
+@pytest.mark.slow
+def test_a_tracking_server_serves_as_well_as_a_file(trained, worse, server, monkeypatch, capsys):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", server)
+    with pytest.raises(InputError, match="no champion"):
+        load()
+    promote(trained)
+    promote(trained)
+    promote(worse)
+    out = told(capsys)
+    assert f"{NAME} v1 ({MODEL}) is champion: it is the first one" in out
+    assert f"{NAME} v1 ({MODEL}) stands: it is the first one" in out
+    assert "worse than v1 on the same folds" in out
+    assert version_of(NAME, CHAMPION).directory is None
+    assert load().ref.version == "1"
+    assert version_of(NAME, CHALLENGER).version == "2"
+    client = tracking.client()
+    runs = client.search_runs([client.get_experiment_by_name("comparisons").experiment_id], max_results=1000)
+    (own,) = (run for run in runs if run.info.run_id == client.get_model_version(NAME, "1").run_id)
+    nested = [run for run in runs if run.data.tags.get("mlflow.parentRunId") == own.info.run_id]
+    # three trials; a stratified and a grouped split of two folds each
+    assert sorted(run.info.run_name for run in nested) == [
+        "grouped r0f0", "grouped r0f1", "stratified r0f0", "stratified r0f1", "trial 0", "trial 1", "trial 2"
+    ]  # fmt: skip
+    assert {run.info.status for run in (own, *nested)} == {"FINISHED"}
+    assert {one.path for one in client.list_artifacts(own.info.run_id)} >= {
+        "confusion.png", "precision-recall.png"
+    }  # fmt: skip
 
 
 def test_an_unreachable_server_is_named(monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     with pytest.raises(InputError, match=r"MLflow at http://127.0.0.1:9 does not answer as expected"):
-        load_champion(NAME)
+        load()
 
 
 def test_a_file_that_is_no_store_is_named(store):
     store.write_text("not a database, but long enough to be read as the header of one" * 20)
     with pytest.raises(InputError, match="is not a store of MLflow"):
-        load_champion(NAME)
+        load()
