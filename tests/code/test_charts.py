@@ -156,7 +156,9 @@ def test_what_lies_below_three_questions_is_counted_not_drawn():
 
     pipeline = Pipeline([("model", DecisionTreeClassifier(random_state=0))])
     pipeline.fit(np.arange(12.0)[:, None], [0, 1] * 6)
-    root = nodes_of(TrainedModel(pipeline, Card("decision-tree", ("x",), 0.5, {}, {}, "", 1)), frozenset())
+    root = nodes_of(
+        TrainedModel(pipeline, Card("decision-tree", ("x",), 0.5, {}, {"x": 5.5}, "", 1)), frozenset()
+    )
 
     def drawn(node):
         return 1 + node.below + sum(drawn(branch) for branch in node.branches)

@@ -65,7 +65,7 @@ def test_an_event_that_was_counted_now_and_then_stays_with_a_line():
 
 def card(**changes):
     given = {
-        "model": "svm", "events": ("a", "b"), "coefficients": (), "seconds": 2.0,
+        "model": "svm", "events": ("a", "b"), "coefficients": ((0.0, 0.0), (0.0, 0.0)), "seconds": 2.0,
         "half_widths": {"0.4": 0.04, "1": 0.05, "2": 0.02, "10": 0.01}, "blind_half_width": 0.2,
         "machines": ("m",), "data_digest": "", "seed": 1, "confidence": 0.9,
     }  # fmt: skip

@@ -157,12 +157,12 @@ def test_a_card_and_arrays_of_another_width_do_not_belong_together(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"features": "abc"}, "card.json: features: Input should be a valid tuple"),
-        ({"features": [1]}, "card.json: features.0: Input should be a valid string"),
-        ({"features": ["a", "z"]}, 'card.json: the file: Value error, reference lacks "z"'),
-        ({"threshold": None}, "card.json: threshold: Input should be a valid number"),
+        ({"features": "abc"}, "card.json: features='abc': Input should be a valid tuple"),
+        ({"features": [1]}, "card.json: features.0=1: Input should be a valid string"),
+        ({"features": ["a", "z"]}, 'card.json: the file: reference lacks "z"'),
+        ({"threshold": None}, "card.json: threshold=None: Input should be a valid number"),
         ({"threshold": 1e999}, "card.json: is not JSON (Infinity is not a finite number)"),
-        ({"reference": {"a": "much"}}, "card.json: reference.a: Input should be a valid number"),
+        ({"reference": {"a": "much"}}, "card.json: reference.a='much': Input should be a valid number"),
         ({"seed": ...}, "card.json: seed: Field required"),
     ],
 )

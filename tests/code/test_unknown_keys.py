@@ -96,8 +96,18 @@ def test_openapi_describes_the_keys_of_comparisons_that_are_read(described, read
     assert described.model_fields.keys() == set(read)
 
 
-@pytest.mark.parametrize("written", [PlaceAnswer, ProfileFile])
-def test_files_that_we_wrote_leave_no_key_out_so_that_a_misspelt_one_is_missing(written):
+@pytest.mark.parametrize(
+    # plans of earlier versions lack what their best placement saves, which is told anew
+    ("written", "told_anew"),
+    [
+        (
+            PlaceAnswer,
+            {"saved_against_random", "saved_against_worst", "seconds", "seconds_low", "seconds_high"},
+        ),
+        (ProfileFile, set()),
+    ],
+)
+def test_files_that_we_wrote_leave_no_key_out_so_that_a_misspelt_one_is_missing(written, told_anew):
     schema = written.model_json_schema()
     for one in (schema, *schema["$defs"].values()):
-        assert one["required"] == list(one["properties"])
+        assert set(one["properties"]) - set(one["required"]) <= told_anew
