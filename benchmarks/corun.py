@@ -16,13 +16,13 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.table import Table, machine
-from data.corun_tables import CorunTables
-from features.corun import Placed, Solo, instances, placed_of, vectors
-from training.impact_arrays import ImpactArrays
-from training.impact_explaining import ESSENTIAL
-from training.impact_fitting import ImpactTable, Learned, Recipe
-from training.impact_models import CATALOGUE
-from training.placement import Room, best, pairwise
+from data.corun.tables import CorunTables
+from features.corun.rates import Placed, Solo, instances, placed_of, vectors
+from training.corun.estimators.arrays import ImpactArrays
+from training.corun.estimators.explaining import ESSENTIAL
+from training.corun.estimators.fitting import ImpactTable, Learned, Recipe
+from training.corun.estimators.models import CATALOGUE
+from training.corun.placement import Room, best, pairwise
 
 EVENTS = (*ESSENTIAL, *(f"event-{number}" for number in range(22)))
 TASKS, MILLION = 28, 1_000_000

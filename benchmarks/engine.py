@@ -27,8 +27,8 @@ from benchmarks.engine_fold import (
 from benchmarks.plain_engine import BINS, CLASSIFIERS, plain
 from benchmarks.synthetic_matrices import GROUPS, VECTORS
 from benchmarks.table import Table, machine
-from training.engine import FULL, Scheme
-from training.sidebyside import side_by_side
+from training.evaluation.sidebyside import side_by_side
+from training.matrices.engine.engine import FULL, Scheme
 
 COMMAND = "uv run --group benchmarks python -m benchmarks.engine"
 JOBS = 2

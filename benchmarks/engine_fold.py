@@ -10,8 +10,8 @@ from functools import lru_cache
 import numpy as np
 
 from benchmarks.synthetic_matrices import GROUPS, VECTORS, generate
-from data.matrix_tables import MatrixTables
-from training.engine import Engine, Scheme
+from data.matrices.tables import MatrixTables
+from training.matrices.engine.engine import Engine, Scheme
 
 SEED = 20261121
 FOLDS, TRIALS, COMPONENTS = 10, 10, 100

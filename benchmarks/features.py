@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.table import Table, machine
-from data.sides import Samples, Sides, five_numbers
-from data.tables import ComparisonTables
-from features.comparisons import seed_vectors, vectors
+from data.comparisons.sides import Samples, Sides, five_numbers
+from data.comparisons.tables import ComparisonTables
+from features.comparisons.vectors import seed_vectors, vectors
 
 Floats = NDArray[np.float64]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from benchmarks.table import machine
 from data.errors import InputError
-from data.fingerprints import ingest, validate
+from data.fingerprints.stages import ingest, validate
 from data.params import Fingerprints
-from features.fingerprints import FingerprintTable, featurize
+from features.fingerprints.matrix import FingerprintTable, featurize
 
 SEED = 20261121
 JOBS = 2

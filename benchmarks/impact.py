@@ -1,7 +1,7 @@
 """Accuracy on public co-runs: ``uv run python -m benchmarks.impact ../shared/data`` (some 15 minutes).
 
 Nothing is tuned: every model has the parameters that its search would try first, ours without the rates where
-there are hundreds of events. Families and devices never straddle a split; see `training.corun_splits`.
+there are hundreds of events. Families and devices never straddle a split; see `training.corun.splits`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.table import Table, machine
-from data import pitot, spec_corun
-from data.corun import of_engines
-from data.corun_tables import CorunTables
-from data.corun_validity import decide
-from features.corun import Solo, instances, placed_of, vectors
-from training.corun_splits import DESIGNS, possible
-from training.impact_fitting import ImpactTable, Recipe
-from training.impact_models import CATALOGUE
+from data.corun.formats import pitot, spec_corun
+from data.corun.stages import of_engines
+from data.corun.tables import CorunTables
+from data.corun.validity import decide
+from features.corun.rates import Solo, instances, placed_of, vectors
+from training.corun.estimators.fitting import ImpactTable, Recipe
+from training.corun.estimators.models import CATALOGUE
+from training.corun.splits import DESIGNS, possible
 
 COMMAND = "uv run python -m benchmarks.impact ../shared/data"
 AHEAD_OF_TIME = ("iwasm-a", "wasmer-a-ll", "wasmtime-a", "wasmer-a-cl")

@@ -17,14 +17,14 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.table import Table, machine
-from data.sides import Sides
-from data.tables import COMPARISON_DTYPES, RESULT_DTYPES, ComparisonTables, typed
-from features.comparisons import columns, vectors
-from serving.judge import judge
-from serving.model import ModelRef, Served
-from training.models import CATALOGUE
-from training.ready import ReadyModel
-from training.trained import Card, TrainedModel
+from data.comparisons.sides import Sides
+from data.comparisons.tables import COMPARISON_DTYPES, RESULT_DTYPES, ComparisonTables, typed
+from features.comparisons.vectors import columns, vectors
+from serving.comparisons.judge import judge
+from serving.comparisons.model import ModelRef, Served
+from training.estimators.catalogue import CATALOGUE
+from training.registry.ready import ReadyModel
+from training.registry.stored import Card, TrainedModel
 
 COMMAND = "python -m benchmarks.judging"
 VERDICTS = 100_000
@@ -67,7 +67,7 @@ def synthetic(comparisons: int, seed: int = 0) -> tuple[ComparisonTables, np.nda
 
 def trained(name: str) -> TrainedModel:
     """Fit the catalogue's model `name`, with its first configuration, on 1,000 synthetic comparisons."""
-    from training.pipeline import answering, pipeline
+    from training.estimators.pipelines import answering, pipeline
 
     tables, slower = synthetic(1000, seed=1)
     features = vectors(Sides.of(tables))[list(columns("extended"))]

@@ -15,8 +15,8 @@ import pandas as pd
 
 from benchmarks.table import Table
 from benchmarks.verdicts import COLUMNS, POOLED, row_of
-from data.files import write_text
-from training.matrices_promote import SPLIT
+from data.tables.files import write_text
+from training.matrices.promote import SPLIT
 
 REPORTS = Path("reports/matrices")
 COUNTS = (

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.engine_fold import Judged
-from data.matrix_tables import MatrixTables
-from training.matrix_models import CATALOGUE
+from data.matrices.tables import MatrixTables
+from training.matrices.engine.models import CATALOGUE
 
 CLASSIFIERS = ("decision-tree", "logistic", "tan", "similarity-logistic")
 #: What the engine's own TAN starts with, and keeps where only the imbalance is tuned.

@@ -15,10 +15,10 @@ from benchmarks.fingerprints import JOBS, SEED, busy, load, present, table
 from benchmarks.table import Table
 from data.errors import InputError
 from data.params import Profiling
-from features.fingerprints import Measured
-from training.differences import adjusted, difference, exchanged
-from training.profiles import profile
-from training.sidebyside import side_by_side
+from features.fingerprints.matrix import Measured
+from training.evaluation.sidebyside import side_by_side
+from training.fingerprints.differences import adjusted, difference, exchanged
+from training.fingerprints.profiles import profile
 
 COMMAND = "python -m benchmarks.profiles alarms"
 PARAMS = Profiling()

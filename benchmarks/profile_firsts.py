@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from benchmarks.fingerprints import JOBS, SEED, present, table
 from benchmarks.table import Table
 from data.params import Profiling
-from features.fingerprints import Measured
-from training.profiles import profile
-from training.seed_profile import seed_shares
-from training.sidebyside import side_by_side
+from features.fingerprints.matrix import Measured
+from training.evaluation.sidebyside import side_by_side
+from training.fingerprints.profiles import profile
+from training.fingerprints.seed import seed_shares
 
 COMMAND = "python -m benchmarks.profiles seed"
 #: The stressor that the paper's data put first.

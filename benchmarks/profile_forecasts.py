@@ -7,8 +7,8 @@ import pandas as pd
 from benchmarks.fingerprints import JOBS, SEED, busy, load, present, table
 from benchmarks.table import Table
 from data.params import Profiling
-from training.forecasts import Forecast, by_application, forecast
-from training.sidebyside import side_by_side
+from training.evaluation.sidebyside import side_by_side
+from training.fingerprints.forecasts import Forecast, by_application, forecast
 
 COMMAND = "python -m benchmarks.profiles prediction"
 #: Median errors of the plain forest in the README of the public data, by application.

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from benchmarks.fingerprints import JOBS, SEED, busy, load, present, table
 from benchmarks.table import Table
 from data.params import Profiling
-from features.fingerprints import KEYS, FingerprintTable, Measured
-from training.profiles import Profile, profile, units
-from training.resamples import resamples
-from training.seed_profile import seed_shares
-from training.sidebyside import side_by_side
+from features.fingerprints.matrix import KEYS, FingerprintTable, Measured
+from training.evaluation.sidebyside import side_by_side
+from training.fingerprints.profiles import Profile, profile, units
+from training.fingerprints.resamples import resamples
+from training.fingerprints.seed import seed_shares
 
 COMMAND = "python -m benchmarks.profiles speed"
 #: The seed's regression is refitted so often, and the time multiplied.

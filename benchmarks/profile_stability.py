@@ -8,12 +8,12 @@ from statistics import fmean
 
 from benchmarks.fingerprints import JOBS, SEED, busy, load, present, table
 from benchmarks.table import Table
-from features.fingerprints import Measured
-from training.importance import car_scores
-from training.profiles import overlap, shares_of, top, units
-from training.resamples import resamples
-from training.seed_profile import Boosting, seed_shares
-from training.sidebyside import side_by_side
+from features.fingerprints.matrix import Measured
+from training.evaluation.sidebyside import side_by_side
+from training.fingerprints.importance import car_scores
+from training.fingerprints.profiles import overlap, shares_of, top, units
+from training.fingerprints.resamples import resamples
+from training.fingerprints.seed import Boosting, seed_shares
 
 COMMAND = "python -m benchmarks.profiles stability"
 RESAMPLES = 10

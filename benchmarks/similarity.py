@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.table import Table, machine
-from training.similarity import SimilarityLogistic
+from training.estimators.similarity import SimilarityLogistic
 
 COMMAND = "uv run python -m benchmarks.similarity"
 SEED = 20261121
@@ -94,7 +94,7 @@ def median_of(run: Callable[[], Run]) -> Run:
 
 
 def ours(given: Problem, solver: str) -> Run:
-    """Fit `training.similarity.SimilarityLogistic`."""
+    """Fit `training.estimators.similarity.SimilarityLogistic`."""
     start = time.process_time()
     model = SimilarityLogistic(solver, ridge=RIDGE).fit(given.x, given.y)
     seconds = time.process_time() - start

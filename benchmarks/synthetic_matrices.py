@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from data.matrix_tables import SUMMARY, MatrixTables
-from data.summaries import ELAPSED, TRANSACTIONS
+from data.matrices.summaries import ELAPSED, TRANSACTIONS
+from data.matrices.tables import SUMMARY, MatrixTables
 
 VECTORS, INVALID, ABNORMAL = 22_964, 2_044, 740
 RAW, GROUPS, CASES, FACTORS, CAUSES, RUNS = 200, 20, 300, 12, 10, 3

@@ -7,7 +7,7 @@ import platform
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from data.files import write_text
+from data.tables.files import write_text
 
 
 @dataclass(frozen=True)

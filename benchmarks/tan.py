@@ -18,8 +18,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from benchmarks.table import Table, machine
-from training.tan import TAN
-from training.threshold import best_cut
+from training.estimators.tan import TAN
+from training.evaluation.threshold import best_cut
 
 COMMAND = "uv run --group benchmarks python -m benchmarks.tan"
 SEED = 20261121
@@ -110,7 +110,7 @@ def problem(rows: int, features: int, seed: int = SEED) -> Problem:
 
 
 def ours(given: Problem) -> Run:
-    """Fit and ask `training.tan.TAN` on one thread; the run of median seconds, of three."""
+    """Fit and ask `training.estimators.tan.TAN` on one thread; the run of median seconds, of three."""
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1):

@@ -93,7 +93,7 @@ def main() -> None:
     tables = [table(metrics, split, command) for split in ("grouped", "stratified")]
     for each in tables:
         each.show()
-    from data.files import write_text
+    from data.tables.files import write_text
 
     page = Path("docs/results") / f"comparisons-{Path(data['path']).name}.md"
     write_text(page, "\n".join(each.markdown() for each in tables))

@@ -9,17 +9,17 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
-from data import suite as suites
+from data.comparisons import suite as suites
 from data.errors import InputError
-from data.screen import Screen
+from data.measure.screen import Screen
 from data.stage import guard
 
 #: The module that collects a suite, by the suite's kind.
 COLLECTORS = {
-    "comparisons": "data.comparison_collector",
-    "fingerprint": "data.fingerprint_collector",
-    "corun": "data.corun_collector",
-    "matrix": "data.matrix_collector",
+    "comparisons": "data.comparisons.collect",
+    "fingerprint": "data.fingerprints.collect",
+    "corun": "data.corun.collect",
+    "matrix": "data.matrices.collect",
 }
 
 

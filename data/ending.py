@@ -9,7 +9,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from data.errors import InputError
-from data.files import write_text
+from data.tables.files import write_text
 
 #: Exit codes: the input or its use is wrong, and what nobody foresaw (EX_SOFTWARE of sysexits.h).
 BAD_INPUT, UNEXPECTED = 2, 70

@@ -9,7 +9,7 @@ import yaml
 from pydantic import Field, ValidationError
 
 from data.errors import InputError
-from data.given import Section, said
+from data.tables.given import Section, said
 
 Count = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(gt=0, lt=1)]

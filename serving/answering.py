@@ -7,20 +7,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from data import formats
+from data.comparisons import formats
+from data.comparisons.pair import paired
+from data.comparisons.reading import Problems, joined
+from data.comparisons.run import results_of_run
+from data.comparisons.tables import ComparisonTables
+from data.comparisons.versions import versions
 from data.errors import InputError
-from data.files import replacing
-from data.pair import paired
 from data.params import Measure
-from data.reading import Problems, joined
-from data.run import results_of_run
-from data.tables import ComparisonTables
-from data.versions import versions
-from serving import matrices_source, render
-from serving.comparison_xml import as_xml
-from serving.judge import Judgement, judge
-from serving.model import load
-from serving.verdict_lines import Lines, as_junit, as_markdown, as_plain, as_terminal
+from data.tables.files import replacing
+from serving.comparisons import render
+from serving.comparisons.judge import Judgement, judge
+from serving.comparisons.model import load
+from serving.comparisons.xml import as_xml
+from serving.matrices import source as matrices_source
+from serving.pages.verdict_lines import Lines, as_junit, as_markdown, as_plain, as_terminal
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def judge_source(
     if matrices_source.recognised(source):
         if floor is not None:
             raise InputError("holds matrices, which --floor is not for", file=source)
-        from serving.matrices import judge_matrices
+        from serving.matrices.command import judge_matrices
 
         if better is not None:
             raise InputError("holds matrices; --better is about comparisons", file=source)
@@ -93,7 +94,7 @@ def judge_source(
     judgement = judge(tables, served, notes=problems.notes)
     told = _told(judgement, tables)
     if kind == "comparison-xml" and source.is_file():
-        from data.comparison_status import with_status
+        from data.comparisons.formats.comparison_status import with_status
 
         told = replace(told, xml=lambda: with_status(source, judgement.statuses))
     if wanted.shown == "xml":

@@ -175,7 +175,7 @@ def import_(  # noqa: PLR0917 - typer hands options over by name
     as_json: Annotated[bool, typer.Option("--json", help="Print what was imported as JSON.")] = False,
 ) -> int:
     """Read measurements of a supported format into tables."""
-    from data.matrix_choice import Choice
+    from data.matrices.choice import Choice
     from serving.importing import import_sources
 
     chosen = Choice(only or (), without or ())
@@ -214,7 +214,7 @@ def irup_profile(  # noqa: PLR0917 - typer hands options over by name
     output: Output = None,
 ) -> int:
     """Tell which resources an application leans on, and how far that can be trusted."""
-    from serving.irup import Shown, learning, profile_machines
+    from serving.fingerprints.command import Shown, learning, profile_machines
 
     how = learning(metric, better.value, seed, keep_going=keep_going)
     shown = Shown("json" if as_json else given.value, output)
@@ -245,7 +245,7 @@ def irup_diff(  # noqa: PLR0917 - typer hands options over by name
     output: Output = None,
 ) -> int:
     """Tell whether two profiles differ, and in which stressors."""
-    from serving.irup import Shown, compare_profiles, learning
+    from serving.fingerprints.command import Shown, compare_profiles, learning
 
     how = learning(metric, better.value, seed, keep_going=keep_going)
     shown = Shown("json" if as_json else given.value, output)
@@ -277,8 +277,8 @@ def corun_static(  # noqa: PLR0917 - typer hands options over by name
     output: Output = None,
 ) -> int:
     """Tell how much slower a task gets that ran alone before."""
-    from serving.corun import Shown, predict
-    from serving.corun_static import Question
+    from serving.corun.command import Shown, predict
+    from serving.corun.static import Question
 
     question = Question(task, (*beside, *(more or ())), machine)
     return predict(question, model, further, Shown(as_json, output))
@@ -299,7 +299,7 @@ def corun_online(  # noqa: PLR0917 - typer hands options over by name
     output: Output = None,
 ) -> int:
     """Tell how much slower a new task gets, from its first seconds alone and beside the others."""
-    from serving.corun import Shown, sample
+    from serving.corun.command import Shown, sample
 
     return sample(solo, together, machine, model, Shown(as_json, output))
 
@@ -320,7 +320,7 @@ def corun_place(  # noqa: PLR0917 - typer hands options over by name
     output: Output = None,
 ) -> int:
     """Tell which tasks to put together, so that they slow one another down least."""
-    from serving.corun import SEED, Shown, Wanted, put
+    from serving.corun.command import SEED, Shown, Wanted, put
 
     wanted = Wanted(tasks or (), machines, slots, machine, SEED if seed is None else seed)
     return put(wanted, model, further, Shown(as_json, output))
@@ -334,7 +334,7 @@ def corun_measure(
     repetitions: Annotated[int, typer.Option("--repetitions", min=1, help="How often each is run.")] = 1,
 ) -> int:
     """Really run the best, the worst and the random placements of a plan on this machine, and compare."""
-    from serving.corun import measure
+    from serving.corun.command import measure
 
     return measure(suite, plan, output, repetitions)
 
@@ -359,8 +359,8 @@ def serve(  # noqa: PLR0917 - typer hands options over by name
     workers: Annotated[int, typer.Option(min=1, max=64, help="How many processes answer.")] = 1,
 ) -> int:
     """Answer over HTTP."""
-    from serving.server import Addresses
-    from serving.server import serve as listen
+    from serving.doors.server import Addresses
+    from serving.doors.server import serve as listen
 
     return listen(Addresses(model, corun_static, corun_online, matrices, floor), host, port, workers)
 

@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from data import corun_formats, fingerprint_formats, formats, matrix_formats
+from data.comparisons import formats
+from data.comparisons.importing import import_tables
+from data.corun import formats as corun_formats
 from data.errors import InputError
-from data.importing import import_tables
-from data.matrix_choice import Choice
-from data.nearest import unknown
+from data.fingerprints import formats as fingerprint_formats
+from data.matrices import formats as matrix_formats
+from data.matrices.choice import Choice
 from data.params import Measure
+from data.tables.nearest import unknown
 from serving.answering import tell_notes, tell_skipped
 
 

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from data.ending import end
-from data.files import write_text
+from data.tables.files import write_text
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 #: Which module builds the page of which family, by its function ``page(root) -> str``.
 FAMILIES = {
-    "comparisons": "serving.comparisons_report",
-    "corun": "serving.corun_report",
-    "fingerprints": "serving.fingerprints_report",
-    "matrices": "serving.matrices_report",
+    "comparisons": "serving.comparisons.page",
+    "corun": "serving.corun.page",
+    "fingerprints": "serving.fingerprints.page",
+    "matrices": "serving.matrices.page",
 }
 
 
@@ -32,10 +32,10 @@ def environment() -> Environment:
     """Return the templates of ``serving/templates``, with the filters that they use."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    from serving.charts import counted, figures, percent, whole
+    from serving.pages.charts import counted, figures, percent, whole
 
     made = Environment(
-        loader=PackageLoader("serving"),
+        loader=PackageLoader("serving.pages"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from data.params import Params
-from training.family import Family
+from training.comparisons.family import Family
 
 MODELS = ("knn-uniform", "logistic")
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from features.fingerprints import Measured
+from features.fingerprints.matrix import Measured
 
 STRESSORS = ("cache", "cpu", "mmap", "msync", "nop", "stackmmap", "vm", "zero")
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from data.matrix_tables import MatrixTables
+from data.matrices.tables import MatrixTables
 
 METRICS = 12
 MOVED = ("m0", "m1", "m2")

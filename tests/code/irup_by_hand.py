@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 
-from serving.profiled import Reported
-from training.differences import Difference
-from training.trust import Trust
+from serving.fingerprints.profiled import Reported
+from training.fingerprints.differences import Difference
+from training.fingerprints.trust import Trust
 
 CATEGORIES = {
     "cache": "Cache",

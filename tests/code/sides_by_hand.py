@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from data.sides import Samples, Sides, five_numbers
+from data.comparisons.sides import Samples, Sides, five_numbers
 
 
 def samples(lists):

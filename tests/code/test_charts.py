@@ -4,15 +4,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.tables import ComparisonTables
-from serving.accuracy_charts import by_model, by_neighbours, by_trees
-from serving.charts import counted, inline, percent, sketch
-from serving.evaluated import Confusion
-from serving.mistakes import _short, mistake_chart, worst_mistakes
-from serving.tree_chart import Node, nodes_of, tree_chart
-from serving.vector_chart import vectors_chart, without_root
-from serving.verdict_charts import confusion_chart, precision_recall_chart
-from training.trained import Card, TrainedModel
+from data.comparisons.tables import ComparisonTables
+from serving.comparisons.accuracy_charts import by_model, by_neighbours, by_trees
+from serving.comparisons.tree_chart import Node, nodes_of, tree_chart
+from serving.comparisons.vector_chart import vectors_chart, without_root
+from serving.comparisons.verdict_charts import confusion_chart, precision_recall_chart
+from serving.pages.charts import counted, inline, percent, sketch
+from serving.pages.evaluated import Confusion
+from serving.pages.mistakes import _short, mistake_chart, worst_mistakes
+from training.registry.stored import Card, TrainedModel
 
 SPACE = "\N{NO-BREAK SPACE}"
 

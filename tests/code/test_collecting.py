@@ -4,13 +4,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from data import suite as suites
-from data.comparison_collector import plan
+from data.comparisons import suite as suites
+from data.comparisons.collect import plan
+from data.comparisons.truth import tables
 from data.errors import InputError
-from data.journal import Entry, Journal
-from data.programs import Clocks
-from data.truth import tables
-from data.workloads import WORKLOADS, run, shares
+from data.measure.journal import Entry, Journal
+from data.measure.programs import Clocks
+from data.measure.workloads import WORKLOADS, run, shares
 
 ALL = frozenset({"none", "work", "quota", "competition"})
 SHIPPED = Path(__file__).parents[2] / "data/suites/comparisons.yaml"

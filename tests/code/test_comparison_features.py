@@ -7,9 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data.tables import ComparisonTables
-from features.comparisons import EXTENDED_FEATURES, SEED_FEATURES, columns, featurize, seed_vectors, vectors
-from features.history import HISTORY
+from data.comparisons.tables import ComparisonTables
+from features.comparisons.history import HISTORY
+from features.comparisons.vectors import (
+    EXTENDED_FEATURES,
+    SEED_FEATURES,
+    columns,
+    featurize,
+    seed_vectors,
+    vectors,
+)
 from tests.code.sides_by_hand import sides_of, sides_of_summaries
 
 # Seed 000, figure 6.1: min, q1, median, q3, max of bt_C_x with 4 and 8 threads, baseline and target.

@@ -2,14 +2,14 @@ from pathlib import Path
 
 import pytest
 
-from data import formats
-from data.comparison_status import with_status, write_with_status
-from data.comparison_xml import read, tables_of
+from data.comparisons import formats
+from data.comparisons.formats.comparison_status import with_status, write_with_status
+from data.comparisons.formats.comparison_xml import read, tables_of
+from data.comparisons.reading import Problems
+from data.comparisons.sides import Sides
+from data.comparisons.tables import RESULT_DTYPES, typed
 from data.errors import InputError
-from data.reading import Problems
-from data.sides import Sides
-from data.tables import RESULT_DTYPES, typed
-from data.xml_stream import CHUNK, Document
+from data.tables.xml_stream import CHUNK, Document
 
 FIGURES = Path(__file__).parents[1] / "data/figures"
 FIVE = 'min="1" first_q="2" median="3" third_q="4" max="5"'

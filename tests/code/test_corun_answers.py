@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.corun_placements import plan
+from data.corun.placements import plan
 from data.errors import InputError
-from serving.corun_samples import looked
-from serving.placement_check import check
-from training.trained_impact import OnlineCard
+from serving.corun.placement_check import check
+from serving.corun.samples import looked
+from training.corun.stored import OnlineCard
 
 NAN = float("nan")
 

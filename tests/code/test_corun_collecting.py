@@ -7,13 +7,15 @@ import pandas as pd
 import pytest
 import yaml
 
-from data import collect, corun_suite, perf_stat
-from data.corun_collector import measure, plan, tables
-from data.corun_journal import Coruns, Measured, Planned
-from data.corun_run import Run, intervals
-from data.corun_suite import CorunSuite
+from data import collect
+from data.corun import suite as corun_suite
+from data.corun.collect import measure, plan, tables
+from data.corun.journal import Coruns, Measured, Planned
+from data.corun.run import Run, intervals
+from data.corun.suite import CorunSuite
 from data.errors import InputError
-from data.proc_events import Tree, descendants
+from data.measure import perf_stat
+from data.measure.proc_events import Tree, descendants
 
 SHIPPED = Path(__file__).parents[2] / "data/suites/corun.yaml"
 NAMES = ("sort", "json", "regex")
@@ -104,7 +106,7 @@ def test_only_what_the_journal_lacks_is_measured_and_kept_at_once(suite, tmp_pat
 
 
 def test_a_disturbed_measurement_is_made_again_and_the_quietest_kept(suite, tmp_path, monkeypatch):
-    monkeypatch.setattr("data.corun_collector.PATIENCE", 0)
+    monkeypatch.setattr("data.corun.collect.PATIENCE", 0)
     shares = iter([0.5, 0.2, 0.4, *[0.0] * 99])
     coruns, told = Coruns.open(tmp_path / "journal.jsonl", {}), []
     measure(
@@ -248,4 +250,4 @@ def test_a_wrong_suite_is_told_in_one_line(tmp_path, change, message):
 
 
 def test_the_kind_of_the_shipped_suite_chooses_its_collector():
-    assert collect.collector(SHIPPED).__module__ == "data.corun_collector"
+    assert collect.collector(SHIPPED).__module__ == "data.corun.collect"

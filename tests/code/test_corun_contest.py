@@ -6,10 +6,10 @@ from sklearn.linear_model import Ridge
 
 from data.errors import InputError
 from data.params import Params
-from training.contest import promoted
-from training.corun_promote import MODELS, REPORTS, TUNED, candidates
-from training.registry import CHALLENGER, CHAMPION, version_of
-from training.trained_impact import ImpactCard, TrainedImpact
+from training.corun.promote import MODELS, REPORTS, TUNED, candidates
+from training.corun.stored import ImpactCard, TrainedImpact
+from training.registry.champions import CHALLENGER, CHAMPION, version_of
+from training.registry.contest import promoted
 
 NAME = "corun-2-static"
 PARAMS = Params.model_validate(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from data.corun_tables import CorunTables
-from features.corun import Placed, Solo, instances, rate_vectors, vectors
+from data.corun.tables import CorunTables
+from features.corun.rates import Placed, Solo, instances, rate_vectors, vectors
 
 ALONE = {"a": (2.0, 10.0), "b": (4.0, 8.0), "c": (1.0, 3.0)}
 

@@ -4,8 +4,8 @@ import pandas as pd
 import pytest
 import yaml
 
-from data.corun import of_engines
-from data.corun_tables import CorunTables
+from data.corun.stages import of_engines
+from data.corun.tables import CorunTables
 from data.errors import InputError
 from tests.code.test_fingerprint_stages import run
 from tests.data.corun_rows import beside, small, solo

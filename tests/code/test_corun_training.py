@@ -9,17 +9,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from training.contention import ContentionRegressor
-from training.corun_splits import DESIGNS, possible
-from training.impact_arrays import ImpactArrays
-from training.impact_explaining import removed
-from training.impact_fitting import Recipe
-from training.impact_models import CATALOGUE
-from training.impact_scores import half_width, repeatability, with_intervals
-from training.online import Pairing, Sampled, fitted
-from training.pressure import BESIDE, Named, PressureRegressor
-from training.ranges import Ranges
-from training.trained_impact import ImpactCard, TrainedImpact
+from training.corun.estimators.arrays import ImpactArrays
+from training.corun.estimators.contention import ContentionRegressor
+from training.corun.estimators.explaining import removed
+from training.corun.estimators.fitting import Recipe
+from training.corun.estimators.models import CATALOGUE
+from training.corun.estimators.pressure import BESIDE, Named, PressureRegressor
+from training.corun.estimators.ranges import Ranges
+from training.corun.estimators.scores import half_width, repeatability, with_intervals
+from training.corun.online import Pairing, Sampled, fitted
+from training.corun.splits import DESIGNS, possible
+from training.corun.stored import ImpactCard, TrainedImpact
 
 TASKS = [f"t{n:02d}" for n in range(12)]
 

@@ -5,24 +5,24 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 from data.params import Decide
-from data.tables import ComparisonTables
-from features.comparisons import SEED_FEATURES
-from serving import render
-from serving.api import FLOOR_VARIABLE, MODEL_VARIABLE, application
-from serving.judge import judge
-from serving.model import Served
-from serving.verdict_lines import as_markdown, as_plain
+from features.comparisons.vectors import SEED_FEATURES
+from serving.comparisons import render
+from serving.comparisons.judge import judge
+from serving.comparisons.model import Served
+from serving.doors.api import FLOOR_VARIABLE, MODEL_VARIABLE, application
+from serving.pages.verdict_lines import as_markdown, as_plain
 from tests.code.test_judging import asked, rows, served  # noqa: F401 - a fixture
 from tests.families import feature_table, small_family
-from training.decision import AskedTable, below_floor, decided
-from training.evaluate import out_of_fold
-from training.examples import FeatureTable
-from training.models import CATALOGUE
-from training.pipeline import answering, pipeline
-from training.trained import Card, TrainedModel
-from training.tuning import Tuned
+from training.comparisons.decision import AskedTable, below_floor, decided
+from training.comparisons.evaluate import out_of_fold
+from training.comparisons.examples import FeatureTable
+from training.comparisons.tuning import Tuned
+from training.estimators.catalogue import CATALOGUE
+from training.estimators.pipelines import answering, pipeline
+from training.registry.stored import Card, TrainedModel
 
 
 def judged(served, *configurations, floor=None):  # noqa: F811 - a fixture's name

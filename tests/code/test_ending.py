@@ -12,8 +12,9 @@ from fastapi import FastAPI
 
 from data.errors import InputError
 from data.stage import guard, run_family
-from serving import problems, report
+from serving import report
 from serving.cli import run
+from serving.doors import problems
 
 LINE = re.compile(r"(?:perfjudge: )?unexpected (.*); the trace is in (.*)\n")
 
@@ -91,7 +92,7 @@ def test_a_stage_that_fails_unexpectedly_ends_with_70_and_names_a_file_with_the_
 
 
 def test_a_report_that_fails_unexpectedly_ends_with_70(traces, monkeypatch, capsys):
-    monkeypatch.setattr("serving.corun_report.page", divide)
+    monkeypatch.setattr("serving.corun.page.page", divide)
     assert report.main(["corun"]) == 70
     require_line_and_trace(capsys.readouterr().err, traces, "ZeroDivisionError", divide)
 

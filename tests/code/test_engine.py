@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from data.errors import InputError
-from data.matrix_tables import MatrixTables
+from data.matrices.tables import MatrixTables
 from tests.matrix_pairs import MOVED, of_groups, pairs
-from training.balance import resampled
-from training.engine import FULL, NAIVE, Engine, Scheme
-from training.engine_search import PARTS, thirds
-from training.grouping import Grouping
-from training.judges import Cases
-from training.matrix_models import CATALOGUE
+from training.matrices.engine.balance import resampled
+from training.matrices.engine.engine import FULL, NAIVE, Engine, Scheme
+from training.matrices.engine.grouping import Grouping
+from training.matrices.engine.judges import Cases
+from training.matrices.engine.models import CATALOGUE
+from training.matrices.engine.search import PARTS, thirds
 
 SEED = 1
 

@@ -2,8 +2,8 @@ import numpy as np
 import pandas as pd
 
 from data.params import Profiling
-from features.fingerprints import FingerprintTable
-from training.false_alarms import APPLICATIONS, HALVINGS, false_alarms
+from features.fingerprints.matrix import FingerprintTable
+from training.fingerprints.false_alarms import APPLICATIONS, HALVINGS, false_alarms
 
 QUICK = Profiling(resamples=50)
 

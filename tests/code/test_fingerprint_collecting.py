@@ -3,13 +3,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from data import collect, fingerprint_suite, stress_ng
+from data import collect
 from data.errors import InputError
-from data.fingerprint_collector import measure, plan, problems, tables
-from data.fingerprint_suite import FingerprintSuite
-from data.programs import Finished
-from data.rates import Rate, Rates, Task
-from data.stressors import CATEGORIES
+from data.fingerprints import stress_ng
+from data.fingerprints import suite as fingerprint_suite
+from data.fingerprints.collect import measure, plan, problems, tables
+from data.fingerprints.rates import Rate, Rates, Task
+from data.fingerprints.stressors import CATEGORIES
+from data.fingerprints.suite import FingerprintSuite
+from data.measure.programs import Finished
 
 SHIPPED = Path(__file__).parents[2] / "data/suites/fingerprint.yaml"
 SUITE = {
@@ -109,7 +111,7 @@ def test_only_what_the_journal_lacks_is_measured_and_kept_at_once(suite, tmp_pat
 
 def test_a_journal_of_another_stress_ng_is_refused(suite, tmp_path, monkeypatch):
     Rates.open(tmp_path / "journal.jsonl", suite)
-    monkeypatch.setattr("data.machine.stress_ng", lambda: "0.18.04")
+    monkeypatch.setattr("data.measure.machine.stress_ng", lambda: "0.18.04")
     with pytest.raises(InputError, match="was begun with another suite"):
         Rates.open(tmp_path / "journal.jsonl", suite)
 
@@ -154,8 +156,8 @@ def test_a_wrong_suite_is_told_in_one_line(tmp_path, change, message):
 
 
 def test_the_kind_of_a_suite_chooses_its_collector(tmp_path):
-    assert collect.collector(SHIPPED).__module__ == "data.fingerprint_collector"
-    assert collect.collector(SHIPPED.with_name("comparisons.yaml")).__module__ == "data.comparison_collector"
+    assert collect.collector(SHIPPED).__module__ == "data.fingerprints.collect"
+    assert collect.collector(SHIPPED.with_name("comparisons.yaml")).__module__ == "data.comparisons.collect"
     path = tmp_path / "suite.yaml"
     path.write_text("kind: weather\n")
     with pytest.raises(InputError, match=r"suite\.yaml: kind='weather': expected comparisons or fingerprint"):

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from data import formats
+from data.comparisons import formats
+from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
-from data.tables import ComparisonTables
 
 FIGURES = Path(__file__).parents[1] / "data/figures"
 

@@ -5,12 +5,12 @@ import pandas as pd
 import pytest
 
 from data.errors import InputError
-from training import frozen
-from training.answering import Fitted
-from training.models import CATALOGUE
-from training.pipeline import answering, fail_probability, pipeline
-from training.ready import ReadyModel
-from training.trained import Card, TrainedModel
+from training.estimators import frozen
+from training.estimators.answering import Fitted
+from training.estimators.catalogue import CATALOGUE
+from training.estimators.pipelines import answering, fail_probability, pipeline
+from training.registry.ready import ReadyModel
+from training.registry.stored import Card, TrainedModel
 
 NAMES = tuple("abcdef")
 FREEZING = ("logistic", "decision-tree", "random-forest", "extra-trees")
@@ -138,7 +138,7 @@ def test_arrays_that_cannot_be_walked_or_trusted_are_refused_by_name(tmp_path, c
 
 def test_a_small_file_that_unpacks_to_more_than_memory_is_not_unpacked(tmp_path, monkeypatch):
     path, model = rewritten(tmp_path)
-    monkeypatch.setattr("data.arrays.MAX_BYTES", 1000)
+    monkeypatch.setattr("data.tables.arrays.MAX_BYTES", 1000)
     with pytest.raises(InputError, match=r"model.npz: unpacks to \d+ MB; expected \d+ at most"):
         frozen.read(path, model)
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from features.history import HISTORY, version_features
-from features.versions import first, last, levels, quantile
+from features.comparisons.history import HISTORY, version_features
+from features.comparisons.versions import first, last, levels, quantile
 from tests.code.sides_by_hand import samples, sides_of
 
 CALM = [[100.0], [101.0], [99.0], [100.0], [102.0], [98.0], [100.0], [101.0], [99.0], [100.0]]

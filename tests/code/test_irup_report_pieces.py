@@ -2,9 +2,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from serving.difference_bars import changes
-from serving.machine_charts import boxes_chart, components_chart, correlation_chart, series_chart, series_of
-from serving.profile_bars import bars
+from serving.fingerprints.difference_bars import changes
+from serving.fingerprints.machine_charts import (
+    boxes_chart,
+    components_chart,
+    correlation_chart,
+    series_chart,
+    series_of,
+)
+from serving.fingerprints.profile_bars import bars
 from serving.report import environment
 from tests.code.irup_by_hand import REASON, difference, profile
 

@@ -8,16 +8,16 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from data.tables import ComparisonTables
-from data.versions import versions
-from features.comparisons import SEED_FEATURES
-from serving import render
-from serving.comparison_xml import as_xml
-from serving.judge import judge
-from serving.model import ModelRef, Served
-from serving.verdict_lines import Line, Lines, as_junit, as_markdown, as_plain
-from training.ready import ReadyModel
-from training.trained import Card, TrainedModel
+from data.comparisons.tables import ComparisonTables
+from data.comparisons.versions import versions
+from features.comparisons.vectors import SEED_FEATURES
+from serving.comparisons import render
+from serving.comparisons.judge import judge
+from serving.comparisons.model import ModelRef, Served
+from serving.comparisons.xml import as_xml
+from serving.pages.verdict_lines import Line, Lines, as_junit, as_markdown, as_plain
+from training.registry.ready import ReadyModel
+from training.registry.stored import Card, TrainedModel
 
 FIVE = ("min", "q1", "median", "q3", "max")
 

@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from serving.matrices_charts import ablation_chart, cost_chart, dimensions_chart, sampling_chart, times_chart
-from serving.matrices_evaluated import Beside, Counted
-from serving.matrices_pictures import causes_chart, groups_chart, validity_chart, validity_told
-from serving.matrices_report import worths
+from serving.matrices.charts import ablation_chart, cost_chart, dimensions_chart, sampling_chart, times_chart
+from serving.matrices.evaluated import Beside, Counted
+from serving.matrices.page import worths
+from serving.matrices.pictures import causes_chart, groups_chart, validity_chart, validity_told
 
 SPACE = "\N{NO-BREAK SPACE}"
 

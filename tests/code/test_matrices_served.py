@@ -3,10 +3,10 @@
 import pytest
 
 from data.errors import InputError
-from serving import matrices_served
-from serving.matrices_served import MatrixModels
-from serving.model import ModelRef
-from serving.problems import RefusedError
+from serving.comparisons.model import ModelRef
+from serving.doors.problems import RefusedError
+from serving.matrices import served as matrices_served
+from serving.matrices.served import MatrixModels
 
 
 class Registry:

@@ -8,15 +8,19 @@ import pandas as pd
 import pytest
 import yaml
 
-from data import collect, kernel_counts, matrix_rates, matrix_suite, summaries
+from data import collect
 from data.errors import InputError
-from data.matrix_collector import measure, order, plan, tables, trials
-from data.matrix_journal import Matrices, Planned
-from data.matrix_programs import DEFECTS, WORKLOADS
-from data.matrix_rates import Look, rates
-from data.matrix_run import Run
-from data.matrix_suite import CAUSES, INVALID_KINDS, MatrixSuite
-from data.matrix_validity import decide
+from data.matrices import rates as matrix_rates
+from data.matrices import suite as matrix_suite
+from data.matrices import summaries
+from data.matrices.collect import measure, order, plan, tables, trials
+from data.matrices.journal import Matrices, Planned
+from data.matrices.programs import DEFECTS, WORKLOADS
+from data.matrices.rates import Look, rates
+from data.matrices.run import Run
+from data.matrices.suite import CAUSES, INVALID_KINDS, MatrixSuite
+from data.matrices.validity import decide
+from data.measure import kernel_counts
 
 SHIPPED = Path(__file__).parents[2] / "data/suites/matrices.yaml"
 CASES = [
@@ -166,7 +170,7 @@ def test_a_measurement_is_resumed_by_who_can_make_and_count_the_same(suite, tmp_
 
 
 def test_a_disturbed_run_is_made_again_and_the_quietest_kept(suite, tmp_path, monkeypatch):
-    monkeypatch.setattr("data.matrix_collector.PATIENCE", 0)
+    monkeypatch.setattr("data.matrices.collect.PATIENCE", 0)
     shares, told = iter([0.5, 0.2, 0.4, *[0.0] * 999]), []
     matrices = Matrices.open(tmp_path / "journal.jsonl", {})
     planned = plan(suite, CAUSES, INVALID_KINDS)
@@ -316,4 +320,4 @@ def test_a_wrong_suite_is_told_in_one_line(tmp_path, change, message):
 
 
 def test_the_kind_of_the_shipped_suite_chooses_its_collector():
-    assert collect.collector(SHIPPED).__module__ == "data.matrix_collector"
+    assert collect.collector(SHIPPED).__module__ == "data.matrices.collect"

@@ -7,25 +7,25 @@ import pandas as pd
 import pytest
 import yaml
 
-from data import matrices as family
 from data.errors import InputError
-from data.matrix_tables import MatrixTables
-from data.matrix_validity import decide
+from data.matrices import stages as family
+from data.matrices.tables import MatrixTables
+from data.matrices.validity import decide
 from tests.matrix_pairs import pairs
-from training import matrices
-from training.engine import FULL, NAIVE
-from training.matrices_promote import promote_stage
-from training.matrix_evaluating import selected
-from training.matrix_examples import MatrixExamples
-from training.matrix_fitting import Fit, all_held, parts
-from training.matrix_folds import dealt, dealt_pairs
-from training.matrix_opponents import best_threshold, opponents, zscores
-from training.matrix_schemes import FOLLOWED, Cell, added, left_out, table_rows
-from training.matrix_scores import Counts, Held, row
-from training.metrics import summary
-from training.registry import CHALLENGER, CHAMPION, version_of
-from training.seed_matrices import TABLES, Printed
-from training.trained_engine import TrainedEngine
+from training.evaluation.metrics import summary
+from training.matrices import stages as matrices
+from training.matrices.engine.engine import FULL, NAIVE
+from training.matrices.engine.stored import TrainedEngine
+from training.matrices.evaluation import selected
+from training.matrices.examples import MatrixExamples
+from training.matrices.fitting import Fit, all_held, parts
+from training.matrices.folds import dealt, dealt_pairs
+from training.matrices.opponents import best_threshold, opponents, zscores
+from training.matrices.promote import promote_stage
+from training.matrices.schemes import FOLLOWED, Cell, added, left_out, table_rows
+from training.matrices.scores import Counts, Held, row
+from training.matrices.seed import TABLES, Printed
+from training.registry.champions import CHALLENGER, CHAMPION, version_of
 
 SEED = 1
 

@@ -1,9 +1,17 @@
 import numpy as np
 import pytest
 
-from data.matrix_tables import MatrixTables
-from features.matrices import FORMS, MOST_PER_CENT, concatenated, contrasted, flattened, known, subtracted
-from features.projection import Projection
+from data.matrices.tables import MatrixTables
+from features.matrices.forms import (
+    FORMS,
+    MOST_PER_CENT,
+    concatenated,
+    contrasted,
+    flattened,
+    known,
+    subtracted,
+)
+from features.matrices.projection import Projection
 from tests.data.matrix_rows import run
 from tests.matrix_pairs import METRICS, MOVED, pairs
 

@@ -5,16 +5,16 @@ import pandas as pd
 import pytest
 
 from data.errors import InputError
-from data.matrix_tables import MatrixTables
-from data.matrix_validity import decide
+from data.matrices.tables import MatrixTables
+from data.matrices.validity import decide
 from tests.matrix_pairs import MOVED, pairs
-from training.engine import FULL
-from training.matrix_examples import MatrixExamples
-from training.matrix_judging import NO_ANSWER, judge
-from training.matrix_models import CATALOGUE
-from training.matrix_schemes import Cell
-from training.matrix_training import Recipe
-from training.trained_engine import TrainedEngine
+from training.matrices.engine.engine import FULL
+from training.matrices.engine.models import CATALOGUE
+from training.matrices.engine.stored import TrainedEngine
+from training.matrices.examples import MatrixExamples
+from training.matrices.judging import NO_ANSWER, judge
+from training.matrices.schemes import Cell
+from training.matrices.training import Recipe
 
 SEED = 1
 

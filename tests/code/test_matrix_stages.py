@@ -2,7 +2,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from data.matrix_tables import MatrixTables
+from data.matrices.tables import MatrixTables
 from tests.code.test_fingerprint_stages import run
 from tests.data.matrix_rows import pair, small
 from tests.data.matrix_rows import run as one

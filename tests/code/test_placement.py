@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from data.errors import InputError
-from training.placement import Room, best, pairwise, random, worst
+from training.corun.placement import Room, best, pairwise, random, worst
 
 #: Tasks 0 and 1 hurt each other, as do 2 and 3; all others get along.
 TWO_FEUDS = np.array([[0, 5, 0, 0], [3, 0, 0, 0], [0, 0, 0, 4], [0, 0, 4, 0]], np.float64)

@@ -6,18 +6,18 @@ from scipy.linalg import sqrtm
 
 from data.errors import InputError
 from data.params import Profiling, TrustLimits
-from features.fingerprints import PROCESSED, FingerprintTable
+from features.fingerprints.matrix import PROCESSED, FingerprintTable
 from tests.fingerprint_machines import application, machines
-from training.claims import claims
-from training.fingerprints import evaluate_stage
-from training.forecasts import Forecast, forecast
-from training.heldout import folds
-from training.importance import SHRINKAGE, car_operator, car_scores
-from training.prediction import margin
-from training.profiles import overlap, profile
-from training.resamples import ENOUGH, resamples
-from training.seed_profile import seed_shares
-from training.trust import reasons
+from training.fingerprints.claims import claims
+from training.fingerprints.forecasts import Forecast, forecast
+from training.fingerprints.heldout import folds
+from training.fingerprints.importance import SHRINKAGE, car_operator, car_scores
+from training.fingerprints.prediction import margin
+from training.fingerprints.profiles import overlap, profile
+from training.fingerprints.resamples import ENOUGH, resamples
+from training.fingerprints.seed import seed_shares
+from training.fingerprints.stages import evaluate_stage
+from training.fingerprints.trust import reasons
 
 QUICK = Profiling(resamples=80)
 
@@ -217,9 +217,9 @@ def test_a_rerun_writes_the_same_bytes_with_any_number_of_processes(project):
 
 
 def test_what_stands_first_by_the_seed_s_settings_is_what_the_paper_s_data_put_first(shared_data):
-    from data.fingerprints import ingest, validate
+    from data.fingerprints.stages import ingest, validate
     from data.params import Fingerprints
-    from features.fingerprints import featurize
+    from features.fingerprints.matrix import featurize
 
     section = Fingerprints(format="quiho", path=shared_data / "quiho")
     tables = ingest(section).tables

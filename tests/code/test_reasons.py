@@ -10,9 +10,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from xgboost import XGBClassifier
 
-from serving.reasons import strongest
-from training.ready import ReadyModel
-from training.trained import Card, TrainedModel
+from serving.comparisons.reasons import strongest
+from training.registry.ready import ReadyModel
+from training.registry.stored import Card, TrainedModel
 
 NAMES = ("worse", "noise", "idle")
 

@@ -13,19 +13,19 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from data import formats
-from data.comparison_json import tables_of as of_json
-from data.comparison_status import with_status
-from data.comparison_xml import tables_of
-from data.importing import import_tables
-from data.reading import Problems
-from data.tables import ComparisonTables
-from features.comparisons import EXTENDED_FEATURES, SEED_FEATURES
-from serving.comparison_xml import as_xml
-from serving.judge import judge
-from serving.model import ModelRef, Served
-from training.ready import ReadyModel
-from training.trained import Card, TrainedModel
+from data.comparisons import formats
+from data.comparisons.formats.comparison_json import tables_of as of_json
+from data.comparisons.formats.comparison_status import with_status
+from data.comparisons.formats.comparison_xml import tables_of
+from data.comparisons.importing import import_tables
+from data.comparisons.reading import Problems
+from data.comparisons.tables import ComparisonTables
+from features.comparisons.vectors import EXTENDED_FEATURES, SEED_FEATURES
+from serving.comparisons.judge import judge
+from serving.comparisons.model import ModelRef, Served
+from serving.comparisons.xml import as_xml
+from training.registry.ready import ReadyModel
+from training.registry.stored import Card, TrainedModel
 
 FEATURES = SEED_FEATURES + EXTENDED_FEATURES
 

@@ -2,7 +2,7 @@ import pytest
 from scipy.stats import mannwhitneyu, ttest_ind
 
 from tests.code.sides_by_hand import sides_of, sides_of_summaries
-from training.rules import RULES, asv, conbench, mann_whitney, median_worse, perfherder, welch
+from training.comparisons.rules import RULES, asv, conbench, mann_whitney, median_worse, perfherder, welch
 
 STEADY = [100.0, 100.1, 99.9, 100.2, 99.8, 100.05, 99.95, 100.15, 99.85, 100.0]
 

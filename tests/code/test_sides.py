@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from data.sides import Sides
-from data.tables import ComparisonTables
+from data.comparisons.sides import Sides
+from data.comparisons.tables import ComparisonTables
 
 
 def result(operation, threads, order, value, stat=None, better="higher"):

@@ -4,8 +4,8 @@ from scipy.optimize import check_grad
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from training import similarity
-from training.similarity import SimilarityLogistic
+from training.estimators import similarity
+from training.estimators.similarity import SimilarityLogistic
 
 
 @parametrize_with_checks([SimilarityLogistic(), SimilarityLogistic("direct")])

@@ -14,58 +14,64 @@ import yaml
 ROOT = Path(__file__).parents[2]
 #: These find a stage, read params, write files, say what is wrong, how far it is and how it ends; no results.
 PLUMBING = {
-    *("data/ending.py", "data/errors.py", "data/files.py", "data/given.py", "data/nearest.py"),
-    *("data/params.py", "data/screen.py", "data/stage.py"),
-    *("training/family.py", "training/sidebyside.py", "training/written.py"),
+    *(
+        "data/ending.py",
+        "data/errors.py",
+        "data/tables/files.py",
+        "data/tables/given.py",
+        "data/tables/nearest.py",
+    ),
+    *("data/params.py", "data/measure/screen.py", "data/stage.py"),
+    *("training/comparisons/family.py", "training/evaluation/sidebyside.py", "data/tables/written.py"),
 }
 #: What stages of other families don't list yet. Delete a line when it is mended; add none.
 UNLISTED = {
-    "ingest": "data/result_run.py",
-    "validate": "data/tables.py",
-    "ingest-fingerprints": "data/comparisons.py data/reading.py data/schema.py",
-    "validate-fingerprints": "data/comparisons.py data/fingerprint_tables.py data/tables.py",
-    "featurize-fingerprints": "data/tables.py",
-    "evaluate-fingerprints": "training/digest.py training/metrics.py",
+    "ingest": "data/comparisons/formats/result_run.py",
+    "validate": "data/comparisons/tables.py",
+    "ingest-fingerprints": "data/comparisons/stages.py data/comparisons/reading.py data/comparisons/schema.py",
+    "validate-fingerprints": "data/comparisons/stages.py data/fingerprints/tables.py data/comparisons/tables.py",
+    "featurize-fingerprints": "data/comparisons/tables.py",
+    "evaluate-fingerprints": "data/tables/digest.py training/evaluation/metrics.py",
     "report-fingerprints": (
-        "data/comparisons.py data/fingerprint_tables.py data/fingerprints.py data/tables.py"
+        "data/comparisons/stages.py data/fingerprints/tables.py data/fingerprints/stages.py data/comparisons/tables.py"
     ),
-    "ingest-corun": "data/comparisons.py data/reading.py data/schema.py",
-    "validate-corun": "data/comparisons.py data/fingerprints.py data/tables.py",
-    "featurize-corun": "data/tables.py",
+    "ingest-corun": "data/comparisons/stages.py data/comparisons/reading.py data/comparisons/schema.py",
+    "validate-corun": "data/comparisons/stages.py data/fingerprints/stages.py data/comparisons/tables.py",
+    "featurize-corun": "data/comparisons/tables.py",
     "tune-corun": (
-        "data/corun_tables.py features/corun.py training/corun_promote.py training/digest.py "
-        "training/pressure.py"
+        "data/corun/tables.py features/corun/rates.py training/corun/promote.py data/tables/digest.py "
+        "training/corun/estimators/pressure.py"
     ),
     "evaluate-corun": (
-        "data/corun_tables.py data/corun_validity.py data/tables.py features/corun.py "
-        "training/corun_promote.py training/digest.py training/metrics.py training/pressure.py"
+        "data/corun/tables.py data/corun/validity.py data/comparisons/tables.py features/corun/rates.py "
+        "training/corun/promote.py data/tables/digest.py training/evaluation/metrics.py training/corun/estimators/pressure.py"
     ),
     "train-corun": (
-        "data/corun_tables.py data/corun_validity.py data/tables.py features/corun.py "
-        "training/corun_promote.py training/digest.py training/impact_scores.py "
-        "training/online_evaluating.py training/pressure.py training/ranges.py"
+        "data/corun/tables.py data/corun/validity.py data/comparisons/tables.py features/corun/rates.py "
+        "training/corun/promote.py data/tables/digest.py training/corun/estimators/scores.py "
+        "training/corun/online_evaluating.py training/corun/estimators/pressure.py training/corun/estimators/ranges.py"
     ),
     "report-corun": (
-        "data/comparisons.py data/corun.py data/corun_placements.py data/fingerprints.py data/tables.py "
-        "serving/corun_schemas.py"
+        "data/comparisons/stages.py data/corun/stages.py data/corun/placements.py data/fingerprints/stages.py data/comparisons/tables.py "
+        "serving/corun/schemas.py"
     ),
-    "featurize": "data/comparisons.py data/tables.py",
+    "featurize": "data/comparisons/stages.py data/comparisons/tables.py",
     "tune": (
-        "data/sides.py data/tables.py features/comparisons.py features/history.py features/ranks.py "
-        "training/comparisons.py training/digest.py training/rules.py"
+        "data/comparisons/sides.py data/comparisons/tables.py features/comparisons/vectors.py features/comparisons/history.py features/comparisons/ranks.py "
+        "training/comparisons/bound.py data/tables/digest.py training/comparisons/rules.py"
     ),
     "train": (
-        "data/sides.py data/tables.py features/comparisons.py features/history.py features/ranks.py "
-        "training/answering.py training/comparisons.py training/digest.py training/rules.py "
-        "training/tuning.py"
+        "data/comparisons/sides.py data/comparisons/tables.py features/comparisons/vectors.py features/comparisons/history.py features/comparisons/ranks.py "
+        "training/estimators/answering.py training/comparisons/bound.py data/tables/digest.py training/comparisons/rules.py "
+        "training/comparisons/tuning.py"
     ),
     "evaluate": (
-        "data/sides.py data/tables.py features/comparisons.py features/history.py features/ranks.py "
-        "training/comparisons.py training/digest.py training/tuning.py"
+        "data/comparisons/sides.py data/comparisons/tables.py features/comparisons/vectors.py features/comparisons/history.py features/comparisons/ranks.py "
+        "training/comparisons/bound.py data/tables/digest.py training/comparisons/tuning.py"
     ),
     "report": (
-        "data/sides.py data/tables.py training/answering.py training/digest.py training/frozen.py "
-        "training/trained.py training/trusted.py"
+        "data/comparisons/sides.py data/comparisons/tables.py training/estimators/answering.py data/tables/digest.py training/estimators/frozen.py "
+        "training/registry/stored.py training/registry/trusted.py"
     ),
 }
 NOT_RUN = {"TYPE_CHECKING", "__name__ == '__main__'"}
@@ -149,14 +155,14 @@ def code(*starts):
 
 
 def starts(module, family):
-    """Return where a stage begins; see `data.stage`, `training.family` and `serving.report`."""
+    """Return where a stage begins; see `data.stage`, `training.comparisons.family` and `serving.report`."""
     package, verb = module.split(".")
     if module == "serving.report":
         return [(module, "main"), (f"serving.{family}_report", "page")]
     for own in (f"{package}.{family}_{verb}", f"{package}.{family}"):
         if source(own).exists() and f"{verb}_stage" in definitions(own):
             return [(module, ""), (own, f"{verb}_stage")]
-    return [(module, verb), ("training.family", "family")]
+    return [(module, verb), ("training.comparisons.family", "family")]
 
 
 def stages():
@@ -178,7 +184,19 @@ def test_a_stage_depends_on_all_code_that_it_runs_and_on_no_other(stage, module,
 
 
 def test_code_is_followed_into_functions_but_only_where_it_is_named():
-    evaluation = code(("training.matrices", "evaluate_stage"))
-    assert {"training/tan.py", "training/cuts.py", "data/schema.py", "training/drivers.py"} <= evaluation
+    evaluation = code(("training.matrices.stages", "evaluate_stage"))
+    assert {
+        "training/estimators/tan.py",
+        "training/estimators/cuts.py",
+        "data/comparisons/schema.py",
+        "training/matrices/engine/drivers.py",
+    } <= evaluation
     # the stage promote and the family comparisons alone use these
-    assert not {"training/matrix_contest.py", "data/formats.py", "data/comparison_xml.py"} & evaluation
+    assert (
+        not {
+            "training/matrices/contest.py",
+            "data/comparisons/formats/__init__.py",
+            "data/comparisons/formats/comparison_xml.py",
+        }
+        & evaluation
+    )

@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 import yaml
 
-from data.comparisons import majority, told, validate
+from data.comparisons.stages import majority, told, validate
+from data.comparisons.tables import LABEL_DTYPES, ComparisonTables, typed
 from data.errors import InputError
-from data.tables import LABEL_DTYPES, ComparisonTables, typed
 
 FIGURES = Path(__file__).parents[1] / "data/figures"
 ASSUMED = (

@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from training.cuts import class_cuts, codes, frequency_cuts
-from training.inputs import Labelled
-from training.tan import TAN
+from training.estimators.cuts import class_cuts, codes, frequency_cuts
+from training.estimators.inputs import Labelled
+from training.estimators.tan import TAN
 
 
 @parametrize_with_checks([TAN(), TAN("classes"), TAN(4)])

@@ -8,18 +8,18 @@ import pytest
 from data.errors import InputError
 from data.params import Evaluate
 from tests.families import feature_table, small_family
-from training import tuning
-from training.bootstrap import paired_difference
-from training.examples import Examples, FeatureTable
-from training.metrics import best_model, precision_by_recall, scores, summary
-from training.models import CATALOGUE
-from training.opponents import opponents
-from training.pipeline import Counts, InfeasibleError, answering, fail_probability, pipeline
-from training.splits import grouped, parts
-from training.threshold import best_cut
-from training.trained import Card, TrainedModel
-from training.tune import tasks_of
-from training.tuning import search
+from training.comparisons import tuning
+from training.comparisons.examples import Examples, FeatureTable
+from training.comparisons.splits import grouped, parts
+from training.comparisons.tune import tasks_of
+from training.comparisons.tuning import search
+from training.estimators.catalogue import CATALOGUE
+from training.estimators.pipelines import Counts, InfeasibleError, answering, fail_probability, pipeline
+from training.evaluation.bootstrap import paired_difference
+from training.evaluation.metrics import best_model, precision_by_recall, scores, summary
+from training.evaluation.opponents import opponents
+from training.evaluation.threshold import best_cut
+from training.registry.stored import Card, TrainedModel
 
 
 @pytest.fixture

@@ -6,15 +6,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from data import comparison_json, params
+from data import params
+from data.comparisons.formats import comparison_json
+from data.comparisons.run import results_of_run
+from data.comparisons.tables import STATS
 from data.errors import InputError
-from data.nearest import nearest, unknown
-from data.run import results_of_run
-from data.tables import STATS
-from serving.corun_schemas import OnlineRequest, PlaceAnswer, StaticRequest
-from serving.irup_schemas import IrupRequest, ProfileFile
-from serving.matrices_schemas import MatricesRequest
-from serving.schemas import Comparison, Configuration, FiveNumbers, JudgeRequest
+from data.tables.nearest import nearest, unknown
+from serving.comparisons.schemas import Comparison, Configuration, FiveNumbers, JudgeRequest
+from serving.corun.schemas import OnlineRequest, PlaceAnswer, StaticRequest
+from serving.fingerprints.schemas import IrupRequest, ProfileFile
+from serving.matrices.schemas import MatricesRequest
 
 SHIPPED = Path(__file__).parents[2] / "params.yaml"
 SAMPLES = [{"threads": 1, "samples": [1.0, 2.0]}]

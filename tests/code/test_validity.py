@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from data.sides import Sides
-from data.tables import FIVE_NUMBERS, ComparisonTables
-from data.validity import check, reasons, unusable
+from data.comparisons.sides import Sides
+from data.comparisons.tables import FIVE_NUMBERS, ComparisonTables
+from data.comparisons.validity import check, reasons, unusable
 
 
 def result(threads, order, value, stat=None):

@@ -1,8 +1,8 @@
 import numpy as np
 
 from tests.matrix_pairs import of_groups, pairs
-from training import validity_tree
-from training.validity_tree import ValidityTree, deviations
+from training.matrices.engine import validity_tree
+from training.matrices.engine.validity_tree import ValidityTree, deviations
 
 
 def test_invalid_runs_of_unseen_test_cases_are_told_with_the_way_through_the_tree():

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from features.asked import Asked
-from features.wild import without_wild
+from features.comparisons.asked import Asked
+from features.comparisons.wild import without_wild
 from tests.code.sides_by_hand import sides_of, sides_of_summaries
 
 TEN = [99.0, 99.5, 100.0, 100.5, 101.0, 99.2, 99.8, 100.3, 100.7, 100.1]

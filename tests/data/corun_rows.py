@@ -1,6 +1,6 @@
 """Small tables of co-runs, built by hand."""
 
-from data.corun_tables import CorunTables
+from data.corun.tables import CorunTables
 
 TASKS = ("copy", "sort", "pipe")
 

@@ -1,6 +1,6 @@
 """Small tables of fingerprints, built by hand."""
 
-from data.fingerprint_tables import FingerprintTables
+from data.fingerprints.tables import FingerprintTables
 
 
 def rate(machine, stressor, value, threads=1, repetition=1):

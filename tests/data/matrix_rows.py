@@ -1,6 +1,6 @@
 """Small tables of matrices, built by hand."""
 
-from data.matrix_tables import MatrixTables
+from data.matrices.tables import MatrixTables
 
 GROUPS = {"sort": "sorting", "pipe": "pipes"}
 

@@ -1,8 +1,8 @@
 import pytest
 
-from data.application_csv import read
 from data.errors import InputError
-from data.fingerprint_csv import Measure
+from data.fingerprints.formats.application_csv import read
+from data.fingerprints.formats.machines_csv import Measure
 
 SECONDS = Measure("mine", "seconds", "lower")
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from data import formats
+from data.comparisons import formats
 from data.errors import InputError
 from tests.data.comparison_document import document, operation, result
 

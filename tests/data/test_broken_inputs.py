@@ -11,29 +11,27 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from data import (
-    application_csv,
-    corun_formats,
-    dbsherlock,
-    fingerprint_formats,
-    formats,
-    matrix_formats,
-    pitot,
-    sparecores,
-)
+from data.comparisons import formats
+from data.corun import formats as corun_formats
+from data.corun.formats import pitot
 from data.errors import InputError
-from data.fingerprint_csv import Measure
+from data.fingerprints import formats as fingerprint_formats
+from data.fingerprints.formats import application_csv, sparecores
+from data.fingerprints.formats.machines_csv import Measure
+from data.matrices import formats as matrix_formats
+from data.matrices.formats import dbsherlock
 from data.params import LabelRules
+from data.tables.digest import digest_of
 from tests.code.test_sap_hana import MARKS, rows
 from tests.data import corun_rows, fingerprint_rows, matrix_rows
 from tests.data.comparison_document import document, operation
 from tests.data.test_comparison_json import configuration, request
 from tests.data.test_corun import pitot_archives
-from training import frozen, impact_arrays
-from training.digest import digest_of
-from training.pressure import Named
-from training.trained_engine import EngineCard
-from training.trained_impact import ImpactCard, OnlineCard
+from training.corun.estimators import arrays as impact_arrays
+from training.corun.estimators.pressure import Named
+from training.corun.stored import ImpactCard, OnlineCard
+from training.estimators import frozen
+from training.matrices.engine.stored import EngineCard
 
 #: Broken files of each kind, and the seconds that each may take on a busy machine.
 DRAWS, SECONDS = 20, 10

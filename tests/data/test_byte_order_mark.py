@@ -6,13 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from data import application_csv, fingerprint_csv, formats, params, suite
+from data import params
+from data.comparisons import formats, suite
+from data.comparisons.formats.sap_hana import read as read_sap_hana
 from data.errors import InputError
-from data.files import read_json
-from data.fingerprint_csv import Measure
-from data.json_document import content_of
-from data.sap_hana import read as read_sap_hana
-from serving.bodies import parse_json
+from data.fingerprints.formats import application_csv
+from data.fingerprints.formats import machines_csv as fingerprint_csv
+from data.fingerprints.formats.machines_csv import Measure
+from data.tables.files import read_json
+from data.tables.json_document import content_of
+from serving.doors.bodies import parse_json
 from tests.data.comparison_document import document, operation
 from tests.data.test_comparison_json import configuration, request
 

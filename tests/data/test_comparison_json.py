@@ -3,11 +3,11 @@ import math
 
 import pytest
 
-from data import formats
-from data.comparison_json import of_request, tables_of
+from data.comparisons import formats
+from data.comparisons.formats.comparison_json import of_request, tables_of
+from data.comparisons.reading import Problems
+from data.comparisons.sides import Sides
 from data.errors import InputError
-from data.reading import Problems
-from data.sides import Sides
 
 FIVE = {"min": 1, "q1": 2, "median": 3, "q3": 4, "max": 5}
 

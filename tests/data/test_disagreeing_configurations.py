@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data import formats, params
-from data.tables import ComparisonTables
+from data import params
+from data.comparisons import formats
+from data.comparisons.tables import ComparisonTables
 
 SHIPPED = Path(__file__).parents[2] / "data/raw/measured"
 

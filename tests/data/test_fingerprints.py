@@ -6,13 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data import fingerprint_formats, fingerprint_schema, quiho, sparecores
+from data.comparisons.reading import Problems
 from data.errors import InputError
-from data.fingerprint_flaws import without_flaws
-from data.fingerprint_tables import FingerprintTables
-from data.fingerprint_validity import Decisions, decide
-from data.reading import Problems
-from data.stressors import CATEGORIES
+from data.fingerprints import formats as fingerprint_formats
+from data.fingerprints import schema as fingerprint_schema
+from data.fingerprints.flaws import without_flaws
+from data.fingerprints.formats import quiho, sparecores
+from data.fingerprints.stressors import CATEGORIES
+from data.fingerprints.tables import FingerprintTables
+from data.fingerprints.validity import Decisions, decide
 from tests.data.fingerprint_rows import MACHINES, STRESSORS, host, measured, rate, small
 
 SHIPPED = Path(__file__).parents[2] / "data/raw/fingerprints"

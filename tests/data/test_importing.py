@@ -4,10 +4,10 @@ import sys
 
 import pytest
 
-from data import formats
+from data.comparisons import formats
+from data.comparisons.importing import TABLES, import_tables
+from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
-from data.importing import TABLES, import_tables
-from data.tables import ComparisonTables
 from tests.data.comparison_document import document, operation, write_large
 
 #: Prints how much memory a process has needed at most, in MB.
@@ -16,7 +16,7 @@ PEAK = "print(next(int(line.split()[1]) >> 10 for line in open('/proc/self/statu
 IMPORT = f"""
 import sys
 from pathlib import Path
-from data.importing import import_tables
+from data.comparisons.importing import import_tables
 import_tables("comparison-xml", [Path(sys.argv[1])], Path(sys.argv[2]))
 {PEAK}
 """
@@ -37,7 +37,7 @@ def source(tmp_path):
 
 @pytest.fixture
 def small_pieces(monkeypatch):
-    monkeypatch.setattr("data.importing.PIECE", 10)
+    monkeypatch.setattr("data.comparisons.importing.PIECE", 10)
 
 
 def test_many_pieces_make_the_same_tables_as_one(source, small_pieces, tmp_path):

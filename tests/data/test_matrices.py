@@ -10,13 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks import synthetic_matrices
-from data import dbsherlock, matrix_formats, petshop
 from data.errors import InputError
-from data.matrix_choice import Choice
-from data.matrix_match import matched
-from data.matrix_suite import INVALID_KINDS
-from data.matrix_tables import MOST_METRICS, MatrixTables
-from data.matrix_validity import Decisions, decide, decide_runs
+from data.matrices import formats as matrix_formats
+from data.matrices.choice import Choice
+from data.matrices.formats import dbsherlock, petshop
+from data.matrices.match import matched
+from data.matrices.suite import INVALID_KINDS
+from data.matrices.tables import MOST_METRICS, MatrixTables
+from data.matrices.validity import Decisions, decide, decide_runs
 from serving.importing import import_sources
 from tests.data.matrix_rows import pair, run, small
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from data.comparisons.missing import Missing
+from data.comparisons.pair import paired
+from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
-from data.missing import Missing
-from data.pair import paired
-from data.tables import ComparisonTables
 
 NAMES = ("before.json", "after.json")
 

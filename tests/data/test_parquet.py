@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from data.corun_tables import CorunTables
+from data.comparisons.tables import ComparisonTables, read_table
+from data.corun.tables import CorunTables
 from data.errors import InputError
-from data.matrix_tables import MatrixTables
-from data.tables import ComparisonTables, read_table
+from data.matrices.tables import MatrixTables
 from tests.data import corun_rows, matrix_rows
 
 DTYPES = {"name": "str", "count": "int64", "share": "float64", "judged": "boolean"}

@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from data import formats
+from data.comparisons import formats
+from data.comparisons.sides import Sides
 from data.errors import InputError
 from data.params import Measure
-from data.sides import Sides
 
 FIGURES = Path(__file__).parent / "figures"
 

@@ -1,9 +1,9 @@
 import pytest
 
-from data import schema
-from data.comparison_json import tables_of
+from data.comparisons import schema
+from data.comparisons.formats.comparison_json import tables_of
+from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
-from data.tables import ComparisonTables
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from data.units import factor, is_told
+from data.comparisons.units import factor, is_told
 
 
 @pytest.mark.parametrize(

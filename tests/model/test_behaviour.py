@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 
 from tests.families import COLUMNS, feature_table
-from training.examples import Examples
-from training.models import CATALOGUE
-from training.pipeline import fail_probability, pipeline
-from training.threshold import best_cut
+from training.comparisons.examples import Examples
+from training.estimators.catalogue import CATALOGUE
+from training.estimators.pipelines import fail_probability, pipeline
+from training.evaluation.threshold import best_cut
 
 
 @pytest.fixture(scope="module")

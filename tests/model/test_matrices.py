@@ -4,15 +4,15 @@ import pandas as pd
 import pytest
 from threadpoolctl import threadpool_limits
 
-from data import dbsherlock, petshop
-from data.matrix_validity import decide
-from training.engine import FULL, Engine
-from training.matrix_examples import MatrixExamples
-from training.matrix_folds import dealt
-from training.matrix_judging import judge
-from training.matrix_opponents import opponents
-from training.matrix_schemes import Cell
-from training.matrix_training import Recipe
+from data.matrices.formats import dbsherlock, petshop
+from data.matrices.validity import decide
+from training.matrices.engine.engine import FULL, Engine
+from training.matrices.examples import MatrixExamples
+from training.matrices.folds import dealt
+from training.matrices.judging import judge
+from training.matrices.opponents import opponents
+from training.matrices.schemes import Cell
+from training.matrices.training import Recipe
 
 SEED = 1
 FOLDS, TRIALS = 3, 2

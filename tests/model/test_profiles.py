@@ -6,9 +6,9 @@ from scipy.stats import binom
 
 from data.params import Profiling
 from tests.fingerprint_machines import application, machines
-from training.differences import adjusted, difference, exchanged
-from training.prediction import predict
-from training.profiles import profile
+from training.fingerprints.differences import adjusted, difference, exchanged
+from training.fingerprints.prediction import predict
+from training.fingerprints.profiles import profile
 
 LEVEL = 0.05
 PAIRS = 120

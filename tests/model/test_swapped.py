@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LinearRegression
 
-from data.corun_tables import CorunTables
-from features.corun import Solo, instances
-from serving.corun_online import ASKED
-from training.corun_splits import at_random, by_task
-from training.online import Sampled, fitted, paired
+from data.corun.tables import CorunTables
+from features.corun.rates import Solo, instances
+from serving.corun.online import ASKED
+from training.corun.online import Sampled, fitted, paired
+from training.corun.splits import at_random, by_task
 
 SHIPPED = Path(__file__).parents[2] / "data/raw/corun"
 #: What perf stat counts on any machine without a hardware counter.

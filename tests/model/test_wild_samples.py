@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from data.errors import InputError
-from features.asked import Asked
-from features.comparisons import columns, vectors
-from serving.model import load
+from features.comparisons.asked import Asked
+from features.comparisons.vectors import columns, vectors
+from serving.comparisons.model import load
 from tests.code.sides_by_hand import sides_of
-from training.models import CATALOGUE
-from training.pipeline import fail_probability, pipeline
+from training.estimators.catalogue import CATALOGUE
+from training.estimators.pipelines import fail_probability, pipeline
 
 COLUMNS = list(columns("extended"))
 DRAWS = 20

@@ -15,9 +15,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from features.comparisons import SEED_FEATURES
+from features.comparisons.vectors import SEED_FEATURES
 from tests.system import corun_inputs
-from training.trained import Card, TrainedModel
+from training.registry.stored import Card, TrainedModel
 
 #: Figure 6.1 of seed 000, closed, with the operation once as it was and once 10 % slower at 8 threads.
 FIGURE = """<?xml version="1.0"?>

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from data.corun_tables import CorunTables
+from data.corun.tables import CorunTables
 
 EVENTS = (
     "instructions", "bus-cycles", "LLC-loads", "L1-dcache-loads", "dTLB-loads", "branch-instructions",
@@ -140,10 +140,10 @@ def project(root: Path, given, **section):
 
 def staged(last="train"):
     """Run the stages in the working directory, up to and with `last`."""
-    from data import corun as ingested
-    from features import corun as featurized
-    from training import corun as trained
-    from training import corun_evaluate as judged
+    from data.corun import stages as ingested
+    from features.corun import rates as featurized
+    from training.corun import evaluate as judged
+    from training.corun import stages as trained
 
     stages = {
         "ingest": ingested.ingest_stage,

@@ -2,13 +2,13 @@
 
 import yaml
 
-from data import matrices as ingested
-from data.matrix_tables import MatrixTables
+from data.matrices import stages as ingested
+from data.matrices.tables import MatrixTables
 from tests.matrix_pairs import METRICS, pairs
-from training import matrices as trained
-from training.engine import FULL
-from training.matrix_schemes import Cell
-from training.matrix_training import Recipe
+from training.matrices import stages as trained
+from training.matrices.engine.engine import FULL
+from training.matrices.schemes import Cell
+from training.matrices.training import Recipe
 
 #: Version 0 of a test case is abnormal, version 1 is not.
 ABNORMAL, NORMAL = "g0 c0 v0", "g0 c0 v1"

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pandas as pd
 
-from data.tables import ComparisonTables
+from data.comparisons.tables import ComparisonTables
 
 SEED_FEATURES = [
     f"{stat}_{part}" for stat in ("medians", "mins", "maxes", "q1s", "q3s") for part in ("min", "med", "max")
@@ -176,7 +176,7 @@ def write_tree(root, features):
     from sklearn.preprocessing import StandardScaler
     from sklearn.tree import DecisionTreeClassifier
 
-    from training.trained import Card, TrainedModel
+    from training.registry.stored import Card, TrainedModel
 
     tree = DecisionTreeClassifier(min_samples_leaf=3, random_state=0)
     pipeline = Pipeline([("scale", StandardScaler()), ("model", tree)])

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from data.tables import ComparisonTables
+from data.comparisons.tables import ComparisonTables
 
 ROOT = Path(__file__).parents[2]
 SUITE = {

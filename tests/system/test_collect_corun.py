@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from data import corun_formats
-from data.corun_run import Means, together
-from data.corun_suite import CorunTask
-from data.corun_tables import CorunTables
+from data.corun import formats as corun_formats
+from data.corun.run import Means, together
+from data.corun.suite import CorunTask
+from data.corun.tables import CorunTables
 from data.errors import InputError
-from data.proc_events import descendants
+from data.measure.proc_events import descendants
 
 ROOT = Path(__file__).parents[2]
 SUITE = {

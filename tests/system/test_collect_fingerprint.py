@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from data.fingerprint_tables import FingerprintTables
+from data.fingerprints.tables import FingerprintTables
 
 ROOT = Path(__file__).parents[2]
 SUITE = {

@@ -10,14 +10,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from data import matrix_collector, matrix_formats, matrix_suite
 from data.errors import InputError
-from data.matrix_collector import plan
-from data.matrix_run import Bench, Order
-from data.matrix_tables import MatrixTables
-from data.matrix_validity import decide
-from data.proc_events import descendants
-from data.screen import Screen
+from data.matrices import collect as matrix_collector
+from data.matrices import formats as matrix_formats
+from data.matrices import suite as matrix_suite
+from data.matrices.collect import plan
+from data.matrices.run import Bench, Order
+from data.matrices.tables import MatrixTables
+from data.matrices.validity import decide
+from data.measure.proc_events import descendants
+from data.measure.screen import Screen
 from tests.system.test_collect_corun import ROOT, interrupt, kept
 
 SUITE = {
@@ -140,7 +142,7 @@ def test_a_program_that_fails_is_told_with_what_it_said_and_nothing_is_left(benc
     with pytest.raises(InputError, match=r'^workload "no-such": failed \(KeyError: \'no-such\'\)$'):
         bench.run(Order("no-such", 1, 1.0))
     words = [Path(f"/proc/{pid}/cmdline").read_text().split("\0") for pid in descendants(os.getpid())]
-    assert not [command for command in words[1:] if "data.matrix_programs" in command]
+    assert not [command for command in words[1:] if "data.matrices.programs" in command]
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one processor")
@@ -155,7 +157,7 @@ def test_a_heavy_program_waits_on_every_processor_and_we_look_from_another_than_
         words = [Path(f"/proc/{pid}/cmdline").read_text().split("\0") for pid in descendants(os.getpid())]
         found.append({int(line[line.index("compete") + 1]) for line in words if "compete" in line})
 
-    monkeypatch.setattr("data.matrix_collector.measure", look)
+    monkeypatch.setattr("data.matrices.collect.measure", look)
     with Screen() as screen:
         matrix_collector.collect(tmp_path / "suite.yaml", tmp_path / "out", screen)
     assert found == [cpus - {max(cpus)}, cpus]

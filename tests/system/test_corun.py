@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from data.corun_tables import CorunTables
+from data.corun.tables import CorunTables
 from serving.cli import run
 from tests.system.conftest import Listening
 from tests.system.corun_inputs import EVENTS, MACHINE, names, perf_csv, rates, request, true_impact

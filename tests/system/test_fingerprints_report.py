@@ -6,12 +6,12 @@ import pandas as pd
 import pytest
 import yaml
 
-from data import fingerprints as ingested
-from features import fingerprints as featurized
+from data.fingerprints import stages as ingested
+from features.fingerprints import matrix as featurized
 from serving.report import main
 from tests.system.browsing import faults
 from tests.system.irup_inputs import fingerprints
-from training import fingerprints as trained
+from training.fingerprints import stages as trained
 
 PAGE = "reports/fingerprints/index.html"
 FEW = 8

@@ -5,14 +5,14 @@ import json
 import pandas as pd
 import pytest
 
-from data.matrix_tables import MatrixTables
-from data.matrix_validity import decide
+from data.matrices.tables import MatrixTables
+from data.matrices.validity import decide
 from serving.cli import run
 from tests.system.test_matrices import perfjudge
-from training.engine import FULL
-from training.matrix_examples import MatrixExamples
-from training.matrix_schemes import Cell
-from training.matrix_training import Recipe
+from training.matrices.engine.engine import FULL
+from training.matrices.examples import MatrixExamples
+from training.matrices.schemes import Cell
+from training.matrices.training import Recipe
 
 CAUSES = ("CPU Saturation", "I/O Saturation", "Network Congestion")
 #: A word in the names of metrics that tell what was injected; with a saturated disk, much else moves, too.

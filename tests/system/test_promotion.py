@@ -15,16 +15,17 @@ import pandas as pd
 import pytest
 
 from data.errors import InputError
-from serving.model import load
+from serving.comparisons.model import load
 from tests.families import feature_table, small_family
-from training import frozen, tracking
-from training.comparisons_contest import Outs, track
-from training.evaluate import evaluate
-from training.promote import promote
-from training.registry import CHALLENGER, CHAMPION, version_of
-from training.tracking import mlflow
-from training.train import train
-from training.tune import tune
+from training.comparisons.contest import Outs, track
+from training.comparisons.evaluate import evaluate
+from training.comparisons.promote import promote
+from training.comparisons.train import train
+from training.comparisons.tune import tune
+from training.estimators import frozen
+from training.registry import tracking
+from training.registry.champions import CHALLENGER, CHAMPION, version_of
+from training.registry.tracking import mlflow
 
 NAME = "regression-comparison"
 #: The best of the small family.
@@ -203,7 +204,7 @@ def in_a_new_process(script):
 def test_after_a_promotion_a_new_process_knows_who_bears_which_alias_without_mlflow(trained, store):
     promote(trained)
     asked = f"version_of('{NAME}', 'champion').version, version_of('{NAME}', 'challenger')"
-    known = f"import sys; from training.registry import refresh, version_of; print({asked});"
+    known = f"import sys; from training.registry.champions import refresh, version_of; print({asked});"
     noticed = f"{known} version_of('corun-static', 'champion'); print('mlflow' in sys.modules)"
     changed = (
         f"from training import tracking; store = tracking.client(); {known}"

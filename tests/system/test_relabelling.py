@@ -6,14 +6,14 @@ from pathlib import Path
 import pandas as pd
 import yaml
 
-from data.comparisons import ingest_stage, validate_stage
-from features.comparisons import columns, featurize_stage
+from data.comparisons.stages import ingest_stage, validate_stage
+from features.comparisons.vectors import columns, featurize_stage
 from serving.cli import run
 from tests.families import params
 from tests.system.conftest import comparison
-from training.family import Family
-from training.train import train
-from training.tune import tune
+from training.comparisons.family import Family
+from training.comparisons.train import train
+from training.comparisons.tune import tune
 
 TARGETS = {"slower": 80.0, "same": 100.0, "faster": 125.0}
 

@@ -1,0 +1,1 @@
+"""Measurements of comparisons of two results."""

@@ -1,0 +1,207 @@
+"""Measuring comparisons: real programs, injected changes, repetitions of all versions in random order."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Self
+
+from data.comparisons import suite as suites
+from data.comparisons.suite import Operation, Suite, Version
+from data.comparisons.truth import tables
+from data.measure.disturbance import Disturbance
+from data.measure.interventions import Competition, Quota
+from data.measure.journal import Entry, Journal
+from data.measure.machine import settings
+from data.measure.programs import run
+from data.measure.screen import Screen
+from data.tables.files import write_json
+
+#: Units of work are a multiple of this: 1 % of the work is a whole number of units for each of 4 threads.
+UNITS = 400
+#: Repetitions between two looks at what others use; short enough to lose little, long enough for 10 ms ticks.
+BATCH = 10
+#: Seconds to wait when others use the machine.
+PATIENCE = 2.0
+
+
+@dataclass(frozen=True)
+class Task:
+    """One repetition to measure."""
+
+    operation: Operation
+    version: Version
+    threads: int
+    purpose: str
+    repetition: int
+
+    @property
+    def key(self) -> tuple[str, str, int, str, int]:
+        """What its journal entry will be known by."""
+        return self.operation.name, self.version.name, self.threads, self.purpose, self.repetition
+
+
+def plan(suite: Suite, available: frozenset[str]) -> list[Task]:
+    """List all repetitions: operations in random order, and within one all its versions in random order.
+
+    Parameters
+    ----------
+    suite : Suite
+    available : frozenset of str
+        The kinds of change that this machine can inject.
+    """
+    shuffle = random.Random(suite.seed)
+    operations = list(suite.operations)
+    shuffle.shuffle(operations)
+    tasks: list[Task] = []
+    for operation in operations:
+        block = list(_block(suite, operation, available))
+        shuffle.shuffle(block)
+        tasks += block
+    return tasks
+
+
+def _block(suite: Suite, operation: Operation, available: frozenset[str]) -> Iterator[Task]:
+    versions = [version for version in suite.versions_of(operation) if version.change in available]
+    referenced = [version for version in versions if not version.exact(operation)]
+    for threads in suite.threads:
+        for version in versions:
+            for repetition in range(suite.repetitions):
+                yield Task(operation, version, threads, "sample", repetition)
+        for version in [versions[0], *referenced] if referenced else []:
+            for repetition in range(suite.reference_repetitions):
+                yield Task(operation, version, threads, "reference", repetition)
+
+
+class Laboratory:
+    """A machine with its means of injecting changes.
+
+    ``available`` names the kinds of change it can inject; ``missing`` says why it cannot inject the others.
+    """
+
+    def __init__(self, suite: Suite) -> None:
+        self.missing: dict[str, str] = {}
+        self._quota: Quota | None = None
+        try:
+            self._quota = Quota()
+        except OSError as exc:
+            self.missing["quota"] = f"no control group for processor time ({exc})"
+        shares = {version.size for version in suite.versions if version.change == "competition"}
+        self._competition = Competition(sorted(shares))
+        self._processors = len(os.sched_getaffinity(0))
+        self.available = frozenset({"none", "work", "quota", "competition"} - set(self.missing))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._competition.close()
+        if self._quota is not None:
+            self._quota.close()
+
+    def measure(self, task: Task, nominal: int) -> Entry:
+        """Run one repetition with its change injected."""
+        before: tuple[str, ...] = ()
+        with ExitStack() as stack:
+            if task.version.change == "quota" and self._quota is not None:
+                self._quota.limit((1 - task.version.size) * min(task.threads, self._processors))
+                before = tuple(self._quota.command())
+            if task.version.change == "competition":
+                stack.enter_context(self._competition.running(task.version.size))
+            at = datetime.now(UTC).isoformat()
+            clocks = run(task.operation, round(nominal * task.version.work), task.threads, before)
+        return Entry(
+            *task.key,
+            nominal=nominal,
+            at=at,
+            seconds=clocks.seconds,
+            real_seconds=clocks.real_seconds,
+            user_seconds=clocks.user_seconds,
+            kernel_seconds=clocks.kernel_seconds,
+            out_of_cpu_seconds=clocks.out_of_cpu_seconds(task.threads),
+        )
+
+    def batch(self, tasks: list[Task], works: dict[str, int]) -> tuple[list[Entry], float]:
+        """Measure `tasks`; return their entries and the share of the machine that others used meanwhile."""
+        watch = Disturbance(self._competition.seconds)
+        entries = [self.measure(task, works[task.operation.name]) for task in tasks]
+        return entries, watch.share(self._competition.seconds)
+
+
+def calibrate(operation: Operation, seconds: float) -> int:
+    """Find how many units of work take about `seconds` at one thread, a multiple of `UNITS`."""
+    work = UNITS
+    took = run(operation, work, 1).seconds
+    while took < seconds / 2 and work < 10**9:
+        work = round(work * min(20.0, max(2.0, seconds / max(took, 1e-4))))
+        took = run(operation, work, 1).seconds
+    took = min(took, *(run(operation, work, 1).seconds for _ in range(4)))
+    return max(1, round(work * seconds / took / UNITS)) * UNITS
+
+
+def measure(
+    suite: Suite, journal: Journal, laboratory: Laboratory, progress: Callable[[int, int, str], None]
+) -> None:
+    """Measure what the journal lacks, keeping every undisturbed batch at once.
+
+    Parameters
+    ----------
+    progress : callable
+        Called with repetitions done, repetitions in all, and what is being measured or waited for.
+    """
+    tasks = plan(suite, laboratory.available)
+    kept = {entry.key for entry in journal.entries}
+    waiting = [task for task in tasks if task.key not in kept]
+    while waiting:
+        batch = waiting[:BATCH]
+        for operation in {task.operation.name: task.operation for task in batch}.values():
+            if operation.name not in journal.works:
+                journal.calibrate(operation.name, calibrate(operation, suite.seconds))
+        entries, foreign = laboratory.batch(batch, journal.works)
+        if foreign <= suite.foreign:
+            journal.add(entries)
+            waiting = waiting[len(batch) :]
+            progress(len(tasks) - len(waiting), len(tasks), batch[-1].operation.name)
+        else:
+            progress(
+                len(tasks) - len(waiting), len(tasks), f"waiting: others use {foreign:.0%} of the machine"
+            )
+            time.sleep(PATIENCE)
+
+
+def collect(path: Path, directory: Path, screen: Screen) -> bool:
+    """Measure the suite at `path` into `directory`, resuming what is there; write what is complete.
+
+    Returns
+    -------
+    bool
+        Whether everything was measured; False after Ctrl-C.
+
+    Raises
+    ------
+    InputError
+        If the suite is wrong or a program is missing.
+    """
+    suite = suites.load(path)
+    journal = Journal.open(directory / "journal.jsonl", suite.model_dump(mode="json"))
+    finished = True
+    with Laboratory(suite) as laboratory:
+        for change, why in laboratory.missing.items():
+            screen.say(f"leaving out versions by {change}: {why}")
+        try:
+            measure(suite, journal, laboratory, screen.advance)
+        except KeyboardInterrupt:
+            finished = False
+            screen.say(f"kept {len(journal.entries)} repetitions; start again to resume")
+        available = laboratory.available
+    measured = tables(suite, journal, available)
+    measured.tables.write(directory)
+    measured.write_reference(directory / "reference.parquet")
+    write_json(directory / "settings.json", {"machine": settings(), "suite": suite.model_dump(mode="json")})
+    return finished

@@ -1,0 +1,129 @@
+"""Results on their way into the table, kept column by column so that a row costs a few bytes."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from data.comparisons.tables import RESULT_DTYPES, STATS
+
+#: How a sample that is no summary statistic is marked: -1 as a byte.
+_RAW = b"\xff"
+
+
+class Series(NamedTuple):
+    """What all results of one series have in common."""
+
+    series_id: str
+    group: str
+    benchmark: str
+    operation: str
+    machine: str
+    unit: str
+    better: str
+    threads: int
+
+
+class Results:
+    """Lists of values, each of one series at one version.
+
+    Parameters
+    ----------
+    further : sequence of str
+        Names of further columns of numbers that every list comes with.
+    """
+
+    def __init__(self, further: Sequence[str] = ()) -> None:
+        self._further = tuple(further)
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._series: dict[Series, int] = {}
+        self._versions: dict[str, int] = {}
+        self._lists = array("q")
+        self._values = array("d")
+        self._stats = array("b")
+        self._columns = {name: array("d") for name in self._further}
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def samples(
+        self, series: Series, order: int, version: str, values: Sequence[float], *further: Sequence[float]
+    ) -> None:
+        """Add raw samples, and what else was measured with each."""
+        length = len(values)
+        self._values.extend(values)
+        self._stats.frombytes(_RAW * length)
+        if further or self._columns:
+            for column, numbers in zip(self._columns.values(), further, strict=True):
+                column.extend(numbers)
+        self._list(series, order, version, length)
+
+    def summary(self, series: Series, order: int, version: str, numbers: Mapping[str, float]) -> None:
+        """Add summary statistics by their names in `STATS`."""
+        self._values.extend(numbers.values())
+        self._stats.extend(map(STATS.index, numbers))
+        for column in self._columns.values():
+            column.extend((np.nan,) * len(numbers))
+        self._list(series, order, version, len(numbers))
+
+    def frame(self) -> pd.DataFrame:
+        """Return the table of results."""
+        *lists, length = np.array(self._lists, np.int64).reshape(-1, 4).T
+        series, order, version = (np.repeat(numbers, length) for numbers in lists)
+        transposed = zip(*self._series, strict=True) if self._series else ((),) * len(Series._fields)
+        common = zip(Series._fields, transposed, strict=True)
+        columns: dict[str, Any] = {
+            name: np.asarray(values, np.int64)[series] if name == "threads" else _strings(values, series)
+            for name, values in common
+        }
+        columns["version"] = _strings(self._versions, version)
+        columns["order"] = order
+        columns["measured_at"] = np.full(len(order), np.datetime64("NaT"), "datetime64[us]")
+        columns["value"] = np.array(self._values, np.float64)
+        columns["stat"] = _strings(STATS, np.asarray(self._stats, np.int64))
+        columns |= {name: np.array(numbers, np.float64) for name, numbers in self._columns.items()}
+        frame = pd.DataFrame(columns)
+        frame["measured_at"] = frame["measured_at"].dt.tz_localize("UTC")
+        return frame[[*RESULT_DTYPES, *self._further]]
+
+    def _list(self, series: Series, order: int, version: str, length: int) -> None:
+        self._lists.append(self._series.setdefault(series, len(self._series)))
+        self._lists.append(order)
+        self._lists.append(self._versions.setdefault(version, len(self._versions)))
+        self._lists.append(length)
+
+
+class Records:
+    """Rows of the other two tables, kept column by column."""
+
+    def __init__(self, *names: str) -> None:
+        self._columns: dict[str, list[Any]] = {name: [] for name in names}
+
+    def __len__(self) -> int:
+        return len(next(iter(self._columns.values())))
+
+    def add(self, *row: Any) -> None:
+        """Add a row, in the order of the names."""
+        for column, value in zip(self._columns.values(), row, strict=True):
+            column.append(value)
+
+    def clear(self) -> None:
+        """Forget all rows."""
+        for column in self._columns.values():
+            column.clear()
+
+    def frame(self) -> pd.DataFrame:
+        """Return the rows as a table."""
+        return pd.DataFrame({name: list(column) for name, column in self._columns.items()})
+
+
+def _strings(levels: Iterable[str], codes: Any) -> Any:
+    """Return the level that each code names; -1 names none."""
+    return pd.array(list(levels), dtype="str").take(codes, allow_fill=True)

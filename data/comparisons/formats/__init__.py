@@ -1,0 +1,219 @@
+"""The formats that comparisons come in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from data.comparisons.reading import PIECE, Problems, Reading, joined
+from data.comparisons.tables import ComparisonTables
+from data.comparisons.validity import check
+from data.errors import InputError
+from data.params import LabelRules, Measure
+from data.tables.nearest import unknown
+
+__all__ = ["FORMATS", "Reading", "read", "sniff", "stream"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be read and how; ``piece`` is as for `data.comparisons.reading.Builder`."""
+
+    paths: list[Path]
+    problems: Problems
+    label_rules: LabelRules
+    measure: Measure
+    piece: int | None
+
+
+Reader = Callable[[Request], Iterator[ComparisonTables]]
+
+
+def _tables(request: Request) -> Iterator[ComparisonTables]:
+    for path in request.paths:
+        try:
+            yield ComparisonTables.read(path)
+        except InputError as error:
+            request.problems.add(error)
+
+
+def _comparison_xml(request: Request) -> Iterator[ComparisonTables]:
+    from data.comparisons.formats import comparison_xml
+    from data.tables.xml_stream import Document
+
+    documents = map(Document.of_path, _files(request.paths, ".xml"))
+    better = request.measure.better
+    return comparison_xml.read(documents, request.problems, better=better, piece=request.piece)
+
+
+def _result_xml(request: Request) -> Iterator[ComparisonTables]:
+    from data.comparisons.formats import result_xml
+
+    files = _files(request.paths, ".xml")
+    return result_xml.read(files, request.problems, request.measure, piece=request.piece)
+
+
+def _comparison_json(request: Request) -> Iterator[ComparisonTables]:
+    from data.comparisons.formats import comparison_json
+
+    taken = comparison_json.Taken()
+    for path in _files(request.paths, ".json"):
+        try:
+            yield comparison_json.read(path, request.problems, taken)
+        except InputError as error:
+            request.problems.add(error)
+
+
+def _sap_hana(request: Request) -> Iterator[ComparisonTables]:
+    from data.comparisons.formats import sap_hana
+
+    for path in request.paths:
+        yield from sap_hana.read(path, request.problems, request.label_rules, request.piece)
+
+
+FORMATS: dict[str, Reader] = {
+    "tables": _tables,
+    "result-xml": _result_xml,
+    "comparison-xml": _comparison_xml,
+    "comparison-json": _comparison_json,
+    "sap-hana": _sap_hana,
+}
+
+
+def stream(
+    name: str,
+    paths: list[Path],
+    problems: Problems,
+    *,
+    label_rules: LabelRules | None = None,
+    measure: Measure | None = None,
+    piece: int | None = PIECE,
+) -> Iterator[ComparisonTables]:
+    """Read `paths` piece by piece: XML in bounded memory, whatever its size.
+
+    Comparisons come with their results, except in result-xml: a baseline may lie in an earlier piece.
+
+    Raises
+    ------
+    InputError
+        If the format is unknown or a path missing; and, unless ``problems.keep_going``, at the first thing
+        that is wrong.
+    """
+    if name not in FORMATS:
+        raise InputError(f'format "{name}" {unknown(name, FORMATS)}')
+    for path in paths:
+        if not path.exists():
+            raise InputError("no such file or directory", file=path)
+    request = Request(paths, problems, label_rules or LabelRules(), measure or Measure(), piece)
+    return FORMATS[name](request)
+
+
+def read(
+    name: str,
+    paths: list[Path],
+    *,
+    label_rules: LabelRules | None = None,
+    measure: Measure | None = None,
+    keep_going: bool = False,
+) -> Reading:
+    """Read all of `paths` and check that every comparison can be judged.
+
+    Parameters
+    ----------
+    name : str
+        One of `FORMATS`.
+    paths : list of Path
+        Files, or directories of them.
+    label_rules : LabelRules, optional
+        For sap-hana.
+    measure : Measure, optional
+        For the XML formats: what is measured and which direction is better.
+    keep_going : bool
+        Skip what cannot be read. What can be read but not judged stays in the tables, and is counted too.
+
+    Raises
+    ------
+    InputError
+        At the first thing that is wrong, unless `keep_going`; and if there is nothing to judge or learn from.
+    """
+    problems = Problems(keep_going)
+    pieces = stream(name, paths, problems, label_rules=label_rules, measure=measure, piece=None)
+    tables = joined(list(pieces))
+    for error in check(tables):
+        problems.add(error)
+    refuse_nothing(name, paths, problems, results=len(tables.results), comparisons=len(tables.comparisons))
+    return Reading(tables, tuple(problems.skipped), tuple(problems.notes))
+
+
+def refuse_nothing(
+    name: str, paths: list[Path], problems: Problems, *, results: int, comparisons: int
+) -> None:
+    """Raise an InputError if nothing was read that could be judged or learned from, and nothing skipped."""
+    if problems.skipped:
+        return
+    if name == "result-xml" and not comparisons:
+        raise InputError("is one result file; two are needed, the older version's first", file=paths[0])
+    if not results:
+        raise InputError("holds no comparison", file=paths[0] if paths else None)
+
+
+def _files(paths: list[Path], suffix: str) -> list[Path]:
+    """Return the files of `paths`, directories opened; InputError if one holds no file with `suffix`."""
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            inside = sorted(path.glob(f"*{suffix}"))
+            if not inside:
+                raise InputError(f"holds no {suffix} file", file=path)
+            found += inside
+        else:
+            found.append(path)
+    return found
+
+
+def sniff(path: Path) -> str:
+    """Tell the format of `path` from what is in it.
+
+    Raises
+    ------
+    InputError
+        If it is none that is known.
+    """
+    if not path.exists():
+        raise InputError("no such file or directory", file=path)
+    return _sniff_directory(path) if path.is_dir() else _sniff_file(path)
+
+
+def _sniff_directory(path: Path) -> str:
+    for name, sign in (("tables", "results.parquet"), ("sap-hana", "annotations.json")):
+        if (path / sign).exists():
+            return name
+    for suffix in (".xml", ".json"):
+        inside = sorted(path.glob(f"*{suffix}"))
+        if inside:
+            return _sniff_file(inside[0])
+    raise InputError(f"holds no data in a known format ({', '.join(FORMATS)})", file=path)
+
+
+def _sniff_file(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            head = file.read(4096)
+    except OSError as exc:
+        raise InputError(exc.strerror or "cannot be read", file=path) from exc
+    begin = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+    if not begin:
+        raise InputError("is empty; expected XML or JSON", file=path)
+    if begin in {b"{", b"["}:
+        return "comparison-json"
+    if begin == b"<" or head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return _sniff_root(path)
+    raise InputError("is neither XML nor JSON nor a directory of tables", file=path)
+
+
+def _sniff_root(path: Path) -> str:
+    from data.tables.xml_stream import Document, refuse_declarations
+
+    root = refuse_declarations(Document.of_path(path))
+    return "result-xml" if root == "beaker_run_result" else "comparison-xml"

@@ -1,0 +1,305 @@
+"""The comparison XML of seed 000, figure 6.1, as a report generator writes it, and what perfjudge adds to it.
+
+Added are, all of them optional: ``comparison_id``, ``unit`` and ``better`` of a ``comparison_result``,
+``machine`` of ``comparison_results``, and the samples themselves: elements
+``<samples order="3" values="1.5 1.6"/>`` within ``base_result``, ``target_result`` and ``history`` (earlier
+versions, beside those two). ``order`` sorts versions.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from data.comparisons.columns import Series
+from data.comparisons.formats.comparison_json import Taken
+from data.comparisons.reading import Builder, Problems
+from data.comparisons.tables import ComparisonTables
+from data.errors import InputError
+from data.tables.xml_stream import Document, Element, Walk
+
+UUIDS = ("base_uuid", "report_uuid", "target_uuid")
+#: What ``result_status`` may be: the two labels, and what a verdict may be besides.
+STATUSES = ("pass", "fail", "invalid")
+#: The attributes of base_result and target_result that must be there, by their names in the tables.
+NEEDED = {"min": "min", "q1": "first_q", "median": "median", "q3": "third_q", "max": "max"}
+OPTIONAL = {"mean": "mean", "stdev": "stdev"}
+BASE, TARGET, EARLIER = "base_result", "target_result", "history"
+UNKNOWN = "unknown"
+_ORDER = re.compile(r"-?[0-9]{1,18}")
+
+
+class ReportNames:
+    """What the reports of one run of reading are called: their UUIDs, or the file's name."""
+
+    def __init__(self) -> None:
+        self._unnamed: dict[str, int] = {}
+
+    def name(self, stem: str, attributes: Mapping[str, str]) -> str:
+        """Return the next report's name; the second report without UUID in `stem` is ``stem#2``."""
+        uuid = attributes.get("report_uuid", "")
+        if uuid not in {"", "..."}:
+            return uuid
+        self._unnamed[stem] = count = self._unnamed.get(stem, 0) + 1
+        return stem if count == 1 else f"{stem}#{count}"
+
+
+def identifier(report: str, attributes: Mapping[str, str]) -> str:
+    """Return the comparison_id of a ``comparison_result``: its own, or report, benchmark and operation."""
+    named = f"{report}/{attributes.get('benchmark_name')}/{attributes.get('operation_name')}"
+    return attributes.get("comparison_id") or named
+
+
+def read(
+    documents: Iterable[Document],
+    problems: Problems,
+    *,
+    better: str | None = None,
+    piece: int | None = None,
+) -> Iterator[ComparisonTables]:
+    """Read comparison XML, one comparison after the other.
+
+    Samples become results, or the five numbers (and mean and stdev) where there are none. Orders are counted
+    anew: earlier versions from 0 on, then the baseline's, then the target's. Where no machine is named, the
+    report stands for it; reports never mix: the second comparison of an operation is on ``<machine> #2``.
+
+    Parameters
+    ----------
+    documents : iterable of Document
+    problems : Problems
+        Takes what is wrong with one comparison, which is then skipped, or with one file; and the note on a
+        file that does not say which values are better.
+    better : {"higher", "lower"}, optional
+        Where no attribute ``better`` says otherwise; by default higher: seed 000 compares throughputs.
+    piece : int or None
+        Results in a piece; None gives everything in one.
+
+    Yields
+    ------
+    ComparisonTables
+        Whole comparisons, with the further columns ``base_uuid, report_uuid, target_uuid``; one piece
+        at least.
+    """
+    builder = Builder(piece, further_comparisons=UUIDS)
+    run = _Run(builder, problems, better)
+    for document in documents:
+        reader = _Reader(document, run)
+        try:
+            for _ in reader.comparisons():
+                if builder.is_full:
+                    yield builder.take()
+        except InputError as error:
+            problems.add(error)
+    yield builder.take()
+
+
+def tables_of(body: bytes, name: str = "request.xml", problems: Problems | None = None) -> ComparisonTables:
+    """Read the comparison XML of a request; `problems` is as for `read`.
+
+    Raises
+    ------
+    InputError
+        At the first thing that is wrong.
+    """
+    return next(read([Document.of_bytes(body, name)], problems or Problems()))
+
+
+@dataclass
+class _Side:
+    """What stands in one ``base_result``, ``target_result`` or ``history``: samples come with their order."""
+
+    numbers: dict[str, float]
+    samples: list[tuple[int, array[float]]] = field(default_factory=list)
+
+
+@dataclass
+class _Comparison:
+    """The comparison that is open: added to the tables at its end, if nothing was wrong."""
+
+    key: str
+    benchmark: str
+    operation: str
+    unit: str
+    better: str
+    status: str
+    line: int
+    sides: dict[tuple[int, str], _Side] = field(default_factory=dict)
+
+    @property
+    def place(self) -> str:
+        return f'operation "{self.operation}"'
+
+    def versions(self, tag: str) -> list[int]:
+        """Return the orders that the samples of a side have, ascending."""
+        sides = (side for (_, own), side in self.sides.items() if own == tag)
+        return sorted({order for side in sides for order, _ in side.samples})
+
+
+@dataclass(frozen=True)
+class _Orders:
+    """The orders of a comparison, counted from 0: history, then baseline, then target."""
+
+    first: dict[str, int]
+    known: dict[tuple[str, int], int]
+
+    @classmethod
+    def of(cls, comparison: _Comparison) -> _Orders:
+        first: dict[str, int] = {}
+        known: dict[tuple[str, int], int] = {}
+        following = 0
+        for tag in (EARLIER, BASE, TARGET):
+            versions = comparison.versions(tag)
+            first[tag] = following
+            known |= {(tag, order): following + place for place, order in enumerate(versions)}
+            # a side of five numbers is a version, too
+            following += len(versions) or tag != EARLIER
+        first["later"] = following
+        return cls(first, known)
+
+    @property
+    def bounds(self) -> tuple[int, int, int, int]:
+        """Return baseline_from, baseline_to, target_from and target_to."""
+        return self.first[BASE], self.first[TARGET] - 1, self.first[TARGET], self.first["later"] - 1
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What the documents of one run of reading share."""
+
+    builder: Builder
+    problems: Problems
+    better: str | None
+    names: ReportNames = field(default_factory=ReportNames)
+    taken: Taken = field(default_factory=Taken)
+
+    def direction(self, said: str, file: str) -> str:
+        """Return which values are better: what the file says, or the caller, or what is assumed."""
+        otherwise = "the attribute better, or --better, says otherwise"
+        return said or self.better or self.problems.assume_higher(file, otherwise)
+
+
+class _Reader:
+    def __init__(self, document: Document, run: _Run) -> None:
+        self.document, self.run = document, run
+        self.walk = Walk(document)
+        self.report: str | None = None
+        self.report_attributes: dict[str, str] = {}
+        self.open: _Comparison | None = None
+        self.threads: int | None = None
+        self.side: _Side | None = None
+
+    def comparisons(self) -> Iterator[None]:
+        """Yield after each comparison."""
+        root, found = None, False
+        for opened, element in self.walk:
+            root = root or str(element.tag)
+            try:
+                if opened:
+                    self._begin(element)
+            except InputError as error:
+                self.open = self.side = None
+                self.run.problems.add(error)
+            if element.tag in {BASE, TARGET, EARLIER} and not opened:
+                self.side = None
+            if element.tag == "comparison_result" and not opened:
+                found = True
+                self._finish()
+                yield
+        if not found:
+            raise InputError(f"<{root}> holds no <comparison_result>", file=self.document.name)
+
+    def _begin(self, element: Element) -> None:
+        if element.tag == "comparison_results":
+            self.report_attributes = {str(name): str(value) for name, value in element.attrib.items()}
+            self.report = self.run.names.name(self.document.stem, self.report_attributes)
+        elif element.tag == "comparison_result":
+            self.open = self.side = None
+            self.open = self._comparison(element)
+        elif self.open is not None and element.tag == "result":
+            self.threads = self.walk.whole(element, "threads_no", self.open.place)
+        elif self.open is not None and element.tag in {BASE, TARGET, EARLIER}:
+            self.side = self._side(self.open, element)
+        elif self.open is not None and self.side is not None and element.tag == "samples":
+            self.side.samples.append(self._samples(self.open, element))
+
+    def _comparison(self, element: Element) -> _Comparison:
+        if self.report is None:
+            self.report = self.run.names.name(self.document.stem, {})
+        self.threads = None
+        operation = self.walk.text(element, "operation_name")
+        place = f'operation "{operation}"'
+        benchmark = self.walk.text(element, "benchmark_name", place)
+        better = self._choice(element, "better", ("higher", "lower"), place)
+        status = self._choice(element, "result_status", STATUSES, place)
+        key = identifier(self.report, {str(name): str(value) for name, value in element.attrib.items()})
+        if key in self.run.taken.identifiers:
+            twice = (
+                f'comparison_id="{key}" stands twice'
+                if "comparison_id" in element.attrib
+                else (f'<comparison_result> stands twice in the report "{self.report}"')
+            )
+            raise self.walk.error(twice, place)
+        self.run.taken.identifiers.add(key)
+        better = self.run.direction(better, self.document.name)
+        unit = element.get("unit") or UNKNOWN
+        return _Comparison(key, benchmark, operation, unit, better, status, self.walk.line)
+
+    def _choice(self, element: Element, name: str, known: tuple[str, ...], place: str) -> str:
+        """Return an attribute that may be empty or missing, and else is one of those that are known."""
+        value = element.get(name, "")
+        if value and value not in known:
+            expected = " or ".join(f'"{word}"' for word in known)
+            raise self.walk.error(f'{name}="{value}" is unknown; expected {expected}', place)
+        return value
+
+    def _side(self, comparison: _Comparison, element: Element) -> _Side:
+        tag = str(element.tag)
+        if self.threads is None:
+            raise self.walk.error(f"<{tag}> stands outside of <result>", comparison.place)
+        place = f"{comparison.place} {tag}"
+        key = (self.threads, tag)
+        if key in comparison.sides:
+            raise self.walk.error(f'threads_no="{self.threads}" has a second <{tag}>', comparison.place)
+        names = (
+            {}
+            if tag == EARLIER
+            else NEEDED
+            | {name: attribute for name, attribute in OPTIONAL.items() if attribute in element.attrib}
+        )
+        numbers = {name: self.walk.number(element, attribute, place) for name, attribute in names.items()}
+        comparison.sides[key] = side = _Side(numbers)
+        return side
+
+    def _samples(self, comparison: _Comparison, element: Element) -> tuple[int, array[float]]:
+        order = self.walk.text(element, "order", comparison.place)
+        if not _ORDER.fullmatch(order):
+            raise self.walk.error(f'order="{order}" is not a whole number', comparison.place)
+        return int(order), self.walk.numbers(element, "values", comparison.place)
+
+    def _finish(self) -> None:
+        done, self.open = self.open, None
+        if done is None or self.report is None:
+            return
+        machine = self.report_attributes.get("machine") or self.report
+        machine = self.run.taken.machine(done.benchmark, done.operation, machine)
+        orders = _Orders.of(done)
+        common = (done.benchmark, done.benchmark, done.operation, machine, done.unit, done.better)
+        for (threads, tag), side in done.sides.items():
+            self._results(Series(f"{done.key}/{threads}", *common, threads), tag, side, orders)
+        source = f"{self.document.name}:{done.line} {done.place}"
+        uuids = (self.report_attributes.get(name) for name in UUIDS)
+        self.run.builder.comparisons.add(
+            done.key, done.benchmark, done.operation, machine, *orders.bounds, source, *uuids
+        )
+        if done.status in {"pass", "fail"}:
+            self.run.builder.labels.add(done.key, done.status, UNKNOWN)
+
+    def _results(self, series: Series, tag: str, side: _Side, orders: _Orders) -> None:
+        results = self.run.builder.results
+        for version, values in side.samples:
+            order = orders.known[tag, version]
+            results.samples(series, order, str(order), values)
+        if not side.samples and side.numbers:
+            results.summary(series, orders.first[tag], str(orders.first[tag]), side.numbers)

@@ -1,0 +1,148 @@
+"""The result XML of seed 000, figures 4.1 and 4.2: one file is one version, compared with the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from data.comparisons.columns import Series
+from data.comparisons.formats import result_run, settings_xml
+from data.comparisons.formats.result_run import TIMES, Configuration, Operation, Run
+from data.comparisons.reading import Builder, Problems
+from data.comparisons.tables import ComparisonTables
+from data.errors import InputError
+from data.params import Measure
+
+UNKNOWN = "unknown"
+
+
+def read(
+    paths: list[Path], problems: Problems, measure: Measure | None = None, *, piece: int | None = None
+) -> Iterator[ComparisonTables]:
+    """Read result files; file 0 has the order 0, file 1 the order 1, and so on.
+
+    Parameters
+    ----------
+    paths : list of Path
+        From the oldest version to the newest. Files that hold only settings are passed over.
+    problems : Problems
+        Takes what is wrong with one operation or with one file, which is then skipped.
+    measure : Measure, optional
+        What is compared, where a file does not say.
+    piece : int or None
+        Results in a piece; None gives everything in one.
+
+    Yields
+    ------
+    ComparisonTables
+        With the further columns ``real_seconds`` and ``out_of_cpu_seconds`` (missing for summaries). Every
+        version but the first is compared with the one before it, an operation at a time: a single file gives
+        results without a comparison.
+
+    Raises
+    ------
+    InputError
+        Unless ``problems.keep_going``, at the first thing that is wrong.
+    """
+    results = [path for path in paths if not settings_xml.is_settings(path)]
+    if not results:
+        raise InputError("holds settings only; expected results", file=paths[0])
+    builder = Builder(piece, further_results=tuple(TIMES))
+    versions = _Versions(builder, problems)
+    for path in results:
+        try:
+            run = result_run.read(path, problems, measure or Measure())
+            versions.add(run)
+        except InputError as error:
+            problems.add(error)
+        if builder.is_full:
+            yield builder.take()
+    yield builder.take()
+
+
+class _Versions:
+    """The runs so far, of which only the last is kept."""
+
+    def __init__(self, builder: Builder, problems: Problems) -> None:
+        self.builder, self.problems = builder, problems
+        self.last: Run | None = None
+        self.order = -1
+        self.identifiers: set[str] = set()
+
+    def add(self, run: Run) -> None:
+        """Add the results of a run, and its comparisons with the run before."""
+        if self.last is not None:
+            _same_machine(self.last, run)
+        self.order += 1
+        for name, operation in run.operations.items():
+            self._results(run, name, operation)
+        if self.last is not None:
+            self._compare(self.last, run)
+        self.last = run
+
+    def _results(self, run: Run, name: str, operation: Operation) -> None:
+        benchmark = run.settings.benchmark or operation.suite
+        machine = run.settings.machine or UNKNOWN
+        version = run.settings.version or run.path.stem
+        common = (benchmark, benchmark, name, machine, operation.metric, operation.better)
+        for threads, configuration in operation.configurations.items():
+            series = Series(f"{benchmark}/{name}/{threads}", *common, threads)
+            self._values(series, version, configuration)
+
+    def _values(self, series: Series, version: str, configuration: Configuration) -> None:
+        if configuration.samples:
+            times = configuration.times.values()
+            self.builder.results.samples(series, self.order, version, configuration.samples, *times)
+        else:
+            self.builder.results.summary(series, self.order, version, configuration.summary)
+
+    def _compare(self, baseline: Run, target: Run) -> None:
+        scope = target.path.stem
+        if any(f"{scope}/{name}" in self.identifiers for name in target.operations):
+            scope = f"{scope}#{self.order}"
+        for name in dict.fromkeys([*baseline.operations, *target.operations]):
+            if name in baseline.broken | target.broken:
+                continue
+            try:
+                operation = _in_both(baseline, target, name)
+            except InputError as error:
+                self.problems.add(error)
+                continue
+            self._comparison(target, f"{scope}/{name}", name, operation)
+
+    def _comparison(self, target: Run, key: str, name: str, operation: Operation) -> None:
+        self.identifiers.add(key)
+        self.builder.comparisons.add(
+            key,
+            target.settings.benchmark or operation.suite,
+            name,
+            target.settings.machine or UNKNOWN,
+            self.order - 1,
+            self.order - 1,
+            self.order,
+            self.order,
+            f'{target.path}:{operation.line} operation "{name}"',
+        )
+
+
+def _same_machine(baseline: Run, target: Run) -> None:
+    names = baseline.settings.machine, target.settings.machine
+    if names[0] != names[1]:
+        here, there = (f'on "{name}"' if name else "on a machine it does not name" for name in names)
+        raise InputError(f"was measured {there}, but {baseline.path} {here}", file=target.path)
+
+
+def _in_both(baseline: Run, target: Run, name: str) -> Operation:
+    """Return the target's operation; InputError if the baseline's is not the like of it."""
+    place = f'operation "{name}"'
+    for run, other in ((baseline, target), (target, baseline)):
+        if name not in run.operations:
+            line = other.operations[name].line
+            raise InputError(f"is not in {run.path}", file=other.path, line=line, place=place)
+    before, after = baseline.operations[name], target.operations[name]
+    benchmarks = [run.settings.benchmark or run.operations[name].suite for run in (baseline, target)]
+    for what, old, new in (("benchmark", *benchmarks), ("metric", before.metric, after.metric)):
+        if old != new:
+            problem = f'{what} "{new}" is not that of {baseline.path}, "{old}"'
+            raise InputError(problem, file=target.path, line=after.line, place=place)
+    return after

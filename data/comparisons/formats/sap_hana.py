@@ -1,0 +1,265 @@
+"""The layout of SAP's performance regression data set, with the change points that engineers marked.
+
+Source: SAP/performance-regression-data-set; marks: mtucci/changepoint-performance-regression-study.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from data.comparisons.formats.change_points import Boundary, Mark, Span, boundaries
+from data.comparisons.reading import Builder, Problems
+from data.comparisons.tables import ComparisonTables
+from data.errors import InputError
+from data.params import LabelRules
+from data.tables.json_document import content_of
+
+BENCHMARK = "sap-hana"
+MACHINE = "unknown"
+NUMBERS: dict[str, Any] = {"sut_version": "int64", "value": "float64"}
+_AS_WRITTEN: dict[str, Any] = {"keep_default_na": False, "skip_blank_lines": False}
+TIME = "%Y-%m-%d %H:%M:%S"
+#: Units in which higher is better: rates and amounts of work. All others (times, retries, percent) are not.
+THROUGHPUT = re.compile(
+    r"[a-z]ps|saps|commits|dmls|logwrites|statements|.+(/|\bper\b|_per_|[^a-z])\W*(s|sec|second|min|minute)s?\b.*",
+    re.IGNORECASE,
+)
+#: The first split covers this many versions; the second begins here and reaches to the end.
+FIRST_SPLIT, SECOND_SPLIT = 800, 750
+
+
+@dataclass(frozen=True)
+class Annotations:
+    """What people marked in one split of a series."""
+
+    key: str
+    first: int
+    versions: int | None
+    marks: dict[str, list[int]]
+
+
+@dataclass(frozen=True)
+class _Series:
+    """One series.
+
+    Attributes
+    ----------
+    starts : ndarray of shape (n_versions + 1,)
+        The first row of every version, and the number of rows.
+    """
+
+    file: Path
+    name: str
+    category: str
+    unit: str
+    frame: pd.DataFrame
+    starts: NDArray[np.int64]
+
+    @property
+    def lower_is_better(self) -> bool:
+        return THROUGHPUT.fullmatch(self.unit) is None
+
+    def worsened(self, first: int, at: int, stop: int) -> bool:
+        """Tell whether the median of the raw values got worse from ``first:at`` to ``at:stop``."""
+        values = self.frame["value"].to_numpy()
+        before, after = (
+            np.median(values[self.starts[one] : self.starts[end]]) for one, end in ((first, at), (at, stop))
+        )
+        return bool(after > before if self.lower_is_better else after < before)
+
+
+def read(
+    path: Path, problems: Problems, rules: LabelRules, piece: int | None = None
+) -> Iterator[ComparisonTables]:
+    """Read the data set under `path`.
+
+    Parameters
+    ----------
+    path : Path
+        Holds ``annotations.json`` and, at any depth, ``<id>__<category>__<unit>.csv``.
+    problems : Problems
+        Takes what is wrong with one series; that series is skipped.
+    rules : LabelRules
+    piece : int or None
+        Results in a piece; None gives everything in one.
+
+    Yields
+    ------
+    ComparisonTables
+        A series is an operation with one thread. The order of a version is its index in the series.
+    """
+    annotations = _annotations(path / "annotations.json")
+    files = sorted(path.rglob("*__*__*.csv"))
+    if not files:
+        raise InputError("holds no file <id>__<category>__<unit>.csv", file=path)
+    builder, series = Builder(), list[_Series]()
+    for file in files:
+        try:
+            one = _read_series(file)
+            _compare(one, annotations.get(_number(one.name), []), rules, builder, path / "annotations.json")
+            series.append(one)
+        except InputError as error:
+            problems.add(error)
+        if piece is not None and sum(len(one.frame) for one in series) >= piece:
+            yield _tables(series, builder)
+            series = []
+    yield _tables(series, builder)
+
+
+def _number(name: str) -> str:
+    return name.lstrip("0") or "0"
+
+
+def _annotations(path: Path) -> dict[str, list[Annotations]]:
+    """Return the splits of every series that has any, by its number without leading zeros."""
+    content = content_of(path)
+    if not isinstance(content, dict):
+        raise InputError("is no JSON object", file=path)
+    splits: dict[str, list[Annotations]] = {}
+    for key, marks in content.items():
+        match = re.fullmatch(r"sap_(\d+)(?:_split([12]))?", key)
+        if match is None:
+            raise InputError(f'"{key}" is not sap_<id> or sap_<id>_split<1 or 2>', file=path)
+        _check_marks(path, key, marks)
+        first = SECOND_SPLIT if match[2] == "2" else 0
+        versions = FIRST_SPLIT if match[2] == "1" else None
+        splits.setdefault(_number(match[1]), []).append(Annotations(key, first, versions, marks))
+    return splits
+
+
+def _check_marks(path: Path, key: str, marks: Any) -> None:
+    if not isinstance(marks, dict):
+        raise InputError("is no object of annotators and their marks", file=path, place=key)
+    for annotator, versions in marks.items():
+        if not isinstance(versions, list):
+            raise InputError(f"annotator {annotator} has no list of marks", file=path, place=key)
+        for version in versions:
+            if type(version) is not int or version < 0:
+                problem = f"annotator {annotator}: {json.dumps(version)} is no index of a version"
+                raise InputError(problem, file=path, place=key)
+
+
+def _read_series(file: Path) -> _Series:
+    name, category, unit = file.stem.split("__")[0], *file.stem.split("__", 1)[1].rsplit("__", 1)
+    if not name.isdigit():
+        raise InputError("is not named <id>__<category>__<unit>.csv", file=file)
+    frame = _csv(file)
+    versions = frame["sut_version"].to_numpy()
+    starts = np.flatnonzero(np.diff(versions, prepend=versions[0] - 1))
+    return _Series(file, name, category, unit, frame, np.r_[starts, len(frame)])
+
+
+def _csv(file: Path) -> pd.DataFrame:
+    """Read a series; look at it value by value only if it cannot be read at once."""
+    try:
+        frame = pd.read_csv(file, dtype={"timestamp": "str", **NUMBERS}, **_AS_WRITTEN)
+        times = pd.to_datetime(frame["timestamp"], format=TIME, utc=True)
+        falls = np.diff(frame["sut_version"].to_numpy()) < 0
+        if len(frame) and np.isfinite(frame["value"].to_numpy()).all() and not falls.any():
+            return frame.assign(timestamp=times)
+    except (OSError, ValueError, KeyError):
+        pass
+    raise _what_is_wrong(file)
+
+
+def _what_is_wrong(file: Path) -> InputError:
+    try:
+        frame = pd.read_csv(file, dtype="str", **_AS_WRITTEN)
+    except pd.errors.EmptyDataError:
+        return InputError("is empty; expected CSV", file=file)
+    except (OSError, ValueError) as exc:
+        return InputError(f"is not readable as CSV ({exc})", file=file)
+    for column in ("timestamp", *NUMBERS):
+        if column not in frame.columns:
+            found = ", ".join(map(str, frame.columns))
+            return InputError(f'lacks the column "{column}"; found {found}'[:300], file=file, line=1)
+    versions, values = (pd.to_numeric(frame[name], errors="coerce").to_numpy(np.float64) for name in NUMBERS)
+    times = pd.to_datetime(frame["timestamp"], format=TIME, utc=True, errors="coerce").isna().to_numpy()
+    wrong = {
+        ("sut_version", "is not a whole number"): ~np.isfinite(versions) | (versions != np.floor(versions)),
+        ("value", "is not a finite number"): ~np.isfinite(values),
+        ("timestamp", "is not a time like 2021-09-01 10:09:12"): times,
+        ("sut_version", "is below the version before"): np.diff(versions, prepend=-np.inf) < 0,
+    }
+    for (column, why), rows in wrong.items():
+        if rows.any():
+            row = int(np.argmax(rows))
+            return InputError(f'{column}="{frame[column].iloc[row]}" {why}', file=file, line=row + 2)
+    return InputError("holds no value", file=file)
+
+
+def _compare(
+    series: _Series, splits: list[Annotations], rules: LabelRules, builder: Builder, marked: Path
+) -> None:
+    count = len(series.starts) - 1
+    spans, marks = list[Span](), set[Mark]()
+    for split in splits:
+        stop = count if split.versions is None else min(count, split.first + split.versions)
+        spans.append(Span(split.first, stop, tuple(split.marks)))
+        for annotator, versions in split.marks.items():
+            for version in versions:
+                if split.first + version >= count:
+                    problem = f"annotator {annotator}: {version} is beyond the {count} versions of the series"
+                    raise InputError(problem, file=marked, place=split.key)
+                marks.add(Mark(split.first + version, annotator))
+    for boundary in boundaries(spans, list(marks), rules):
+        _add(series, boundary, rules, builder)
+
+
+def _add(series: _Series, boundary: Boundary, rules: LabelRules, builder: Builder) -> None:
+    at = boundary.version
+    first, stop = at - rules.versions_before, at + rules.versions_after
+    key = f"{BENCHMARK}/{series.name}/{at}"
+    source = f'{series.file}:{series.starts[at] + 2} operation "{series.name}"'
+    builder.comparisons.add(key, BENCHMARK, series.name, MACHINE, first, at - 1, at, stop - 1, source)
+    failed = boundary.changed and series.worsened(first, at, stop)
+    people = ", ".join(boundary.annotators)
+    labelled_by = f"consensus of {people}" if boundary.changed else f"no mark by {people}"
+    builder.labels.add(key, "fail" if failed else "pass", labelled_by)
+
+
+def _tables(series: list[_Series], builder: Builder) -> ComparisonTables:
+    """Put the raw values of `series` beside the comparisons in `builder`."""
+    tables = builder.take()
+    if not series:
+        return tables
+    lengths = [len(one.frame) for one in series]
+    rows = np.repeat(np.arange(len(series)), lengths)
+
+    def common(values: list[str]) -> Any:
+        return pd.array(values, dtype="str").take(rows)
+
+    names = [one.name for one in series]
+    frame = pd.concat([one.frame for one in series], ignore_index=True)
+    versions, distinct = pd.factorize(frame["sut_version"])
+    results = pd.DataFrame(
+        {
+            "series_id": common([f"{BENCHMARK}/{name}" for name in names]),
+            "group": common([one.category for one in series]),
+            "benchmark": common([BENCHMARK] * len(series)),
+            "operation": common(names),
+            "machine": common([MACHINE] * len(series)),
+            "unit": common([one.unit for one in series]),
+            "better": common(["lower" if one.lower_is_better else "higher" for one in series]),
+            "threads": np.ones(len(rows), np.int64),
+            "version": pd.array([str(version) for version in distinct], dtype="str").take(versions),
+            "order": np.concatenate([_orders(one) for one in series]),
+            "measured_at": frame["timestamp"].dt.as_unit("us"),
+            "value": frame["value"],
+            "stat": pd.array([None], dtype="str").take(np.zeros(len(rows), np.int64)),
+        }
+    )
+    return ComparisonTables(results, tables.comparisons, tables.labels)
+
+
+def _orders(series: _Series) -> NDArray[np.int64]:
+    return np.repeat(np.arange(len(series.starts) - 1), np.diff(series.starts))

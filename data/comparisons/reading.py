@@ -1,0 +1,109 @@
+"""What a reader gives: pieces of tables as it goes, and what it had to skip."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from data.comparisons.columns import Records, Results
+from data.comparisons.tables import COMPARISON_DTYPES, LABEL_DTYPES, ComparisonTables, typed
+from data.errors import InputError
+
+#: Rows of results in a piece.
+PIECE = 50_000
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Tables as read, what was skipped to read them, and what had to be assumed."""
+
+    tables: ComparisonTables
+    skipped: tuple[InputError, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass
+class Problems:
+    """Bad input met while reading: raised at once, or kept when `keep_going`.
+
+    Attributes
+    ----------
+    notes : list of str
+        What a reader had to assume, one line each; it stands beside the answer.
+    """
+
+    keep_going: bool = False
+    skipped: list[InputError] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, error: InputError) -> None:
+        """Raise `error`, or keep it."""
+        if not self.keep_going:
+            raise error
+        self.skipped.append(error)
+
+    def note(self, text: str) -> None:
+        """Keep a line that the answer has to say, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def assume_higher(self, file: object, otherwise: str = "--better says otherwise") -> str:
+        """Note, once per file, that nothing says which values are better, and return what is assumed."""
+        self.note(f"{file} does not say which values are better; higher is assumed ({otherwise})")
+        return "higher"
+
+
+class Builder:
+    """The three tables on their way.
+
+    Parameters
+    ----------
+    piece : int or None
+        Rows of results after which `is_full`; None: never.
+    further_results, further_comparisons : sequence of str
+        Columns beyond those of the contract.
+    """
+
+    def __init__(
+        self,
+        piece: int | None = None,
+        *,
+        further_results: Sequence[str] = (),
+        further_comparisons: Sequence[str] = (),
+    ) -> None:
+        self._piece = piece
+        self.results = Results(further_results)
+        self.comparisons = Records(*COMPARISON_DTYPES, *further_comparisons)
+        self.labels = Records("comparison_id", "status", "labelled_by")
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is time to `take` a piece."""
+        return self._piece is not None and len(self.results) >= self._piece
+
+    def take(self) -> ComparisonTables:
+        """Return what is there as tables, and begin anew."""
+        tables = ComparisonTables(
+            self.results.frame(),
+            typed(self.comparisons.frame(), COMPARISON_DTYPES),
+            typed(self.labels.frame(), LABEL_DTYPES),
+        )
+        for part in (self.results, self.comparisons, self.labels):
+            part.clear()
+        return tables
+
+
+def joined(parts: list[ComparisonTables]) -> ComparisonTables:
+    """Join pieces into one set of tables."""
+    if not parts:
+        return Builder().take()
+    if len(parts) == 1:
+        return parts[0]
+    return ComparisonTables(
+        *(
+            pd.concat([getattr(part, name) for part in parts], ignore_index=True)
+            for name in ("results", "comparisons", "labels")
+        )
+    )

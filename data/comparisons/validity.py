@@ -1,0 +1,138 @@
+"""Which comparisons cannot be judged, and why."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from data.comparisons.sides import Floats, Samples, Sides
+from data.comparisons.tables import ComparisonTables
+from data.errors import InputError
+
+#: What two comparisons must not have in common.
+CONTENT = [
+    "benchmark",
+    "operation",
+    "machine",
+    "baseline_from",
+    "baseline_to",
+    "target_from",
+    "target_to",
+]
+
+
+def reasons(sides: Sides) -> NDArray[np.object_]:
+    """Say for every comparison why it cannot be judged.
+
+    Returns
+    -------
+    ndarray of str, shape (n_comparisons,)
+        Empty where it can be judged. Otherwise the first that applies: no measurement at all, or none of a
+        side at some number of threads; a value that is not finite; one repetition only; a value of zero or
+        below, of either side or its history (times, sizes, rates and counts are positive); five numbers that
+        don't ascend.
+    """
+    found = np.full(sides.n_comparisons, "", object)
+    absent = np.ones(sides.n_comparisons, bool)
+    absent[sides.comparison] = False
+    found[absent] = "has no measurement"
+    _note_one_sided(found, sides)
+    parts = (
+        ("baseline", sides.baseline, sides.baseline_five),
+        ("target", sides.target, sides.target_five),
+    )
+    for name, samples, five in parts:
+        wrong = ~np.isfinite(five).all(axis=1) | _any(samples, ~np.isfinite(samples.values))
+        _note(found, sides, wrong, f"{name} holds a value that is not finite")
+    for name, samples, _ in parts:
+        _note(found, sides, samples.lengths == 1, f"{name} has one repetition only")
+    lowest = {name: five.min(axis=1) for name, _, five in parts} | {"history": _lowest(sides.history)}
+    for name, values in lowest.items():
+        _note(found, sides, values <= 0, f"{name} holds a value that is not above 0", values)
+    for name, samples, five in parts:
+        fallen = (samples.lengths == 0) & (np.diff(five, axis=1) < 0).any(axis=1)
+        _note(found, sides, fallen, f"{name} has five numbers that don't ascend from min to max")
+    return found
+
+
+def unusable(tables: ComparisonTables) -> NDArray[np.object_]:
+    """Say for every comparison why it cannot be used: like `reasons`, and where it repeats another one."""
+    found = reasons(Sides.of(tables))
+    found[duplicates(tables.comparisons)] = "repeats an earlier comparison"
+    return found
+
+
+def duplicates(comparisons: pd.DataFrame) -> NDArray[np.bool_]:
+    """Mark the comparisons that stood in the table before, by identifier or by content."""
+    return (comparisons.duplicated("comparison_id") | comparisons.duplicated(CONTENT)).to_numpy(bool)
+
+
+def check(tables: ComparisonTables) -> list[InputError]:
+    """Return an error for every comparison that cannot be used, with its place."""
+    why = unusable(tables)
+    rows = np.flatnonzero(why != "")
+    table = tables.comparisons.iloc[rows]
+    return [
+        InputError(reason, place=comparison if pd.isna(source) else source)
+        for reason, source, comparison in zip(
+            why[rows], table["source"], 'comparison "' + table["comparison_id"] + '"', strict=True
+        )
+    ]
+
+
+def _any(samples: Samples, wrong: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Mark the lists that hold a value that is `wrong`."""
+    counted = np.r_[0, np.cumsum(wrong)]
+    return counted[samples.stops] > counted[samples.starts]
+
+
+def _lowest(samples: Samples) -> Floats:
+    """Return the smallest value of the lists that hold one of 0 or below; of the others NaN."""
+    values = samples.values  # noqa: PD011 - a field, not pandas
+    lowest = np.full(len(samples.starts), np.nan)
+    for row in np.flatnonzero(_any(samples, values <= 0)):
+        lowest[row] = np.nanmin(values[samples.starts[row] : samples.stops[row]])
+    return lowest
+
+
+def _note_one_sided(found: NDArray[np.object_], sides: Sides) -> None:
+    has = [
+        (samples.lengths > 0) | ~np.isnan(five).all(axis=1)
+        for samples, five in ((sides.baseline, sides.baseline_five), (sides.target, sides.target_five))
+    ]
+    rows = np.flatnonzero(has[0] != has[1])
+    comparison, threads, in_baseline = sides.comparison[rows], sides.threads[rows], has[0][rows]
+    configurations = np.bincount(sides.comparison)
+    begins = np.flatnonzero(np.diff(comparison, prepend=-1))
+    for first, last in zip(begins, np.r_[begins, len(rows)][1:], strict=True):
+        lacking = {
+            name: sorted(threads[first:last][in_baseline[first:last] == flag].tolist())
+            for name, flag in (("baseline", False), ("target", True))
+        }
+        found[comparison[first]] = "; ".join(
+            f"{_at(numbers, configurations[comparison[first]])}the {name} has no measurement"
+            for name, numbers in lacking.items()
+            if numbers
+        )
+
+
+def _note(
+    found: NDArray[np.object_],
+    sides: Sides,
+    wrong: NDArray[np.bool_],
+    text: str,
+    values: Floats | None = None,
+) -> None:
+    """Note, where nothing is noted yet, the first configuration that is `wrong`, with its value if given."""
+    rows = np.flatnonzero(wrong)
+    comparison, first = np.unique(sides.comparison[rows], return_index=True)
+    free = found[comparison] == ""
+    for name, row in zip(comparison[free], rows[first][free], strict=True):
+        value = "" if values is None else f": {values[row]:g}"
+        found[name] = f"threads {sides.threads[row]}: the {text}{value}"
+
+
+def _at(threads: list[int], configurations: int) -> str:
+    """Name the numbers of threads, unless they are all that the comparison has."""
+    return "" if len(threads) == configurations else f"threads {', '.join(map(str, threads))}: "

@@ -1,0 +1,1 @@
+"""Measurements of co-runs."""

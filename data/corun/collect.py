@@ -1,0 +1,272 @@
+"""Measuring how much slower together: solo runs, and all combinations of tasks side by side (seed 002)."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from itertools import combinations_with_replacement
+from pathlib import Path
+from typing import Any
+
+from data.corun import suite as corun_suite
+from data.corun.journal import Coruns, Measured, Planned
+from data.corun.run import Means, Run, together
+from data.corun.suite import CorunSuite
+from data.corun.tables import AND, CORUNNER, CorunTables
+from data.errors import InputError
+from data.measure import machine, perf_stat
+from data.measure.proc_events import Group, remove_abandoned_groups
+from data.measure.screen import Screen
+from data.tables.files import write_json
+
+#: Seconds to wait when others used the machine.
+PATIENCE = 2.0
+
+
+def plan(suite: CorunSuite) -> list[Planned]:
+    """List what to run: in as many blocks as there are solo runs, each with one solo run of every task.
+
+    The combinations are shared among the blocks at random, in random order and on random processors; what is
+    measured again comes half a measurement away from the first time.
+    """
+    shuffle = random.Random(suite.seed)
+    names = [task.name for task in suite.tasks]
+    blocks = [[Planned((name,), repetition) for name in names] for repetition in range(1, suite.solo + 1)]
+    combinations = list(combinations_with_replacement(names, suite.together))
+    shuffle.shuffle(combinations)
+    again = set(shuffle.sample(range(len(combinations)), min(suite.repeat, len(combinations))))
+    for number, combination in enumerate(combinations):
+        for repetition in (1, 2) if number in again else (1,):
+            block = number + (repetition - 1) * (suite.solo // 2)
+            tasks = tuple(shuffle.sample(combination, len(combination)))
+            blocks[block % suite.solo].append(Planned(tasks, repetition))
+    for block_of in blocks:
+        shuffle.shuffle(block_of)
+    return [planned for block_of in blocks for planned in block_of]
+
+
+def measure(
+    suite: CorunSuite,
+    coruns: Coruns,
+    run: Callable[[Planned], tuple[list[Run], float]],
+    progress: Callable[[int, int, str], None],
+) -> None:
+    """Measure what the journal lacks, keeping each measurement at once.
+
+    Parameters
+    ----------
+    run : callable
+        Measures one plan; returns its runs and the share of the machine that others used.
+    progress : callable
+        Called with measurements done, measurements in all, and what is being measured or waited for.
+    """
+    everything = plan(suite)
+    kept = {entry.planned for entry in coruns.entries}
+    for number, planned in enumerate(everything):
+        if planned in kept:
+            continue
+        progress(number, len(everything), AND.join(planned.tasks))
+        best: Measured | None = None
+        for attempt in range(suite.attempts):
+            at = datetime.now(UTC).isoformat()
+            runs, foreign = run(planned)
+            if best is None or foreign < best.foreign:
+                best = Measured(planned, at, foreign, tuple(runs))
+            if foreign <= suite.foreign or attempt + 1 == suite.attempts:
+                break
+            progress(number, len(everything), f"waiting: others use {foreign:.0%} of the machine")
+            time.sleep(PATIENCE)
+        if best is not None:
+            coruns.add(best)
+    progress(len(everything), len(everything), "done")
+
+
+def tables(entries: Sequence[Measured], host: dict[str, Any]) -> CorunTables:
+    """Make the tables of what is measured.
+
+    Parameters
+    ----------
+    entries : sequence of Measured
+    host : dict
+        The row of the machine.
+    """
+    tasks: list[dict[str, Any]] = []
+    pairs: list[dict[str, Any]] = []
+    samples: list[dict[str, Any]] = []
+    measured: Counter[tuple[str, ...]] = Counter()
+    for entry in sorted(entries, key=lambda entry: (sorted(entry.planned.tasks), entry.planned.repetition)):
+        for number, run in enumerate(entry.runs):
+            beside = sorted(entry.planned.tasks[:number] + entry.planned.tasks[number + 1 :])
+            measured[run.task, *beside] += 1
+            common = {
+                "task": run.task,
+                "machine": host["machine"],
+                "repetition": measured[run.task, *beside],
+            }
+            seconds, counts = round(run.seconds, 5), dict(zip(run.events, run.counts, strict=True))
+            if beside:
+                corunners = {f"{CORUNNER}{place}": name for place, name in enumerate(beside, 1)}
+                pairs.append({**common, **corunners, "corun_seconds": seconds, **counts})
+            else:
+                tasks.append({**common, "solo_seconds": seconds, **counts})
+            about = {**common, "corunners": AND.join(beside), "phase": "corun" if beside else "solo"}
+            samples += [
+                {**about, "t_seconds": end, **dict(zip(run.events, within, strict=True))}
+                for end, *within in run.samples
+            ]
+    return CorunTables.of_rows(tasks, pairs, samples, [host])
+
+
+def collect(path: Path, directory: Path, screen: Screen) -> bool:
+    """Measure the suite at `path` into `directory`, resuming what is there; write what is measured.
+
+    Returns
+    -------
+    bool
+        Whether everything was measured; False after Ctrl-C.
+
+    Raises
+    ------
+    InputError
+        If the suite is wrong, a program is missing or fails, or there are too few processors.
+    """
+    suite = corun_suite.load(path)
+    cpus = processors(suite.together, path)
+    here = counting(suite, path)
+    means, why, groups, lacking = here.means, here.why, here.groups, here.lacking
+    described = machine.settings()
+    begun = suite.model_dump(mode="json") | {"machine": described["processor"], "kernel": described["kernel"]}
+    coruns = Coruns.open(directory / "journal.jsonl", begun)
+    for note in (
+        *([f"perf cannot count {', '.join(lacking)}"] if lacking else []),
+        *([groups] if groups else []),
+    ):
+        screen.say(note)
+    by_name = {task.name: task for task in suite.tasks}
+
+    def run(planned: Planned) -> tuple[list[Run], float]:
+        # solo runs take turns on the processors
+        first = planned.repetition if len(planned.tasks) == 1 else 0
+        places = [cpus[(first + number) % len(cpus)] for number in range(len(planned.tasks))]
+        return together([by_name[name] for name in planned.tasks], places, means)
+
+    finished = True
+    try:
+        measure(suite, coruns, run, screen.advance)
+    except KeyboardInterrupt:
+        finished = False
+        screen.say(f"kept {len(coruns.entries)} measurements; start again to resume")
+    host = _host(suite, described, why, groups)
+    tables(coruns.entries, host).write(directory)
+    write_json(
+        directory / "settings.json",
+        {
+            "machine": described,
+            "topology": asdict(machine.topology()),
+            "suite": suite.model_dump(mode="json"),
+            "lacking": lacking,
+            "foreign": sorted(entry.foreign for entry in coruns.entries),
+        },
+    )
+    return finished
+
+
+@dataclass(frozen=True)
+class Here:
+    """What there is to count with on this machine.
+
+    Attributes
+    ----------
+    means : Means
+    why : dict of str to str
+        By event, why perf cannot count it; empty where it can.
+    groups : str
+        Why programs cannot be put into control groups; empty if they can.
+    """
+
+    means: Means
+    why: dict[str, str]
+    groups: str
+
+    @property
+    def lacking(self) -> list[str]:
+        """The events that perf cannot count."""
+        return [event for event, problem in self.why.items() if problem]
+
+
+def processors(number: int, path: Path) -> list[int]:
+    """Return the processors to run on.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than `number`, which the file at `path` asks for.
+    """
+    cpus = sorted(os.sched_getaffinity(0))
+    if len(cpus) < number:
+        raise InputError(f"together={number}, and there are {len(cpus)} processors to run on", file=path)
+    return cpus
+
+
+def counting(suite: CorunSuite, path: Path) -> Here:
+    """Try what can be counted here.
+
+    Raises
+    ------
+    InputError
+        If perf is missing or counts none of the suite's events.
+    """
+    why = perf_stat.countable(suite.events)
+    lacking = [event for event, problem in why.items() if problem]
+    if len(lacking) == len(suite.events):
+        raise InputError(
+            f"perf counts none of them here ({lacking[0]} {why[lacking[0]]})", file=path, place="events"
+        )
+    remove_abandoned_groups()
+    groups = _groups()
+    events = [event for event in suite.events if not why[event]]
+    return Here(Means(events, suite.interval, not groups), why, groups)
+
+
+def _groups() -> str:
+    """Say why programs cannot be put into control groups; empty if they can."""
+    try:
+        group = Group("trial")
+        with subprocess.Popen(["sleep", "9"]) as program:
+            try:
+                group.add(program.pid)
+            finally:
+                program.kill()
+                program.wait()
+                group.close()
+    except OSError as exc:
+        return f"no control groups to count in ({exc})"
+    return ""
+
+
+def _host(suite: CorunSuite, described: dict[str, str], why: dict[str, str], groups: str) -> dict[str, Any]:
+    lacking = [event for event, problem in why.items() if problem]
+    topology = machine.topology()
+    notes = [
+        f"suite {suite.name}",
+        f"perf counts {len(why) - len(lacking)} of {len(why)} events here",
+        *([f"not {', '.join(lacking)}"] if lacking else []),
+        "the others are counts of the kernel (/proc, control groups)",
+        *([groups] if groups else []),
+        topology.told,
+    ]
+    return {
+        "machine": machine.name(),
+        "device": machine.name(),
+        "engine": f"Linux {described['kernel']}",
+        "note": "; ".join(notes),
+        "processors": float(described["processors"]),
+        "threads_per_core": float(topology.threads_per_core),
+        "shared_cache_mib": topology.shared_cache_mib,
+    }

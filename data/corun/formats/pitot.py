@@ -1,0 +1,104 @@
+"""Pitot's WebAssembly workloads (MIT, WiseLabCMU/pitot): data.npz and if2.npz become tasks and pairs.
+
+Its events are no hardware counters: they are counts of executed WebAssembly opcodes, the same on all
+platforms.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from data.comparisons.tables import typed
+from data.corun.tables import HOST_DTYPES, PAIR_DTYPES, TASK_DTYPES, CorunTables
+from data.errors import InputError
+from data.tables import arrays
+from data.tables.arrays import Spec
+
+_RUNS = ("runs",)
+_TIMES = {
+    "t": Spec("f", _RUNS, finite=False),
+    "i_platform": Spec("i", _RUNS),
+    "i_workload": Spec("i", _RUNS),
+}
+SOLO = _TIMES | {
+    "d_platform": Spec("f", ("platforms", "properties"), finite=False),
+    "d_workload": Spec("f", ("workloads", "opcodes"), finite=False),
+    "n_platform": Spec("U", ("platforms",)),
+    "n_workload": Spec("U", ("workloads",)),
+    "f_platform": Spec("U", ("properties",)),
+    "f_workload": Spec("U", ("opcodes",)),
+}
+CORUN = _TIMES | {"i_interference0": Spec("i", _RUNS)}
+NANOSECOND = 1e-9
+#: The last part of a workload's name, where its family comes in sizes: large, medium, small.
+SIZE = re.compile(r"_[sml]$")
+NOTE = "pitot: events are WebAssembly opcodes, not hardware counters"
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def read(directory: Path) -> CorunTables:
+    """Read a directory with ``data.npz`` (solo) and ``if2.npz`` (beside one co-runner).
+
+    A machine is a platform, ``<engine>:<device>``. A family is a workload without its size. Times beside the
+    same co-runner are numbered as repetitions.
+
+    Raises
+    ------
+    InputError
+        If a file or array is missing, or an index names no platform or workload.
+    """
+    solo = arrays.read(directory / "data.npz", SOLO)
+    corun = arrays.read(directory / "if2.npz", CORUN)
+    platforms, workloads = (
+        pd.array(solo[name].tolist(), dtype="str") for name in ("n_platform", "n_workload")
+    )
+    for path, found in ((directory / "data.npz", solo), (directory / "if2.npz", corun)):
+        for index in found.keys() & {"i_platform", "i_workload", "i_interference0"}:
+            _require_within(found[index], len(platforms if index == "i_platform" else workloads), index, path)
+    counts = np.expm1(solo["d_workload"].astype(np.float64)).round()
+    tasks = pd.DataFrame(
+        {
+            "task": workloads.take(solo["i_workload"]),
+            "family": pd.Series(workloads).str.replace(SIZE, "", regex=True).array.take(solo["i_workload"]),
+            "machine": platforms.take(solo["i_platform"]),
+            "solo_seconds": solo["t"].astype(np.float64) * NANOSECOND,
+            "repetition": 1,
+        }
+    )
+    events = pd.DataFrame(counts[solo["i_workload"]], columns=[f"op_{name}" for name in solo["f_workload"]])
+    pairs = pd.DataFrame(
+        {
+            "task": workloads.take(corun["i_workload"]),
+            "corunner_1": workloads.take(corun["i_interference0"]),
+            "machine": platforms.take(corun["i_platform"]),
+            "corun_seconds": corun["t"].astype(np.float64) * NANOSECOND,
+        }
+    )
+    pairs["repetition"] = pairs.groupby(["machine", "task", "corunner_1"]).cumcount() + 1
+    return CorunTables(
+        typed(pd.concat([tasks, events], axis="columns"), TASK_DTYPES),
+        typed(pairs, PAIR_DTYPES),
+        CorunTables.of_rows([], []).samples,
+        _hosts(pd.Series(platforms), solo),
+    )
+
+
+def _hosts(platforms: pd.Series, solo: Arrays) -> pd.DataFrame:
+    parts = platforms.str.split(":", n=1, expand=True)
+    hosts = pd.DataFrame({"machine": platforms, "device": parts[1], "engine": parts[0], "note": NOTE})
+    described = pd.DataFrame(solo["d_platform"].astype(np.float64), columns=solo["f_platform"].tolist())
+    return typed(pd.concat([hosts, described], axis="columns"), HOST_DTYPES)
+
+
+def _require_within(index: NDArray[Any], count: int, name: str, path: Path) -> None:
+    wrong = np.flatnonzero((index < 0) | (index >= count))
+    if len(wrong):
+        problem = f"{name}={index[wrong[0]]} names none of the {count}"
+        raise InputError(problem, file=path, place=f"row {wrong[0]}")

@@ -1,0 +1,159 @@
+"""Pairs of SPEC CPU2017 programs (MIT, Bruno-Dzk/resource-contention): campaigns become tasks and pairs.
+
+Its events are no counters: they say how a program bears a load on memory and what load it is itself, as
+measured beside a program that occupies a given footprint (the reporter). All are scaled so that the rate of
+an event, count / solo seconds, is a slow-down: of the program beside that footprint, or of the reporter
+beside the program.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from data.comparisons.tables import typed
+from data.corun.tables import HOST_DTYPES, PAIR_DTYPES, TASK_DTYPES, CorunTables
+from data.errors import InputError
+
+PAIRS = "validated.csv"
+PAIR_COLUMNS = ("name1", "name2", "actual1", "actual2")
+CURVES = "sensitivity"
+CURVE = "_data.csv"
+#: Both campaigns ran on this one machine, each with the frequency governor it is named after.
+DEVICE = "spec-corun"
+NOTE = "spec-corun: events are seconds beside a load on memory, not hardware counters"
+
+
+def read(directory: Path) -> CorunTables:
+    """Read a directory of campaigns, or one campaign, with ``validated.csv`` and ``sensitivity/``.
+
+    A machine is a campaign. The events of a program are the points of its curve (``beside_<n>mb``: its
+    seconds beside a footprint of n MB) and, where the campaign has it, its contentiousness
+    (``reporter_slowdown``). Solo seconds are the curve's at 0 MB; a co-run takes solo seconds / actual.
+
+    Raises
+    ------
+    InputError
+        If there is no campaign, a file or column is missing, a value is no number, or a program has no curve.
+    """
+    campaigns = [directory] if (directory / PAIRS).exists() else _campaigns(directory)
+    return CorunTables.joined([_campaign(campaign) for campaign in campaigns])
+
+
+def _campaigns(directory: Path) -> list[Path]:
+    found = sorted(path.parent for path in directory.glob(f"*/{PAIRS}"))
+    if not found:
+        raise InputError(
+            f"holds no campaign of spec-corun (no {PAIRS} in it or one level below)", file=directory
+        )
+    return found
+
+
+def _campaign(directory: Path) -> CorunTables:
+    tasks = _tasks(directory)
+    name = directory.resolve().name
+    hosts = pd.DataFrame([{"machine": name, "device": DEVICE, "engine": f"governor {name}", "note": NOTE}])
+    return CorunTables(
+        typed(tasks.assign(machine=name), TASK_DTYPES),
+        typed(_pairs(directory / PAIRS, tasks).assign(machine=name), PAIR_DTYPES),
+        CorunTables.of_rows([], []).samples,
+        typed(hosts, HOST_DTYPES),
+    )
+
+
+def _tasks(directory: Path) -> pd.DataFrame:
+    paths = sorted((directory / CURVES).glob(f"*{CURVE}"))
+    if not paths:
+        raise InputError(f"holds no *{CURVE}", file=directory / CURVES)
+    curves = pd.DataFrame({_program(path): _curve(path) for path in paths}).T
+    solo = curves[0].to_numpy(np.float64)
+    events = curves.drop(columns=0).rename(columns=lambda footprint: f"beside_{footprint:g}mb")
+    tasks = events.rename_axis("task").reset_index()
+    tasks.insert(1, "solo_seconds", solo)
+    slowdown = _reporter_slowdown(directory)
+    if slowdown is not None:
+        tasks["reporter_slowdown"] = tasks["task"].map(slowdown) * solo
+    return tasks.assign(family=tasks["task"], repetition=1)
+
+
+def _program(path: Path) -> str:
+    """Name a program as the pairs do: ``605_mcf_s_data.csv`` is ``605.mcf_s``."""
+    return path.name.removesuffix(CURVE).replace("_", ".", 1)
+
+
+def _curve(path: Path) -> pd.Series:
+    """Return the seconds of a program by the footprint beside it in MB."""
+    table = _read(path, ("footprint_mb", "perf"))
+    curve = pd.Series(table["perf"].to_numpy(), table["footprint_mb"].to_numpy())
+    if 0 not in curve.index:
+        raise InputError("lacks the row footprint_mb=0, which holds the solo seconds", file=path)
+    return curve
+
+
+def _reporter_slowdown(directory: Path) -> dict[str, float] | None:
+    """Return how much slower the reporter is beside each program; None where it was not measured."""
+    alone, beside = directory / "reporter_sensitivity.csv", directory / "contentiousness.csv"
+    if not (alone.exists() and beside.exists()):
+        return None
+    curve, times = _named(alone, heads=0), _named(beside, heads=1)
+    return {str(name): value / curve.iloc[0] for name, value in times.items()}
+
+
+def _pairs(path: Path, tasks: pd.DataFrame) -> pd.DataFrame:
+    table = _read(path, PAIR_COLUMNS)
+    solo = tasks.set_index("task")["solo_seconds"]
+    directions = [
+        pd.DataFrame(
+            {
+                "task": table[f"name{this}"],
+                "corunner_1": table[f"name{other}"],
+                "corun_seconds": table[f"name{this}"].map(solo) / table[f"actual{this}"],
+            }
+        )
+        for this, other in ((1, 2), (2, 1))
+    ]
+    pairs = pd.concat(directions, ignore_index=True)
+    unknown = np.flatnonzero(~pairs["task"].isin(solo.index))
+    if len(unknown):
+        problem = f'the program "{pairs["task"].iloc[unknown[0]]}" has no curve in {CURVES}'
+        raise InputError(problem, file=path, line=int(unknown[0] % len(table)) + 2)
+    return pairs.assign(repetition=pairs.groupby(["task", "corunner_1"]).cumcount() + 1)
+
+
+def _read(path: Path, columns: tuple[str, ...]) -> pd.DataFrame:
+    """Read a table separated by spaces; columns that are no names must be numbers."""
+    table = _table(path)
+    missing = [column for column in columns if column not in table]
+    if missing:
+        raise InputError(f'lacks the column "{missing[0]}"; found {list(table.columns)}', file=path)
+    numbers = {
+        column: _numbers(table[column], path, 2) for column in columns if not column.startswith("name")
+    }
+    return table.assign(**numbers)
+
+
+def _named(path: Path, *, heads: int) -> pd.Series:
+    """Read a column of numbers with names, under `heads` lines that say nothing."""
+    table = _table(path, names=["name", "value"], skiprows=heads)
+    return _numbers(table["value"], path, 1 + heads).set_axis(table["name"])
+
+
+def _table(path: Path, **options: Any) -> pd.DataFrame:
+    try:
+        return pd.read_csv(path, sep=r"\s+", **options)
+    except FileNotFoundError as exc:
+        raise InputError("no such file", file=path) from exc
+    except (OSError, ValueError) as exc:
+        raise InputError(f"cannot be read as a table separated by spaces ({exc})", file=path) from exc
+
+
+def _numbers(values: pd.Series, path: Path, first: int) -> pd.Series:
+    numbers = pd.to_numeric(values, errors="coerce").astype("float64")
+    wrong = np.flatnonzero(~np.isfinite(numbers))
+    if len(wrong):
+        problem = f'{values.name}="{values.iloc[wrong[0]]}" is not a number'
+        raise InputError(problem, file=path, line=int(wrong[0]) + first)
+    return numbers

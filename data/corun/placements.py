@@ -1,0 +1,164 @@
+"""Really running placements of tasks, to see what a predicted one is worth."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from data.comparisons.tables import typed
+from data.corun import suite as corun_suite
+from data.corun.collect import PATIENCE, counting, processors
+from data.corun.run import Run, together
+from data.corun.suite import CorunSuite
+from data.corun.tables import AND
+from data.errors import InputError
+from data.measure import machine
+from data.measure.screen import Screen
+from data.tables.files import replacing, write_json
+
+DTYPES = {
+    "placement": "str",
+    "repetition": "int64",
+    "group": "int64",
+    "task": "str",
+    "corunners": "str",
+    "machine": "str",
+    "corun_seconds": "float64",
+    "foreign": "float64",
+}
+FILE = "placements.parquet"
+#: A placement's name, and the tasks on each machine.
+Placement = tuple[str, Sequence[Sequence[str]]]
+Measure = Callable[[Sequence[str]], tuple[list[Run], float]]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One group of one placement, run side by side."""
+
+    placement: str
+    repetition: int
+    group: int
+    tasks: tuple[str, ...]
+
+
+def plan(placements: Sequence[Placement], repetitions: int, seed: int) -> list[Planned]:
+    """List what to run: all groups of all placements in random order, once through for each repetition.
+
+    So no placement is measured at a time of its own, when the machine may have been slower.
+    """
+    shuffle = random.Random(seed)
+    blocks = [
+        [
+            Planned(name, repetition, number, tuple(shuffle.sample(list(group), len(group))))
+            for name, groups in placements
+            for number, group in enumerate(groups, 1)
+        ]
+        for repetition in range(1, repetitions + 1)
+    ]
+    for block in blocks:
+        shuffle.shuffle(block)
+    return [planned for block in blocks for planned in block]
+
+
+def measure(
+    planned: Sequence[Planned], suite: CorunSuite, run: Measure, progress: Callable[[int, int, str], None]
+) -> pd.DataFrame:
+    """Run every group; when others use the machine, again, as the suite says.
+
+    Parameters
+    ----------
+    run : callable
+        Runs tasks side by side; returns their runs and the share of the machine that others used.
+    progress : callable
+        Called with groups done, groups in all, and what is being run.
+
+    Returns
+    -------
+    DataFrame
+        With the columns of `DTYPES`, a row per task.
+    """
+    rows: list[dict[str, Any]] = []
+    for number, one in enumerate(planned):
+        progress(number, len(planned), f"{one.placement}: {AND.join(one.tasks)}")
+        runs, foreign = min(_attempts(one, suite, run), key=lambda tried: tried[1])
+        rows += [_row(one, place, runs, foreign) for place in range(len(runs))]
+    progress(len(planned), len(planned), "done")
+    order = ["placement", "repetition", "group"]
+    return typed(pd.DataFrame(rows), DTYPES).sort_values(order, kind="stable", ignore_index=True)
+
+
+def _attempts(one: Planned, suite: CorunSuite, run: Measure) -> Iterator[tuple[list[Run], float]]:
+    for attempt in range(suite.attempts):
+        if attempt:
+            time.sleep(PATIENCE)
+        tried = run(one.tasks)
+        yield tried
+        if tried[1] <= suite.foreign:
+            return
+
+
+def _row(one: Planned, place: int, runs: list[Run], foreign: float) -> dict[str, Any]:
+    beside = sorted(one.tasks[:place] + one.tasks[place + 1 :])
+    return {
+        "placement": one.placement,
+        "repetition": one.repetition,
+        "group": one.group,
+        "task": runs[place].task,
+        "corunners": AND.join(beside),
+        "machine": machine.name(),
+        "corun_seconds": round(runs[place].seconds, 5),
+        "foreign": foreign,
+    }
+
+
+def collect(
+    path: Path, placements: Sequence[Placement], directory: Path, repetitions: int, screen: Screen
+) -> None:
+    """Run `placements` of the tasks of a suite; write ``placements.parquet`` and ``settings.json``.
+
+    Raises
+    ------
+    InputError
+        If the suite is wrong, lacks a task, a program is missing or fails, or there are too few processors.
+    """
+    suite = corun_suite.load(path)
+    by_name = {task.name: task for task in suite.tasks}
+    for task in (task for _, groups in placements for group in groups for task in group):
+        if task not in by_name:
+            raise InputError("is not in the suite", file=path, place=f'task "{task}"')
+    most = max((len(group) for _, groups in placements for group in groups), default=0)
+    if not most:
+        raise InputError("there is no placement to run")
+    cpus = processors(most, path)
+    here = counting(suite, path)
+
+    def run(tasks: Sequence[str]) -> tuple[list[Run], float]:
+        return together([by_name[name] for name in tasks], cpus[: len(tasks)], here.means)
+
+    measured = measure(plan(placements, repetitions, suite.seed), suite, run, screen.advance)
+    with replacing(directory / FILE) as target:
+        measured.to_parquet(target, index=False)
+    write_json(
+        directory / "settings.json",
+        {"machine": machine.settings(), "suite": suite.name, "seed": suite.seed, "repetitions": repetitions},
+    )
+
+
+def main(suite: Path, placements: Sequence[Placement], directory: Path, repetitions: int) -> int:
+    """Measure and return the exit code: 0 when complete, 130 after Ctrl-C or a request to end."""
+    for request in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(request, signal.default_int_handler)
+    try:
+        with Screen() as screen:
+            collect(suite, placements, directory, repetitions, screen)
+    except KeyboardInterrupt:
+        return 130
+    return 0

@@ -1,0 +1,285 @@
+"""Running programs side by side, each pinned to a processor, and counting until each has ended."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from data.corun.suite import CorunTask
+from data.errors import InputError
+from data.measure.disturbance import Disturbance
+from data.measure.perf_stat import Counting
+from data.measure.proc_events import Group, Tree
+from data.measure.programs import environment
+
+#: Seconds after which a program that has not ended is an error.
+LIMIT = 300.0
+#: Starts a program stopped: it is pinned and watched before it begins.
+STOPPED = ("sh", "-c", 'kill -STOP $$; exec "$@"', "sh")
+RESIDENT = "process-resident-mib-s"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One task from its start to its end.
+
+    Attributes
+    ----------
+    task : str
+    cpu : int
+        The processor it was pinned to.
+    seconds : float
+        From its start to its end, the program's own start-up included.
+    events : list of str
+    counts : list of float or None
+        By event, over the whole run; None where nothing counted it.
+    samples : list of list
+        Per interval its end in seconds since the start, then the counts within it.
+    """
+
+    task: str
+    cpu: int
+    seconds: float
+    events: list[str]
+    counts: list[float | None]
+    samples: list[list[float | None]]
+
+
+@dataclass(frozen=True)
+class Means:
+    """What there is to count with: perf's events, every how many seconds, and whether in control groups."""
+
+    events: Sequence[str]
+    interval: float
+    groups: bool
+
+
+def together(tasks: Sequence[CorunTask], cpus: Sequence[int], means: Means) -> tuple[list[Run], float]:
+    """Run `tasks` at once, each on its processor; one that ends is started again until all have ended once.
+
+    Returns
+    -------
+    runs : list of Run
+        The first run of each task.
+    foreign : float
+        The share of the machine that others used meanwhile.
+
+    Raises
+    ------
+    InputError
+        If a program is missing, fails or does not end.
+    """
+    with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch, ExitStack() as stack:
+        places = [Path(scratch) / str(number) for number in range(len(tasks))]
+        measured = []
+        for number, (task, cpu) in enumerate(zip(tasks, cpus, strict=True)):
+            places[number].mkdir()
+            program = _Program(task, cpu, places[number])
+            stack.callback(program.kill)
+            watched = _Watched(program, means, str(number))
+            stack.callback(watched.close)
+            measured.append(watched)
+        for watched in measured:
+            watched.ready()
+        for watched in measured:
+            watched.enable()
+        watch = Disturbance()
+        for watched in measured:
+            watched.begin()
+        again = _until_ended(measured, means.interval, stack)
+        foreign = watch.share(sum(program.seconds() for program in again))
+    return [watched.run() for watched in measured], round(foreign, 4)
+
+
+def _until_ended(measured: list[_Watched], interval: float, stack: ExitStack) -> list[_Program]:
+    """Wait until all have ended, looking every `interval`; return what was started again and still runs."""
+    begin, tick = time.perf_counter(), 1
+    running: dict[int, _Program] = {watched.program.ended: watched.program for watched in measured}
+    first = {watched.program.ended: watched for watched in measured}
+    poll = select.poll()
+    for ended in running:
+        poll.register(ended, select.POLLIN)
+    while first:
+        ready = poll.poll(max(0.0, (begin + tick * interval - time.perf_counter()) * 1000))
+        now = time.perf_counter()
+        for ended, _ in ready:
+            poll.unregister(ended)
+            if ended in first:
+                first.pop(ended).end(now)
+        for ended, _ in ready:
+            program = running.pop(ended)
+            program.reap()
+            if first:
+                again = _Program(program.task, program.cpu, program.scratch)
+                stack.callback(again.kill)
+                again.start()
+                running[again.ended] = again
+                poll.register(again.ended, select.POLLIN)
+        if now >= begin + tick * interval:
+            tick = int((now - begin) / interval) + 1
+            for watched in first.values():
+                watched.look(time.perf_counter())
+        if now > begin + LIMIT:
+            names = ", ".join(watched.program.task.name for watched in first.values())
+            raise InputError(f"did not end within {LIMIT:g} s", place=f'task "{names}"')
+    return list(running.values())
+
+
+class _Program:
+    """A program that is started stopped, on its processor.
+
+    ``ended`` is a descriptor that can be read from when it has ended.
+    """
+
+    def __init__(self, task: CorunTask, cpu: int, scratch: Path) -> None:
+        self.task, self.cpu, self.scratch = task, cpu, scratch
+        self._output = scratch / "output"
+        with self._output.open("wb") as output:
+            self._process = subprocess.Popen(
+                [*STOPPED, *task.words(scratch / "report.yaml")],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=environment(scratch),
+                process_group=0,  # Ctrl-C is for us; we end the programs
+            )
+        self.pid = self._process.pid
+        os.waitpid(self.pid, os.WUNTRACED)
+        os.sched_setaffinity(self.pid, {cpu})
+        self.ended = os.pidfd_open(self.pid)
+
+    def start(self) -> None:
+        """Let it run."""
+        os.kill(self.pid, signal.SIGCONT)
+
+    def seconds(self) -> float:
+        """Return the processor time it has used."""
+        return Tree(self.pid, self.cpu, None).seconds()
+
+    def reap(self) -> None:
+        """Take note that it has ended, with all it started; InputError if it failed."""
+        self._end_group()
+        code = self._process.wait()
+        self._close()
+        if code:
+            lines = self._output.read_text(errors="replace").strip().splitlines() or ["it printed nothing"]
+            raise InputError(f"exit code {code} ({lines[-1]})", place=f'task "{self.task.name}"')
+
+    def kill(self) -> None:
+        """End it, if it still runs, and all it started."""
+        # the number of a program that was waited for may be another's by now
+        if self._process.returncode is None:
+            self._end_group()
+            self._process.wait()
+            self._close()
+
+    def _end_group(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+    def _close(self) -> None:
+        os.close(self.ended)
+
+
+@dataclass
+class _Watched:
+    """A program whose events are counted until it ends."""
+
+    program: _Program
+    means: Means
+    name: str
+    _looks: list[tuple[float, dict[str, float]]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._group = Group(self.name) if self.means.groups else None
+        if self._group is not None:
+            self._group.add(self.program.pid)
+        self._tree = Tree(self.program.pid, self.program.cpu, self._group)
+        self._resident = 0.0
+        self._counting = Counting(
+            self.program.pid, self.means.events, self.means.interval, self.program.scratch / "perf.csv"
+        )
+
+    def ready(self) -> None:
+        self._counting.ready()
+
+    def enable(self) -> None:
+        self._counting.enable()
+
+    def begin(self) -> None:
+        self._look(0.0)
+        self._begin = time.perf_counter()
+        self.program.start()
+
+    def look(self, now: float) -> None:
+        self._look(now - self._begin)
+
+    def _look(self, seconds: float) -> None:
+        counts = self._tree.counts()
+        if self._looks:
+            self._resident += (seconds - self._looks[-1][0]) * self._tree.resident_mebibytes
+        self._looks.append((seconds, counts | {RESIDENT: self._resident}))
+
+    def end(self, now: float) -> None:
+        """Take the last look, before the program is reaped."""
+        self.look(now)
+        self._perf = self._counting.stop()
+
+    def close(self) -> None:
+        self._counting.close()
+        self.program.kill()
+        if self._group is not None:
+            self._group.close()
+
+    def run(self) -> Run:
+        """Return what was counted."""
+        ends, counts = zip(*self._looks, strict=True)
+        within = intervals(pd.DataFrame(counts, index=ends), self._perf)
+        total = within.sum(min_count=1)
+        return Run(
+            self.program.task.name,
+            self.program.cpu,
+            ends[-1],
+            list(within.columns),
+            [_rounded(value) for value in total],
+            [[_rounded(value) for value in row] for row in within.reset_index().itertuples(index=False)],
+        )
+
+
+def intervals(looks: pd.DataFrame, perf: pd.DataFrame) -> pd.DataFrame:
+    """Return what was counted between each look and the next.
+
+    A count that seems to fall has not: what a process has counted is nowhere while its parent waits for it.
+
+    Parameters
+    ----------
+    looks : DataFrame
+        Counts so far, by seconds since the start.
+    perf : DataFrame
+        As `data.measure.perf_stat.intervals` returns it; its intervals go to those that end nearest.
+
+    Returns
+    -------
+    DataFrame
+        One row per look but the first.
+    """
+    within = looks.cummax().diff().iloc[1:]
+    ends, times = within.index.to_numpy(), perf["t_seconds"].to_numpy()
+    nearest = ends[np.abs(times[:, None] - ends[None, :]).argmin(axis=1)]
+    return within.join(perf.drop(columns="t_seconds").groupby(nearest).sum(min_count=1))
+
+
+def _rounded(value: float) -> float | None:
+    """Round to what is measured: whole counts, milliseconds of clocks to 10 us; None for a missing one."""
+    return None if np.isnan(value) else round(float(value), 5)

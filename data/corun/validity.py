@@ -1,0 +1,262 @@
+"""Which events, solo runs, co-runs and samples can be learned from, and why the others cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from data.comparisons.tables import read_table
+from data.corun.tables import AND, CorunTables, corunner_columns
+from data.errors import InputError
+from data.tables.files import replacing
+
+#: Co-runs that anything can be learned from at all.
+ENOUGH = 5
+#: What a repeated run may differ by where nothing was repeated: the seed's tolerance (section 4).
+TOLERANCE = 0.03
+#: An interval of the samples that lasts this many times the usual one has a gap before its end.
+GAP = 2.5
+RUN_OF_TASK = ["task", "machine", "repetition"]
+RUN = ["task", "corunners", "machine", "phase", "repetition"]
+EVENT_DTYPES = {"event": "str", "kept": "bool", "reason": "str"}
+TASK_DTYPES = {"task": "str", "machine": "str", "repetition": "int64", "kept": "bool", "reason": "str"}
+PAIR_DTYPES = {
+    "task": "str",
+    "corunners": "str",
+    "machine": "str",
+    "repetition": "int64",
+    "kept": "bool",
+    "reason": "str",
+    "flag": "str",
+}
+SAMPLE_DTYPES = {
+    "task": "str",
+    "corunners": "str",
+    "machine": "str",
+    "phase": "str",
+    "repetition": "int64",
+    "kept": "bool",
+    "reason": "str",
+}
+WARNING_DTYPES = {"warning": "str"}
+FILES = {
+    "pairs": ("valid", PAIR_DTYPES),
+    "tasks": ("valid_tasks", TASK_DTYPES),
+    "events": ("valid_events", EVENT_DTYPES),
+    "samples": ("valid_samples", SAMPLE_DTYPES),
+    "warnings": ("warnings", WARNING_DTYPES),
+}
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """What was decided about tables of co-runs; ``reason`` is empty for what is kept.
+
+    Attributes
+    ----------
+    pairs : DataFrame
+        ``task, corunners, machine, repetition, kept, reason, flag``, row by row as the table of pairs;
+        ``flag`` says what is odd about a row that is kept: the task was faster than alone.
+    tasks : DataFrame
+        ``task, machine, repetition, kept, reason``: the solo runs.
+    events : DataFrame
+        ``event, kept, reason``.
+    samples : DataFrame
+        ``task, corunners, machine, phase, repetition, kept, reason``: the runs that were sampled.
+    warnings : DataFrame
+        ``warning``: what a reader of the results should know.
+    """
+
+    pairs: pd.DataFrame
+    tasks: pd.DataFrame
+    events: pd.DataFrame
+    samples: pd.DataFrame
+    warnings: pd.DataFrame
+
+    @classmethod
+    def read(cls, directory: Path) -> Decisions:
+        """Read the Parquet files of `directory`.
+
+        Raises
+        ------
+        InputError
+            If a file is missing, is no Parquet file, or lacks a column.
+        """
+        return cls(
+            *(read_table(directory / f"{file}.parquet", dtypes, ()) for file, dtypes in FILES.values())
+        )
+
+    def write(self, directory: Path) -> None:
+        """Write ``valid.parquet`` (the pairs) and the others to `directory`."""
+        for name, (file, _) in FILES.items():
+            with replacing(directory / f"{file}.parquet") as path:
+                getattr(self, name).to_parquet(path, index=False)
+
+    def kept(self, tables: CorunTables) -> CorunTables:
+        """Return what of `tables` can be learned from; counts that are missing stay missing."""
+        out = self.events.loc[~self.events["kept"], "event"]
+        runs = self.samples.loc[self.samples["kept"], RUN]
+        return CorunTables(
+            tables.tasks[self.tasks["kept"].to_numpy()].drop(columns=out).reset_index(drop=True),
+            tables.pairs[self.pairs["kept"].to_numpy()]
+            .drop(columns=out, errors="ignore")
+            .reset_index(drop=True),
+            tables.samples.merge(runs, on=RUN).drop(columns=out, errors="ignore"),
+            tables.hosts,
+        )
+
+
+def decide(tables: CorunTables, missing: float) -> Decisions:
+    """Decide what can be learned from.
+
+    An event goes if more than `missing` of the solo runs lack it or all have the same count; then a solo run
+    goes if it lacks more than `missing` of the events that are left; then a co-run goes if the task or one of
+    its co-runners has no solo run left on that machine; then the samples of a run go if they have a gap or
+    the run itself is not there.
+
+    Parameters
+    ----------
+    tables : CorunTables
+        That satisfy `data.corun.schema.check`.
+    missing : float
+        Between 0 and 1.
+
+    Raises
+    ------
+    InputError
+        If no event is left, or fewer than `ENOUGH` co-runs.
+    """
+    counts = tables.tasks[tables.events]
+    events = _events(counts, missing)
+    if not (events == "").any():
+        told = f'; "{events.index[0]}" {events.iloc[0]}' if len(events) else ""
+        raise InputError(f"no event was counted that differs between solo runs{told}", place="tasks")
+    tasks = _tasks(counts.loc[:, (events == "").to_numpy()], missing)
+    known = tables.tasks[(tasks == "").to_numpy()]
+    pairs = _pairs(tables.pairs, known)
+    if (pairs == "").sum() < ENOUGH:
+        raise InputError(_few(pairs), place="pairs")
+    impacts, noise = _impacts(tables.pairs, known), _noise(known)
+    named = tables.pairs[RUN_OF_TASK].assign(
+        corunners=_joined(tables.pairs),
+        kept=pairs == "",
+        reason=pairs,
+        flag=[f"{impact:.2f} of its solo time" if impact < 1 - noise else "" for impact in impacts],
+    )
+    return Decisions(
+        named[list(PAIR_DTYPES)].astype(PAIR_DTYPES),
+        tables.tasks[RUN_OF_TASK].assign(kept=tasks == "", reason=tasks).astype(TASK_DTYPES),
+        pd.DataFrame({"event": events.index, "kept": events == "", "reason": events})
+        .reset_index(drop=True)
+        .astype(EVENT_DTYPES),
+        _samples(tables, named),
+        pd.DataFrame({"warning": list(_warnings(named, impacts, noise))}, dtype="str"),
+    )
+
+
+def _events(counts: pd.DataFrame, missing: float) -> pd.Series:
+    """Say why an event cannot be used; empty where it can."""
+    lacking = counts.isna().mean()
+    told = [f"was counted in {count} of {len(counts)} solo runs" for count in counts.notna().sum()]
+    reasons = pd.Series(told, counts.columns, dtype="str").where(lacking > missing, "")
+    constant = (counts.min() == counts.max()) & (reasons == "")
+    same = [f"has the same count {value:g} in all solo runs" for value in counts.min()]
+    return reasons.mask(constant, pd.Series(same, counts.columns, dtype="str"))
+
+
+def _tasks(counts: pd.DataFrame, missing: float) -> pd.Series:
+    """Say why a solo run cannot be used; empty where it can."""
+    lacking = counts.isna().mean(axis="columns")
+    reasons = pd.Series("", counts.index, dtype="str")
+    for row in np.flatnonzero(lacking > missing):
+        first = counts.columns[counts.iloc[row].isna().argmax()]
+        reasons.iloc[row] = f'lacks {lacking.iloc[row]:.0%} of the events, such as "{first}"'
+    return reasons
+
+
+def _pairs(pairs: pd.DataFrame, solo: pd.DataFrame) -> pd.Series:
+    """Say why a co-run cannot be used; empty where it can."""
+    known = pd.MultiIndex.from_frame(solo[["machine", "task"]])
+    reasons = pd.Series("", pairs.index, dtype="str")
+    for column in ["task", *corunner_columns(pairs)]:
+        alone = pd.MultiIndex.from_frame(pairs[["machine", column]]).isin(known)
+        unknown = pairs[column].notna().to_numpy(bool) & ~alone & (reasons == "").to_numpy(bool)
+        what = "the task" if column == "task" else "the co-runner"
+        told = f'{what} "' + pairs.loc[unknown, column] + '" has no solo run on this machine to learn from'
+        reasons[unknown] = told
+    return reasons
+
+
+def _few(pairs: pd.Series) -> str:
+    why = pairs[pairs != ""]
+    told = f"; the first left out: {why.iloc[0]}" if len(why) else ""
+    return f"{(pairs == '').sum()} of {len(pairs)} can be learned from; expected at least {ENOUGH}{told}"
+
+
+def _joined(pairs: pd.DataFrame) -> pd.Series:
+    first, *others = corunner_columns(pairs)
+    joined = pairs[first]
+    for column in others:
+        joined = joined + (AND + pairs[column]).fillna("")
+    return _unordered(joined)
+
+
+def _unordered(names: pd.Series) -> pd.Series:
+    """Bring joined names into one order, since that of co-runners does not matter."""
+    return names.map({joined: AND.join(sorted(joined.split(AND))) for joined in names.unique()})
+
+
+def _impacts(pairs: pd.DataFrame, solo: pd.DataFrame) -> pd.Series:
+    """Return how many times its solo time each task took; missing where it has none."""
+    alone = solo.groupby(["machine", "task"])["solo_seconds"].median()
+    index = pd.MultiIndex.from_frame(pairs[["machine", "task"]])
+    return pairs["corun_seconds"] / alone.reindex(index).to_numpy()
+
+
+def _noise(solo: pd.DataFrame) -> float:
+    """Return what runs may differ by: three standard deviations of repeats, at least the seed's tolerance."""
+    runs = solo.groupby(["machine", "task"])["solo_seconds"]
+    spread = (runs.std() / runs.mean()).median()
+    return TOLERANCE if np.isnan(spread) else max(TOLERANCE, 3 * float(spread))
+
+
+def _samples(tables: CorunTables, pairs: pd.DataFrame) -> pd.DataFrame:
+    """Decide which runs have samples to learn from."""
+    samples = tables.samples
+    if samples.empty:
+        return pd.DataFrame(columns=list(SAMPLE_DTYPES)).astype(SAMPLE_DTYPES)
+    runs = samples[[*RUN, "t_seconds"]].sort_values([*RUN, "t_seconds"])
+    times = runs.groupby(RUN)["t_seconds"]
+    seconds = times.diff().fillna(runs["t_seconds"])
+    usual = float(seconds.median())
+    longest = runs.assign(seconds=seconds).sort_values("seconds").groupby(RUN).tail(1).set_index(RUN)
+    told = [
+        f"has a gap of {gap:.1f} s before {end:.1f} s, where intervals last {usual:.1f} s"
+        for gap, end in zip(longest["seconds"], longest["t_seconds"], strict=True)
+    ]
+    reasons = pd.Series(told, longest.index, dtype="str").where(longest["seconds"] > GAP * usual, "")
+    solo = tables.tasks[RUN_OF_TASK].assign(corunners="", phase="solo")[RUN]
+    there = pd.concat([solo, pairs.assign(phase="corun")[RUN]])
+    table = reasons.rename("reason").reset_index()
+    known = pd.MultiIndex.from_frame(table[RUN].assign(corunners=_unordered(table["corunners"])))
+    table["reason"] = table["reason"].where(known.isin(pd.MultiIndex.from_frame(there)), "belong to no run")
+    return (
+        table.assign(kept=table["reason"] == "")[list(SAMPLE_DTYPES)]
+        .sort_values(RUN, ignore_index=True)
+        .astype(SAMPLE_DTYPES)
+    )
+
+
+def _warnings(pairs: pd.DataFrame, impacts: pd.Series, noise: float) -> Iterator[str]:
+    flagged = pairs["kept"] & (pairs["flag"] != "")
+    if flagged.any():
+        worst = pairs.loc[impacts[flagged].idxmin()]
+        yield (
+            f"{flagged.sum()} of {pairs['kept'].sum()} co-runs took less than the solo run by more than "
+            f'{noise:.1%}, the most "{worst["task"]}" beside "{worst["corunners"]}" on "{worst["machine"]}": '
+            f"{worst['flag']}; they are kept"
+        )

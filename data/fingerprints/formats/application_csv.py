@@ -1,0 +1,115 @@
+"""One application as people type it: ``machine,value[,repetition][,unit]``, a row a measurement."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from data.comparisons.tables import typed
+from data.errors import InputError
+from data.fingerprints.formats.machines_csv import Measure
+from data.fingerprints.tables import APPLICATION_DTYPES
+from data.tables.nearest import unknown
+
+COLUMNS = ("machine", "value")
+REPETITION = "repetition"
+#: Columns that say what the values are; all rows must say the same.
+UNITS = ("unit", "metric")
+
+
+def read(path: Path, measure: Measure, beyond: int = 0) -> pd.DataFrame:
+    """Read a CSV file.
+
+    Parameters
+    ----------
+    path : Path
+    measure : Measure
+        What the values are; a column ``unit`` or ``metric`` takes the place of its metric.
+    beyond : int
+        Values without a repetition are numbered from the one after this. Beyond the repetitions of the
+        fingerprints they belong to their machine, not to one run of its fingerprint.
+
+    Returns
+    -------
+    DataFrame
+        With the columns of `data.fingerprints.tables.APPLICATION_DTYPES`.
+
+    Raises
+    ------
+    InputError
+        If it is no CSV, lacks a column or has an unknown one, names no machine, has a measurement twice,
+        several units, or a value that is no number above 0.
+    """
+    table = _cells(path)
+    values = _numbers(table["value"])
+    _refuse(table, values.isna() | (values <= 0) | np.isinf(values), "value", "a number above 0", path)
+    if REPETITION in table:
+        repetitions = _numbers(table[REPETITION])
+        _refuse(table, repetitions.isna() | (repetitions % 1 != 0), REPETITION, "a whole number", path)
+    else:
+        repetitions = table.groupby("machine").cumcount() + 1 + beyond
+    rows = table[["machine"]].assign(
+        **_measured(table, measure, path)._asdict(), repetition=repetitions.astype("int64"), value=values
+    )
+    twice = rows.duplicated(["machine", REPETITION])
+    if twice.any():
+        first = rows[twice].iloc[0]
+        problem = f'machine "{first["machine"]}" has the repetition {first[REPETITION]} twice'
+        raise InputError(problem, file=path, line=_line(twice))
+    return typed(rows.reset_index(drop=True), APPLICATION_DTYPES)
+
+
+def _cells(path: Path) -> pd.DataFrame:
+    try:
+        table = pd.read_csv(path, dtype="str", keep_default_na=False, skipinitialspace=True)
+    except (OSError, ValueError) as exc:
+        raise InputError(f"cannot be read as CSV ({exc})", file=path) from exc
+    table = table.rename(columns=str.strip)
+    for column in COLUMNS:
+        if column not in table:
+            found = ", ".join(table.columns)
+            raise InputError(f'lacks the column "{column}"; found {found}', file=path, line=1)
+    known = (*COLUMNS, REPETITION, *UNITS)
+    for column in table.columns:
+        if column not in known:
+            raise InputError(f'the column "{column}" {unknown(column, known)}', file=path, line=1)
+    if table.empty:
+        raise InputError("holds no measurement", file=path)
+    table = table.assign(machine=table["machine"].str.strip())
+    unnamed = table["machine"] == ""
+    if unnamed.any():
+        raise InputError("names no machine", file=path, line=_line(unnamed))
+    return table
+
+
+def _measured(table: pd.DataFrame, measure: Measure, path: Path) -> Measure:
+    """Return the measure in the unit that the file names, if it names one."""
+    for column in UNITS:
+        if column in table:
+            units = table[column].str.strip()
+            other = units != units.iloc[0]
+            if other.any():
+                found = units[other].iloc[0]
+                problem = f'{column}="{found}" but "{units.iloc[0]}" before; expected one unit in all rows'
+                raise InputError(problem, file=path, line=_line(other))
+            return measure._replace(metric=units.iloc[0] or measure.metric)
+    return measure
+
+
+def _numbers(column: pd.Series) -> pd.Series:
+    return pd.to_numeric(column.str.strip(), errors="coerce").astype("float64")
+
+
+def _refuse(table: pd.DataFrame, wrong: pd.Series, column: str, expected: str, path: Path) -> None:
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise InputError(
+            f'{column}="{table[column].iloc[row]}" is not {expected}', file=path, line=_line(wrong)
+        )
+
+
+def _line(wrong: pd.Series) -> int:
+    """Return the line of the first row that is wrong; the header is line 1."""
+    return int(np.flatnonzero(wrong)[0]) + 2

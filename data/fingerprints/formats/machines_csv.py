@@ -1,0 +1,162 @@
+"""Fingerprints as people type them (seed 003, figure 4): a row per machine, a column per stressor.
+
+The first column names the machine. A stressor is one of stress-ng's, on one thread, or on all threads where
+its name ends in ``@all``; any other column is an application: ``zlog`` is a running time in seconds, and
+``redis-set (requests/s, higher)`` says its metric and which direction is better. ``repetition``,
+``cpu_model``, ``cores``, ``stress_ng`` and ``source`` may stand beside them; without ``cpu_model`` every
+machine counts as a model of its own. An empty cell was not measured. A name that is nearly one of these five,
+or ends in ``@all`` without being a stressor's, is refused as misspelt.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from data.errors import InputError
+from data.fingerprints.tables import ALL_THREADS, HOST_DTYPES, FingerprintTables
+from data.tables.nearest import nearest, unknown
+
+#: As in `HOST_DTYPES`, except that ``cpu`` is a stressor.
+CPU_MODEL = "cpu_model"
+HOST_COLUMNS = (CPU_MODEL, "cores", "stress_ng", "source")
+WHOLE = ("repetition", "cores")
+#: All columns that are neither stressors nor applications.
+PLAIN = ("repetition", *HOST_COLUMNS)
+#: How like one of these the plain name of an application must not be.
+MISSPELT = 0.8
+ON_ALL = "@all"
+RUNNING_TIME = ("seconds", "lower")
+_MEASURED = re.compile(r"(?P<name>.*\S)\s*\((?P<metric>[^,()]+),\s*(?P<better>lower|higher)\)")
+_NAMES = Path(__file__).parents[1] / "stressors.txt"
+
+
+class Measure(NamedTuple):
+    """An application's column."""
+
+    application: str
+    metric: str
+    better: str
+
+
+def read(path: Path) -> FingerprintTables:
+    """Read a CSV file.
+
+    Raises
+    ------
+    InputError
+        If it is no CSV, has no machine, no stressor, a column twice or misspelt, or a cell that is no number.
+    """
+    table = _cells(path)
+    machine, *columns = table.columns
+    for column in columns:
+        _require_meant(column, path)
+    numbers = _numbers(table, [column for column in columns if column not in PLAIN], path)
+    whole = _numbers(table, [column for column in WHOLE if column in columns], path, whole=True)
+    repetitions = whole["repetition"].fillna(1).astype("int64") if "repetition" in whole else 1
+    keyed = numbers.assign(machine=table[machine], repetition=repetitions)
+    stressors = {column: found for column in numbers if (found := stressor(column))}
+    if not stressors:
+        raise InputError("has no column that is a stressor of stress-ng", file=path, line=1)
+    measures = {column: measure(column) for column in numbers if column not in stressors}
+    return FingerprintTables.of_rows(
+        [
+            {**row, "stressor": stressors[column][0], "threads": stressors[column][1]}
+            for column, row in _measured(keyed, list(stressors), "bogo_ops_per_second")
+        ],
+        [{**row, **measures[column]._asdict()} for column, row in _measured(keyed, list(measures), "value")],
+        _hosts(table, whole, path),
+    )
+
+
+def stressor(column: str) -> tuple[str, int] | None:
+    """Return the stressor that a column is named for and its threads, or None."""
+    name = column.removesuffix(ON_ALL)
+    if name not in known_stressors():
+        return None
+    return name, 1 if name == column else ALL_THREADS
+
+
+def measure(column: str) -> Measure:
+    """Return what the column of an application says."""
+    told = _MEASURED.fullmatch(column)
+    return Measure(told["name"], told["metric"], told["better"]) if told else Measure(column, *RUNNING_TIME)
+
+
+def _require_meant(column: str, path: Path) -> None:
+    """Refuse what would be the running time of an application only because the column is misspelt."""
+    if column in PLAIN or stressor(column) or _MEASURED.fullmatch(column):
+        return
+    told = unknown(column, PLAIN) if nearest(column, PLAIN, MISSPELT) else ""
+    if column.endswith(ON_ALL):
+        told = "is no stressor of stress-ng"
+    if column.endswith(")") and "," in column:
+        told = "is neither lower nor higher"
+    if told:
+        otherwise = f'an application is written "{column.partition("(")[0].strip()} (seconds, lower)"'
+        raise InputError(f'the column "{column}" {told} ({otherwise})', file=path, line=1)
+
+
+@cache
+def known_stressors() -> frozenset[str]:
+    """Return the names of the stressors of stress-ng 0.15.06, and of others that the known sources have."""
+    return frozenset(_NAMES.read_text(encoding="utf-8").split())
+
+
+def _cells(path: Path) -> pd.DataFrame:
+    try:
+        table = pd.read_csv(path, dtype="str", keep_default_na=False, header=None, skipinitialspace=True)
+    except (OSError, ValueError) as exc:
+        raise InputError(f"cannot be read as CSV ({exc})", file=path) from exc
+    header = [str(name).strip() for name in table.iloc[0]]
+    for name in header:
+        if header.count(name) > 1:
+            raise InputError(f'has the column "{name}" twice', file=path, line=1)
+    rows = table.iloc[1:].set_axis(header, axis="columns")
+    if rows.empty:
+        raise InputError("holds no machine", file=path)
+    unnamed = np.flatnonzero(rows.iloc[:, 0].str.strip() == "")
+    if len(unnamed):
+        raise InputError("names no machine", file=path, line=int(unnamed[0]) + 2)
+    return rows
+
+
+def _numbers(table: pd.DataFrame, columns: list[str], path: Path, *, whole: bool = False) -> pd.DataFrame:
+    """Return columns of numbers; an empty cell is missing."""
+    found = {}
+    for column in columns:
+        text = table[column].str.strip()
+        numbers = pd.to_numeric(text.where(text != ""), errors="coerce").astype("float64")
+        wrong = (text != "") & (numbers.isna() | (whole & (numbers % 1 != 0)))
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            told = f'{column}="{text.iloc[row]}" is not a {"whole " if whole else ""}number'
+            raise InputError(told, file=path, line=row + 2)
+        found[column] = numbers
+    return pd.DataFrame(found, index=table.index)
+
+
+def _measured(keyed: pd.DataFrame, columns: list[str], value: str) -> list[tuple[str, dict[str, Any]]]:
+    return [
+        (column, {"machine": row.machine, "repetition": row.repetition, value: number})
+        for row in keyed.itertuples()
+        for column, number in zip(columns, keyed.loc[row.Index, columns], strict=True)
+        if not np.isnan(number)
+    ]
+
+
+def _hosts(table: pd.DataFrame, whole: pd.DataFrame, path: Path) -> list[dict[str, Any]]:
+    """Describe each machine once, from its first row."""
+    machine = table.columns[0]
+    first = table[~table[machine].duplicated()].replace({name: {"": None} for name in HOST_COLUMNS})
+    hosts = first.reindex(columns=[machine, *HOST_COLUMNS]).astype("str")
+    hosts.columns = pd.Index(HOST_DTYPES)
+    hosts["cpu"] = hosts["cpu"].fillna(hosts["machine"])
+    hosts["source"] = hosts["source"].fillna(path.name)
+    hosts["cores"] = whole["cores"].reindex(hosts.index).astype("Int64") if "cores" in whole else None
+    return hosts.to_dict("records")

@@ -1,0 +1,88 @@
+"""Running the stressors of stress-ng and reading the rates that it reports."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+import yaml
+
+from data.errors import InputError
+from data.fingerprints.rates import Rate, Task
+from data.measure.disturbance import Disturbance
+from data.measure.programs import Finished, execute
+
+#: Seconds that a stressor may take to start and to end beyond the time it is given, before it is killed.
+PATIENCE = 60.0
+RATE = "bogo-ops-per-second-real-time"
+_PREFIX = re.compile(r"^stress-ng: \w+:\s+\[\d+\] ")
+
+
+def available() -> frozenset[str]:
+    """Return the stressors that this stress-ng has.
+
+    Raises
+    ------
+    InputError
+        If stress-ng is not installed or does not say.
+    """
+    with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch:
+        done = execute(["stress-ng", "--stressors"], Path(scratch), "stressors")
+    if done.code:
+        raise InputError(
+            f"stress-ng --stressors: exit code {done.code} ({done.last_line})", place="stressors"
+        )
+    return frozenset(done.output.split())
+
+
+def run(task: Task, seconds: int) -> Rate:
+    """Run one stressor for `seconds`; a stressor that does nothing, fails or hangs has no rate."""
+    at, watch = datetime.now(UTC).isoformat(), Disturbance()
+    with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch:
+        report = Path(scratch) / "report.yaml"
+        done = execute(command(task, seconds, report), Path(scratch), "fingerprint", seconds + PATIENCE)
+        rate = reported(report)
+    foreign = round(watch.share(), 4)
+    problem = why_no_rate(task.stressor, done) if rate is None or done.code else ""
+    return Rate(**asdict(task), at=at, rate=None if problem else rate, problem=problem, foreign=foreign)
+
+
+def command(task: Task, seconds: int, report: Path) -> list[str]:
+    """Return the command; stress-ng itself takes 0 threads for all."""
+    return [
+        *("stress-ng", f"--{task.stressor}", str(task.threads), "--timeout", str(seconds)),
+        *(
+            "--metrics",
+            "--yaml",
+            str(report),
+            "--temp-path",
+            str(report.parent),
+            "--no-rand-seed",
+            "--oomable",
+        ),
+    ]
+
+
+def reported(report: Path) -> float | None:
+    """Return the rate in the YAML that stress-ng wrote; None where there is none or it is 0."""
+    try:
+        content = yaml.safe_load(report.read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError):
+        return None
+    metrics = content.get("metrics") if isinstance(content, dict) else None
+    rate = metrics[0].get(RATE) if metrics else None
+    return float(rate) if isinstance(rate, int | float) and rate > 0 else None
+
+
+def why_no_rate(stressor: str, done: Finished) -> str:
+    """Say why a stressor has no rate, in stress-ng's words where it has some."""
+    if done.code < 0:
+        return f"did not end within {PATIENCE:g} s of its time"
+    if not done.code:
+        return "did nothing"
+    lines = [_PREFIX.sub("", line) for line in done.output.strip().splitlines()]
+    about = (line for line in lines if stressor in line and not line.startswith("dispatching"))
+    return f"ended with exit code {done.code} ({next(about, _PREFIX.sub('', done.last_line))})"

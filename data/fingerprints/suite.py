@@ -1,0 +1,46 @@
+"""What to measure: the typed form of a SUITE.yaml for the fingerprint of this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from data.comparisons import suite as suites
+from data.comparisons.suite import Count
+from data.fingerprints.tables import ALL_THREADS
+from data.tables.given import Section
+
+#: How ``threads`` of a suite stands in the tables.
+THREADS = {"one": 1, "all": ALL_THREADS}
+
+
+class FingerprintSuite(Section):
+    """A measurement of a fingerprint.
+
+    Each of the ``stressors`` runs for ``seconds``, on ``threads`` ("one", "all"), ``repetitions`` times. The
+    ``seed`` makes the order, another one in each repetition.
+    """
+
+    kind: Literal["fingerprint"]
+    name: str
+    seed: int
+    seconds: Annotated[int, Field(ge=1)]
+    repetitions: Count
+    threads: Annotated[tuple[Literal["one", "all"], ...], Field(min_length=1)]
+    stressors: Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+def load(path: Path) -> FingerprintSuite:
+    """Read and validate a suite.
+
+    Raises
+    ------
+    InputError
+        Naming file, key and value.
+    """
+    suite = suites.typed(FingerprintSuite, suites.content(path), path)
+    suites.unique(suite.stressors, "stressor", path)
+    suites.unique(suite.threads, "threads", path)
+    return suite

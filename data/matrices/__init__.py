@@ -1,0 +1,1 @@
+"""Measurements of matrices of raw metrics."""

@@ -1,0 +1,56 @@
+"""Some of the matrices, by the names of their workloads: what to learn from, and what to leave out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from data.errors import InputError
+from data.matrices.tables import MatrixTables
+
+#: How many workloads are named where none matches.
+SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which workloads are wanted.
+
+    Attributes
+    ----------
+    only, without : sequence of str
+        Patterns of the shell such as ``* CPU Saturation *``: a workload is chosen if it matches one of
+        `only`, where there are any, and none of `without`.
+    """
+
+    only: Sequence[str] = ()
+    without: Sequence[str] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.only or self.without)
+
+    def of(self, tables: MatrixTables) -> MatrixTables:
+        """Return the tables of the workloads that are chosen.
+
+        Raises
+        ------
+        InputError
+            If a pattern matches none, or no workload is left.
+        """
+        names = tables.runs["workload"].drop_duplicates().tolist()
+        for pattern in (*self.only, *self.without):
+            if not any(fnmatchcase(name, pattern) for name in names):
+                more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+                there = ", ".join(f'"{name}"' for name in names[:SHOWN])
+                raise InputError(f'"{pattern}" matches no workload; there are {there}{more}')
+        wanted = tables.runs["workload"].isin([name for name in names if self._wants(name)])
+        # both sides of a pair, which may be of two workloads
+        chosen = wanted.groupby(tables.runs["pair_id"]).transform("all").to_numpy(bool)
+        if not chosen.any():
+            raise InputError("no workload is left; what is left out is all that is chosen")
+        return tables.of_runs(chosen)
+
+    def _wants(self, name: str) -> bool:
+        wanted = not self.only or any(fnmatchcase(name, pattern) for pattern in self.only)
+        return wanted and not any(fnmatchcase(name, pattern) for pattern in self.without)

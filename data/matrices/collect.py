@@ -1,0 +1,326 @@
+"""Measuring matrices: versions of programs with and without defects, and invalid runs (seed 001)."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import cycle
+from pathlib import Path
+
+import pandas as pd
+
+from data.corun.collect import PATIENCE
+from data.matrices import rates as matrix_rates
+from data.matrices import suite as matrix_suite
+from data.matrices import summaries
+from data.matrices.journal import Matrices, Measured, Planned
+from data.matrices.programs import DEFECTS
+from data.matrices.run import HEAVY, Bench, Order, Run, calibrate
+from data.matrices.suite import EXTRA_WORK, KILLED, QUOTA, WRONG_COUNT, MatrixSuite, TestCase
+from data.matrices.tables import SIDES, SUMMARY, MatrixTables
+from data.measure import machine, perf_stat
+from data.measure.proc_events import remove_abandoned_groups
+from data.measure.screen import Screen
+from data.tables.files import write_json
+
+#: Seconds that each cost is calibrated from.
+CALIBRATION = 0.1
+#: Trial runs for each cost, the size that defects are tried with, and the most that a trial may correct.
+TRIALS, TRIAL_SIZE, LARGEST = 2, 0.4, 4.0
+#: A metric varies if at least this share of the runs does not have its commonest value.
+VARIES = 0.005
+
+Seconds = Callable[[Order], float]
+
+
+def plan(suite: MatrixSuite, causes: Sequence[str], kinds: Sequence[str]) -> list[Planned]:
+    """List all runs: pairs in random order, and within a pair all runs of both sides in random order.
+
+    Parameters
+    ----------
+    suite : MatrixSuite
+    causes, kinds : sequence of str
+        The causes and the kinds of invalid runs that this machine can make.
+    """
+    shuffle = random.Random(suite.seed)
+    pairs = [(case.name, number) for case in suite.cases for number in range(1, suite.versions + 1)]
+    defects = _defects(suite, causes, shuffle)
+    runs = {
+        (pair, side): [
+            Planned(*pair, side, number, *(defects.get(pair, ("", 0.0)) if side == SIDES[1] else ("", 0.0)))
+            for number in range(1, suite.runs + 1)
+        ]
+        for pair in pairs
+        for side in SIDES
+    }
+    valid = len(pairs) * len(SIDES) * suite.runs
+    count = round(valid * suite.invalid / (1 - suite.invalid)) if kinds else 0
+    kind = cycle(shuffle.sample(kinds, len(kinds)))
+    places = list(runs)
+    while count > 0:
+        # a side gets a second one only when all have one
+        for place in shuffle.sample(places, min(count, len(places))):
+            runs[place].append(replace(runs[place][0], number=len(runs[place]) + 1, invalid=next(kind)))
+        count -= len(places)
+    shuffle.shuffle(pairs)
+    everything = []
+    for pair in pairs:
+        block = [planned for side in SIDES for planned in runs[pair, side]]
+        shuffle.shuffle(block)
+        everything += block
+    return everything
+
+
+def _defects(
+    suite: MatrixSuite, causes: Sequence[str], shuffle: random.Random
+) -> dict[tuple[str, int], tuple[str, float]]:
+    """Choose which pairs get which defect of which size: spread over groups, then over test cases."""
+    count = round(suite.abnormal * suite.versions * len(suite.cases)) if causes else 0
+    numbers = {
+        case.name: shuffle.sample(range(1, suite.versions + 1), suite.versions) for case in suite.cases
+    }
+    waiting: dict[str, list[tuple[str, int]]] = {}
+    for turn in range(suite.versions):
+        for case in shuffle.sample(suite.cases, len(suite.cases)):
+            waiting.setdefault(case.group, []).append((case.name, numbers[case.name][turn]))
+    groups = cycle(shuffle.sample(list(waiting), len(waiting)))
+    cause = cycle(shuffle.sample(causes, len(causes)))
+    size = cycle(shuffle.sample(suite.sizes, len(suite.sizes)))
+    chosen: dict[tuple[str, int], tuple[str, float]] = {}
+    while len(chosen) < count:
+        group = next(groups)
+        if waiting[group]:
+            chosen[waiting[group].pop(0)] = (next(cause), next(size))
+    return chosen
+
+
+def order(suite: MatrixSuite, planned: Planned, costs: dict[str, float]) -> Order:
+    """Return how to make the run that is planned, from what a unit of its work and of its defect costs."""
+    case = next(case for case in suite.cases if case.name == planned.case)
+    draw = random.Random(f"{suite.seed} {planned.run_id}")
+    units = suite.seconds / costs["unit"] / case.transactions
+    defect, amount, quota = "", 0.0, 1.0
+    if planned.cause == EXTRA_WORK:
+        units *= 1 + planned.size
+    elif planned.cause == QUOTA:
+        quota = 1 / (1 + planned.size)
+    elif planned.cause:
+        defect = planned.cause
+        amount = planned.size * suite.seconds / costs[defect] / case.transactions
+    transactions = case.transactions
+    if planned.invalid == WRONG_COUNT:
+        transactions = max(1, round(transactions * draw.choice((0.5, 0.7, 0.9, 1.1, 1.3))))
+    latest = 0.7 if planned.invalid == KILLED else 0.5
+    moment = suite.seconds * draw.uniform(0.2, latest)
+    heavy = draw.choice(HEAVY)
+    return Order(case.workload, transactions, units, defect, amount, quota, planned.invalid, moment, heavy)
+
+
+def trials(
+    suite: MatrixSuite, case: TestCase, needed: Sequence[str], first: dict[str, float], seconds: Seconds
+) -> dict[str, float]:
+    """Correct the costs of a test case by trial runs, as counting makes some programs slower than others.
+
+    Parameters
+    ----------
+    suite : MatrixSuite
+    case : TestCase
+    needed : sequence of str
+        The defects that its versions will have.
+    first : dict
+        Costs as the program itself found them, without anybody counting.
+    seconds : callable
+        Makes one run and returns its elapsed seconds.
+    """
+    costs = dict(first)
+    plain = Planned(case.name, 0, SIDES[0], 0)
+    for _ in range(TRIALS):
+        costs["unit"] *= seconds(order(suite, plain, costs)) / suite.seconds
+    for cause in needed:
+        if cause in costs:
+            spoiled = replace(plain, side=SIDES[1], cause=cause, size=TRIAL_SIZE)
+            for _ in range(TRIALS):
+                extra = seconds(order(suite, spoiled, costs)) / suite.seconds - 1
+                costs[cause] *= min(LARGEST, max(1 / LARGEST, extra / TRIAL_SIZE))
+    return costs
+
+
+def measure(
+    suite: MatrixSuite,
+    matrices: Matrices,
+    everything: Sequence[Planned],
+    *,
+    run: Callable[[Order], Run],
+    cost: Callable[[TestCase, Sequence[str]], dict[str, float]],
+    progress: Callable[[int, int, str], None],
+) -> None:
+    """Measure what the journal lacks, keeping each run at once.
+
+    Parameters
+    ----------
+    run : callable
+        Makes one run.
+    cost : callable
+        Calibrates a test case, and for it the defects that are named.
+    progress : callable
+        Called with runs done, runs in all, and what is being measured or waited for.
+    """
+    kept = {entry.planned.run_id for entry in matrices.entries}
+    cases = {case.name: case for case in suite.cases}
+    waiting = [planned for planned in everything if planned.run_id not in kept]
+    for name in dict.fromkeys(planned.case for planned in waiting):
+        if name not in matrices.costs:
+            progress(len(kept), len(everything), f"calibrating {name}")
+            needed = {run.cause for run in everything if run.case == name and run.cause in DEFECTS}
+            matrices.calibrate(name, cost(cases[name], sorted(needed)))
+    for number, planned in enumerate(waiting, len(kept)):
+        progress(number, len(everything), planned.pair_id)
+        best: Measured | None = None
+        for attempt in range(suite.attempts):
+            at = datetime.now(UTC).isoformat()
+            made = run(order(suite, planned, matrices.costs[planned.case]))
+            if best is None or made.foreign < best.foreign:
+                best = Measured(planned, at, made.elapsed, made.transactions, made.foreign, made.metrics)
+            if best.foreign <= suite.foreign or attempt + 1 == suite.attempts:
+                break
+            progress(number, len(everything), f"waiting: others use {made.foreign:.0%} of the machine")
+            time.sleep(PATIENCE)
+        if best is not None:
+            matrices.add(best)
+    progress(len(everything), len(everything), "done")
+
+
+def tables(suite: MatrixSuite, entries: Sequence[Measured], name: str) -> MatrixTables:
+    """Make the tables of what is measured; metrics that are the same in all runs are left out.
+
+    Parameters
+    ----------
+    suite : MatrixSuite
+    entries : sequence of Measured
+    name : str
+        Of the machine.
+    """
+    groups = {case.name: case.group for case in suite.cases}
+    entries = sorted(entries, key=lambda entry: entry.planned.run_id)
+    about = [
+        {
+            "run_id": entry.planned.run_id,
+            "workload": entry.planned.case,
+            "group": groups[entry.planned.case],
+            "version": f"v{entry.planned.pair if entry.planned.side == SIDES[1] else 0}",
+            "machine": name,
+            "side": entry.planned.side,
+            "pair_id": entry.planned.pair_id,
+            "valid": not entry.planned.invalid,
+            "abnormal": bool(entry.planned.cause) if not entry.planned.invalid else None,
+        }
+        for entry in entries
+    ]
+    # what a run did not count at all, such as an interrupt that never came before, is none
+    raw = pd.DataFrame([entry.metrics for entry in entries])
+    raw = raw.mask(pd.DataFrame([dict.fromkeys(entry.metrics, False) for entry in entries]).isna(), 0.0)
+    measured = {
+        summaries.ELAPSED: [float(f"{entry.elapsed:.6g}") for entry in entries],
+        summaries.TRANSACTIONS: [float(entry.transactions) for entry in entries],
+    }
+    rolled = summaries.rolled_up(pd.concat([raw.astype("float64"), pd.DataFrame(measured)], axis="columns"))
+    values = rolled[[name for name in rolled if name.startswith(SUMMARY) or varies(rolled[name])]]
+    described = [
+        {
+            "metric": metric,
+            "unit": summaries.UNITS.get(metric) or matrix_rates.unit(metric),
+            "signed": matrix_rates.signed(metric) or metric == summaries.CPU_OTHERS,
+        }
+        for metric in values.columns
+    ]
+    causes = [
+        {
+            "run_id": entry.planned.run_id,
+            "cause": entry.planned.cause,
+            "cause_size": entry.planned.size or None,
+            "invalid_kind": entry.planned.invalid,
+        }
+        for entry in entries
+        if entry.planned.cause or entry.planned.invalid
+    ]
+    rows = pd.concat([pd.DataFrame(about), values], axis="columns")
+    return MatrixTables.of_rows(rows, causes, described)
+
+
+def varies(values: pd.Series) -> bool:
+    """Tell whether a metric really varies."""
+    return bool(1 - values.value_counts(normalize=True, dropna=False).max() >= VARIES)
+
+
+def collect(path: Path, directory: Path, screen: Screen) -> bool:
+    """Measure the suite at `path` into `directory`, resuming what is there; write what is measured.
+
+    Returns
+    -------
+    bool
+        Whether everything was measured; False after Ctrl-C.
+
+    Raises
+    ------
+    InputError
+        If the suite is wrong, a program is missing or fails, or the measurement was begun by who can make
+        other defects or count other events.
+    """
+    suite = matrix_suite.load(path)
+    cpus = sorted(os.sched_getaffinity(0))
+    cpu = cpus[-1]
+    why = perf_stat.countable(suite.events) if suite.events else {}
+    lacking = [event for event, problem in why.items() if problem]
+    remove_abandoned_groups()
+    described = machine.settings()
+    begun = suite.model_dump(mode="json") | {"machine": described["processor"], "kernel": described["kernel"]}
+    if lacking:
+        screen.say(f"perf cannot count {', '.join(lacking)}")
+    finished = True
+    counted = [event for event in suite.events if not why[event]]
+    with Bench(cpu, suite.interval, counted) as bench:
+        for what, problem in bench.missing.items():
+            screen.say(f"leaving out {what}: {problem}")
+        causes, kinds = (
+            [what for what in asked if what not in bench.missing]
+            for asked in (suite.causes, suite.invalid_kinds)
+        )
+        able = {"causes": causes, "kinds of invalid runs": kinds, "events": counted}
+        matrices = Matrices.open(directory / "journal.jsonl", begun, able)
+        try:
+            # we look from another processor than the one that programs run on
+            os.sched_setaffinity(0, cpus[:-1] or cpus)
+            measure(
+                suite,
+                matrices,
+                plan(suite, causes, kinds),
+                run=bench.run,
+                cost=lambda case, needed: trials(
+                    suite,
+                    case,
+                    needed,
+                    calibrate(case.workload, CALIBRATION, cpu),
+                    lambda trial: bench.run(trial).elapsed,
+                ),
+                progress=screen.advance,
+            )
+        except KeyboardInterrupt:
+            finished = False
+            screen.say(f"kept {len(matrices.entries)} runs; start again to resume")
+        finally:
+            os.sched_setaffinity(0, cpus)
+    tables(suite, matrices.entries, machine.name()).write(directory)
+    write_json(
+        directory / "settings.json",
+        {
+            "machine": described,
+            "suite": suite.model_dump(mode="json"),
+            "lacking": lacking,
+            "foreign": sorted(entry.foreign for entry in matrices.entries),
+        },
+    )
+    return finished

@@ -1,0 +1,105 @@
+"""PetShop's metrics of 41 microservices every 5 minutes (CC-BY-4.0): issues become matrices.
+
+An issue's rows are a target that is abnormal, five consecutive rows without an issue one that is not. The
+baselines are further rows without an issue of the same traffic pattern; no row is in two pairs. Rows with and
+without issues were measured months apart, so a model may also see the months.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from data.errors import InputError
+from data.matrices.tables import MatrixTables, Sides
+from data.tables.json_document import content_of
+
+#: Rows of a baseline, and of a target without an issue.
+BASELINE, TARGET = 8, 5
+SEED = 1
+FILE = "metrics.csv"
+
+
+def read(path: Path) -> MatrixTables:
+    """Read a directory of traffic patterns, or one, such as ``low_traffic``.
+
+    Raises
+    ------
+    InputError
+        If there is no traffic pattern with rows without an issue, a file cannot be read, or there are more
+        issues than baselines for them.
+    """
+    found = sorted(file.parent.parent for file in path.glob(f"**/noissue/{FILE}"))
+    if not found:
+        raise InputError(f"holds no traffic pattern; expected */noissue/{FILE}", file=path)
+    return MatrixTables.joined([_pattern(directory) for directory in found])
+
+
+def _pattern(directory: Path) -> MatrixTables:
+    reference = _read(directory / "noissue" / FILE)
+    issues = sorted(file.parent for file in directory.glob(f"*/issue*/{FILE}"))
+    blocks = _blocks(len(reference), len(issues), directory)
+    sides, causes = Sides(list(reference.columns)), []
+    about = {"group": directory.name, "machine": "petshop"}
+    for number, (baseline, target) in enumerate(blocks):
+        issue = issues[number] if number < len(issues) else None
+        if issue is None:
+            name, observed = f"{directory.name} noissue {number - len(issues)}", reference.iloc[target]
+        else:
+            name = f"{directory.name} {issue.parent.name} {issue.name}"
+            # what only issues have would tell them by its being there
+            observed = _read(issue / FILE).reindex(columns=reference.columns)
+        known = about | {"workload": name}
+        values = reference.iloc[baseline].to_numpy(np.float64)
+        sides.add(values, name, "baseline", version="reference", abnormal=False, **known)
+        values, abnormal = observed.to_numpy(np.float64), issue is not None
+        names = sides.add(values, name, "target", version="observed", abnormal=abnormal, **known)
+        causes += [{"run_id": run, "cause": _cause(issue)} for run in names if issue is not None]
+    return MatrixTables.of_rows(sides.frame(), causes)
+
+
+def _blocks(rows: int, issues: int, directory: Path) -> Iterator[tuple[list[int], list[int]]]:
+    """Yield the rows of a baseline and of a target: first for each issue, whose target is its own.
+
+    Targets are consecutive rows spread over all the time, baselines are drawn from what lies between.
+    """
+    normal = (rows - issues * BASELINE) // (BASELINE + TARGET)
+    if normal < 0:
+        told = f"has {rows} rows, which make {rows // BASELINE} baselines; expected {issues}, one per issue"
+        raise InputError(told, file=directory / "noissue" / FILE)
+    starts = np.linspace(0, rows - TARGET, normal).astype(int) if normal else np.zeros(0, int)
+    targets = [list(range(start, start + TARGET)) for start in starts]
+    free = np.setdiff1d(np.arange(rows), np.concatenate([*targets, []]))
+    drawn = np.random.default_rng(SEED).permutation(free)
+    for number in range(issues + normal):
+        baseline = sorted(drawn[number * BASELINE : (number + 1) * BASELINE].tolist())
+        yield baseline, targets[number - issues] if number >= issues else []
+
+
+def _read(path: Path) -> pd.DataFrame:
+    """Read one file; columns are named ``microservice/metric/statistic``."""
+    try:
+        frame = pd.read_csv(path, header=[0, 1, 2], index_col=0)
+    except (OSError, ValueError, IndexError) as exc:
+        raise InputError(f"is not a readable table with three header rows ({exc})", file=path) from exc
+    frame.columns = pd.Index(["/".join(map(str, column)) for column in frame.columns], dtype="str")
+    for column in frame.columns[frame.columns.duplicated()]:
+        raise InputError(f'has the column "{column}" twice', file=path)
+    try:
+        return frame.astype("float64").reset_index(drop=True)
+    except ValueError as exc:
+        raise InputError(f"holds what is no number ({exc})", file=path) from exc
+
+
+def _cause(issue: Path) -> str:
+    """Return the root cause of an issue; empty if nothing tells it."""
+    path = issue / "target.json"
+    try:
+        content: Any = content_of(path) if path.exists() else {"root_cause": {"node": ""}}
+        return str(content["root_cause"]["node"])
+    except (LookupError, TypeError) as exc:
+        raise InputError(f"names no root_cause.node ({exc})", file=path) from exc

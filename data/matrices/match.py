@@ -1,0 +1,94 @@
+"""Matrices brought to the metrics that a model knows: what is missing, extra, renamed or in another unit."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from data.errors import InputError
+from data.matrices.tables import RUN_DTYPES, SUMMARY, MatrixTables
+from data.tables.nearest import nearest
+
+#: How alike two names must be for one to be the other renamed.
+ALIKE = 0.75
+#: How many are named one by one.
+SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Matched:
+    """Tables with exactly the metrics of a model, in its order, and what a reader should know."""
+
+    tables: MatrixTables
+    notes: tuple[str, ...]
+
+
+def matched(tables: MatrixTables, metrics: pd.DataFrame, groups: Collection[str], missing: float) -> Matched:
+    """Bring `tables` to the metrics of a model; their order does not matter.
+
+    A metric that is missing, in another unit, or without any value is taken as not measured; one that the
+    model does not know is not used.
+
+    Parameters
+    ----------
+    tables : MatrixTables
+    metrics : DataFrame
+        As ``MatrixTables.metrics``: what the model was trained on.
+    groups : collection of str
+        The groups that the model was trained on.
+    missing : float
+        The share of the raw metrics that may be missing.
+
+    Raises
+    ------
+    InputError
+        If more are missing.
+    """
+    known, units = list(metrics["metric"]), metrics.set_index("metric")["unit"]
+    lacking = [name for name in known if name not in tables.runs]
+    extra = [name for name in tables.all_metrics if name not in set(known)]
+    theirs = tables.metrics.set_index("metric")["unit"]
+    other = [name for name in known if name in theirs and "" not in {theirs[name], units[name]}]
+    other = [name for name in other if theirs[name] != units[name]]
+    empty = [name for name in known if name in tables.runs and tables.runs[name].isna().all()]
+    raw = [name for name in known if not name.startswith(SUMMARY)]
+    unusable = {*lacking, *other, *empty}.intersection(raw)
+    if raw and len(unusable) > missing * len(raw):
+        first = next(name for name in raw if name in unusable)
+        told = f"lack {len(unusable)} of the {len(raw)} raw metrics that the model knows, such as"
+        raise InputError(f'{told} "{first}"; expected {1 - missing:.0%} of them', place="runs")
+    strange = [group for group in tables.runs["group"].unique() if group not in groups]
+    notes = [
+        *(_missing(name, extra) for name in lacking[:SHOWN]),
+        *_more(lacking, "are missing"),
+        *(f'metric "{name}" is unknown to the model; it is not used' for name in extra[:SHOWN]),
+        *_more(extra, "are unknown to the model"),
+        *(
+            f'metric "{name}" comes in {theirs[name]}, where the model knows it in {units[name]}; '
+            "it is taken as not measured"
+            for name in other[:SHOWN]
+        ),
+        *_more(other, "come in another unit"),
+        *(f'metric "{name}" has no value in any run' for name in empty[:SHOWN]),
+        *_more(empty, "have no value in any run"),
+        *(
+            f'group "{group}" is unknown to the model; what it learned from all groups answers'
+            for group in strange[:SHOWN]
+        ),
+        *_more(strange, "are unknown groups"),
+    ]
+    runs = tables.runs.reindex(columns=[*RUN_DTYPES, *known])
+    runs[other] = float("nan")
+    return Matched(MatrixTables(runs, tables.causes, metrics), tuple(notes))
+
+
+def _missing(name: str, extra: Sequence[str]) -> str:
+    alike = nearest(name, extra, ALIKE)
+    told = f'; was it renamed "{alike}"?' if alike else ""
+    return f'metric "{name}" is missing; it is taken as not measured{told}'
+
+
+def _more(names: Sequence[str], what: str) -> list[str]:
+    return [f"... and {len(names) - SHOWN} more {what}"] if len(names) > SHOWN else []

@@ -1,0 +1,336 @@
+"""Running one program of transactions, looking at the kernel meanwhile, and spoiling a run on purpose."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from data.errors import InputError
+from data.matrices.programs import PROGRESS, Progress
+from data.matrices.rates import Look, rates
+from data.matrices.suite import BACKWARDS, DISTURBED, KILLED, QUOTA
+from data.measure import kernel_counts
+from data.measure.disturbance import Disturbance
+from data.measure.interventions import Competition, Quota
+from data.measure.perf_stat import Counting
+from data.measure.proc_events import Group, descendants
+from data.measure.process_counts import Program
+from data.measure.programs import environment
+
+ROOT = Path(__file__).parents[2]
+#: Seconds after which a program that has not ended is an error.
+LIMIT = 60.0
+#: How much of every processor a heavy program takes.
+HEAVY = (0.5, 0.7, 0.9)
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to run.
+
+    ``units`` per transaction is the work itself, ``amount`` per transaction is units of the ``defect``; a
+    ``quota`` of the processor is 1 for a program that may have all of it. After ``moment`` seconds the run
+    is made ``invalid``, if it is one of those kinds; a heavy program takes the share ``heavy``.
+    """
+
+    workload: str
+    transactions: int
+    units: float
+    defect: str = ""
+    amount: float = 0.0
+    quota: float = 1.0
+    invalid: str = ""
+    moment: float = 0.0
+    heavy: float = HEAVY[0]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What came of it: ``elapsed`` seconds, transactions done, raw metrics, and the share others used."""
+
+    elapsed: float
+    transactions: int
+    metrics: dict[str, float]
+    foreign: float
+
+
+@dataclass
+class Bench:
+    """A machine with its means to run, count and spoil.
+
+    Attributes
+    ----------
+    cpu : int
+        The processor that programs are pinned to.
+    interval : float
+        Seconds between looks.
+    events : sequence of str
+        For perf; none: without perf.
+    missing : dict
+        Why a cause or a kind of invalid run cannot be made here, by its name.
+    """
+
+    cpu: int
+    interval: float
+    events: Sequence[str]
+    missing: dict[str, str] = field(default_factory=dict)
+    _groups: int = 0
+    _group: Group | None = None
+    _quota: Quota | None = None
+    _competition: Competition | None = None
+    _keeper: ExitStack = field(default_factory=ExitStack)
+
+    def __enter__(self) -> Self:
+        try:
+            self._group = Group("0")
+        except OSError as exc:
+            self.missing[BACKWARDS] = f"no control groups to count in ({exc})"
+        try:
+            self._quota = Quota()
+            if not self._quota.apart:
+                self.missing[QUOTA] = "control groups of version 2 count and bound in one"
+        except OSError as exc:
+            self.missing[QUOTA] = f"no control group for processor time ({exc})"
+        self._competition = Competition(HEAVY)
+        self._keep_events()
+        return self
+
+    def _keep_events(self) -> None:
+        """Count all events of a program that sleeps: enabling a tracepoint that nobody counts takes long."""
+        if not self.events:
+            return
+        scratch = self._keeper.enter_context(tempfile.TemporaryDirectory(prefix="perfjudge-"))
+        # it ends when we do, whatever ends us
+        sleeper = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, process_group=0)
+        self._keeper.callback(sleeper.communicate)
+        counting = Counting(sleeper.pid, self.events, 5.0, Path(scratch) / "perf.csv")
+        self._keeper.callback(counting.close)
+        counting.ready()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self._keeper.close()
+        for means in (self._competition, self._group, self._quota):
+            if means is not None:
+                means.close()
+
+    def run(self, order: Order) -> Run:
+        """Run `order` once.
+
+        Raises
+        ------
+        InputError
+            If the program fails or does not end.
+        """
+        with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch, ExitStack() as stack:
+            watch = Disturbance(self._competing())
+            started = _Started(order, Path(scratch), self.cpu)
+            stack.callback(started.close)
+            started.expect(b"r")
+            counting = self._counting(started.pid, Path(scratch))
+            if counting is not None:
+                stack.callback(counting.close)
+            self._confine(started.pid, order)
+            program = Program(started.pid, self.cpu)
+            if counting is not None:
+                counting.ready()
+                counting.enable()
+            looks = [self._look(program)]
+            self._watch(started, order, program, looks, stack)
+            perf = _totals(counting)
+            done, begin, end = Progress.read(started.progress)
+            # before it is reaped: what its children used would go to nobody
+            foreign = watch.share(self._competing() + _used(looks))
+            return Run((end or started.ended) - begin, done, rates(looks, perf, done), round(foreign, 4))
+
+    def _competing(self) -> float:
+        return self._competition.seconds if self._competition is not None else 0.0
+
+    def _counting(self, pid: int, scratch: Path) -> Counting | None:
+        if not self.events:
+            return None
+        return Counting(list(descendants(pid)), self.events, self.interval, scratch / "perf.csv")
+
+    def _confine(self, pid: int, order: Order) -> None:
+        if self._quota is not None and order.quota < 1:
+            self._quota.limit(order.quota)
+            self._quota.add(pid)
+        self._join(pid)
+
+    def _join(self, pid: int) -> None:
+        if self._group is not None:
+            for one in descendants(pid):
+                with suppress(OSError):
+                    self._group.add(one)
+
+    def _look(self, program: Program) -> Look:
+        group = self._group.counts() if self._group is not None else {}
+        return Look(
+            time.perf_counter(),
+            kernel_counts.counts(self.cpu),
+            program.counts(),
+            {name.removeprefix("group-").replace("-", "_"): value for name, value in group.items()},
+            kernel_counts.levels(self.cpu),
+            program.levels(),
+        )
+
+    def _watch(
+        self, started: _Started, order: Order, program: Program, looks: list[Look], stack: ExitStack
+    ) -> None:
+        """Let the program go, look every `interval` until it is done, and spoil the run on the way."""
+        spoil = self._spoiler(started, order, stack)
+        begin, tick, spoiled = time.perf_counter(), 1, not order.invalid
+        started.go()
+        while True:
+            now = time.perf_counter() - begin
+            due = tick * self.interval
+            if not spoiled and now >= order.moment:
+                spoil()
+                spoiled = True
+            wait = due if spoiled else min(due, order.moment)
+            if started.done(max(0.0, wait - now)):
+                looks.append(self._look(program))
+                return
+            now = time.perf_counter() - begin
+            if now >= due:
+                tick += 1
+                looks.append(self._look(program))
+            if now > LIMIT:
+                raise InputError(f"did not end within {LIMIT:g} s", place=f'workload "{order.workload}"')
+
+    def _spoiler(self, started: _Started, order: Order, stack: ExitStack) -> Callable[[], None]:
+        if order.invalid == KILLED:
+            return started.kill
+        if order.invalid == DISTURBED and self._competition is not None:
+            running = self._competition.running(order.heavy)
+            return lambda: stack.enter_context(running)
+        if order.invalid == BACKWARDS:
+            return lambda: self._regroup(started.pid)
+        return lambda: None
+
+    def _regroup(self, pid: int) -> None:
+        """Make the control group anew, as when a service is restarted: it counts from 0 again."""
+        old = self._group
+        self._groups += 1
+        self._group = Group(str(self._groups))
+        self._join(pid)
+        if old is not None:
+            old.close()
+
+
+class _Started:
+    """A program of `data.matrices.programs` that is set up; ``ended`` is when it was seen to end."""
+
+    def __init__(self, order: Order, scratch: Path, cpu: int) -> None:
+        self.progress = scratch / "progress"
+        self.progress.write_bytes(PROGRESS.pack(0, 0, 0))
+        self._order, self._errors, self._killed = order, scratch / "errors", False
+        asked = {
+            **{key: getattr(order, key) for key in ("workload", "transactions", "units", "defect", "amount")},
+            "progress": str(self.progress),
+        }
+        with self._errors.open("wb") as errors:
+            self._process = _python(asked, scratch, errors)
+        self.pid = self._process.pid
+        os.sched_setaffinity(self.pid, {cpu})
+        self.ended = 0.0
+
+    def expect(self, word: bytes) -> None:
+        """Wait until the program says `word`."""
+        if not self.done(LIMIT) or self._said != word:
+            raise self._failed()
+
+    def go(self) -> None:
+        """Let it begin."""
+        os.write(self._stdin, b"g")
+
+    def done(self, seconds: float) -> bool:
+        """Wait until the program says something or ends, for some seconds; tell whether it has."""
+        stdout = self._process.stdout
+        if stdout is None:
+            return True
+        if not select.select([stdout], [], [], seconds)[0]:
+            return False
+        self._said = os.read(stdout.fileno(), 1)
+        self.ended = time.monotonic()
+        if not self._said and not self._killed:
+            raise self._failed()
+        return True
+
+    def kill(self) -> None:
+        """End it at once, with all it started."""
+        self._killed = True
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """End it and wait for it, once."""
+        if self._process.returncode is None:
+            self.kill()
+            self._process.communicate()
+
+    @property
+    def _stdin(self) -> int:
+        if self._process.stdin is None:
+            raise RuntimeError("the program has no standard input")
+        return self._process.stdin.fileno()
+
+    def _failed(self) -> InputError:
+        self.close()
+        said = self._errors.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
+        return InputError(f"failed ({said[-1]})", place=f'workload "{self._order.workload}"')
+
+
+def _totals(counting: Counting | None) -> dict[str, float]:
+    """End counting; return the count of each event."""
+    if counting is None:
+        return {}
+    within = counting.stop().drop(columns="t_seconds")
+    return {str(event): float(count) for event, count in within.sum(min_count=1).items()}
+
+
+def _used(looks: Sequence[Look]) -> float:
+    """Return the processor seconds of the program and its children since they were started."""
+    return max(look.program["user"] + look.program["system"] for look in looks) / 1000
+
+
+def calibrate(workload: str, seconds: float, cpu: int) -> dict[str, float]:
+    """Return what `data.matrices.programs.calibrate` does, measured on processor `cpu`."""
+    with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch:
+        process = _python({"workload": workload, "calibrate": seconds}, Path(scratch), subprocess.PIPE)
+        try:
+            os.sched_setaffinity(process.pid, {cpu})
+            output, errors = process.communicate(timeout=LIMIT)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        if process.returncode:
+            said = errors.decode(errors="replace").strip().splitlines() or ["it said nothing"]
+            raise InputError(f"failed ({said[-1]})", place=f'workload "{workload}"')
+        costs: dict[str, float] = json.loads(output)
+        return costs
+
+
+def _python(asked: dict[str, Any], scratch: Path, errors: Any) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-S", "-m", "data.matrices.programs", json.dumps(asked)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        env=environment(scratch) | {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0"},
+        bufsize=0,
+        process_group=0,  # Ctrl-C is for us; we end the program
+    )

@@ -1,0 +1,142 @@
+"""What must hold in tables of matrices, and what no run can be (seed 001, section 4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from data.comparisons.schema import require
+from data.comparisons.tables import typed
+from data.matrices.summaries import ELAPSED
+from data.matrices.tables import METRIC_DTYPES, SIDES, MatrixTables
+
+if TYPE_CHECKING:
+    import pandera.pandas as pa
+
+#: Where nobody says whether a metric may be negative, it may if this share of its values is.
+SIGNED_SHARE = 0.05
+#: Percent, and how much more a share may be because clocks are read one after the other.
+ALL, OVER = 100.0, 5.0
+#: No count is larger, and squares and ratios of what is smaller are finite.
+LARGEST = 1e100
+RULE_DTYPES = {"run_id": "str", "metric": "str", "rule": "str", "value": "float64"}
+
+
+def runs() -> pa.DataFrameSchema:
+    """Return the schema of runs: named, of one side, each once."""
+    import pandera.pandas as pa
+
+    named = pa.Check.ne("", error="a name")
+    sides = pa.Check.isin(SIDES, error='"baseline" or "target"')
+    return pa.DataFrameSchema(
+        {
+            "run_id": pa.Column("str", named, unique=True),
+            **{column: pa.Column("str", named) for column in ("workload", "group", "pair_id")},
+            "side": pa.Column("str", sides),
+            "valid": pa.Column("boolean", nullable=True),
+            "abnormal": pa.Column("boolean", nullable=True),
+        }
+    )
+
+
+def metrics() -> pa.DataFrameSchema:
+    """Return the schema of the metrics: each once."""
+    import pandera.pandas as pa
+
+    return pa.DataFrameSchema({"metric": pa.Column("str", unique=True), "unit": pa.Column("str")})
+
+
+def check(tables: MatrixTables) -> None:
+    """Check the tables.
+
+    Raises
+    ------
+    InputError
+        Naming the first table, column, row and value that is wrong.
+    """
+    require(runs(), "runs", tables.runs)
+    require(metrics(), "metrics", tables.metrics[list(METRIC_DTYPES)])
+
+
+def possible() -> pa.DataFrameSchema:
+    """Return the schema of a number that a run can have, in the columns that `cells` makes.
+
+    Every metric is finite where it was measured, and `LARGEST` at most; one that is not signed is 0 or more;
+    a share is no more than all; the elapsed time is above 0, and there where others of the matrix have it.
+    """
+    import pandera.pandas as pa
+
+    rules: dict[str, Callable[[pd.DataFrame], pd.Series]] = {
+        "measured": lambda cells: cells["value"].notna() | ~cells["clock"],
+        "finite": lambda cells: ~np.isinf(cells["value"]),
+        f"{LARGEST:g} at most in size": lambda cells: (
+            ~np.isfinite(cells["value"]) | (np.abs(cells["value"]) <= LARGEST)
+        ),
+        "0 or more": lambda cells: cells["signed"] | ~(cells["value"] < 0),
+        "100 % at most": lambda cells: ~cells["share"] | ~(cells["value"] > ALL + OVER),
+        "above 0": lambda cells: ~cells["clock"] | ~(cells["value"] <= 0),
+    }
+    return pa.DataFrameSchema(
+        {"value": pa.Column("float64", nullable=True)},
+        checks=[pa.Check(rule, name=name, ignore_na=False) for name, rule in rules.items()],
+    )
+
+
+def impossible(tables: MatrixTables) -> pd.DataFrame:
+    """Return what breaks `possible`: ``run_id, metric, rule, value``, in the order of runs and metrics."""
+    from pandera.errors import SchemaErrors
+
+    found = cells(tables)
+    try:
+        possible().validate(found, lazy=True)
+    except SchemaErrors as exc:
+        broken = exc.failure_cases.drop_duplicates(["check", "index"])
+        rows = broken["index"].to_numpy(np.int64)
+        told = found.iloc[rows].assign(rule=broken["check"].to_numpy())
+        return told.sort_index(kind="stable")[list(RULE_DTYPES)].reset_index(drop=True).astype(RULE_DTYPES)
+    return typed(pd.DataFrame(), RULE_DTYPES)
+
+
+def signed(tables: MatrixTables) -> pd.Series:
+    """Say which metrics may be negative: where nobody has said, those whose values often are."""
+    values = tables.runs[tables.all_metrics].to_numpy(np.float64)
+    often = np.mean(values < 0, axis=0) > SIGNED_SHARE if len(values) else np.zeros(values.shape[1], bool)
+    return tables.metrics["signed"].fillna(pd.Series(often, tables.metrics.index, dtype="boolean"))
+
+
+def cells(tables: MatrixTables) -> pd.DataFrame:
+    """Return one row per number that may break a rule; most cannot, and rules are slow.
+
+    Returns
+    -------
+    DataFrame
+        ``run_id, metric, value, signed, share, clock``: whether the metric may be negative, is a percentage,
+        is the elapsed time.
+    """
+    metrics, values = tables.metrics, tables.runs[tables.all_metrics].to_numpy(np.float64)
+    share, clock = (metrics["unit"] == "%").to_numpy(bool), (metrics["metric"] == ELAPSED).to_numpy(bool)
+    may_be_negative = signed(tables).to_numpy(bool)
+    odd = (values < 0) | (np.abs(values) > LARGEST) | (share & (values > ALL))
+    odd |= clock & ((values <= 0) | (np.isnan(values) & _timed(tables.runs)[:, None]))
+    rows, columns = np.nonzero(odd)
+    return pd.DataFrame(
+        {
+            "run_id": tables.runs["run_id"].to_numpy()[rows],
+            "metric": metrics["metric"].to_numpy()[columns],
+            "value": values[rows, columns],
+            "signed": may_be_negative[columns],
+            "share": share[columns],
+            "clock": clock[columns],
+        }
+    )
+
+
+def _timed(runs: pd.DataFrame) -> NDArray[np.bool_]:
+    """Say by run whether anybody measured the elapsed time in its matrix: who never did has lost nothing."""
+    if ELAPSED not in runs:
+        return np.zeros(len(runs), bool)
+    return (runs.groupby(["pair_id", "side"])[ELAPSED].transform("count") > 0).to_numpy(bool)

@@ -1,0 +1,1 @@
+"""Measuring: programs, counters, journals, and what a person sees meanwhile."""

@@ -1,0 +1,125 @@
+"""Making a program slower from outside: a processor quota, or competition for the processors."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from data.measure.programs import WORKLOADS
+
+#: Control group period: short beside a repetition, so that a quota slows evenly.
+PERIOD_MICROSECONDS = 10_000
+CGROUPS = Path("/sys/fs/cgroup")
+
+
+class Quota:
+    """A control group (version 1 or 2) whose processor time is bounded.
+
+    Raises
+    ------
+    OSError
+        From the constructor, if this machine does not let us make one.
+    """
+
+    def __init__(self) -> None:
+        legacy = CGROUPS / "cpu"
+        self._legacy = legacy.is_dir()
+        root = legacy if self._legacy else CGROUPS
+        remove_abandoned(root)
+        self.path = root / f"perfjudge-{os.getpid()}"
+        self.path.mkdir()
+        self._weigh()
+        if not self._legacy and not (self.path / "cpu.max").exists():
+            self.path.rmdir()
+            raise OSError(f"{self.path} has no cpu.max: the cpu controller is not enabled")
+
+    def _weigh(self) -> None:
+        """Give the group the largest weight: the quota alone should slow a program, not its neighbours."""
+        name, largest = ("cpu.shares", "262144") if self._legacy else ("cpu.weight", "10000")
+        if (self.path / name).exists():
+            (self.path / name).write_text(largest)
+
+    def limit(self, processors: float) -> None:
+        """Allow `processors` seconds of processor time a second."""
+        quota = max(1000, round(processors * PERIOD_MICROSECONDS))
+        if self._legacy:
+            (self.path / "cpu.cfs_quota_us").write_text("-1")
+            (self.path / "cpu.cfs_period_us").write_text(str(PERIOD_MICROSECONDS))
+            (self.path / "cpu.cfs_quota_us").write_text(str(quota))
+        else:
+            (self.path / "cpu.max").write_text(f"{quota} {PERIOD_MICROSECONDS}")
+
+    def command(self) -> Sequence[str]:
+        """Return the words that start a command inside the group."""
+        return ("sh", "-c", f'echo $$ > {self.path / "cgroup.procs"} && exec "$@"', "sh")
+
+    @property
+    def apart(self) -> bool:
+        """Whether a program in this group can be in another that counts."""
+        return self._legacy
+
+    def add(self, pid: int) -> None:
+        """Move a program that runs into the group."""
+        (self.path / "cgroup.procs").write_text(str(pid))
+
+    def close(self) -> None:
+        """Remove the group; its programs have ended."""
+        self.path.rmdir()
+
+
+def remove_abandoned(root: Path) -> None:
+    """Remove groups of measurements that were killed; their names go on with the measurement's process."""
+    for group in root.glob("perfjudge-*"):
+        if not Path(f"/proc/{group.name.split('-')[1]}").exists():
+            group.rmdir()
+
+
+class Competition:
+    """One stopped program for each processor and share, that is let run around a repetition."""
+
+    def __init__(self, shares: Sequence[float]) -> None:
+        self._programs: dict[float, list[subprocess.Popen[bytes]]] = {}
+        for share in shares:
+            self._programs[share] = [_competitor(cpu, share) for cpu in sorted(os.sched_getaffinity(0))]
+
+    @contextmanager
+    def running(self, share: float) -> Iterator[None]:
+        """Take `share` of every processor while the block runs."""
+        programs = self._programs[share]
+        with ExitStack() as stack:
+            for program in programs:
+                stack.callback(program.send_signal, signal.SIGSTOP)
+                program.send_signal(signal.SIGCONT)
+            yield
+
+    @property
+    def seconds(self) -> float:
+        """Processor time that the competitors have used so far."""
+        ticks = os.sysconf("SC_CLK_TCK")
+        total = 0
+        for programs in self._programs.values():
+            for program in programs:
+                fields = Path(f"/proc/{program.pid}/stat").read_text().rpartition(")")[2].split()
+                total += int(fields[11]) + int(fields[12])
+        return total / ticks
+
+    def close(self) -> None:
+        """End the competitors."""
+        for programs in self._programs.values():
+            for program in programs:
+                program.kill()
+                program.communicate()
+
+
+def _competitor(cpu: int, share: float) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-I", "-S", str(WORKLOADS), "compete", str(cpu), str(share)]
+    program = subprocess.Popen(command, stdout=subprocess.PIPE, process_group=0)
+    if program.stdout is None or not program.stdout.read(1):
+        raise RuntimeError(f"the competitor on processor {cpu} did not start")
+    program.send_signal(signal.SIGSTOP)
+    return program

@@ -1,0 +1,174 @@
+"""Counting events of a program with ``perf stat``, and reading what it prints interval by interval."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from data.corun.tables import SAMPLE_DTYPES, UNCOUNTED
+from data.errors import InputError
+
+_TIME = re.compile(r"\s*(\d+\.\d+)(\D)")
+_MODIFIER = re.compile(r":[a-zA-Z]+$")
+#: The count and the event of a line, after its time.
+_COUNT, _EVENT = 0, 2
+#: The kernel's counters have 64 bits; a number beyond them counts nothing.
+MOST = 2.0**64
+
+
+def countable(events: Sequence[str]) -> dict[str, str]:
+    """Try to count each of `events` here.
+
+    Returns
+    -------
+    dict
+        Why it cannot be counted by event; empty where it can.
+
+    Raises
+    ------
+    InputError
+        If perf is not installed.
+    """
+    return {event: _why_not(event) for event in events}
+
+
+def _why_not(event: str) -> str:
+    command = ["perf", "stat", "-x,", "-e", event, "true"]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, env=os.environ | {"LC_ALL": "C"}
+        )
+    except FileNotFoundError as exc:
+        raise InputError("needs the program 'perf', which is not installed") from exc
+    if done.returncode:
+        return "is unknown to perf"
+    return next((mark.strip("<>") for mark in UNCOUNTED[1:] if mark in done.stderr), "")
+
+
+class Counting:
+    """``perf stat -I`` attached to a stopped program; counts from `enable` to `stop`.
+
+    Parameters
+    ----------
+    pids : int or sequence of int
+        The program, with what it has started; what they start from now on is counted, too.
+    events : sequence of str
+    interval : float
+        Seconds.
+    output : Path
+    """
+
+    def __init__(
+        self, pids: int | Sequence[int], events: Sequence[str], interval: float, output: Path
+    ) -> None:
+        self.output = output
+        programs = [pids] if isinstance(pids, int) else pids
+        commands, self._commands = os.pipe()
+        self._acknowledged, acknowledge = os.pipe()
+        command = [
+            *("perf", "stat", "-I", str(round(interval * 1000)), "-x,", "-o", str(output)),
+            *("-D", "-1", "--control", f"fd:{commands},{acknowledge}"),
+            *("-e", ",".join(events), "-p", ",".join(map(str, programs))),
+        ]
+        self._perf = subprocess.Popen(
+            command,
+            pass_fds=(commands, acknowledge),
+            env=os.environ | {"LC_ALL": "C"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            process_group=0,
+        )
+        os.close(commands)
+        os.close(acknowledge)
+
+    def enable(self) -> None:
+        """Begin to count; InputError if perf ended instead."""
+        self._ask(b"enable\n")
+
+    def ready(self) -> None:
+        """Wait until perf can begin to count; InputError if it ended instead."""
+        self._ask(b"ping\n")
+
+    def _ask(self, command: bytes) -> None:
+        with suppress(BrokenPipeError):
+            os.write(self._commands, command)
+        if not os.read(self._acknowledged, 16):
+            raise InputError(f"perf did not begin to count (exit code {self._perf.wait()})")
+
+    def stop(self) -> pd.DataFrame:
+        """End counting; return the counts as `intervals` does."""
+        self.close()
+        return intervals(self.output)
+
+    def close(self) -> None:
+        """End perf, once."""
+        if self._perf.returncode is None:
+            self._perf.send_signal(signal.SIGINT)
+            self._perf.wait()
+            os.close(self._commands)
+            os.close(self._acknowledged)
+
+
+def intervals(path: Path) -> pd.DataFrame:
+    """Read what ``perf stat -I MS -x SEPARATOR`` printed.
+
+    Returns
+    -------
+    DataFrame
+        One row per interval: ``t_seconds``, its end, then one column per event with the count within it;
+        missing where perf has none (``<not counted>``, ``<not supported>``). task-clock is in ms, as perf
+        has it.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, a line is none of perf's, an event has the name of another column of
+        samples, a count is negative, infinite or beyond `MOST`, or there is no interval.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as exc:
+        raise InputError(f"cannot be read ({exc})", file=path) from exc
+    rows: dict[float, dict[str, float]] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip() and not line.startswith("#"):
+            seconds, event, count = _line(line, path, number)
+            if event in rows.setdefault(seconds, {}):
+                raise InputError(f'counts "{event}" twice in one interval', file=path, line=number)
+            rows[seconds][event] = count
+    if not rows:
+        raise InputError("holds no interval; expected the output of perf stat -I 200 -x,", file=path)
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("t_seconds").sort_index().reset_index()
+
+
+def _line(line: str, path: Path, number: int) -> tuple[float, str, float]:
+    begin = _TIME.match(line)
+    fields = line[begin.end() :].split(begin[2]) if begin else []
+    if begin is None or len(fields) <= _EVENT or not fields[_EVENT]:
+        expected = "expected time,count,unit,event as perf stat -I 200 -x, prints them"
+        raise InputError(f"{line.strip()[:40]!r}: {expected}", file=path, line=number)
+    event, told = _MODIFIER.sub("", fields[_EVENT]), fields[_COUNT]
+    if event in SAMPLE_DTYPES:
+        problem = f'counts an event called "{event}", which is the name of a column of samples'
+        raise InputError(problem, file=path, line=number)
+    seconds = _number(begin[1], "t_seconds", path, number)
+    return seconds, event, np.nan if told in UNCOUNTED else _number(told, event, path, number)
+
+
+def _number(told: str, name: str, path: Path, line: int) -> float:
+    try:
+        found = float(told)
+    except ValueError as exc:
+        raise InputError(f'{name}="{told}" is not a count', file=path, line=line) from exc
+    if not 0 <= found < MOST:
+        problem = f"{name}={told[:40]} must be 0 or more, and less than 2**64"
+        raise InputError(problem, file=path, line=line)
+    return found

@@ -1,0 +1,164 @@
+"""Running one repetition of a real program and reading its clocks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Timer
+
+from data.comparisons.suite import Operation
+from data.errors import InputError
+
+WORKLOADS = Path(__file__).with_name("workloads.py")
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """What one repetition took (seed 000, section 3.1).
+
+    Attributes
+    ----------
+    seconds : float
+        The program's own figure for its work, without its start.
+    real_seconds, user_seconds, kernel_seconds : float
+        Of the whole process with its children, as ``time`` reports them.
+    """
+
+    seconds: float
+    real_seconds: float
+    user_seconds: float
+    kernel_seconds: float
+
+    def out_of_cpu_seconds(self, threads: int) -> float:
+        """Return real time x threads - (user + kernel time), the time spent waiting for a processor."""
+        return self.real_seconds * threads - (self.user_seconds + self.kernel_seconds)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A program that has run: its exit code (negative: a signal), output, and real, user and kernel time."""
+
+    code: int
+    output: str
+    seconds: tuple[float, float, float]
+
+    @property
+    def last_line(self) -> str:
+        """What it printed last."""
+        return (self.output.strip().splitlines() or ["it printed nothing"])[-1]
+
+
+def run(operation: Operation, work: int, threads: int, before: Sequence[str] = ()) -> Clocks:
+    """Run `operation` once.
+
+    Parameters
+    ----------
+    operation : Operation
+    work : int
+        Units of work (bogo operations of a stressor) in all, shared among the threads.
+    threads : int
+    before : sequence of str
+        A command that starts the program, such as one that puts it into a control group.
+
+    Raises
+    ------
+    InputError
+        If the program is missing or fails, with the last line it printed.
+    """
+    with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch:
+        report = Path(scratch) / "report.yaml"
+        command = [*before, *command_of(operation, work, threads, report)]
+        place = f'operation "{operation.name}"'
+        done = execute(command, Path(scratch), place)
+        if done.code:
+            raise InputError(f"exit code {done.code} ({done.last_line})", place=f"{place}: {command[0]}")
+        return Clocks(_own_seconds(operation, report, done.output), *done.seconds)
+
+
+def command_of(operation: Operation, work: int, threads: int, report: Path, limit: int = 60) -> list[str]:
+    """Return the command that does `work` units (bogo operations of a stressor) of `operation`.
+
+    stress-ng writes its metrics to `report` and temporary files beside it, and ends after `limit` seconds
+    whatever it has done.
+    """
+    if operation.stressor is None:
+        return [sys.executable, "-I", "-S", str(WORKLOADS), str(operation.workload), str(work), str(threads)]
+    stressor = f"--{operation.stressor}"
+    return [
+        *("stress-ng", stressor, str(threads), f"{stressor}-ops", str(work)),
+        *operation.options,
+        *("--metrics-brief", "--yaml", str(report), "--temp-path", str(report.parent)),
+        *("--no-rand-seed", "--timeout", str(limit)),
+    ]
+
+
+def execute(command: Sequence[str], scratch: Path, place: str, limit: float | None = None) -> Finished:
+    """Run `command` to its end.
+
+    Parameters
+    ----------
+    command : sequence of str
+    scratch : Path
+        Where it may leave temporary files.
+    place : str
+        What an error names.
+    limit : float, optional
+        Seconds after which the program and what it started are killed.
+
+    Raises
+    ------
+    InputError
+        If the program is not installed.
+    """
+    begin = time.perf_counter()
+    try:
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=environment(scratch),
+            text=True,
+            process_group=0,  # Ctrl-C is for us; we end the program
+        )
+    except FileNotFoundError as exc:
+        raise InputError(f"needs the program {command[0]!r}, which is not installed", place=place) from exc
+    # a timer that never runs out costs no thread: it is not started
+    killer = Timer(limit or 0, os.killpg, (process.pid, signal.SIGKILL))
+    try:
+        if limit is not None:
+            killer.start()
+        output = process.stdout.read() if process.stdout else ""
+        _, status, usage = os.wait4(process.pid, 0)
+        real = time.perf_counter() - begin
+        process.returncode = os.waitstatus_to_exitcode(status)
+    except BaseException:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait()
+        raise
+    finally:
+        killer.cancel()
+        if process.stdout:
+            process.stdout.close()
+    return Finished(process.returncode, output, (real, usage.ru_utime, usage.ru_stime))
+
+
+def environment(scratch: Path) -> dict[str, str]:
+    """Return the environment of a measured program, which leaves temporary files in `scratch`."""
+    return {**os.environ, "OPENBLAS_NUM_THREADS": "1", "TMPDIR": str(scratch)}
+
+
+def _own_seconds(operation: Operation, report: Path, output: str) -> float:
+    if operation.stressor is None:
+        return float(output)
+    for line in report.read_text().splitlines():
+        key, _, value = line.strip().partition(": ")
+        if key == "wall-clock-time":
+            return float(value)
+    raise InputError("stress-ng wrote no wall-clock-time", place=f'operation "{operation.name}"')

@@ -1,0 +1,1 @@
+"""Tables: files, documents, and what must hold in them, whatever the family."""

@@ -1,0 +1,1 @@
+"""From comparisons of two results to vectors."""

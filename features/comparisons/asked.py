@@ -1,0 +1,54 @@
+"""What a model is asked about comparisons, and what is known of them before it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from data.comparisons.sides import Sides
+from features.comparisons.wild import Wild, without_wild
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Comparisons as they are judged: without wild samples, and with what their medians did.
+
+    Attributes
+    ----------
+    sides : Sides
+    wild : Wild
+        What was left out of them.
+    change : ndarray of shape (n_configurations,)
+        The target's median against the baseline's, as a share of it; negative is worse.
+    worst, best : ndarray of shape (n_comparisons,)
+        The configuration with the smallest and with the largest change; -1 where there is none.
+    """
+
+    sides: Sides
+    wild: Wild
+    change: Floats
+    worst: Ints
+    best: Ints
+
+    @classmethod
+    def of(cls, sides: Sides) -> Asked:
+        """Leave out wild samples, and compare the medians."""
+        sides, wild = without_wild(sides)
+        before, after = sides.baseline_five[:, 2], sides.target_five[:, 2]
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            change = sides.sign * (after - before) / np.abs(before)
+        worst, best = np.full((2, sides.n_comparisons), -1)
+        order = np.lexsort((change, sides.comparison))
+        present, first, many = np.unique(sides.comparison, return_index=True, return_counts=True)
+        worst[present], best[present] = order[first], order[first + many - 1]
+        return cls(sides, wild, change, worst, best)
+
+    @property
+    def worst_change(self) -> Floats:
+        """The smallest change of every comparison's medians, shape (n_comparisons,); NaN if not known."""
+        return np.append(self.change, np.nan)[self.worst]

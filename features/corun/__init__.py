@@ -1,0 +1,1 @@
+"""From co-runs to vectors."""

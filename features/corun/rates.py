@@ -1,0 +1,356 @@
+"""The family ``corun`` in the features package: rates of a task and of those beside it (seed 002, section 3).
+
+Equation 1 takes the rates of the events of both solo runs. Beyond it stands what the solo times themselves
+say: how much of a run is the machine's fixed cost (to start a program, to map its code), and how the same
+task fares on other machines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from data.corun.tables import AND, HOST_DTYPES, CorunTables, corunner_columns
+from data.corun.validity import Decisions
+from data.errors import InputError
+from data.tables.files import replacing
+
+INTERIM = Path("data/interim/corun")
+PROCESSED = Path("data/processed/corun")
+#: What identifies an instance, and what it is grouped by.
+KEYS = {
+    "task": "str",
+    "corunners": "str",
+    "machine": "str",
+    "device": "str",
+    "families": "str",
+    "solo_seconds": "float64",
+    "repetitions": "int64",
+    "impact": "float64",
+}
+OWN, OTHERS, MOST = "own_", "others_", "most_"
+#: Where on the scale of a machine's solo times its fixed cost is looked for.
+QUANTILES = (0.01, 0.05, 0.1, 0.25, 0.5)
+FIXED = 1
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Solo:
+    """What is known of tasks that ran alone.
+
+    Attributes
+    ----------
+    seconds : DataFrame
+        Median solo time, one row per task, one column per machine; NaN where it never ran.
+    rates : DataFrame
+        Events per second, indexed by machine and task (equation 1).
+    families : Series
+        The family of each task.
+    hosts : DataFrame
+        ``device, engine`` and the numbers that describe each machine, indexed by machine.
+    """
+
+    seconds: pd.DataFrame
+    rates: pd.DataFrame
+    families: pd.Series
+    hosts: pd.DataFrame
+
+    @classmethod
+    def of(cls, tables: CorunTables) -> Solo:
+        """Take the medians over repetitions."""
+        runs = tables.tasks
+        rates = runs[tables.events].div(runs["solo_seconds"], axis="index")
+        by = [runs["machine"], runs["task"]]
+        return cls(
+            runs.groupby(["task", "machine"])["solo_seconds"].median().unstack("machine"),
+            rates.groupby(by).median(),
+            runs.groupby("task")["family"].first(),
+            tables.hosts.drop_duplicates("machine").set_index("machine").drop(columns="note"),
+        )
+
+    @cached_property
+    def fixed_cost(self) -> pd.DataFrame:
+        """Low quantiles of the logarithms of a machine's solo times, one row per machine."""
+        logs = np.log(self.seconds)
+        return logs.quantile(list(QUANTILES)).T.set_axis([f"q{q * 100:02.0f}" for q in QUANTILES], axis=1)
+
+    @cached_property
+    def siblings(self) -> dict[str, dict[str, str]]:
+        """The machine that has an engine on a device: ``siblings[engine][device]``."""
+        engines: dict[str, dict[str, str]] = {}
+        for machine, device, engine in self.hosts[["device", "engine"]].itertuples():
+            if engine and machine in self.seconds.columns:
+                engines.setdefault(str(engine), {})[str(device)] = str(machine)
+        return dict(sorted(engines.items()))
+
+    def log_seconds(self, machines: Sequence[str], tasks: Sequence[str]) -> Floats:
+        """Return the logarithms of solo times, NaN where a task never ran on that machine."""
+        rows = self.seconds.index.get_indexer(pd.Index(tasks))
+        columns = self.seconds.columns.get_indexer(pd.Index(machines))
+        values = np.log(self.seconds.to_numpy(np.float64)[rows, columns])
+        return np.where((rows < 0) | (columns < 0), np.nan, values)
+
+    def log_rates(self, machines: Sequence[str], tasks: Sequence[str]) -> Floats:
+        """Return the mean over the events of log(1 + rate)."""
+        return np.nanmean(np.log1p(self.rates_of(machines, tasks)), axis=1)
+
+    def rates_of(self, machines: Sequence[str], tasks: Sequence[str]) -> Floats:
+        """Return the rates of tasks, shape (n_rows, n_events); NaN for a task that never ran there."""
+        asked = _Asked.of(machines, tasks)
+        keys = pd.MultiIndex.from_arrays([asked.machines, asked.tasks])
+        rows = self.rates.index.get_indexer(keys)
+        return np.where(rows[:, None] < 0, np.nan, self.rates.to_numpy(np.float64)[rows])[asked.place]
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Tasks beside others.
+
+    Attributes
+    ----------
+    tasks, machines : list of str, length n_rows
+    corunners : list of tuple of str, length n_rows
+        In any order: the vectors don't depend on it.
+    """
+
+    tasks: list[str]
+    corunners: list[tuple[str, ...]]
+    machines: list[str]
+
+    @classmethod
+    def of(cls, pairs: pd.DataFrame) -> Placed:
+        """Take them from a table of pairs."""
+        columns = corunner_columns(pairs)
+        beside = [
+            tuple(sorted(name for name in names if isinstance(name, str)))
+            for names in pairs[columns].itertuples(index=False, name=None)
+        ]
+        return cls(pairs["task"].tolist(), beside, pairs["machine"].tolist())
+
+    @cached_property
+    def flat(self) -> tuple[NDArray[np.intp], list[str], list[str]]:
+        """Every co-runner on its own: its row, its name, its machine."""
+        owners = np.repeat(np.arange(len(self.tasks)), [len(names) for names in self.corunners])
+        return (
+            owners,
+            [name for names in self.corunners for name in names],
+            [self.machines[owner] for owner in owners],
+        )
+
+    @property
+    def most(self) -> int:
+        """The largest number of co-runners."""
+        return max(map(len, self.corunners), default=0)
+
+
+def rate_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
+    """Return the rates of equation 1: each task's, and the sum of its co-runners'.
+
+    Returns
+    -------
+    DataFrame
+        ``own_<event>`` and ``others_<event>`` in events per second; where a task has more than one
+        co-runner, also ``most_<event>``, the largest single rate. A row per task of `placed`.
+    """
+    events = list(solo.rates.columns)
+    owners, names, machines = placed.flat
+    beside = solo.rates_of(machines, names)
+    parts = [
+        _named(OWN, events, solo.rates_of(placed.machines, placed.tasks)),
+        _named(OTHERS, events, _summed(beside, owners, len(placed.tasks))),
+    ]
+    if placed.most > 1:
+        parts.append(_named(MOST, events, _largest(beside, owners, len(placed.tasks))))
+    return pd.concat(parts, axis="columns")
+
+
+def time_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
+    """Return what the solo times say of each task and its co-runners.
+
+    Returns
+    -------
+    DataFrame
+        For the task (``own_``) and as the mean over its co-runners (``others_``): ``seconds``, the logarithm
+        of the solo time; ``over_q<n>``, by how much it exceeds that quantile of the machine's solo times;
+        ``fixed_share``, the machine's fixed cost as a share of it (for co-runners the sum); ``activity``, the
+        mean of log(1 + rate); ``vs_<engine>``, its logarithm less that of the same task under another
+        engine of the same device. ``longer`` is how much longer the task is than its co-runners,
+        ``both_fixed`` the product of the shares, ``twins`` how many co-runners are the same task,
+        ``beside`` how many co-runners there are.
+    """
+    owners, names, machines = placed.flat
+    number = len(placed.tasks)
+    counts = np.bincount(owners, minlength=number)
+    own = _times(solo, placed.machines, placed.tasks)
+    each = _times(solo, machines, names)
+    others = pd.DataFrame(
+        _summed(each.to_numpy(), owners, number) / np.maximum(counts, 1)[:, None], columns=each.columns
+    )
+    others["fixed_share"] *= counts
+    twins = [names.count(task) for task, names in zip(placed.tasks, placed.corunners, strict=True)]
+    return pd.concat(
+        [
+            own.add_prefix(OWN),
+            others.add_prefix(OTHERS),
+            pd.DataFrame(
+                {
+                    "longer": own["seconds"] - others["seconds"],
+                    "both_fixed": own["fixed_share"] * others["fixed_share"],
+                    "twins": np.array(twins, np.float64),
+                    "beside": counts.astype(np.float64),
+                }
+            ),
+        ],
+        axis="columns",
+    )
+
+
+def machine_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
+    """Return what is known of each machine: its engine, its numbers, the quantiles of its solo times."""
+    engines = {f"engine_{engine}": solo.hosts["engine"].eq(engine) for engine in solo.siblings}
+    numbers = solo.hosts.drop(columns=[c for c in HOST_DTYPES if c in solo.hosts]).add_prefix("machine_")
+    known = pd.concat(
+        [numbers, pd.DataFrame(engines, solo.hosts.index), solo.fixed_cost.add_prefix("machine_")],
+        axis="columns",
+    )
+    known = known.astype("float64")
+    rows = known.index.get_indexer(pd.Index(placed.machines))
+    values = np.where(rows[:, None] < 0, np.nan, known.to_numpy()[rows])
+    return pd.DataFrame(values, columns=known.columns)
+
+
+def vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
+    """Return all features of each row: rates, times, machine."""
+    return pd.concat(
+        [make(solo, placed) for make in (rate_vectors, time_vectors, machine_vectors)], axis="columns"
+    )
+
+
+def is_rate(column: str, solo_events: Sequence[str]) -> bool:
+    """Whether a feature is one of equation 1."""
+    return any(column == f"{prefix}{event}" for prefix in (OWN, OTHERS, MOST) for event in solo_events)
+
+
+def instances(tables: CorunTables, solo: Solo) -> pd.DataFrame:
+    """Return what there is to learn: a row per task, co-runners and machine, with the columns of `KEYS`.
+
+    ``impact`` is the median over repetitions of co-run time / median solo time; ``families`` names the
+    families of all tasks involved, in alphabetical order, so that both directions of a pair share it.
+    """
+    placed = Placed.of(tables.pairs)
+    alone = np.exp(solo.log_seconds(placed.machines, placed.tasks))
+    rows = pd.DataFrame(
+        {
+            "task": placed.tasks,
+            "corunners": [AND.join(names) for names in placed.corunners],
+            "machine": placed.machines,
+            "solo_seconds": alone,
+            "impact": tables.pairs["corun_seconds"].to_numpy(np.float64) / alone,
+        }
+    )
+    table = (
+        rows.groupby(["machine", "task", "corunners"], sort=True)
+        .agg(
+            solo_seconds=("solo_seconds", "first"),
+            repetitions=("impact", "size"),
+            impact=("impact", "median"),
+        )
+        .reset_index()
+    )
+    family = solo.families.to_dict()
+    everyone = [
+        [task, *names.split(AND)] for task, names in zip(table["task"], table["corunners"], strict=True)
+    ]
+    return table.assign(
+        device=solo.hosts["device"].reindex(table["machine"]).to_numpy(),
+        families=[AND.join(sorted(family[name] for name in names)) for names in everyone],
+    )[list(KEYS)].astype(KEYS)
+
+
+def placed_of(table: pd.DataFrame) -> Placed:
+    """Take tasks and co-runners from rows of `instances`."""
+    beside = [tuple(names.split(AND)) for names in table["corunners"]]
+    return Placed(table["task"].tolist(), beside, table["machine"].tolist())
+
+
+def featurize_stage() -> None:
+    """Stage featurize: instances and their vectors."""
+    tables = CorunTables.read(INTERIM)
+    tables = Decisions.read(PROCESSED).kept(tables)
+    solo = Solo.of(tables)
+    table = instances(tables, solo)
+    if table["impact"].isna().all():
+        raise InputError("no co-run has a solo time", file=INTERIM / "pairs.parquet")
+    written = pd.concat([table, vectors(solo, placed_of(table))], axis="columns")
+    with replacing(PROCESSED / "features.parquet") as path:
+        written.to_parquet(path, index=False)
+    print(f"{len(table)} instances, {written.shape[1] - len(KEYS)} features")  # noqa: T201
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Tasks on machines, each only once, and where in these every row is found."""
+
+    machines: list[str]
+    tasks: list[str]
+    place: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, machines: Sequence[str], tasks: Sequence[str]) -> _Asked:
+        """Look for what is asked more than once."""
+        machine, known = pd.factorize(np.asarray(machines, object))
+        task, names = pd.factorize(np.asarray(tasks, object))
+        both, place = np.unique(machine * max(len(names), 1) + task, return_inverse=True)
+        return cls(
+            known[both // max(len(names), 1)].tolist(), names[both % max(len(names), 1)].tolist(), place
+        )
+
+
+def _times(solo: Solo, machines: Sequence[str], tasks: Sequence[str]) -> pd.DataFrame:
+    """Return what the solo times say of each task on its machine, a row each."""
+    asked = _Asked.of(machines, tasks)
+    found = _each_time(solo, asked.machines, asked.tasks)
+    return pd.DataFrame(found.to_numpy(np.float64)[asked.place], columns=found.columns)
+
+
+def _each_time(solo: Solo, machines: Sequence[str], tasks: Sequence[str]) -> pd.DataFrame:
+    seconds = solo.log_seconds(machines, tasks)
+    cost = solo.fixed_cost.reindex(list(machines))
+    low = cost.iloc[:, FIXED].to_numpy(np.float64)
+    columns = {
+        "seconds": seconds,
+        **{f"over_{name}": seconds - cost[name].to_numpy(np.float64) for name in cost},
+        "fixed_share": np.exp(np.minimum(low - seconds, 0)),
+        "activity": solo.log_rates(machines, tasks),
+    }
+    devices = solo.hosts["device"].reindex(list(machines))
+    for engine, on in solo.siblings.items():
+        sibling = devices.map(on).fillna("").tolist()
+        columns[f"vs_{engine}"] = seconds - solo.log_seconds(sibling, tasks)
+    return pd.DataFrame(columns)
+
+
+def _named(prefix: str, events: list[str], values: Floats) -> pd.DataFrame:
+    return pd.DataFrame(values, columns=[f"{prefix}{event}" for event in events])
+
+
+def _summed(values: Floats, owners: NDArray[np.intp], rows: int) -> Floats:
+    if np.array_equal(owners, np.arange(rows)):  # one co-runner each
+        return values
+    total = np.zeros((rows, values.shape[1]))
+    np.add.at(total, owners, values)
+    return total
+
+
+def _largest(values: Floats, owners: NDArray[np.intp], rows: int) -> Floats:
+    most = np.full((rows, values.shape[1]), -np.inf)
+    np.maximum.at(most, owners, values)
+    return np.where(np.isneginf(most), 0.0, most)

@@ -1,0 +1,307 @@
+"""The family ``fingerprints`` in the features package: a matrix of rates, and applications beside it.
+
+Seed 003, section 5.1: a row is one run of the fingerprint on one machine, a column one stressor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from data.errors import InputError
+from data.fingerprints.stressors import CATEGORIES
+from data.fingerprints.tables import ALL_THREADS, FingerprintTables
+from data.fingerprints.validity import Decisions
+from data.params import load
+from data.tables.files import replacing
+
+Threads = Literal["one", "all", "both"]
+INTERIM = Path("data/interim/fingerprints")
+PROCESSED = Path("data/processed/fingerprints")
+RUN = ["machine", "repetition"]
+#: What the column of a stressor that ran on every thread ends with.
+EVERY_THREAD = "@all"
+#: Applications whose logarithms correlate this much are the same one at other settings.
+COPY = 0.99
+#: ``cpu_model``, because ``cpu`` is a stressor.
+KEYS = {"machine": "str", "repetition": "int64", "cpu_model": "str", "cores": "float64"}
+TARGETS = {
+    "application": "str",
+    "metric": "str",
+    "better": "str",
+    "machine": "str",
+    "repetition": "int64",
+    "value": "float64",
+}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One application's performance beside the fingerprints of the machines that it ran on.
+
+    Attributes
+    ----------
+    application, metric, better : str
+        ``better`` is "lower" (a time) or "higher" (a rate).
+    columns : tuple of str, length n_columns
+        Stressors; those that ran on every thread end with ``@all``.
+    x : ndarray of shape (n_rows, n_columns)
+        Rates in bogo operations per second; NaN where a stressor did not run.
+    y : ndarray of shape (n_rows,)
+        The application's performance, in its own unit; positive.
+    machines, cpus : ndarray of str, shape (n_rows,)
+        The machine of a row, and its CPU model, whose machines are held out together.
+    """
+
+    application: str
+    metric: str
+    better: str
+    columns: tuple[str, ...]
+    x: NDArray[np.float64]
+    y: NDArray[np.float64]
+    machines: NDArray[np.str_]
+    cpus: NDArray[np.str_]
+
+    def rows(self, index: NDArray[np.int64] | NDArray[np.bool_]) -> Measured:
+        """Return those rows."""
+        return Measured(
+            self.application,
+            self.metric,
+            self.better,
+            self.columns,
+            self.x[index],
+            self.y[index],
+            self.machines[index],
+            self.cpus[index],
+        )
+
+    def only(self, columns: list[int]) -> Measured:
+        """Return those columns."""
+        kept = tuple(self.columns[column] for column in columns)
+        return Measured(
+            self.application,
+            self.metric,
+            self.better,
+            kept,
+            self.x[:, columns],
+            self.y,
+            self.machines,
+            self.cpus,
+        )
+
+    def by_machine(self) -> Measured:
+        """Return one row per machine, sorted: the geometric means over its repetitions."""
+        names, first, rows = np.unique(self.machines, return_index=True, return_inverse=True)
+        logs = pd.DataFrame(np.log(np.column_stack([self.x, self.y]))).groupby(rows).mean().to_numpy()
+        return Measured(
+            self.application,
+            self.metric,
+            self.better,
+            self.columns,
+            np.exp(logs[:, :-1]),
+            np.exp(logs[:, -1]),
+            names,
+            self.cpus[first],
+        )
+
+    @property
+    def speed(self) -> NDArray[np.float64]:
+        """The logarithm of the performance, turned so that more is better."""
+        return np.log(self.y) if self.better == "higher" else -np.log(self.y)
+
+
+@dataclass(frozen=True)
+class FingerprintTable:
+    """All runs of the fingerprint as a matrix, and all applications measured beside them.
+
+    Attributes
+    ----------
+    runs : DataFrame
+        ``machine, repetition, cpu_model, cores``, then one column of rates per stressor.
+    targets : DataFrame
+        ``application, metric, better, machine, repetition, value``, positive values only.
+    """
+
+    runs: pd.DataFrame
+    targets: pd.DataFrame
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The stressors."""
+        return tuple(self.runs.columns.drop(list(KEYS)))
+
+    @property
+    def applications(self) -> tuple[str, ...]:
+        """The applications, sorted."""
+        return tuple(sorted(self.targets["application"].unique()))
+
+    def measured(self, application: str) -> Measured:
+        """Put an application's measurements beside their fingerprints.
+
+        A measurement whose repetition the machine's fingerprint has too belongs to that run; any other is
+        put beside the median of the machine's runs.
+
+        Raises
+        ------
+        InputError
+            If there is no such application, or none of its machines has a fingerprint.
+        """
+        rows = self.targets[self.targets["application"] == application]
+        if rows.empty:
+            known = ", ".join(self.applications[:5])
+            raise InputError(f"is not measured; expected one of: {known}, ...", place=f'"{application}"')
+        columns = list(self.columns)
+        beside = rows.merge(self.runs, on=RUN, how="inner", validate="many_to_one")
+        alone = rows.merge(self.runs[RUN], on=RUN, how="left", indicator="found")
+        alone = alone[alone["found"] == "left_only"].drop(columns="found")
+        medians = self.runs.groupby("machine")[columns].median()
+        hosts = self.runs.groupby("machine")[["cpu_model", "cores"]].first()
+        whole = alone.join(hosts.join(medians), on="machine", how="inner")
+        both = pd.concat([beside, whole], ignore_index=True).sort_values([*RUN, "value"], ignore_index=True)
+        if both.empty:
+            raise InputError("is measured on no machine with a fingerprint", place=f'"{application}"')
+        return Measured(
+            application,
+            str(rows["metric"].iloc[0]),
+            str(rows["better"].iloc[0]),
+            self.columns,
+            both[columns].to_numpy(np.float64),
+            both["value"].to_numpy(np.float64),
+            both["machine"].to_numpy(str),
+            both["cpu_model"].to_numpy(str),
+        )
+
+    def covering(self, limit: int) -> tuple[str, ...]:
+        """Choose applications: those measured on most machines, spread over the kinds, without near-copies.
+
+        The kinds (what comes before the first colon of the name; without colons there is one) take turns;
+        each gives the application that most machines have, first by name among equals. An application whose
+        logarithm correlates by `COPY` or more with one already chosen is passed over.
+
+        Parameters
+        ----------
+        limit : int
+            The most that are chosen; all are taken where there are no more than that.
+        """
+        if len(self.applications) <= limit:
+            return self.applications
+        logs = np.log(self.targets.groupby(["machine", "application"])["value"].median()).unstack()
+        order = sorted(logs.columns, key=lambda name: (-int(logs[name].notna().sum()), name))
+        kinds: dict[str, list[str]] = {}
+        for name in order:
+            kinds.setdefault(name.partition(":")[0] if ":" in name else "", []).append(name)
+        correlations = logs.corr().abs()
+        chosen: list[str] = []
+        while len(chosen) < limit and any(kinds.values()):
+            for queue in kinds.values():
+                fresh = next((name for name in queue if _is_new(correlations[name], chosen)), None)
+                del queue[: len(queue) if fresh is None else queue.index(fresh) + 1]
+                if fresh is not None and len(chosen) < limit:
+                    chosen.append(fresh)
+        return tuple(sorted(chosen))
+
+    @classmethod
+    def read(cls, directory: Path) -> FingerprintTable:
+        """Read what the stage featurize wrote.
+
+        Raises
+        ------
+        InputError
+            If a file is missing or is no Parquet file.
+        """
+        try:
+            return cls(
+                pd.read_parquet(directory / "features.parquet"),
+                pd.read_parquet(directory / "targets.parquet"),
+            )
+        except (OSError, ValueError) as exc:
+            raise InputError(f"cannot be read ({exc}); run featurize first", file=directory) from exc
+
+    def write(self, directory: Path) -> None:
+        """Write features.parquet and targets.parquet."""
+        for name, frame in (("features", self.runs), ("targets", self.targets)):
+            with replacing(directory / f"{name}.parquet") as path:
+                frame.to_parquet(path, index=False, compression="zstd")
+
+
+def featurize(tables: FingerprintTables, threads: Threads = "both") -> FingerprintTable:
+    """Turn the tables into a matrix.
+
+    Parameters
+    ----------
+    tables : FingerprintTables
+        What the stage validate kept.
+    threads : {"one", "all", "both"}
+        Which of the rates to take: on one thread, on all threads of the machine, or both side by side.
+
+    Raises
+    ------
+    InputError
+        If no rates are left.
+    """
+    rates = tables.machines[tables.machines["threads"].isin(_threads(threads))]
+    if rates.empty:
+        raise InputError(f'fingerprints.threads="{threads}" leaves no rates', place="machines")
+    suffix = np.where(rates["threads"] == ALL_THREADS, EVERY_THREAD, "")
+    labelled = rates.assign(column=rates["stressor"] + suffix)
+    matrix = labelled.pivot(index=RUN, columns="column", values="bogo_ops_per_second")
+    matrix = matrix.where(matrix > 0).rename_axis(columns=None).reset_index()
+    hosts = tables.hosts.drop_duplicates("machine").set_index("machine")
+    hosts = hosts[["cpu", "cores"]].rename(columns={"cpu": "cpu_model"})
+    runs = matrix[RUN].join(hosts, on="machine").join(matrix.drop(columns=RUN))
+    targets = tables.applications[tables.applications["value"] > 0]
+    return FingerprintTable(runs.astype(KEYS), targets[list(TARGETS)].reset_index(drop=True).astype(TARGETS))
+
+
+def _is_new(correlations: pd.Series, chosen: list[str]) -> bool:
+    return not (correlations[chosen] >= COPY).any()
+
+
+def _threads(threads: Threads) -> list[int]:
+    return {"one": [1], "all": [ALL_THREADS], "both": [1, ALL_THREADS]}[threads]
+
+
+def stressor_of(column: str) -> str:
+    """Return the stressor of a column."""
+    return column.removesuffix(EVERY_THREAD)
+
+
+def categories(columns: tuple[str, ...]) -> dict[str, list[int]]:
+    """Return the columns of each category of seed 003, table 1; "other" holds stressors beyond the table."""
+    found: dict[str, list[int]] = {}
+    for number, column in enumerate(columns):
+        for category in CATEGORIES.get(stressor_of(column), ("other",)):
+            found.setdefault(category, []).append(number)
+    return dict(sorted(found.items()))
+
+
+def zscores(x: NDArray[np.float64], known: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
+    """Return (x - mean) / standard deviation by column (seed 003, section 5.2).
+
+    Parameters
+    ----------
+    x : ndarray of shape (n_rows, n_columns)
+        Rates; gaps become 0, the mean.
+    known : ndarray of int, optional
+        The rows that mean and deviation are taken from (the training part); all without.
+    """
+    rows = x if known is None else x[known]
+    counts = np.maximum((~np.isnan(rows)).sum(axis=0), 1)
+    mean = np.nansum(rows, axis=0) / counts
+    spread = np.sqrt(np.nansum((rows - mean) ** 2, axis=0) / counts)
+    return np.nan_to_num((x - mean) / np.where(spread > 0, spread, np.inf))
+
+
+def featurize_stage() -> None:
+    """Stage featurize: the matrix and the applications beside it."""
+    tables = FingerprintTables.read(INTERIM)
+    kept = Decisions.read(PROCESSED).kept(tables)
+    table = featurize(kept, load().fingerprints.threads)
+    table.write(PROCESSED)
+    told = f"{len(table.runs)} runs of {len(table.columns)} rates, {len(table.applications)} applications"
+    print(told)  # noqa: T201

@@ -1,0 +1,1 @@
+"""From matrices of raw metrics to vectors."""

@@ -1,0 +1,351 @@
+"""Forms: what of a pair of matrices a classifier sees (seed 001, section 4.5, and one beyond it)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from data.matrices.tables import SIDES, MatrixTables
+
+Floats = NDArray[np.float64]
+Whole = NDArray[np.intp]
+
+ABOUT = ("run_id", "pair_id", "workload", "group", "side")
+#: The share of the values other than zero of a metric that are too small to tell from zero.
+SMALL = 0.05
+#: A difference is never known better than this, as a share of the value.
+FLOOR = 0.01
+#: Nor better than this where one of the two values is zero: events that hardly ever happen come by ones.
+ZERO = 0.3
+#: What is known of all groups counts as so many pairs, and as so many runs, beside a group's own.
+PAIRS, RUNS = 10.0, 8.0
+#: Normal pairs that are needed to learn how much they differ.
+FEW = 5
+#: Deviations in per cent are cut here.
+MOST_PER_CENT = 1e6
+#: Beyond so many units of noise a metric is counted.
+BEYOND = (2.0, 3.0, 5.0, 10.0)
+#: Of these means of differences.
+POWERS = (2, 4)
+#: Of the metrics, ordered by how much they differ: the first ones, and shares from the top.
+LEADING, SHARES = (1, 2, 3, 5, 10), (0.1, 0.25, 0.5, 0.75)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What a classifier sees.
+
+    Attributes
+    ----------
+    x : ndarray of shape (n_rows, n_columns)
+        Finite.
+    columns : tuple of str
+    about : DataFrame
+        ``run_id, pair_id, workload, group, side``, row by row; a form of one row per pair has its first
+        target run's.
+    y : ndarray of shape (n_rows,)
+        1 is abnormal, 0 normal; NaN where nobody has said.
+    blocks : int
+        The columns, without those `beside`, are so many times the same metrics.
+    beside : int
+        So many columns at the end are no metrics: they are not projected.
+    """
+
+    x: Floats
+    columns: tuple[str, ...]
+    about: pd.DataFrame
+    y: Floats
+    blocks: int = 1
+    beside: int = 0
+
+    def of(self, chosen: NDArray[np.bool_]) -> Rows:
+        """Return the rows that are `chosen`."""
+        about = self.about[chosen].reset_index(drop=True)
+        return replace(self, x=self.x[chosen], about=about, y=self.y[chosen])
+
+
+def joined(parts: Sequence[Rows]) -> Rows:
+    """Return the rows of several `parts` of the same columns, one after the other."""
+    about = pd.concat([part.about for part in parts], ignore_index=True)
+    x, y = np.concatenate([part.x for part in parts]), np.concatenate([part.y for part in parts])
+    return replace(parts[0], x=x, about=about, y=y)
+
+
+@dataclass(frozen=True)
+class Known:
+    """What forms know from training tables, and from nothing else.
+
+    Differences are of scaled values, ``arcsinh(value / unit)``: beyond the unit a logarithm with the sign of
+    the value, below it the value itself.
+
+    Attributes
+    ----------
+    metrics : tuple of str, length n_metrics
+    middles : ndarray of shape (n_metrics,)
+        Medians, which fill gaps; 0 where a metric was never measured.
+    units : ndarray of shape (n_metrics,)
+        The small values of each metric.
+    groups : tuple of str, length n_groups
+    drift : ndarray of shape (n_groups + 1, n_metrics)
+        Mean squared difference of the two middles of normal pairs, by group; the last row is of all groups.
+    spread : ndarray of shape (n_groups + 1, n_metrics)
+        Variance of the runs of one matrix.
+    """
+
+    metrics: tuple[str, ...]
+    middles: Floats
+    units: Floats
+    groups: tuple[str, ...]
+    drift: Floats
+    spread: Floats
+
+    def scaled(self, values: Floats) -> Floats:
+        """Return ``arcsinh(value / unit)``, shape as `values`."""
+        return np.arcsinh(values / self.units)
+
+    def unscaled(self, values: Floats) -> Floats:
+        """Return the metrics' own values of what `scaled` returned."""
+        return np.sinh(values) * self.units
+
+    def places(self, groups: Sequence[str]) -> Whole:
+        """Return the row of `drift` and `spread` for each of `groups`."""
+        known = {group: place for place, group in enumerate(self.groups)}
+        return np.array([known.get(group, len(known)) for group in groups], np.intp)
+
+
+Form = Callable[[MatrixTables, Known], Rows]
+
+
+@dataclass(frozen=True)
+class Matrices:
+    """Both matrices of each pair, in scaled values: the first axis is the side, the second the pair.
+
+    Attributes
+    ----------
+    about : DataFrame, n_pairs rows
+        As in `Rows`, of the first run of the target, else of the pair.
+    middles, spreads, counts : ndarray of shape (2, n_pairs, n_metrics)
+        Median and variance of the runs, and how many measured the metric; NaN where none, or fewer than two,
+        did.
+    """
+
+    about: pd.DataFrame
+    middles: Floats
+    spreads: Floats
+    counts: Floats
+
+    @classmethod
+    def of(cls, runs: pd.DataFrame, scaled: Floats) -> Matrices:
+        """Summarise `runs`, whose metrics are `scaled`."""
+        pair, _ = pd.factorize(runs["pair_id"])
+        side = (runs["side"] == SIDES[1]).to_numpy(np.intp)
+        pairs = int(pair.max(initial=-1)) + 1
+        order = np.lexsort((np.arange(len(pair)), 1 - side, pair))
+        first = order[np.searchsorted(pair[order], np.arange(pairs))]
+        grouped = pd.DataFrame(scaled).groupby(side * pairs + pair)
+        shape = (2, pairs, scaled.shape[1])
+        middles, spreads, counts = (
+            found.reindex(range(2 * pairs)).to_numpy(np.float64).reshape(shape)
+            for found in (grouped.median(), grouped.var(), grouped.count())
+        )
+        about = runs.iloc[first][list(ABOUT)].reset_index(drop=True)
+        return cls(about, middles, spreads, np.nan_to_num(counts))
+
+    @property
+    def difference(self) -> Floats:
+        """Middle of the target less that of the baseline, shape (n_pairs, n_metrics)."""
+        return np.asarray(self.middles[1] - self.middles[0])
+
+
+def known(tables: MatrixTables, metrics: Sequence[str]) -> Known:
+    """Learn what the forms need, from training tables.
+
+    Parameters
+    ----------
+    tables : MatrixTables
+        Pairs whose target runs are all flagged normal tell how much normal pairs differ. The groups are those
+        of the column ``group``.
+    metrics : sequence of str
+        Those that the forms are to see.
+    """
+    values = _finite(tables, metrics)
+    middles, units = np.zeros(len(metrics)), np.ones(len(metrics))
+    for metric, column in enumerate(values.T):
+        found = column[~np.isnan(column)]
+        if found.size:
+            middles[metric] = np.median(found)
+        if (apart := np.abs(found[found != 0])).size:
+            units[metric] = np.quantile(apart, SMALL, method="lower")
+    runs = tables.runs
+    groups = tuple(sorted(runs["group"].unique()))
+    rough = np.zeros((len(groups) + 1, len(metrics)))
+    start = Known(tuple(metrics), middles, units, groups, rough, rough)
+    matrices = Matrices.of(runs, start.scaled(values))
+    place = start.places(matrices.about["group"].tolist())
+    labels = _pair_labels(runs, matrices.about["pair_id"])
+    normal = labels == 0
+    # where hardly a pair is known to be normal, those that nobody has judged must do
+    normal = normal if normal.sum() >= FEW else labels != 1
+    squared = matrices.difference**2
+    drift = _by_group(squared[normal], np.ones_like(squared[normal]), place[normal], len(groups), PAIRS)
+    weight = np.maximum(matrices.counts[0] - 1, 0)
+    spread = _by_group(matrices.spreads[0], weight, place, len(groups), RUNS)
+    return Known(tuple(metrics), middles, units, groups, drift, spread)
+
+
+def flattened(tables: MatrixTables, known: Known) -> Rows:
+    """Make a row of each run; baselines are normal. Gaps hold the training median."""
+    runs = tables.runs
+    y = np.where(runs["side"] == SIDES[0], 0.0, flags(runs))
+    return Rows(_filled(tables, known), known.metrics, runs[list(ABOUT)].reset_index(drop=True), y)
+
+
+def concatenated(tables: MatrixTables, known: Known) -> Rows:
+    """Make a row of each target run: the baseline run of the same number, then the target run itself.
+
+    Where there are fewer baseline runs, they are taken again from the first. Gaps hold the training median.
+    """
+    target, baseline = _partners(tables.runs)
+    filled = _filled(tables, known)
+    columns = tuple(f"{side} {metric}" for side in SIDES for metric in known.metrics)
+    about, y = _of_targets(tables.runs, target)
+    return Rows(np.hstack([filled[baseline], filled[target]]), columns, about, y, blocks=2)
+
+
+def subtracted(tables: MatrixTables, known: Known) -> Rows:
+    """Make a row of each target run: by how many per cent it deviates from its partner in `concatenated`.
+
+    Of a baseline smaller than the metric's unit (zero above all), per cent are of the unit. A gap on either
+    side is no deviation.
+    """
+    target, baseline = _partners(tables.runs)
+    values = _finite(tables, known.metrics)
+    base = values[baseline]
+    x = 100 * (values[target] - base) / np.maximum(np.abs(base), known.units)
+    about, y = _of_targets(tables.runs, target)
+    return Rows(np.clip(np.nan_to_num(x), -MOST_PER_CENT, MOST_PER_CENT), known.metrics, about, y)
+
+
+def contrasted(tables: MatrixTables, known: Known) -> Rows:
+    """Make a row of each pair: how the middles of its matrices differ, in units of the metric's noise.
+
+    A metric's noise is how much normal pairs of the group differ in training, or how much the runs of these
+    two matrices let one expect, if that is more: their variance is the baseline's own, moderated by that of
+    the group (Smyth 2004, "Linear models and empirical Bayes methods"), so that baselines of two runs do.
+    Numbers are compressed to ``arcsinh``. A metric that one side did not measure does not differ.
+
+    Columns beside the metrics: what the sizes of these differences are over all metrics, by rank, by share
+    and by how many go beyond 2, 3, 5 and 10, up or down; how much further the target's runs are spread than
+    the baseline's; which share of the metrics the target lacks.
+    """
+    matrices = Matrices.of(tables.runs, known.scaled(_finite(tables, known.metrics)))
+    place = known.places(matrices.about["group"].tolist())
+    units = np.nan_to_num(matrices.difference / noise(matrices, known, place))
+    names, beside = _statistics(units, matrices)
+    there = (matrices.counts.max(axis=2, initial=0) > 0).all(axis=0)
+    x, y = np.hstack([np.arcsinh(units), beside]), _pair_labels(tables.runs, matrices.about["pair_id"])
+    return Rows(x, (*known.metrics, *names), matrices.about, y, 1, len(names)).of(there)
+
+
+def noise(matrices: Matrices, known: Known, place: Whole) -> Floats:
+    """Return by how much the middles of each pair may differ by chance, shape (n_pairs, n_metrics).
+
+    Parameters
+    ----------
+    place : ndarray of shape (n_pairs,)
+        Of the pair's group in `known`.
+    """
+    own = np.maximum(matrices.counts[0] - 1, 0)
+    moderated = (RUNS * known.spread[place] + own * np.nan_to_num(matrices.spreads[0])) / (RUNS + own)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        chance = moderated * (1 / matrices.counts).sum(axis=0)
+    chance[~np.isfinite(chance)] = 0
+    least = np.where((matrices.middles == 0).any(axis=0), ZERO, FLOOR)
+    return np.asarray(np.sqrt(np.maximum(known.drift[place], chance) + least**2))
+
+
+def flags(runs: pd.DataFrame) -> Floats:
+    """Return the flag ``abnormal`` of each run: 1, 0, or NaN."""
+    return runs["abnormal"].astype("Float64").to_numpy(np.float64, na_value=np.nan)
+
+
+FORMS: dict[str, Form] = {
+    "flattened": flattened,
+    "concatenated": concatenated,
+    "subtracted": subtracted,
+    "contrasted": contrasted,
+}
+
+
+def _finite(tables: MatrixTables, metrics: Sequence[str]) -> Floats:
+    values = tables.runs[list(metrics)].to_numpy(np.float64, copy=True)
+    values[~np.isfinite(values)] = np.nan
+    return values
+
+
+def _filled(tables: MatrixTables, known: Known) -> Floats:
+    values = _finite(tables, known.metrics)
+    return np.where(np.isnan(values), known.middles, values)
+
+
+def _pair_labels(runs: pd.DataFrame, pairs: pd.Series) -> Floats:
+    """Return 1 where a target run of the pair is abnormal, 0 where those that are flagged are not, or NaN."""
+    target = (runs["side"] == SIDES[1]).to_numpy()
+    labels = pd.Series(flags(runs)[target]).groupby(runs["pair_id"].to_numpy()[target]).max()
+    return labels.reindex(pairs).to_numpy(np.float64)
+
+
+def _by_group(values: Floats, weights: Floats, place: Whole, groups: int, prior: float) -> Floats:
+    """Return the weighted means of `values` by group, drawn towards that of all; the last row is of all."""
+    weights = np.where(np.isnan(values), 0.0, weights)
+    sums, totals = np.zeros((2, groups + 1, values.shape[1]))
+    np.add.at(sums, place, weights * np.nan_to_num(values))
+    np.add.at(totals, place, weights)
+    every = sums.sum(axis=0) / np.maximum(totals.sum(axis=0), 1)
+    means = (sums + prior * every) / (totals + prior)
+    means[-1] = every
+    return means
+
+
+def _partners(runs: pd.DataFrame) -> tuple[Whole, Whole]:
+    """Return the row of each target run that has a baseline, and of the baseline run of the same number."""
+    of_baseline = (runs["side"] == SIDES[0]).to_numpy()
+    number = runs.groupby(["pair_id", "side"]).cumcount().to_numpy()
+    pair, _ = pd.factorize(runs["pair_id"])
+    sizes = np.bincount(pair[of_baseline], minlength=int(pair.max(initial=-1)) + 1)
+    rows = np.flatnonzero(of_baseline)
+    rows = rows[np.lexsort((number[rows], pair[rows]))]
+    starts = np.cumsum(sizes) - sizes
+    target = np.flatnonzero(~of_baseline & (sizes[pair] > 0))
+    return target, rows[starts[pair[target]] + number[target] % sizes[pair[target]]]
+
+
+def _of_targets(runs: pd.DataFrame, target: Whole) -> tuple[pd.DataFrame, Floats]:
+    return runs.iloc[target][list(ABOUT)].reset_index(drop=True), flags(runs)[target]
+
+
+def _statistics(units: Floats, matrices: Matrices) -> tuple[list[str], Floats]:
+    """Return names and values of what is said of all metrics together, shape (n_pairs, n_statistics)."""
+    metrics = units.shape[1]
+    largest = -np.sort(-np.abs(units), axis=1)
+    ranks = [min(rank, metrics) - 1 for rank in LEADING] + [int(share * (metrics - 1)) for share in SHARES]
+    names = [f"largest difference {rank}" for rank in LEADING]
+    names += [f"difference at {share:.0%}" for share in SHARES]
+    found = [np.arcsinh(largest[:, ranks])]
+    found += [(largest > bound).mean(axis=1)[:, None] for bound in BEYOND]
+    names += [f"metrics beyond {bound:g}" for bound in BEYOND]
+    found += [(sign * units > bound).mean(axis=1)[:, None] for sign in (1, -1) for bound in BEYOND]
+    names += [f"metrics that {way} beyond {bound:g}" for way in ("rise", "fall") for bound in BEYOND]
+    found += [np.log1p((np.abs(units) ** power).mean(axis=1) ** (1 / power))[:, None] for power in POWERS]
+    names += [f"mean difference of power {power}" for power in POWERS]
+    spread = np.log((matrices.spreads[1] + FLOOR**2) / (matrices.spreads[0] + FLOOR**2)) / 2
+    found.append(np.nan_to_num(spread).mean(axis=1)[:, None])
+    names.append("mean spread")
+    lacks = (matrices.counts[0] > 0) & (matrices.counts[1] == 0)
+    found.append(lacks.mean(axis=1)[:, None])
+    names.append("metrics that the target lacks")
+    return names, np.hstack(found)

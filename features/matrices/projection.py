@@ -1,0 +1,97 @@
+"""One standardisation and projection of all groups' rows (seed 001, sections 4.2 and 4.3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from features.matrices.forms import Rows
+
+Floats = NDArray[np.float64]
+
+#: A column whose spread is a smaller share of its mean is constant.
+CONSTANT = 1e-9
+
+
+@dataclass(frozen=True)
+class Projection:
+    """Columns brought to mean 0 and spread 1; then the metrics turned to their principal components.
+
+    Where a row has several blocks of the same metrics, all are turned alike; the columns beside the metrics
+    are standardised only.
+
+    Attributes
+    ----------
+    mean, scale : ndarray of shape (n_metrics + n_beside,)
+    axes : ndarray of shape (n_components, n_metrics) or None
+        The components, that of the most variance first; orthonormal. None: columns are standardised only.
+    """
+
+    mean: Floats
+    scale: Floats
+    axes: Floats | None
+
+    @classmethod
+    def of(cls, rows: Rows, most: int | None) -> Projection:
+        """Learn from training rows.
+
+        Parameters
+        ----------
+        rows : Rows
+        most : int or None
+            Components at most; fewer where the rows have no more. None: no projection.
+        """
+        metrics, beside = _parted(rows)
+        mean = np.concatenate([metrics.mean(axis=0), beside.mean(axis=0)])
+        spread = np.concatenate([metrics.std(axis=0), beside.std(axis=0)])
+        scale = np.where(spread > CONSTANT * np.abs(mean), spread, 1.0)
+        if most is None:
+            return cls(mean, scale, None)
+        width = metrics.shape[1]
+        return cls(mean, scale, _axes((metrics - mean[:width]) / scale[:width], most))
+
+    def standardised(self, rows: Rows) -> Floats:
+        """Return the columns of `rows` as they are but for mean and spread, shape as ``rows.x``."""
+        return self._columns(rows, None)
+
+    def projected(self, rows: Rows) -> Floats:
+        """Return the components of every block of `rows`, and what is beside them.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_blocks * n_components + n_beside)
+        """
+        return self._columns(rows, self.axes)
+
+    def _columns(self, rows: Rows, axes: Floats | None) -> Floats:
+        metrics, beside = _parted(rows)
+        width = metrics.shape[1]
+        turned = (metrics - self.mean[:width]) / self.scale[:width]
+        turned = turned if axes is None else turned @ axes.T
+        standardised = (beside - self.mean[width:]) / self.scale[width:]
+        return np.hstack([turned.reshape(len(rows.x), -1), standardised])
+
+
+def _parted(rows: Rows) -> tuple[Floats, Floats]:
+    """Return the blocks of metrics, those of one row below each other, and the columns beside them."""
+    count = rows.x.shape[1] - rows.beside
+    return rows.x[:, :count].reshape(-1, count // rows.blocks), rows.x[:, count:]
+
+
+def _axes(rows: Floats, most: int) -> Floats:
+    """Return the leading principal components of standardised rows; the largest part of each is positive."""
+    n, width = rows.shape
+    most = min(most, width, max(n - 1, 1))
+    if n < width:
+        _, _, axes = np.linalg.svd(rows, full_matrices=False)
+    else:
+        # the square of the columns is much smaller than the rows
+        from scipy.linalg import eigh
+
+        _, vectors = eigh(rows.T @ rows, subset_by_index=[width - most, width - 1])
+        axes = vectors.T[::-1]
+    axes = axes[:most]
+    signs = np.where(axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)] < 0, -1.0, 1.0)
+    return np.ascontiguousarray(axes * signs[:, None])

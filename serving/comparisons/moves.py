@@ -1,0 +1,89 @@
+"""Which configuration moved, and what was set aside before the model answered: in numbers and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from features.comparisons.asked import Asked
+from features.comparisons.wild import Wild
+
+Ints = NDArray[np.int64]
+#: Changes are told with one digit from this share on, smaller ones with the digit that they have.
+_ONE_DIGIT = 1e-3
+
+
+class Move(NamedTuple):
+    """What the median of one configuration did, without samples that were left out.
+
+    Attributes
+    ----------
+    threads : int
+    baseline_median, target_median : float
+        In the unit of the result.
+    change : float
+        As a share of the baseline's median; negative is worse.
+    """
+
+    threads: int
+    baseline_median: float
+    target_median: float
+    change: float
+
+    @property
+    def told(self) -> str:
+        """In words."""
+        return f"{_threads(self.threads)}: median {_change(self.change)}"
+
+
+def moves(asked: Asked, configurations: Ints) -> Sequence[Move | None]:
+    """Return what the median of each of these configurations did; None for -1."""
+    places, sides = np.flatnonzero(configurations >= 0), asked.sides
+    rows = configurations[places]
+    found: list[Move | None] = [None] * len(configurations)
+    columns = (sides.threads, sides.baseline_five[:, 2], sides.target_five[:, 2], asked.change)
+    told = map(Move, *(column[rows].tolist() for column in columns))
+    for place, move in zip(places.tolist(), told, strict=True):
+        found[place] = move
+    return found
+
+
+def improved(asked: Asked, floor: float) -> Ints:
+    """Return the configuration of every comparison that got better most, -1 where none did beside the worst.
+
+    Improvements below the floor are none, either.
+    """
+    change = np.append(asked.change, np.nan)[asked.best]
+    better = (asked.best != asked.worst) & (change > 0) & (change >= floor)
+    return np.where(better, asked.best, -1)
+
+
+def left_out(wild: Wild) -> dict[int, tuple[str, ...]]:
+    """Say of every comparison that had wild samples which ones were left out, by its row."""
+    found: dict[int, tuple[str, ...]] = {}
+    columns = (wild.comparison, wild.threads, wild.side, wild.samples, wild.value, wild.median)
+    for row, threads, side, samples, value, median in zip(*(c.tolist() for c in columns), strict=True):
+        place = f"{side}, {_threads(threads)}"
+        told = f"one sample of {samples} is left out: {value:.4g} against a median of {median:.4g} ({place})"
+        found[row] = (*found.get(row, ()), told)
+    return found
+
+
+def floored(floor: float) -> str:
+    """Say why the model was not asked."""
+    return f"below the floor of {100 * floor:g} %"
+
+
+def _threads(number: int) -> str:
+    return f"{number} thread{'' if number == 1 else 's'}"
+
+
+def _change(change: float) -> str:
+    if change == 0:
+        return "unchanged"
+    size = abs(change)
+    number = f"{100 * size:.1f}" if size >= _ONE_DIGIT else f"{100 * size:.1g}"
+    return f"{number} % {'worse' if change < 0 else 'better'}"

@@ -1,0 +1,104 @@
+"""A judgement of comparisons as text: JSON, or the lines of a table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from data.comparisons.missing import Missing
+from serving.comparisons.judge import Judgement, Reason, Verdict
+from serving.comparisons.moves import Move
+from serving.pages.verdict_lines import Line, Lines
+
+
+def as_json(judgement: Judgement) -> str:
+    """Return the answer of the design's contract as one JSON document, a verdict a line."""
+    model = json.dumps(_model(judgement), allow_nan=False)
+    encode = json.JSONEncoder(allow_nan=False).encode
+    verdicts = ",\n  ".join(encode(_verdict(verdict)) for verdict in judgement.verdicts)
+    listed = f"[\n  {verdicts}\n]" if verdicts else "[]"
+    notes = json.dumps(judgement.notes)
+    return f'{{"model": {model},\n"verdicts": {listed},\n"notes": {notes}}}\n'
+
+
+def pair_as_json(judgement: Judgement, missing: Sequence[Missing]) -> str:
+    """Return the same of two runs, and what only one of them has, as ``missing``."""
+    told = json.dumps([{"kind": one.kind, **asdict(one)} for one in missing])
+    return f'{as_json(judgement).rstrip().removesuffix("}")},\n"missing": {told}}}\n'
+
+
+def lines(judgement: Judgement, versions: Sequence[str]) -> Lines:
+    """Return the verdicts as lines of a table, a benchmark a suite; `versions` says those of each."""
+    rows = [
+        Line(one.verdict, one.probability, one.benchmark, one.operation, _why(one), one.remarks, which=which)
+        for one, which in zip(judgement.verdicts, _which(judgement, versions), strict=True)
+    ]
+    headings, notes = ("benchmark", "operation", "reasons"), judgement.notes
+    return Lines(rows, headings, summary(judgement), notes, notes)
+
+
+def summary(judgement: Judgement) -> str:
+    """Return how many comparisons got which verdict, in one line."""
+    counted = ", ".join(f"{judgement.count(answer)} {answer}" for answer in ("fail", "pass", "invalid"))
+    model, number = judgement.model, len(judgement)
+    return (
+        f"{number} comparison{'' if number == 1 else 's'}: {counted} (model {model.name} {model.version}, "
+        f"fail from a probability of {judgement.threshold:.3f})"
+    )
+
+
+def _which(judgement: Judgement, versions: Sequence[str]) -> Sequence[str]:
+    """Name the comparisons, and their versions unless they are those of all."""
+    names = [one.comparison_id for one in judgement.verdicts]
+    if len(set(versions)) == 1:
+        return names
+    return [f"{name} ({told})" for name, told in zip(names, versions, strict=True)]
+
+
+def _model(judgement: Judgement) -> dict[str, str]:
+    model = judgement.model
+    return {
+        "name": model.name,
+        "version": model.version,
+        "uri": model.uri,
+        "contribution_unit": judgement.unit,
+    }
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "comparison_id": verdict.comparison_id,
+        "benchmark": verdict.benchmark,
+        "operation": verdict.operation,
+        "verdict": verdict.verdict,
+        "probability": verdict.probability,
+        "threshold": verdict.threshold,
+        "reasons": [
+            {"feature": reason.feature, "value": reason.value, "contribution": reason.contribution}
+            for reason in verdict.reasons
+        ],
+        "invalid_reason": verdict.invalid_reason,
+        "decided_by": verdict.decided_by,
+        "remarks": verdict.remarks,
+        "moved": _move(verdict.moved),
+        "improved": _move(verdict.improved),
+    }
+
+
+def _move(move: Move | None) -> dict[str, float] | None:
+    return None if move is None else move._asdict()
+
+
+def _why(verdict: Verdict) -> str:
+    if verdict.invalid_reason is not None:
+        return verdict.invalid_reason
+    moved = [move.told for move in (verdict.moved, verdict.improved) if move is not None]
+    reasons = ", ".join(_reason(reason) for reason in verdict.reasons)
+    return "; ".join(part for part in (*verdict.remarks, *moved, reasons) if part)
+
+
+def _reason(reason: Reason) -> str:
+    value = "unknown" if reason.value is None else f"{reason.value:.3g}"
+    return f"{reason.feature} = {value} ({reason.contribution:+.2g})"

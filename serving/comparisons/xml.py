@@ -1,0 +1,162 @@
+"""A judgement in the XML layout of seed 000, figure 6.1, with all that it takes to judge the same again."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from data.comparisons.formats.comparison_xml import BASE, EARLIER, TARGET, UNKNOWN, UUIDS
+from data.comparisons.sides import Samples, Sides
+from data.comparisons.tables import ComparisonTables
+from serving.comparisons.judge import Judgement, Verdict
+
+Floats = NDArray[np.float64]
+
+#: The attributes of the figure, for min, q1, median, q3, max.
+_FIVE = ("min", "first_q", "median", "third_q", "max")
+#: What a report compares: a machine's two versions, or ranges of them.
+_PAIR = ("machine", "baseline_from", "baseline_to", "target_from", "target_to")
+_OPERATION = ["benchmark", "operation", "machine"]
+#: So many samples stand in one element: parsers bound the length of an attribute.
+_AT_ONCE = 10_000
+_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def as_xml(judgement: Judgement, tables: ComparisonTables) -> bytes:
+    """Write what was judged, and the verdicts as ``result_status``, in the layout of figure 6.1.
+
+    Reading it (`data.comparisons.formats.comparison_xml`) and judging it again gives the same verdicts and probabilities.
+
+    Parameters
+    ----------
+    judgement : Judgement
+        Its notes become elements ``note``.
+    tables : ComparisonTables
+        What the judgement was made from. Samples are written beside the numbers of the figure, and the
+        versions before the baseline that the features look at; summaries stay summaries.
+
+    Returns
+    -------
+    bytes
+        One ``comparison_results`` for every machine and pair of versions, in ``reports`` where there are
+        several. XML has no numbers that are not finite: a comparison with one is written without its sides,
+        which is invalid likewise.
+    """
+    from lxml import etree
+
+    comparisons = tables.comparisons
+    columns = [name for name in (*_PAIR, *UUIDS) if name in comparisons]
+    report = comparisons.groupby(columns, sort=False, dropna=False).ngroup().to_numpy()
+    root = etree.Element("reports")
+    nodes = [
+        etree.SubElement(root, "comparison_results", _about(row))
+        for _, row in comparisons[~pd.Series(report).duplicated().to_numpy()].iterrows()
+    ]
+    # what overflows is not written
+    with np.errstate(over="ignore", invalid="ignore"):
+        content = _Content.of(tables)
+        for row, verdict in enumerate(judgement.verdicts):
+            content.add(etree, nodes[report[row]], row, verdict)
+    root = nodes[0] if len(nodes) == 1 else root
+    for note in judgement.notes:
+        etree.SubElement(root, "note").text = _printable(note)
+    written: bytes = etree.tostring(root, pretty_print=True, xml_declaration=True, encoding="UTF-8")
+    return written
+
+
+@dataclass(frozen=True)
+class _Content:
+    """What is written of comparisons, by their rows."""
+
+    sides: Sides
+    moments: tuple[Floats, Floats]
+    first: NDArray[np.int64]
+    units: list[str]
+    identifiers: list[str]
+
+    @classmethod
+    def of(cls, tables: ComparisonTables) -> _Content:
+        sides = Sides.of(tables)
+        first = np.searchsorted(sides.comparison, np.arange(sides.n_comparisons + 1))
+        known = tables.results.drop_duplicates(_OPERATION)[[*_OPERATION, "unit"]]
+        units = tables.comparisons[_OPERATION].merge(known, on=_OPERATION, how="left")["unit"]
+        identifiers = tables.comparisons["comparison_id"].map(_printable)
+        named = identifiers.where(~identifiers.duplicated(), "")
+        moments = _moments(sides.baseline), _moments(sides.target)
+        return cls(sides, moments, first, units.fillna(UNKNOWN).tolist(), named.tolist())
+
+    def add(self, etree: Any, report: Any, row: int, verdict: Verdict) -> None:
+        """Add a comparison to its report."""
+        configurations = range(self.first[row], self.first[row + 1])
+        lower = any(self.sides.sign[configuration] < 0 for configuration in configurations)
+        attributes = {
+            "comparison_id": self.identifiers[row],
+            "benchmark_name": _printable(verdict.benchmark),
+            "operation_name": _printable(verdict.operation),
+            "unit": _printable(self.units[row]),
+            "better": "lower" if lower else "higher",
+            "result_status": verdict.verdict,
+        }
+        node = etree.SubElement(report, "comparison_result", attributes)
+        if all(self._is_finite(configuration) for configuration in configurations):
+            for configuration in configurations:
+                self._configuration(etree, node, configuration)
+
+    def _is_finite(self, row: int) -> bool:
+        return all(
+            np.isfinite(five[row]).all() or (not samples.lengths[row] and np.isnan(five[row]).all())
+            for samples, five in self._both
+        )
+
+    @property
+    def _both(self) -> tuple[tuple[Samples, Floats], tuple[Samples, Floats]]:
+        sides = self.sides
+        return (sides.baseline, sides.baseline_five), (sides.target, sides.target_five)
+
+    def _configuration(self, etree: Any, parent: Any, row: int) -> None:
+        node = etree.SubElement(parent, "result", threads_no=str(self.sides.threads[row]))
+        before, after = self.sides.baseline_five[row, 2], self.sides.target_five[row, 2]
+        if before and np.isfinite(after / before):
+            node.set("median_diff", f"{100 * (after / before - 1):.0f}")
+        for tag, (samples, five), moments in zip((BASE, TARGET), self._both, self.moments, strict=True):
+            named = dict(zip((*_FIVE, "mean", "stdev"), (*five[row], *moments[row]), strict=True))
+            given = {name: repr(float(value)) for name, value in sorted(named.items()) if np.isfinite(value)}
+            if given:
+                _add_samples(etree, etree.SubElement(node, tag, given), samples, row)
+        if self.sides.history.lengths[row]:
+            _add_samples(etree, etree.SubElement(node, EARLIER), self.sides.history, row)
+
+
+def _add_samples(etree: Any, node: Any, samples: Samples, row: int) -> None:
+    for order, values in samples.versions(row):
+        if not np.isfinite(values).all():  # of a version before: the comparison itself has none
+            continue
+        for start in range(0, len(values), _AT_ONCE):
+            text = " ".join(map(repr, values[start : start + _AT_ONCE].tolist()))
+            etree.SubElement(node, "samples", order=str(order), values=text)
+
+
+def _about(row: pd.Series) -> dict[str, str]:
+    """Return the attributes of a report: those of figure 6.1 where they are known, and the machine."""
+    known = {name: row[name] for name in (*UUIDS, "machine") if name in row and not pd.isna(row[name])}
+    return {name: _printable(value) for name, value in known.items()}
+
+
+def _printable(text: str) -> str:
+    """Replace what XML cannot hold."""
+    return _NO_XML.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def _moments(samples: Samples) -> Floats:
+    """Return mean and standard deviation of every list, NaN where there is none."""
+    found = np.full((len(samples.starts), 2), np.nan)
+    for rows, matrix in samples.matrices():
+        found[rows, 0] = matrix.mean(axis=1)
+        if matrix.shape[1] > 1:
+            found[rows, 1] = matrix.std(axis=1, ddof=1)
+    return found

@@ -1,0 +1,267 @@
+"""What the stages of the family ``corun`` left behind, read for its report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pydantic import BaseModel
+
+from data.comparisons.tables import read_table
+from data.corun.stages import explained
+from data.corun.tables import AND, CorunTables
+from data.corun.validity import Decisions
+from data.tables.files import read_json
+from serving.corun.measured import Measured, read_measured
+
+INTERIM = Path("data/interim/corun")
+PROCESSED = Path("data/processed/corun")
+REPORTS = Path("reports/corun")
+#: Where ``perfjudge corun measure`` of the shipped tasks lies.
+PLACEMENTS = Path("data/raw/placements")
+_NAMES = dict.fromkeys(("task", "corunners", "machine"), "str")
+_NUMBERS = ("fitted", "residual", "standardised", "theoretical", "scale", "leverage", "cook")
+RESIDUALS = _NAMES | dict.fromkeys(_NUMBERS, "float64")
+INSTANCES = _NAMES | {"solo_seconds": "float64", "impact": "float64"}
+OOF = _NAMES | {
+    "design": "str", "model": "str", "kind": "str", "measured": "float64", "predicted": "float64",
+    "low": "float64", "high": "float64",
+}  # fmt: skip
+TABLE_1 = {"predictor": "str", "kind": "str", "preparation": "str"} | dict.fromkeys(
+    ("accuracy", "spread", "seeds"), "float64"
+)
+IMPORTANCE = {"feature": "str", "rise": "float64", "spread": "float64"}
+REMOVED = {"without": "str", "measured": "bool", "within_tolerance": "float64", "mape": "float64"}
+
+
+class DataSet(BaseModel):
+    """The data that was learned from."""
+
+    format: str
+    path: str
+    digest: str
+    instances: int
+    measurements: int
+    tasks: int
+    machines: int
+    devices: int
+    events: int
+
+
+class Repeatability(BaseModel):
+    """How well the measurement repeats itself; null where nothing was repeated."""
+
+    repeated: int
+    within_tolerance: float | None
+    mape: float | None
+    p90_error: float | None
+    same_range: float | None
+    solo_spread: float | None
+
+
+class Score(BaseModel):
+    """A score: over all rows, and its standard deviation over folds."""
+
+    std: float
+    pooled: float
+
+
+class Entry(BaseModel):
+    """One model in one design."""
+
+    kind: str
+    within_tolerance: Score
+    mape: Score
+    median_error: Score
+    p90_error: Score
+    r2: Score
+    coverage: Score
+    interval_width: Score
+
+
+class Split(BaseModel):
+    """One way to divide."""
+
+    scheme: str
+    folds: int
+    entries: dict[str, Entry]
+
+    def ranked(self) -> list[tuple[str, Entry]]:
+        """Return the models that give numbers, the smallest mean error first."""
+        numbers = [(name, entry) for name, entry in self.entries.items() if entry.kind == "regression"]
+        return sorted(numbers, key=lambda one: (one[1].mape.pooled, one[0]))
+
+
+class OnlineEntry(BaseModel):
+    """One online model after so many seconds, in one design."""
+
+    seconds: float
+    design: str
+    model: str
+    within_tolerance: float
+    spread: float
+    mape: float
+    r2: float
+
+
+class OnlineScores(BaseModel):
+    """What the online model is worth."""
+
+    design: str
+    champion: str
+    trained_at: float
+    entries: list[OnlineEntry]
+    seeds: dict[str, float]
+
+    def at(self, design: str) -> list[OnlineEntry]:
+        """Return the models after the seconds that the model is trained for, the smallest error first."""
+        found = [one for one in self.entries if one.design == design and one.seconds == self.trained_at]
+        return sorted(found, key=lambda one: (one.mape, one.model))
+
+    @property
+    def designs(self) -> list[str]:
+        """The ways to divide."""
+        return sorted({one.design for one in self.entries})
+
+
+class Metrics(BaseModel):
+    """What the page uses of ``metrics.json``."""
+
+    data: DataSet
+    seed: int
+    tolerance: float
+    confidence: float
+    repeatability: Repeatability
+    splits: dict[str, Split]
+    champion: str
+    online: OnlineScores | None
+
+    @property
+    def main(self) -> str:
+        """The design that the champion is chosen by."""
+        return "pairs" if "pairs" in self.splits else next(iter(self.splits))
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """All that the page is drawn from.
+
+    Attributes
+    ----------
+    metrics : Metrics
+    tables : CorunTables
+        What was kept of the measurement.
+    notes : tuple of str
+        What was left out and why, and what to know about the measurement.
+    instances : DataFrame
+        A row per task, co-runners and machine: ``solo_seconds, impact``.
+    oof, table_1, importance, removed, residuals, online_residuals : DataFrame
+        As training wrote them.
+    placements : Measured or None
+        Placements that were really run; None if none was.
+    """
+
+    metrics: Metrics
+    tables: CorunTables
+    notes: tuple[str, ...]
+    instances: pd.DataFrame
+    oof: pd.DataFrame
+    table_1: pd.DataFrame
+    importance: pd.DataFrame
+    removed: pd.DataFrame
+    residuals: pd.DataFrame
+    online_residuals: pd.DataFrame
+    placements: Measured | None
+
+    @classmethod
+    def read(cls, root: Path) -> Evaluated:
+        """Read the stages' files under `root`.
+
+        Raises
+        ------
+        InputError
+            If one is missing or broken.
+        """
+        reports, decisions = root / REPORTS, Decisions.read(root / PROCESSED)
+        return cls(
+            read_json(reports / "metrics.json", Metrics),
+            decisions.kept(CorunTables.read(root / INTERIM)),
+            tuple(explained(decisions).splitlines()),
+            read_table(root / PROCESSED / "features.parquet", INSTANCES)[list(INSTANCES)],
+            read_table(reports / "oof.parquet", OOF),
+            read_table(reports / "table1.parquet", TABLE_1),
+            read_table(reports / "importance.parquet", IMPORTANCE),
+            read_table(reports / "removed.parquet", REMOVED),
+            read_table(reports / "residuals.parquet", RESIDUALS),
+            read_table(reports / "online_residuals.parquet", RESIDUALS),
+            read_measured(root / PLACEMENTS),
+        )
+
+    @cached_property
+    def machine(self) -> str:
+        """The machine with the most co-runs, for figures that show one."""
+        return str(self.instances["machine"].value_counts(sort=True).sort_index(kind="stable").idxmax())
+
+    @cached_property
+    def impacts(self) -> pd.DataFrame:
+        """Impacts on `machine`: a row per task, a column per co-runner; NaN where they never met."""
+        return self._matrix(self.instances, "impact")
+
+    @cached_property
+    def unseen(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """The champion's predictions of unseen pairs on `machine`, and what was measured, as `impacts`."""
+        rows = self.oof[
+            (self.oof["model"] == self.metrics.champion) & (self.oof["design"] == self.metrics.main)
+        ]
+        return self._matrix(rows, "predicted"), self._matrix(rows, "measured")
+
+    def _matrix(self, rows: pd.DataFrame, value: str) -> pd.DataFrame:
+        own = rows[(rows["machine"] == self.machine) & ~rows["corunners"].str.contains(AND, regex=False)]
+        return own.pivot_table(index="task", columns="corunners", values=value, aggfunc="median")
+
+    @cached_property
+    def solo_seconds(self) -> pd.Series:
+        """Median solo seconds on `machine`, by task."""
+        runs = self.tables.tasks
+        own = runs[runs["machine"] == self.machine]
+        return own.groupby("task")["solo_seconds"].median()
+
+    @cached_property
+    def strongest(self) -> tuple[str, str]:
+        """The task and the co-runner with the largest impact on `machine`."""
+        row, column = np.unravel_index(np.nanargmax(self.impacts.to_numpy()), self.impacts.shape)
+        return str(self.impacts.index[row]), str(self.impacts.columns[column])
+
+    def seeds_cells(self) -> list[dict[str, Any]]:
+        """Return table 1 as rows: predictor, then a cell per kind and preparation."""
+        cells = self.table_1.set_index(["predictor", "kind", "preparation"])
+        return [
+            {
+                "predictor": name,
+                "cells": [
+                    cells.loc[(name, kind, how)].to_dict() if (name, kind, how) in cells.index else None
+                    for kind in ("regression", "classification")
+                    for how in ("d&n", "n-d", "n-n")
+                ],
+                "online": self._online(str(name)),
+            }
+            for name in dict.fromkeys(self.table_1["predictor"])
+        ]
+
+    def _online(self, predictor: str) -> dict[str, float] | None:
+        online = self.metrics.online
+        if online is None:
+            return None
+        known = {"Regression": "linear", "SVM": "svm", "Random forest": "random-forest", "XGBoost": "xgboost"}
+        found = [one for one in online.at("random") if one.model == known.get(predictor)]
+        if not found:
+            return None
+        return {
+            "accuracy": found[0].within_tolerance,
+            "spread": found[0].spread,
+            "seeds": online.seeds.get(predictor, np.nan),
+        }

@@ -1,0 +1,117 @@
+"""What placements were predicted to take, and what they really took."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from pydantic import ValidationError
+
+from data.comparisons.tables import read_table
+from data.corun.placements import DTYPES, FILE
+from data.errors import InputError
+from data.tables.given import said
+from serving.corun.schemas import PlaceAnswer
+from serving.pages.tables import printed
+
+PLAN = "plan.json"
+BEST, WORST, RANDOM = "best", "worst", "random-"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Placements that were really run.
+
+    Attributes
+    ----------
+    plan : PlaceAnswer
+    totals : DataFrame
+        ``placement, predicted`` (seconds over all tasks; NaN where unknown)``, measured`` (mean over the
+        repetitions)``, spread`` (half of what the repetitions differ by)``, repetitions, foreign`` (the
+        largest share of the machine that others used), best first.
+    tasks : int
+    machine : str
+    """
+
+    plan: PlaceAnswer
+    totals: pd.DataFrame
+    tasks: int
+    machine: str
+
+    def seconds(self, name: str) -> float:
+        """Return the mean measured seconds of the placements whose name begins so."""
+        named = self.totals["placement"].str.startswith(name)
+        return float(self.totals.loc[named, "measured"].mean())
+
+    @property
+    def told(self) -> str:
+        """Say in one sentence whether the predicted best was better than random."""
+        best, random = self.seconds(BEST), self.seconds(RANDOM)
+        beaten = int((self.totals["measured"][self.totals["placement"].str.startswith(RANDOM)] > best).sum())
+        draws = int(self.totals["placement"].str.startswith(RANDOM).sum())
+        saved = (
+            f"{abs(random - best):.1f} s ({abs(1 - best / random):.1%}) {'less' if best < random else 'more'}"
+        )
+        return (
+            f"the predicted best took {best:.1f} s of run time in all, {saved} than "
+            f"{draws} placements at random ({random:.1f} s on average; it beat {beaten} of them); "
+            f"the predicted worst took {self.seconds(WORST):.1f} s"
+        )
+
+
+def plan_of(path: Path) -> PlaceAnswer:
+    """Read what ``perfjudge corun place --json`` wrote.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is something else.
+    """
+    try:
+        return PlaceAnswer.model_validate_json(path.read_bytes())
+    except OSError as exc:
+        raise InputError(exc.strerror or "cannot be read", file=path) from exc
+    except ValidationError as exc:
+        problem = f"is no placement that perfjudge corun place --json wrote ({said(exc)})"
+        raise InputError(problem, file=path) from exc
+
+
+def read_measured(directory: Path) -> Measured | None:
+    """Read what ``perfjudge corun measure`` wrote; None if it never ran.
+
+    Raises
+    ------
+    InputError
+        If one of its files is missing or broken.
+    """
+    if not (directory / FILE).is_file():
+        return None
+    plan, rows = plan_of(directory / PLAN), read_table(directory / FILE, DTYPES)
+    runs = rows.groupby(["placement", "repetition"], sort=True)["corun_seconds"].sum()
+    totals = runs.groupby(level=0).agg(
+        measured="mean", spread=lambda values: float(np.ptp(values)) / 2, repetitions="size"
+    )
+    predicted = {one.name: np.nan if one.seconds is None else one.seconds for one in plan.placements}
+    totals.insert(0, "predicted", [predicted.get(str(name), np.nan) for name in totals.index])
+    totals["foreign"] = rows.groupby("placement")["foreign"].max()
+    table = totals.reset_index().sort_values(["predicted", "placement"], ignore_index=True)
+    tasks = int(rows.groupby(["placement", "repetition"]).size().iloc[0])
+    return Measured(plan, table, tasks, str(rows["machine"].iloc[0]))
+
+
+def measured_text(found: Measured | None) -> str:
+    """Return what was predicted and measured as a table, and what it says."""
+    from rich.table import Table
+
+    if found is None:
+        return "nothing was measured\n"
+    table = Table("placement", caption=f"{found.tasks} tasks on {found.machine}; seconds of run time in all")
+    for name in ("predicted", "measured", "repetitions differ by"):
+        table.add_column(name, justify="right")
+    for row in found.totals.to_dict("records"):
+        predicted = "-" if np.isnan(row["predicted"]) else f"{row['predicted']:.1f}"
+        spread = f"\N{PLUS-MINUS SIGN} {row['spread']:.1f}" if row["repetitions"] > 1 else "-"
+        table.add_row(str(row["placement"]), predicted, f"{row['measured']:.1f}", spread)
+    return f"{printed(table)}{found.told}\n"

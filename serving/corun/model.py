@@ -1,0 +1,141 @@
+"""Which models answer about co-runs: the registry's champions, or those that the user names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from serving.comparisons.model import ModelRef, loaded, ref
+from training.corun.known_tasks import KnownTasks
+from training.corun.stored import ImpactCard, OnlineCard, TrainedImpact, TrainedOnline
+from training.registry.champions import Located, project_params
+
+#: Co-runs that arrays answer sooner than the model itself, which has to be read first.
+FEW = 5000
+Floats = NDArray[np.float64]
+Card = TypeVar("Card", ImpactCard, OnlineCard)
+
+
+@dataclass(frozen=True)
+class Static:
+    """The model of tasks with a history, the solo runs that it knows, and where it comes from.
+
+    Attributes
+    ----------
+    card : ImpactCard
+    known : KnownTasks
+    ref : ModelRef
+    quick, load : callable
+        Return what answers a few co-runs soonest, and the model itself. Each is read once: a question that
+        cannot be answered need not wait for it.
+    """
+
+    card: ImpactCard
+    known: KnownTasks
+    ref: ModelRef
+    quick: Callable[[], TrainedImpact]
+    load: Callable[[], TrainedImpact]
+
+    def impacts(self, rows: pd.DataFrame) -> Floats:
+        """Return the impacts of rows as `KnownTasks.rows` makes them."""
+        model = self.quick() if len(rows) <= FEW else self.load()
+        return model.predict(rows)["impact"].to_numpy(np.float64)
+
+    def ready(self) -> Static:
+        """Return the same, what answers read; InputError if that cannot be."""
+        self.quick()
+        return self
+
+
+@dataclass(frozen=True)
+class Online:
+    """The model of new tasks, and where it comes from."""
+
+    model: TrainedOnline
+    ref: ModelRef
+
+    @property
+    def card(self) -> OnlineCard:
+        """What is to be known of the model."""
+        return self.model.card
+
+
+def load_static(uri: str | None = None, further: Path | None = None) -> Static:
+    """Load the model that answers before a run.
+
+    Parameters
+    ----------
+    uri : str, optional
+        A directory, or ``models:/name@alias`` or ``models:/name/version`` of the registry. By default the
+        champion.
+    further : Path, optional
+        A directory of tables with solo runs of further tasks.
+
+    Raises
+    ------
+    InputError
+        If there is no such model; without a champion it names the command which makes one.
+    """
+    static = loaded(static_name, uri, _static)
+    if further is None:
+        return static
+    from data.corun.tables import CorunTables
+
+    known = static.known.with_others(KnownTasks.of(CorunTables.read(further)))
+    return replace(static, known=known)
+
+
+def _static(found: Located) -> Static:
+    # by its version, so that card and model belong together
+    def reading(read: Callable[[Path], TrainedImpact]) -> Callable[[], TrainedImpact]:
+        return cache(lambda: loaded(static_name, found.uri, lambda again: read(again.directory)))
+
+    card, known = ImpactCard.read(found.directory), KnownTasks.read(found.directory)
+    quick, load = reading(TrainedImpact.read_quick), reading(TrainedImpact.read)
+    return Static(card, known, _ref(card, found), quick, load)
+
+
+def load_online(uri: str | None = None) -> Online:
+    """Load the model that answers from the first samples; parameters and errors as of `load_static`."""
+    return loaded(
+        online_name,
+        uri,
+        lambda found: Online(
+            TrainedOnline.read(found.directory), _ref(OnlineCard.read(found.directory), found)
+        ),
+    )
+
+
+def static_card(uri: str | None = None) -> tuple[ImpactCard, ModelRef]:
+    """Read what is to be known of the static model, without the model; errors as of `load_static`."""
+    return loaded(static_name, uri, lambda found: _with_ref(ImpactCard.read(found.directory), found))
+
+
+def online_card(uri: str | None = None) -> tuple[OnlineCard, ModelRef]:
+    """Read what is to be known of the online model, without the model; errors as of `load_static`."""
+    return loaded(online_name, uri, lambda found: _with_ref(OnlineCard.read(found.directory), found))
+
+
+def static_name() -> str:
+    """Return the name under which static models are registered."""
+    return project_params().corun.promote.name
+
+
+def online_name() -> str:
+    """Return the name under which online models are registered."""
+    return project_params().corun.online.name
+
+
+def _with_ref(card: Card, found: Located) -> tuple[Card, ModelRef]:
+    return card, _ref(card, found)
+
+
+def _ref(card: ImpactCard | OnlineCard, found: Located) -> ModelRef:
+    return ref(found, card.model, card.data_digest)

@@ -1,0 +1,142 @@
+"""Impact from the first seconds of a task, alone and beside others (seed 002, equations 2 to 5)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from serving.corun.model import Online
+from serving.corun.samples import TIME, looked
+from serving.corun.static import REASONS, Driver
+from training.corun import online as trained
+
+Floats = NDArray[np.float64]
+#: What the two runs are called where they are no files.
+NAMES = ("solo", "corun")
+#: Logarithm of the odds from which it is asked whether the two are swapped: 3 to 1.
+ASKED = math.log(3)
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """How much slower a task gets, as its first seconds tell.
+
+    Attributes
+    ----------
+    impact, low, high : float
+        Co-run time / solo time, and the ends of its prediction interval.
+    confidence : float
+        The share of impacts that such intervals hold.
+    seconds : float
+        Of both runs, that the answer is made from.
+    drivers : tuple of Driver
+        Events whose rate changed; ``value`` is the rate together, ``usual`` that alone.
+    notes : tuple of str
+        What was wrong with the samples, and why an interval is wide.
+    """
+
+    impact: float
+    low: float
+    high: float
+    confidence: float
+    seconds: float
+    drivers: tuple[Driver, ...]
+    notes: tuple[str, ...]
+
+
+def answer(
+    solo: pd.DataFrame,
+    corun: pd.DataFrame,
+    machine: str | None,
+    online: Online,
+    names: Sequence[str] = NAMES,
+) -> Sampled:
+    """Answer from samples of the same task alone and beside others.
+
+    Parameters
+    ----------
+    solo, corun : DataFrame
+        ``t_seconds`` and a column per event, as `data.measure.perf_stat.intervals` reads them.
+    machine : str or None
+        Where they were measured; None: on one that the model was trained on.
+    names : sequence of str
+        What notes and errors call the two runs.
+
+    Raises
+    ------
+    InputError
+        If one of them cannot be used, see `serving.corun.samples.looked`.
+    """
+    card = online.card
+    pair = [looked(table, card.events, name) for table, name in zip((solo, corun), names, strict=True)]
+    seconds = min(card.seconds, *(one.seconds for one in pair))
+    counted = [event for event in card.events if all(event in one.table for one in pair)]
+    start = np.stack([_start(one.table, card.events, counted, seconds) for one in pair])
+    done = online.model.model.completed(start)
+    known = np.isin(card.events, counted)
+    changes = online.model.model.changes
+    ratios = changes.filled(done[1] - done[0], known)
+    impact, drivers = _impact(ratios, start, known, online)
+    missing = 1 - len(counted) / len(card.events)
+    width = card.half_width(machine, seconds, missing)
+    notes = [note for one in pair for note in one.notes]
+    notes += _notes(machine, seconds, missing, online)
+    if impact < 1:
+        notes.append(f"faster together than alone: are {names[0]} and {names[1]} swapped?")
+    elif changes.swapped(ratios, known) > ASKED:
+        notes.append(f"events changed as from together to alone: are {names[0]} and {names[1]} swapped?")
+    low, high = impact / np.exp(width), impact * np.exp(width)
+    return Sampled(
+        impact, float(low), float(high), card.confidence, seconds, drivers, tuple(dict.fromkeys(notes))
+    )
+
+
+def _start(table: pd.DataFrame, events: Sequence[str], counted: list[str], seconds: float) -> Floats:
+    """Return what `training.corun.online.Sampled.start` has for one run; the same for all events not `counted`."""
+    times = table[TIME].to_numpy(np.float64)
+    lasted = np.diff(times, prepend=0.0)
+    filled = {}
+    for event in counted:
+        counts = table[event].to_numpy(np.float64)
+        there = ~np.isnan(counts)
+        filled[event] = np.where(there, counts, counts[there].sum() / lasted[there].sum() * lasted)
+    rows = pd.DataFrame({event: filled.get(event, np.zeros(len(table))) for event in events})
+    about = dict.fromkeys(trained.RUN, "") | {"repetition": 1}
+    return np.asarray(trained.Sampled.of(rows.assign(**about, **{TIME: times}), seconds).start[0])
+
+
+def _impact(
+    ratios: Floats, start: Floats, known: NDArray[np.bool_], online: Online
+) -> tuple[float, tuple[Driver, ...]]:
+    """Return the impact, and which events it would be another without."""
+    events = online.card.events
+    without = np.tile(ratios, (len(events) + 1, 1))
+    without[np.arange(1, len(events) + 1), np.arange(len(events))] = 0.0
+    impacts = np.exp(np.asarray(online.model.model.second.predict(without), np.float64))
+    rates = np.expm1(start[:, :, 0])
+    drivers = [
+        Driver(event, float(rates[1, place]), float(rates[0, place]), float(impacts[0] / one - 1))
+        for place, (event, one) in enumerate(zip(events, impacts[1:], strict=True))
+        if known[place]
+    ]
+    drivers.sort(key=lambda one: (-abs(np.log1p(one.contribution)), one.feature))
+    return float(impacts[0]), tuple(one for one in drivers[:REASONS] if one.contribution)
+
+
+def _notes(machine: str | None, seconds: float, missing: float, online: Online) -> list[str]:
+    card, notes = online.card, []
+    if missing:
+        notes.append(f"{missing:.0%} of the events are guessed from the others: the interval is wider for it")
+    if seconds < card.seconds - 1e-6:
+        notes.append(
+            f"the model was trained for {card.seconds:g} s of both runs, and there are {seconds:.1f} s: "
+            "the interval is that of fewer seconds"
+        )
+    if machine is not None and machine not in card.machines:
+        notes.append(f'the model was not trained on the machine "{machine}": the interval is twice as wide')
+    return notes

@@ -1,0 +1,225 @@
+"""What questions about co-runs and their answers look like as JSON: over HTTP and from ``--json``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from data.measure.perf_stat import MOST
+from data.tables.given import Given
+from serving.fingerprints.schemas import Name, Positive
+
+Count = Annotated[float, Field(ge=0, lt=MOST, allow_inf_nan=False)]
+#: Most co-runs in one request, co-runners of a task, intervals of a run, and events.
+CORUNS, CORUNNERS, INTERVALS, EVENTS = 200, 63, 20_000, 1_000
+Interval = Annotated[Positive, Field(le=1e6)]
+
+
+class SoloRun(Given):
+    """A task that ran alone, for one that the model does not know, or on a machine that it does not know."""
+
+    task: Name
+    machine: Name | None = Field(default=None, description="Default: the only machine that the model knows.")
+    solo_seconds: Positive
+    events: dict[Name, Count | None] = Field(
+        description="Counts over the whole run; null where perf has none.",
+        max_length=EVENTS,
+    )
+
+
+class Corun(Given):
+    """A task and what runs beside it."""
+
+    task: Name
+    corunners: list[Name] = Field(min_length=1, max_length=CORUNNERS, description="In any order.")
+    machine: Name | None = Field(default=None, description="Default: the only machine that the model knows.")
+
+
+class StaticRequest(Given):
+    """Co-runs to be predicted before they run."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "coruns": [{"task": "mine", "corunners": ["mine"], "machine": "m1"}],
+                    "tasks": [
+                        {
+                            "task": "mine",
+                            "machine": "m1",
+                            "solo_seconds": 3.2,
+                            "events": {"context-switches": 41, "page-faults": 5210, "instructions": None},
+                        }
+                    ],
+                }
+            ]
+        }
+    )
+
+    coruns: list[Corun] = Field(min_length=1, max_length=CORUNS)
+    tasks: list[SoloRun] = Field(default=[], max_length=CORUNS, description="Solo runs of further tasks.")
+
+
+class Run(Given):
+    """The first seconds of a run, as perf stat -I counts them."""
+
+    t_seconds: list[Interval] = Field(
+        min_length=1, max_length=INTERVALS, description="The end of each interval since the start, ascending."
+    )
+    events: dict[Name, Annotated[list[Count | None], Field(max_length=INTERVALS)]] = Field(
+        description="Counts within each interval; null where perf has none.", min_length=1, max_length=EVENTS
+    )
+
+
+class OnlineRequest(Given):
+    """The same task alone and beside the others."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "solo": {
+                        "t_seconds": [0.2, 0.4, 0.6],
+                        "events": {"page-faults": [310, 290, 305], "context-switches": [2, 2, 3]},
+                    },
+                    "corun": {
+                        "t_seconds": [0.2, 0.4, 0.6],
+                        "events": {"page-faults": [240, 230, 238], "context-switches": [4, 5, 4]},
+                    },
+                }
+            ]
+        }
+    )
+
+    solo: Run
+    corun: Run
+    machine: Name | None = Field(default=None, description="Default: one that the model was trained on.")
+
+
+class CorunModel(BaseModel):
+    """Which model answers."""
+
+    name: str
+    version: str
+    uri: str
+
+
+class DriverAnswer(BaseModel):
+    """What drives an answer."""
+
+    feature: str
+    value: float | None
+    usual: float | None = Field(description="The median over the known tasks of the machine.")
+    contribution: float = Field(description="0.08: with the usual value the impact would be 8 % smaller.")
+
+
+class ExplainedAnswer(BaseModel):
+    """Which co-run the drivers explain: of several co-runners that are added up, the strongest alone."""
+
+    corunners: list[str]
+    machine: str = Field(description="Whose solo runs they are.")
+    impact: float
+    model: str = Field(description="Name and version.")
+
+
+class Estimate(BaseModel):
+    """An impact (co-run time / solo time) and its prediction interval."""
+
+    impact: float
+    low: float
+    high: float
+    confidence: float = Field(description="The share of impacts that such intervals hold.")
+
+
+class StaticPrediction(Estimate):
+    """How much slower a task gets."""
+
+    task: str
+    corunners: list[str]
+    machine: str
+    solo_seconds: float | None = Field(description="null where the task never ran alone on that machine.")
+    corun_seconds: float | None
+    corun_seconds_low: float | None
+    corun_seconds_high: float | None
+    drivers: list[DriverAnswer] = Field(description="The strongest first.")
+    drivers_explain: ExplainedAnswer | None = Field(description="null where nothing drives the answer.")
+    notes: list[str] = Field(description="What to know about it, and why an interval is wide.")
+
+
+class StaticAnswer(BaseModel):
+    """Predictions, in the order of the questions."""
+
+    model: CorunModel
+    predictions: list[StaticPrediction]
+
+
+class OnlineAnswer(Estimate):
+    """How much slower the task gets, from its first seconds."""
+
+    model: CorunModel
+    sampled_seconds: float = Field(description="Of both runs, that the answer is made from.")
+    drivers: list[DriverAnswer]
+    notes: list[str]
+
+
+class PlacementAnswer(BaseModel):
+    """One placement."""
+
+    name: str = Field(description="best, worst, or random-1 and so on.")
+    groups: list[list[str]] = Field(description="The tasks on each machine that is used.")
+    slowdown: float = Field(description="Predicted impact - 1, summed over all tasks.")
+    seconds: float | None = Field(description="Predicted co-run seconds, summed over all tasks.")
+
+
+class RandomAnswer(BaseModel):
+    """Predicted slow-downs of placements at random."""
+
+    draws: int
+    mean: float
+    low: float = Field(description="The 5th percentile.")
+    high: float = Field(description="The 95th percentile.")
+    seconds: float | None = Field(default=None, description="Predicted run time, on average.")
+    seconds_low: float | None = Field(default=None, description="Its 5th percentile.")
+    seconds_high: float | None = Field(default=None, description="Its 95th percentile.")
+
+
+class SavingAnswer(BaseModel):
+    """What the best placement saves of the predicted run time of another."""
+
+    seconds: float = Field(description="Summed over all tasks; negative where it takes longer.")
+    share: float = Field(description="Of the run time of the other placement.")
+
+
+class PlaceAnswer(BaseModel):
+    """Where to put tasks; such a file is what ``perfjudge corun measure`` takes."""
+
+    model: CorunModel
+    machine: str
+    machines: int
+    slots: int
+    exact: bool = Field(description="Whether no placement can have a smaller predicted slow-down.")
+    saved_against_random: SavingAnswer | None = Field(
+        default=None, description="On average; null where a solo time is unknown."
+    )
+    saved_against_worst: SavingAnswer | None = None
+    random: RandomAnswer
+    placements: list[PlacementAnswer]
+    notes: list[str]
+
+
+class ServedCorun(CorunModel):
+    """A model of co-runs that answers, and what its card says."""
+
+    estimator: str
+    features: list[str]
+    data_digest: str
+    serves: str
+    machines: list[str]
+    confidence: float
+
+
+def body_of(name: str) -> dict[str, Any]:
+    """Return what OpenAPI says of a JSON body."""
+    schema = {"$ref": f"#/components/schemas/{name}"}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}

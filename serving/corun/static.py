@@ -1,0 +1,312 @@
+"""Impact before the run: of tasks whose solo runs are known (seed 002, equation 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from data.errors import InputError
+from data.tables.nearest import nearest
+from features.corun.rates import MOST, OTHERS, OWN, Placed
+from serving.corun.model import Static
+
+Floats = NDArray[np.float64]
+#: How many single reasons an answer gives.
+REASONS = 3
+#: Names all features of a side.
+ALL = "all"
+#: No task has this name.
+_NOBODY = "+"
+#: Names that an error lists.
+_LISTED = 5
+ONLINE_HINT = (
+    "measure 2 s of it alone and of it beside them, and ask: perfjudge corun online SOLO.csv CORUN.csv"
+)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A task, what runs beside it, and where; without a machine, the only one that is known."""
+
+    task: str
+    beside: tuple[str, ...]
+    machine: str | None = None
+
+
+@dataclass(frozen=True)
+class Driver:
+    """What drives an answer.
+
+    Attributes
+    ----------
+    feature : str
+        ``own_<event>`` or ``others_<event>`` (events per second), or ``own_seconds``, ``others_seconds``;
+        ``own_all``, ``others_all``: all of that side at once, and which tasks they are.
+    value, usual : float
+        Of this co-run, and the median over the tasks of the machine; NaN where it was not counted, or is all.
+    contribution : float
+        By which factor, less 1, the answer is larger than it would be with the usual value.
+    """
+
+    feature: str
+    value: float
+    usual: float
+    contribution: float
+
+
+@dataclass(frozen=True)
+class Explained:
+    """The co-run that drivers explain, with the machine of its solo runs, and its impact."""
+
+    question: Question
+    impact: float
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """How much slower a task gets.
+
+    Attributes
+    ----------
+    question : Question
+        With its machine.
+    impact, low, high : float
+        Co-run time / solo time, and the ends of its prediction interval.
+    confidence : float
+        The share of impacts that such intervals hold.
+    solo_seconds : float
+        NaN where the task never ran alone on that machine.
+    drivers : tuple of Driver
+        The strongest first.
+    explained : Explained or None
+        What they explain: where pairs are added up, the strongest of them; None without drivers.
+    notes : tuple of str
+        What the reader should know, and why an interval is wide.
+    """
+
+    question: Question
+    impact: float
+    low: float
+    high: float
+    confidence: float
+    solo_seconds: float
+    drivers: tuple[Driver, ...]
+    explained: Explained | None
+    notes: tuple[str, ...]
+
+
+def ask(questions: Sequence[Question], static: Static, drivers: int = REASONS) -> list[Predicted]:
+    """Answer questions, in their order.
+
+    Raises
+    ------
+    InputError
+        If a task or the machine that is to be meant is not known.
+    """
+    return [_answered(question, static, drivers) for question in questions]
+
+
+def impacts(tasks: Sequence[str], machine: str, static: Static) -> Floats:
+    """Return the impact on each task beside each, shape (n_tasks, n_tasks), at once."""
+    number = len(tasks)
+    placed = Placed(
+        [task for task in tasks for _ in range(number)],
+        [(other,) for _ in range(number) for other in tasks],
+        [machine] * number**2,
+    )
+    rows = static.known.rows(placed, static.card.features)
+    return static.impacts(rows).reshape(number, number)
+
+
+def machine_of(machine: str | None, static: Static) -> str:
+    """Return the machine that is meant: the one named, or the only one that is known.
+
+    Raises
+    ------
+    InputError
+        If none is named and several are known.
+    """
+    known = sorted(static.known.on)
+    if machine is None and len(known) != 1:
+        raise InputError(f"knows {len(known)} machines, such as {_some(known)}; name one with --machine")
+    return known[0] if machine is None else machine
+
+
+def require(tasks: Sequence[str], machine: str, static: Static) -> list[str]:
+    """Return the machines whose solo runs of `tasks` can be used: the one meant, else all that have them.
+
+    Raises
+    ------
+    InputError
+        If a task is unknown, or was not run alone there.
+    """
+    on = static.known.on
+    everywhere = frozenset().union(*on.values())
+    for task in tasks:
+        if task not in everywhere:
+            raise InputError(f"{_unknown(task, everywhere)}; {ONLINE_HINT}", place=f'task "{task}"')
+    if machine in on:
+        for task in tasks:
+            if task not in on[machine]:
+                there = [name for name in on if task in on[name]]
+                problem = f'has no solo run on "{machine}", but on {_some(there)}; {ONLINE_HINT}'
+                raise InputError(problem, place=f'task "{task}"')
+        return [machine]
+    found = [name for name, names in on.items() if names.issuperset(tasks)]
+    if not found:
+        raise InputError(f"no machine has solo runs of all of {', '.join(dict.fromkeys(tasks))}")
+    return found
+
+
+def _answered(question: Question, static: Static, drivers: int) -> Predicted:
+    machine = machine_of(question.machine, static)
+    asked = Question(question.task, tuple(sorted(question.beside)), machine)
+    if not asked.beside:
+        raise InputError(
+            "runs beside nothing; expected at least one other task", place=f'task "{asked.task}"'
+        )
+    everyone = [asked.task, *asked.beside]
+    sources = require(everyone, machine, static)
+    found = _impacts(asked, sources, static)
+    # of several machines the middle one stands for the unknown
+    impact = float(np.median(found))
+    width, notes = _width(asked, sources, static)
+    source = sources[int(np.abs(found - impact).argmin())]
+    pair = _strongest(asked, source, static)
+    reasons = tuple(_drivers(pair.question, source, static, drivers)) if drivers else ()
+    return Predicted(
+        asked,
+        impact,
+        impact / np.exp(width),
+        impact * np.exp(width),
+        static.card.confidence,
+        static.known.seconds(machine, asked.task),
+        reasons,
+        pair if reasons else None,
+        tuple(notes),
+    )
+
+
+def adds_up(beside: int, static: Static) -> bool:
+    """Whether so many co-runners are more than the model has seen, so that pairs are added up."""
+    return beside > 1 and "beside" not in static.card.features
+
+
+def _impacts(question: Question, machines: Sequence[str], static: Static) -> Floats:
+    """Return the impact on each machine, shape (n_machines,)."""
+    if adds_up(len(question.beside), static):
+        pairs = [Question(question.task, (other,)) for other in question.beside]
+        return 1 + np.sum([_impacts(pair, machines, static) - 1 for pair in pairs], axis=0)
+    rows = static.known.rows(_placed(question, machines), static.card.features)
+    return static.impacts(rows)
+
+
+def _placed(question: Question, machines: Sequence[str]) -> Placed:
+    number = len(machines)
+    return Placed([question.task] * number, [question.beside] * number, list(machines))
+
+
+def _width(question: Question, sources: list[str], static: Static) -> tuple[float, list[str]]:
+    """Return the half width of the interval on the scale of log impact, and why it is that wide."""
+    card, machine = static.card, str(question.machine)
+    everyone = [question.task, *question.beside]
+    width = card.half_width(machine, everyone)
+    notes = []
+    strangers = [task for task in dict.fromkeys(everyone) if task not in card.tasks]
+    if strangers:
+        notes.append(f"the model was not trained on {', '.join(strangers)}: the interval is wider for it")
+    if machine not in card.machines:
+        told = f'the model was not trained on the machine "{machine}": the interval is wider for it'
+        if machine not in static.known.on:
+            told += f"; the solo runs are those of {_some(sources)}"
+        notes.append(told)
+    if adds_up(len(question.beside), static):
+        # no design measured this; the same allowance as for a machine that training knew nothing like
+        width = max(width, 2 * max(card.half_widths.values()))
+        notes.append(
+            f"the model has seen no task beside {len(question.beside)} others: the slow-downs by each are "
+            "added up, and the interval is wider for it"
+        )
+    return width, notes
+
+
+def _strongest(question: Question, machine: str, static: Static) -> Explained:
+    """Return what drivers can explain: all of the co-run, or the strongest of the pairs that are added up."""
+    several = adds_up(len(question.beside), static)
+    asked = [(other,) for other in question.beside] if several else [question.beside]
+    coruns = [Question(question.task, beside, machine) for beside in asked]
+    found = [Explained(one, float(_impacts(one, [machine], static)[0])) for one in coruns]
+    return max(found, key=lambda one: one.impact)
+
+
+def _drivers(question: Question, machine: str, static: Static, most: int) -> list[Driver]:
+    """Replace one thing after the other by what is usual on that machine, and see what that changes."""
+    known, columns = static.known, static.card.features
+    row = known.rows(_placed(question, [machine]), columns)
+    tasks = sorted(known.on[machine])
+    number = len(question.beside)
+    everyone = Placed(tasks, [question.beside] * len(tasks), [machine] * len(tasks))
+    around = Placed([question.task] * len(tasks), [(task,) * number for task in tasks], everyone.machines)
+    own, others = (known.rows(placed, columns)[list(columns)].median() for placed in (everyone, around))
+    groups = _sides(columns) | _groups(columns, list(known.solo.rates.columns))
+    changed = pd.concat([row] * (len(groups) + 1), ignore_index=True)
+    for place, (name, members) in enumerate(groups.items(), 1):
+        usual = own if name.startswith(OWN) else others
+        changed.loc[place, members] = usual[members].to_numpy()
+    for name, who in ((f"{OTHERS}{ALL}", "corunners"), (f"{OWN}{ALL}", "task")):
+        changed.loc[1 + list(groups).index(name), who] = _NOBODY
+    impact = static.impacts(changed)
+    found = []
+    for place, (name, members) in enumerate(groups.items(), 1):
+        usual = own if name.startswith(OWN) else others
+        value, typical = (float(values[members[0]]) for values in (row.iloc[0], usual))
+        if members[0].endswith("_seconds"):
+            value, typical = float(np.exp(value)), float(np.exp(typical))
+        if name.endswith(f"_{ALL}"):
+            value = typical = float("nan")
+        found.append(Driver(name, value, typical, float(impact[0] / impact[place] - 1)))
+    # the sides as wholes say most, as events go together and none alone tells much
+    sides = len(_sides(columns))
+    single = sorted(found[sides:], key=lambda one: (-abs(np.log1p(one.contribution)), one.feature))
+    return [one for one in (*found[:sides], *single[:most]) if one.contribution]
+
+
+def _sides(columns: Sequence[str]) -> dict[str, list[str]]:
+    """Return the columns of each side."""
+    sides = {OTHERS: (OTHERS, MOST), OWN: (OWN,)}
+    return {
+        f"{side}{ALL}": [name for name in columns if name.startswith(prefixes)]
+        for side, prefixes in sides.items()
+    }
+
+
+def _groups(columns: Sequence[str], events: list[str]) -> dict[str, list[str]]:
+    """Return the columns that change together: the rates of an event on one side, all times of a side."""
+    groups = {
+        f"{side}{event}": [f"{side}{event}", *([f"{MOST}{event}"] if side == OTHERS else [])]
+        for side in (OWN, OTHERS)
+        for event in events
+    }
+    rates = {name for members in groups.values() for name in members}
+    for side in (OWN, OTHERS):
+        times = [name for name in columns if name.startswith(side) and name not in rates]
+        first = f"{side}seconds"
+        groups[first] = sorted(times, key=lambda name: name != first)
+    found = {name: [member for member in members if member in columns] for name, members in groups.items()}
+    return {name: members for name, members in found.items() if name in members}
+
+
+def _unknown(task: str, known: frozenset[str]) -> str:
+    close = nearest(task, sorted(known))
+    told = f"has no solo run among the {len(known)} that are known"
+    return f'{told} (did you mean "{close}"?)' if close else f"{told} ({_some(sorted(known))})"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _LISTED
+    listed = ", ".join(f'"{name}"' for name in names[:_LISTED])
+    return f"{listed} and {more} more" if more > 0 else listed

@@ -1,0 +1,34 @@
+"""A request for a profile becomes its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from data.errors import InputError
+from serving.doors.json_bodies import request_of
+from serving.fingerprints.command import Learning, learned, predicted
+from serving.fingerprints.inputs import asked, tables_of
+from serving.fingerprints.json import answer
+from serving.fingerprints.schemas import IrupRequest
+from training.fingerprints.prediction import Prediction
+
+
+def answer_irup(body: bytes, learning: Learning) -> bytes:
+    """Profile the application of a request, and predict it on the machines that have no value of it.
+
+    Raises
+    ------
+    RefusedError
+        400 if the body is not JSON, 422 if it is not a request.
+    InputError
+        If too little is left of the machines, the stressors or the application.
+    """
+    question = asked(tables_of(request_of(body, IrupRequest)), learning.section)
+    profile = learned(question.measured, learning)
+    predictions: Sequence[Prediction] = ()
+    warnings = list(question.warnings)
+    try:
+        predictions = predicted(question, learning)
+    except InputError as exc:
+        warnings.append(f"nothing is predicted: {exc}")
+    return answer(profile, predictions, warnings).model_dump_json().encode()

@@ -1,0 +1,234 @@
+"""What a profile is asked for: fingerprints and one application, from files or from a request."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from data.comparisons.reading import Problems
+from data.comparisons.stages import SHOWN
+from data.errors import InputError
+from data.fingerprints import formats as fingerprint_formats
+from data.fingerprints import schema as fingerprint_schema
+from data.fingerprints.flaws import without_flaws
+from data.fingerprints.formats.machines_csv import Measure
+from data.fingerprints.stages import explained
+from data.fingerprints.tables import ALL_THREADS, FingerprintTables
+from data.fingerprints.validity import Decisions, decide
+from data.params import Fingerprints
+from features.fingerprints.matrix import EVERY_THREAD, FingerprintTable, Measured, featurize
+from serving.fingerprints.schemas import RUNS, IrupRequest
+
+#: What a directory of fingerprints holds, by its format.
+_SIGNS = {"tables": "machines.parquet", "quiho": "results.csv", "sparecores": "fingerprint.parquet"}
+#: Rates and values that a request may hold.
+CELLS = 500_000
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One application beside the fingerprints of its machines.
+
+    Attributes
+    ----------
+    table : FingerprintTable
+        All machines with a usable fingerprint, and this application's measurements.
+    measured : Measured
+        The application on those of them that it was measured on.
+    decisions : Decisions
+        What was left out and why, and what to know about the fingerprints.
+    """
+
+    table: FingerprintTable
+    measured: Measured
+    decisions: Decisions
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """All of the decisions, a line each."""
+        return _warnings(self.decisions, sys.maxsize)
+
+    @property
+    def briefly(self) -> tuple[str, ...]:
+        """The first of the decisions of each kind, and how many more there are."""
+        return _warnings(self.decisions, SHOWN)
+
+    def only_fingerprinted(self) -> tuple[NDArray[np.str_], NDArray[np.float64]]:
+        """Return the machines without a value, and their rates: geometric means over the repetitions."""
+        runs = self.table.runs
+        others = runs[~runs["machine"].isin(self.measured.machines)]
+        rates = np.exp(np.log(others[list(self.table.columns)]).groupby(others["machine"]).mean())
+        return rates.index.to_numpy(str), rates.to_numpy(np.float64)
+
+
+def read_machines(
+    path: Path, *, keep_going: bool = False
+) -> tuple[FingerprintTables, tuple[InputError, ...]]:
+    """Read fingerprints, whatever their format; return them, and what was skipped.
+
+    Parameters
+    ----------
+    path : Path
+        A directory of Parquet tables, of the paper's CSV files or of Spare Cores' tables; or a CSV file with
+        a row per machine and a column per stressor.
+
+    Raises
+    ------
+    InputError
+        If it is none of these, or something in it is wrong and not `keep_going`.
+    """
+    if not path.exists():
+        raise InputError("no such file or directory", file=path)
+    kind = _format(path)
+    try:
+        reading = fingerprint_formats.read(kind, [path], keep_going=keep_going)
+    except InputError as exc:
+        if exc.file is not None:
+            raise
+        raise InputError(exc.problem, file=path, line=exc.line, place=exc.place) from exc
+    return reading.tables, reading.skipped
+
+
+def _format(path: Path) -> str:
+    if path.is_file():
+        return "tables"
+    for kind, sign in _SIGNS.items():
+        if (path / sign).is_file():
+            return kind
+    expected = ", ".join(f"{sign} ({kind})" for kind, sign in _SIGNS.items())
+    raise InputError(f"holds no fingerprints; expected one of {expected}, or a CSV file", file=path)
+
+
+def with_application(tables: FingerprintTables, application: str, measure: Measure) -> FingerprintTables:
+    """Return the fingerprints beside one application: a CSV file's, or one that was measured with them.
+
+    Parameters
+    ----------
+    application : str
+        A file, or a name within `tables`.
+    measure : Measure
+        What the file's values are; the application is named for the file.
+
+    Raises
+    ------
+    InputError
+        If it is neither, or the file is wrong.
+    """
+    known = sorted(tables.applications["application"].unique())
+    if application in known:
+        chosen = tables.applications[tables.applications["application"] == application]
+    elif Path(application).is_file():
+        from data.fingerprints.formats import application_csv
+
+        named = measure._replace(application=Path(application).stem)
+        chosen = application_csv.read(Path(application), named, int(tables.machines["repetition"].max()))
+    else:
+        raise InputError(_neither(known), place=f'"{application}"')
+    return FingerprintTables(tables.machines, chosen.reset_index(drop=True), tables.hosts)
+
+
+def _neither(known: list[str]) -> str:
+    if not known:
+        return "is no file, and no application was measured with these fingerprints"
+    told = f"{', '.join(known[:SHOWN])}{_more(len(known), SHOWN)}"
+    return f"is neither a file nor an application of these machines: {told}"
+
+
+def asked(tables: FingerprintTables, section: Fingerprints) -> Asked:
+    """Put the only application of `tables` beside the fingerprints that can be learned from.
+
+    Raises
+    ------
+    InputError
+        If too little is left of the machines, the stressors or the application.
+    """
+    decisions = decide(tables, section.missing)
+    table = featurize(decisions.kept(tables), section.threads)
+    application = str(tables.applications["application"].iloc[0])
+    return Asked(table, table.measured(application), decisions)
+
+
+def _warnings(decisions: Decisions, shown: int) -> tuple[str, ...]:
+    told = [line.removeprefix("warning: ") for line in explained(decisions, shown).splitlines()]
+    gaps = decisions.imputed.groupby("machine")["stressor"].unique()
+    for machine, stressors in gaps.head(shown).items():
+        told.append(
+            f'imputed on machine "{machine}": {", ".join(stressors[:shown])}{_more(len(stressors), shown)}'
+        )
+    if len(gaps) > shown:
+        told.append(f"... and gaps of {len(gaps) - shown} more machines")
+    return tuple(told)
+
+
+def _more(number: int, shown: int) -> str:
+    return f" and {number - shown} more" if number > shown else ""
+
+
+def tables_of(request: IrupRequest) -> FingerprintTables:
+    """Return the tables of a request.
+
+    Raises
+    ------
+    InputError
+        If it is too large, a machine stands twice, or there is no rate or no value.
+    """
+    rates, values = _rates(request), _values(request)
+    if len(rates) + len(values) > CELLS:
+        problem = f"holds {len(rates) + len(values)} rates and values; expected at most {CELLS}"
+        raise InputError(problem, place="body")
+    if not values:
+        raise InputError("no machine has a value", place="application.values")
+    hosts = [
+        {
+            "machine": machine.machine,
+            "cpu": machine.cpu or machine.machine,
+            "cores": machine.cores,
+            "stress_ng": machine.stress_ng,
+            "source": "request",
+        }
+        for machine in request.machines
+    ]
+    tables = without_flaws(FingerprintTables.of_rows(rates, values, hosts), Problems())
+    fingerprint_schema.check(tables)
+    return tables
+
+
+def _rates(request: IrupRequest) -> list[dict[str, Any]]:
+    return [
+        {
+            "machine": machine.machine,
+            "stressor": name.removesuffix(EVERY_THREAD),
+            "threads": ALL_THREADS if name.endswith(EVERY_THREAD) else 1,
+            "repetition": repetition,
+            "bogo_ops_per_second": rate,
+        }
+        for machine in request.machines
+        for name, given in machine.rates.items()
+        for repetition, rate in enumerate(_listed(given), 1)
+    ]
+
+
+def _values(request: IrupRequest) -> list[dict[str, Any]]:
+    """List the application's values; their repetitions are those of no fingerprint."""
+    application = request.application
+    return [
+        {
+            "machine": machine,
+            "application": application.name,
+            "metric": application.metric,
+            "better": application.better,
+            "repetition": RUNS + repetition,
+            "value": value,
+        }
+        for machine, given in application.values.items()
+        for repetition, value in enumerate(_listed(given), 1)
+    ]
+
+
+def _listed(given: Any) -> list[Any]:
+    return given if isinstance(given, list) else [given]

@@ -1,0 +1,270 @@
+"""What the page about fingerprints holds: the figures of seed 003, drawn from whatever data was given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pandas as pd
+
+from data.params import Profiling, load
+from features.fingerprints.matrix import FingerprintTable, Measured, zscores
+from serving.fingerprints.difference_bars import Changes, changes
+from serving.fingerprints.machine_charts import boxes_chart, components_chart, correlation_chart, series_chart
+from serving.fingerprints.profile_bars import Bar, Bars, bars, of_shares
+from serving.fingerprints.profiled import Profiled
+from serving.fingerprints.stability_chart import stability_chart
+from serving.pages.charts import Chart, counted, percent
+from serving.report import render
+from training.fingerprints.claims import CLAIMS, Verdict
+from training.fingerprints.differences import Difference, difference
+from training.fingerprints.false_alarms import false_alarms
+from training.fingerprints.profiles import profile
+from training.fingerprints.seed import seed_shares
+
+#: Figures of the seed that show profiles, by application.
+PROFILES = {
+    "hpccg": "Figure 5 of the seed",
+    "redis-set": "Figure 10 of the seed",
+    "redis-get": "Figure 10 of the seed",
+    "scikit-learn": "Figure 10 of the seed",
+    "ssca": "Figure 10 of the seed",
+    "stream-nadds-add-1": "Figure 13 of the seed",
+    "stream-nadds-add-30": "Figure 13 of the seed",
+}
+#: The applications of section 6.1, which figure 9 is about.
+SECTION_6_1 = ("hpccg", "redis-set", "redis-get", "scikit-learn", "ssca")
+#: Figures of the seed that show a change, by the pair.
+CHANGES = {
+    ("mariadb-innodb-load", "mariadb-memory-load"): "Figure 11 of the seed",
+    ("stream-nadds-add-1", "stream-nadds-add-30"): "Figure 13 of the seed",
+    ("mariadb-10.3.2-innodb-load", "mariadb-5.5.58-innodb-load"): "Figure 14 of the seed",
+}
+#: The application that figure 16 is about, where it was measured.
+CONTRADICTED = "redis-set"
+#: Pairs that are compared where the data has none of the seed's.
+PAIRS = 6
+#: Profiles up to which all are open to be seen.
+FEW = 3
+#: What the entries of the evaluation are called for a reader.
+METHODS = {
+    "ensemble": "ours (three regressions)",
+    "forest": "plain forest",
+    "seed": "the seed's boosted trees",
+    "median": "median of the others",
+}
+#: Rankings in figure 16.
+TIMES = 3
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """Rankings of one application from two random machines: figures 15 and 16.
+
+    Attributes
+    ----------
+    application : str
+    machines : tuple of str
+    chart : Chart or None
+        Correlations between the stressors on those machines.
+    rankings : list of list of Bar
+        The first of each ranking.
+    agree : int
+        Stressors that all rankings have among their first five.
+    """
+
+    application: str
+    machines: tuple[str, str]
+    chart: Chart | None
+    rankings: list[list[Bar]]
+    agree: int
+
+
+def page(root: Path) -> str:
+    """Return the page for the files under `root`, as one self-contained HTML text.
+
+    Raises
+    ------
+    InputError
+        If a file that the page cannot do without is missing or broken.
+    """
+    return page_of(Profiled.read(root), load(root / "params.yaml").fingerprints.profile)
+
+
+def page_of(given: Profiled, params: Profiling) -> str:
+    """Return the page as one self-contained HTML text."""
+    profiles = drawn_profiles(given)
+    return render(
+        "fingerprints.html",
+        given=given,
+        summary=summary(given),
+        profiles=profiles,
+        trusted=[one for one in profiles if one.trust.enough],
+        refused=[one for one in profiles if not one.trust.enough],
+        limits=params.trust,
+        absent=absent(given),
+        differences=drawn_differences(differences(given, params)),
+        alarms=false_alarms(given.table, list(given.profiles), params, given.metrics.seed),
+        claims=given.claims.to_dict("records"),
+        verdicts=[(given.claims["verdict"].eq(verdict).sum(), verdict) for verdict in get_args(Verdict)],
+        unclaimed=[claim for claim in CLAIMS if claim.text not in set(given.claims["claim"])],
+        charts=list(machine_figures(given.table)),
+        contradiction=contradiction(given.table, given.metrics.seed),
+        stability=stability_told(given.stability),
+        stability_figure=stability_chart("stability-chart", given.stability),
+        accuracy=accuracy_told(given.accuracy),
+        methods={name: METHODS.get(name, name) for name in given.accuracy.columns if name != "application"},
+    )
+
+
+def summary(given: Profiled) -> str:
+    """Say in one sentence how much can be trusted."""
+    trusted, known = sum(one.trust.enough for one in given.profiles.values()), len(given.profiles)
+    machines, cpus = given.table.runs["machine"].nunique(), given.table.runs["cpu_model"].nunique()
+    base = f"{counted(machines, 'machine')} of {counted(cpus, 'CPU model')}"
+    if not trusted:
+        return f"Not enough diversity: from {base}, what an application leans on cannot be told."
+    return f"{trusted} of {counted(known, 'profile')} can be trusted, learned from {base}."
+
+
+def drawn_profiles(given: Profiled) -> list[Bars]:
+    """Prepare the profiles, trusted ones first; those of the seed's figures bear their number."""
+    known = list(given.profiles)
+    ranked = sorted(given.profiles.values(), key=lambda one: (not one.trust.enough, one.application))
+    return [
+        bars(
+            f"profile-{known.index(one.application) + 1}",
+            one,
+            PROFILES.get(one.application, ""),
+            shown=one.application in PROFILES or len(known) <= FEW,
+        )
+        for one in ranked
+    ]
+
+
+def absent(given: Profiled) -> str:
+    """Name the applications of the seed's figures of profiles that this data lacks."""
+    return ", ".join(name for name in PROFILES if name not in given.profiles)
+
+
+def pairs(given: Profiled) -> list[tuple[str, str]]:
+    """Choose what to compare: the pairs of the seed's figures, else trusted applications of different kinds.
+
+    The kind is what comes before the first colon of the name; of each the best predicted one is taken.
+    """
+    seeds = [pair for pair in CHANGES if set(pair) <= set(given.profiles)]
+    if seeds:
+        return seeds
+    trusted = [one for one in given.profiles.values() if one.trust.enough]
+    best: dict[str, str] = {}
+    for one in sorted(trusted, key=lambda each: (-each.trust.r2, each.application)):
+        best.setdefault(one.application.partition(":")[0], one.application)
+    return list(pairwise(sorted(best.values())))[:PAIRS]
+
+
+def differences(given: Profiled, params: Profiling) -> list[Difference]:
+    """Compare the pairs; their profiles are learned again, which gives the same ones."""
+    chosen = pairs(given)
+    learned = {
+        name: profile(given.table.measured(name), params, given.metrics.seed)
+        for name in sorted({name for pair in chosen for name in pair})
+    }
+    return [difference(learned[a], learned[b], params, given.metrics.seed) for a, b in chosen]
+
+
+def drawn_differences(found: list[Difference]) -> list[Changes]:
+    """Prepare the differences; those of the seed's figures bear their number."""
+    return [
+        changes(f"difference-{place}", one, CHANGES.get((one.a, one.b), ""))
+        for place, one in enumerate(found, 1)
+    ]
+
+
+def stability_told(stability: pd.DataFrame) -> str:
+    """Say on how many applications our top five is the more stable one."""
+    if stability.empty:
+        return ""
+    higher = int((stability["ours"] > stability["seed"]).sum())
+    means = stability[["seed", "ours"]].mean()
+    return (
+        f"The top five of our method overlap more between resamples than the seed's on {higher} of "
+        f"{counted(len(stability), 'application')} ({percent(higher / len(stability), 0)}): "
+        f"{means['ours']:.2f} against {means['seed']:.2f} on average."
+    )
+
+
+def accuracy_told(accuracy: pd.DataFrame) -> str:
+    """Say on how many applications each method has the smallest error."""
+    if accuracy.empty:
+        return ""
+    errors = accuracy.drop(columns="application")
+    best = errors.dropna().idxmin(axis="columns").value_counts()
+    told = ", ".join(f"{METHODS.get(str(name), name)} on {number}" for name, number in best.items())
+    medians = errors.median().sort_values().items()
+    typical = ", ".join(f"{METHODS.get(str(name), name)} {percent(error)}" for name, error in medians)
+    return (
+        f"The smallest error on machines of an unseen CPU model has: {told} of "
+        f"{counted(len(accuracy), 'application')}. Median over the applications: {typical}."
+    )
+
+
+def machine_figures(table: FingerprintTable) -> Iterator[tuple[str, Chart | None, str]]:
+    """Draw figures 6 to 9 and 12: number, chart, and what to say where it cannot be drawn."""
+    columns = list(table.columns)
+    scores = zscores(table.runs[columns].to_numpy(np.float64))
+    rates = pd.DataFrame(scores, columns=columns).where(table.runs[columns].notna())
+    yield "6", boxes_chart("figure-6", rates, "stressor", "stressors"), ""
+    yield "7", correlation_chart("figure-7", rates, "all machines"), "Fewer than two stressors vary."
+    yield "8", components_chart("figure-8", scores, "stressor"), ""
+    yield "9", boxes_chart("figure-9", _application_scores(_presented(table.targets)), *_APPLICATIONS), ""
+    yield "12", series_chart("figure-12", table.targets), "No applications differ by a number only."
+
+
+_APPLICATIONS = ("application", "applications")
+
+
+def _presented(targets: pd.DataFrame) -> pd.DataFrame:
+    """Keep the applications that the seed's figure 9 shows, where there are any."""
+    shown = targets[targets["application"].isin(SECTION_6_1)]
+    return targets if shown.empty else shown
+
+
+def _application_scores(targets: pd.DataFrame) -> pd.DataFrame:
+    numbered = targets.assign(row=targets.groupby("application").cumcount())
+    values = numbered.pivot(index="row", columns="application", values="value")
+    return (values - values.mean()) / values.std(ddof=0).where(lambda spread: spread > 0)
+
+
+def contradiction(table: FingerprintTable, seed: int) -> Contradiction | None:
+    """Draw two machines at random, and rank the stressors of one application several times from them.
+
+    Returns
+    -------
+    Contradiction or None
+        None where no application was measured on two machines.
+    """
+    if not table.applications:
+        return None
+    known = table.applications
+    application = CONTRADICTED if CONTRADICTED in known else known[0]
+    measured = table.measured(application)
+    machines = np.unique(measured.machines)
+    if len(machines) < 2:  # noqa: PLR2004 - two random machines
+        return None
+    a, b = np.sort(np.random.default_rng(seed).choice(machines, 2, replace=False))
+    two = measured.rows(np.isin(measured.machines, [a, b]))
+    rankings = [of_shares(_ranking(two, number)) for number in range(TIMES)]
+    common = set.intersection(*({bar.name for bar in ranking} for ranking in rankings))
+    rates = pd.DataFrame(two.x, columns=list(two.columns))
+    chart = correlation_chart("figure-15", rates, "two machines")
+    return Contradiction(application, (str(a), str(b)), chart, rankings, len(common))
+
+
+def _ranking(measured: Measured, seed: int) -> pd.Series:
+    shares = pd.Series(seed_shares(measured, seed), index=list(measured.columns))
+    top = shares.max()
+    return (100 * shares / (top if top > 0 else 1)).sort_values(ascending=False, kind="stable")

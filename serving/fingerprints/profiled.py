@@ -1,0 +1,173 @@
+"""What the stages of the family ``fingerprints`` left behind, read for its report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from pydantic import BaseModel
+
+from data.comparisons.tables import read_table
+from data.errors import InputError
+from data.fingerprints.stages import explained
+from data.fingerprints.validity import Decisions
+from data.tables.files import read_json
+from features.fingerprints.matrix import FingerprintTable
+from training.fingerprints.trust import Trust
+
+PROCESSED = Path("data/processed/fingerprints")
+REPORTS = Path("reports/fingerprints")
+TRUST_DTYPES = {
+    "application": "str",
+    "reasons": "str",
+    "machines": "int64",
+    "cpus": "int64",
+    "r2": "float64",
+    "median_error": "float64",
+    "stability": "float64",
+    "seed_stability": "float64",
+    "our_stability": "float64",
+}
+_RANKED = {"application": "str", "importance": "float64", "low": "float64", "high": "float64"}
+PROFILE_DTYPES = _RANKED | {
+    "stressor": "str",
+    "cluster": "int64",
+    "categories": "str",
+    "seed_importance": "float64",
+}
+CLUSTER_DTYPES = _RANKED | {"cluster": "int64", "stressors": "str"}
+CATEGORY_DTYPES = _RANKED | {"category": "str"}
+CLAIM_DTYPES = dict.fromkeys(("figure", "claim", "seed_says", "we_find", "verdict", "reasons"), "str")
+ACCURACY_DTYPES = {"application": "str", "entry": "str", "median_error": "float64"}
+
+
+class DataSet(BaseModel):
+    """The data that was learned from."""
+
+    format: str
+    path: str
+    digest: str
+
+
+class Metrics(BaseModel):
+    """What the page uses of ``metrics.json``."""
+
+    data: DataSet
+    seed: int
+    champion: str
+
+
+@dataclass(frozen=True)
+class Reported:
+    """One application's profile, as the stage profile wrote it, or as it was just learned.
+
+    Attributes
+    ----------
+    application : str
+    features, clusters, categories : DataFrame
+        As in `training.fingerprints.profiles.Profile`; ``features`` may have ``seed_importance`` too, the seed's method's.
+    trust : Trust
+    """
+
+    application: str
+    features: pd.DataFrame
+    clusters: pd.DataFrame
+    categories: pd.DataFrame
+    trust: Trust
+
+    @property
+    def top(self) -> tuple[str, ...]:
+        """The five most important stressors."""
+        return tuple(self.features["stressor"].head(5))
+
+    @property
+    def seed_ranking(self) -> pd.Series:
+        """The importances of the seed's method by stressor, most important (100) first; may be empty."""
+        if "seed_importance" not in self.features:
+            return pd.Series(dtype="float64")
+        ranking = self.features.set_index("stressor")["seed_importance"]
+        return ranking.sort_values(ascending=False, kind="stable")
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """All that the page is drawn from.
+
+    Attributes
+    ----------
+    metrics : Metrics
+    table : FingerprintTable
+    notes : tuple of str
+        What was left out and why, and what to know about the fingerprints.
+    profiles : mapping of str to Reported
+        By application.
+    claims : DataFrame
+        With the columns of `CLAIM_DTYPES`.
+    stability : DataFrame
+        ``application, seed, ours``: mean overlap (Jaccard) of the top five over the resamples, by method.
+    accuracy : DataFrame
+        ``application``, then one column of median relative errors per entry, all on the same folds.
+    """
+
+    metrics: Metrics
+    table: FingerprintTable
+    notes: tuple[str, ...]
+    profiles: Mapping[str, Reported]
+    claims: pd.DataFrame
+    stability: pd.DataFrame
+    accuracy: pd.DataFrame
+
+    @classmethod
+    def read(cls, root: Path) -> Profiled:
+        """Read the stages' files under `root`.
+
+        Raises
+        ------
+        InputError
+            If one is missing or broken.
+        """
+        reports = root / REPORTS
+        trust = read_table(reports / "trust.parquet", TRUST_DTYPES)
+        stability = trust[["application", "seed_stability", "our_stability"]]
+        accuracy = read_table(reports / "accuracy.parquet", ACCURACY_DTYPES)
+        return cls(
+            read_json(reports / "metrics.json", Metrics),
+            FingerprintTable.read(root / PROCESSED),
+            tuple(explained(Decisions.read(root / PROCESSED)).splitlines()),
+            _profiles(reports, trust),
+            read_table(reports / "claims.parquet", CLAIM_DTYPES),
+            stability.set_axis(["application", "seed", "ours"], axis="columns"),
+            accuracy.pivot(index="application", columns="entry", values="median_error").reset_index(),
+        )
+
+
+def _profiles(reports: Path, trust: pd.DataFrame) -> dict[str, Reported]:
+    features, clusters, categories = (
+        dict(list(read_table(reports / f"{name}.parquet", dtypes).groupby("application", sort=False)))
+        for name, dtypes in (
+            ("profiles", PROFILE_DTYPES),
+            ("clusters", CLUSTER_DTYPES),
+            ("categories", CATEGORY_DTYPES),
+        )
+    )
+    found = {}
+    for row in trust.to_dict("records"):
+        name = row["application"]
+        if name not in features or name not in clusters or name not in categories:
+            raise InputError(f'has no profile of "{name}"; run the stage profile', file=reports)
+        found[name] = Reported(name, features[name], clusters[name], categories[name], _trust(row))
+    return found
+
+
+def _trust(row: Mapping[str, Any]) -> Trust:
+    return Trust(
+        int(row["machines"]),
+        int(row["cpus"]),
+        float(row["r2"]),
+        float(row["median_error"]),
+        float(row["stability"]),
+        tuple(part for part in str(row["reasons"]).split("; ") if part),
+    )

@@ -1,0 +1,165 @@
+"""What a profile looks like as JSON: in files, on standard output, over HTTP."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from data.tables.given import Given
+
+Better = Literal["lower", "higher"]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=300)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Whole = Annotated[int, Field(ge=1, le=1_000_000)]
+#: Most runs of a fingerprint, or measurements of an application, on one machine.
+RUNS = 100
+
+
+class Machine(Given):
+    """The fingerprint of one machine."""
+
+    machine: Name
+    cpu: Name | None = Field(
+        default=None,
+        description="The CPU model, whose machines are held out together. Default: one of its own.",
+    )
+    cores: Whole | None = None
+    stress_ng: Name | None = Field(default=None, description="The version that measured the rates.")
+    rates: dict[Name, Positive | Annotated[list[Positive | None], Field(max_length=RUNS)] | None] = Field(
+        description="Bogo operations per second by stressor: one rate, or one per repetition; null where it "
+        "did not run. A name that ends in @all ran on all threads, any other on one.",
+        min_length=1,
+    )
+
+
+class Application(Given):
+    """The performance of one application."""
+
+    name: Name
+    metric: Name = "seconds"
+    better: Better = "lower"
+    values: dict[Name, Positive | Annotated[list[Positive], Field(min_length=1, max_length=RUNS)]] = Field(
+        description="By machine: one value, or one per repetition. Machines without one are predicted."
+    )
+
+
+def _example() -> dict[str, Any]:
+    rates = (
+        (0.30, 70.5, 80.7),
+        (0.70, 106.6, 175.8),
+        (1.00, 103.2, 123.6),
+        (1.10, 156.6, 270.6),
+        (0.60, 92.1, 123.1),
+    )
+    machines = [
+        {
+            "machine": f"m{number}",
+            "cpu": f"cpu {number}",
+            "rates": {"mmap": mmap, "crypt": crypt, "cpu": cpu},
+        }
+        for number, (mmap, crypt, cpu) in enumerate(rates, 1)
+    ]
+    values = {"m1": [186.1, 186.3], "m2": 90.6, "m3": 72.1, "m4": 88.0}
+    return {"machines": machines, "application": {"name": "zlog", "values": values}}
+
+
+class IrupRequest(Given):
+    """Fingerprints, and the performance of one application on some of those machines."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_example()]})
+
+    machines: list[Machine] = Field(min_length=1, max_length=10_000)
+    application: Application
+
+
+class TrustAnswer(BaseModel):
+    """How far the profile can be trusted."""
+
+    verdict: Literal["trusted", "not enough diversity"]
+    reasons: list[str] = Field(description="Why it cannot be trusted; empty where it can.")
+    machines: int
+    cpus: int = Field(description="Distinct CPU models.")
+    r2: float | None = Field(description="Of the logarithm, with whole CPU models held out; null if unknown.")
+    median_error: float | None = Field(description="Median relative error of the same predictions.")
+    stability: float | None = Field(description="Mean overlap (Jaccard) of the top five between resamples.")
+
+
+class Ranked(BaseModel):
+    """An importance, the most important being 100, with its interval over resamples."""
+
+    importance: float
+    low: float | None
+    high: float | None
+    permutation: float | None = Field(
+        description="Growth of the error on held-out CPU models when it is shuffled; the most is 100."
+    )
+
+
+class FeatureAnswer(Ranked):
+    """One stressor."""
+
+    stressor: str
+    score: float | None = Field(description="Positive where more of it goes with a faster application.")
+    cluster: int = Field(description="Stressors of one cluster rise and fall together and share importance.")
+    categories: list[str] = Field(description="Of seed 003, table 1.")
+
+
+class ClusterAnswer(Ranked):
+    """Correlated stressors."""
+
+    cluster: int
+    stressors: list[str]
+
+
+class CategoryAnswer(Ranked):
+    """One category of seed 003, table 1."""
+
+    category: str
+
+
+class PredictionAnswer(BaseModel):
+    """The application's performance on a machine that was only fingerprinted."""
+
+    machine: str
+    value: float
+    low: float
+    high: float
+    confidence: float
+    reasons: list[str] = Field(description="Why it must not be relied upon; may be empty.")
+
+
+class ProfileAnswer(BaseModel):
+    """An inferred resource utilisation profile."""
+
+    application: str
+    metric: str
+    better: Better
+    trust: TrustAnswer
+    features: list[FeatureAnswer] = Field(description="Most important first; no ranking where not trusted.")
+    clusters: list[ClusterAnswer]
+    categories: list[CategoryAnswer]
+    predictions: list[PredictionAnswer]
+    warnings: list[str] = Field(description="What was left out, and what to know about the fingerprints.")
+
+
+class Measurements(BaseModel):
+    """What was learned from: a row per machine, in the order of ``machines``."""
+
+    columns: list[Name] = Field(min_length=1)
+    machines: list[Name] = Field(min_length=1)
+    cpus: list[Name]
+    rates: list[list[Positive | None]]
+    values: list[Positive]
+
+
+class ProfileFile(ProfileAnswer):
+    """A profile as ``irup profile --json`` writes it, with what comparing it with another one needs."""
+
+    measured: Measurements
+
+
+def request_body() -> dict[str, Any]:
+    """Return what OpenAPI says of the body that asks for a profile."""
+    schema = {"$ref": "#/components/schemas/IrupRequest"}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}

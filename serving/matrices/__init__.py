@@ -1,0 +1,1 @@
+"""Answers about matrices of raw metrics."""

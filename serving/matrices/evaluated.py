@@ -1,0 +1,306 @@
+"""What the stages of the family ``matrices`` left behind, read for its report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import hypot, nan, sqrt
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from pydantic import BaseModel, ConfigDict
+
+from data.comparisons.tables import read_table
+from data.matrices.stages import explained
+from data.matrices.validity import Decisions
+from data.tables.files import read_json
+from serving.pages.evaluated import OOF_DTYPES, Score
+from training.matrices.seed import ABNORMAL, ABNORMAL_PAIRS, PAIRS, VECTORS
+
+PROCESSED = Path("data/processed/matrices")
+REPORTS = Path("reports/matrices")
+#: How it is divided: test cases are held out whole.
+SPLIT = "test-cases"
+#: That which is more like the seed's.
+EASIER = "pairs"
+
+VERDICTS = {name: kind for name, kind in OOF_DTYPES.items() if name != "comparison_id"} | {
+    "pair_id": "str", "workload": "str", "group": "str", "scheme": "str", "model": "str",
+    "group_used": "str", "cause": "str", "cause_size": "float64",
+}  # fmt: skip
+COUNTS = dict.fromkeys(
+    (
+        *("folds", "vectors", "abnormal", "balanced_accuracy", "spread", "false_positive", "false_negative"),
+        *("pair_balanced_accuracy", "pair_spread"),
+        *("seed_balanced_accuracy", "seed_false_positive", "seed_false_negative"),
+    ),
+    "float64",
+)
+TABLES = {"table": "int64", "row": "str", "model": "str", "scheme": "str"} | COUNTS
+ABLATION = dict.fromkeys(("part", "remedy", "model", "form"), "str") | {"step": "int64"} | COUNTS
+CURVES = {"figure": "int64", "model": "str", "grouping": "str"} | dict.fromkeys(
+    ("x", "balanced_accuracy", "spread"), "float64"
+)
+TIMES = {"model": "str", "dimensions": "int64", "seconds": "float64"}
+VALIDITY = {"judge": "str", "fold": "int64", "kind": "str", "runs": "int64", "rejected": "int64"}
+GROUPS = dict.fromkeys(("workload", "group", "automatic"), "str")
+SERVED = dict.fromkeys(("pair_id", "workload", "group", "verdict", "status", "reason"), "str")
+
+
+class DataSet(BaseModel):
+    """The data that was learned from; further counts are shown as they are."""
+
+    model_config = ConfigDict(extra="allow")
+
+    format: str
+    path: str
+    digest: str
+
+    @property
+    def counts(self) -> list[tuple[str, int]]:
+        """How much there is of what."""
+        found = self.model_extra or {}
+        return [(name.replace("_", " "), value) for name, value in found.items() if isinstance(value, int)]
+
+
+class Scores(BaseModel):
+    """What verdicts on pairs are worth."""
+
+    balanced_accuracy: Score
+    false_negative_rate: Score
+    false_positive_rate: Score
+
+
+class Entry(Scores):
+    """The scores of one model or opponent."""
+
+    kind: str
+    precision: Score
+    recall: Score
+    f1: Score
+    average_precision: Score | None = None
+
+
+class Split(BaseModel):
+    """All entries on the same folds."""
+
+    scheme: str
+    folds: int
+    entries: dict[str, Entry]
+
+    def ranked(self) -> list[tuple[str, Entry]]:
+        """Return the entries, the best pooled balanced accuracy first."""
+        return sorted(
+            self.entries.items(), key=lambda item: (-(item[1].balanced_accuracy.pooled or 0.0), item[0])
+        )
+
+    def best(self, kind: str) -> tuple[str, Entry] | None:
+        """Return the best entry of a kind, or None."""
+        return next(((name, entry) for name, entry in self.ranked() if entry.kind == kind), None)
+
+
+class Metrics(BaseModel):
+    """What the page uses of ``metrics.json``."""
+
+    data: DataSet
+    seed: int
+    champion: str
+    splits: dict[str, Split]
+    selected: Scores
+    served: Scores
+
+    @property
+    def split(self) -> Split:
+        """Folds of whole test cases."""
+        return self.splits[SPLIT]
+
+    @property
+    def easier(self) -> Split | None:
+        """Folds of whole pairs."""
+        return self.splits.get(EASIER)
+
+
+def _share(count: float, of: float) -> float:
+    return count / of if of else np.nan
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Verdicts on vectors, counted as seed 001 does; NaN where there is no number.
+
+    Attributes
+    ----------
+    balanced_accuracy, spread : float
+        Over all folds, and its standard deviation over folds.
+    false_positive, false_negative : float
+        How many.
+    alarms, missed : float
+        The same as shares of the normal and of the abnormal vectors.
+    """
+
+    balanced_accuracy: float
+    spread: float
+    false_positive: float
+    false_negative: float
+    alarms: float
+    missed: float
+
+    @classmethod
+    def of(cls, row: pd.Series) -> Counted:
+        """Take ours from a row of tables.parquet or ablation.parquet."""
+        return cls(
+            row["balanced_accuracy"],
+            row["spread"],
+            row["false_positive"],
+            row["false_negative"],
+            _share(row["false_positive"], row["vectors"] - row["abnormal"]),
+            _share(row["false_negative"], row["abnormal"]),
+        )
+
+    @classmethod
+    def of_seed(cls, row: pd.Series, *, paired: bool) -> Counted:
+        """Take the seed's from the same row; `paired`: it counts pairs of vectors there."""
+        cases, abnormal = (PAIRS, ABNORMAL_PAIRS) if paired else (VECTORS, ABNORMAL)
+        accuracy, alarms, missed = (
+            row[f"seed_{name}"] for name in ("balanced_accuracy", "false_positive", "false_negative")
+        )
+        return cls(accuracy, np.nan, alarms, missed, alarms / (cases - abnormal), missed / abnormal)
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A row of a table: what it is called, ours, and the seed's.
+
+    Attributes
+    ----------
+    name : str
+        The seed's name of the classifier, or a remedy.
+    model : str
+    scheme : str
+        In words, or the form alone.
+    ours, seeds : Counted
+    pairs, pair_spread : float
+        Our balanced accuracy on pairs of matrices, and its standard deviation over folds.
+    folds : int
+    """
+
+    name: str
+    model: str
+    scheme: str
+    ours: Counted
+    seeds: Counted
+    pairs: float
+    pair_spread: float
+    folds: int
+
+    @property
+    def pair_error(self) -> float:
+        """The standard error of `pairs`; NaN where there is one fold only."""
+        # the spread is that of the folds themselves, of which one degree of freedom went to their mean
+        return self.pair_spread / sqrt(self.folds - 1) if self.folds > 1 else nan
+
+
+@dataclass(frozen=True)
+class Worth:
+    """What one row has more than another, in balanced accuracy of pairs.
+
+    Pairs are counted, not vectors: these are others in every form (flattened: all runs; contrasted: those of
+    targets), so that their accuracies cannot be subtracted.
+
+    Attributes
+    ----------
+    gain : float
+    error : float
+        The standard error of the gain, from how both rows vary over the folds, as if they varied
+        independently; NaN where one fold tells nothing of it.
+    """
+
+    gain: float
+    error: float
+
+    @classmethod
+    def of(cls, row: Beside, other: Beside) -> Worth:
+        """Compare `row` with `other`."""
+        return cls(row.pairs - other.pairs, hypot(row.pair_error, other.pair_error))
+
+    @property
+    def told(self) -> str:
+        """Whether what is gained can be told from chance: "helps", "hurts" or "cannot be told"."""
+        if not abs(self.gain) > self.error:
+            return "cannot be told"
+        return "helps" if self.gain > 0 else "hurts"
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """All that the page is drawn from; frames as `training.matrices.stages` describes them.
+
+    Attributes
+    ----------
+    metrics : Metrics
+    notes : tuple of str
+        What was left out and why, and what to know about the measurement.
+    verdicts, tables, ablation, curves, times, validity, groups, served : DataFrame
+    """
+
+    metrics: Metrics
+    notes: tuple[str, ...]
+    verdicts: pd.DataFrame
+    tables: pd.DataFrame
+    ablation: pd.DataFrame
+    curves: pd.DataFrame
+    times: pd.DataFrame
+    validity: pd.DataFrame
+    groups: pd.DataFrame
+    served: pd.DataFrame
+
+    @classmethod
+    def read(cls, root: Path) -> Evaluated:
+        """Read the stages' files under `root`.
+
+        Raises
+        ------
+        InputError
+            If one is missing or broken.
+        """
+        reports = root / REPORTS
+        frames = {
+            "oof": VERDICTS, "tables": TABLES, "ablation": ABLATION, "curves": CURVES, "times": TIMES,
+            "validity": VALIDITY, "groups": GROUPS, "served": SERVED,
+        }  # fmt: skip
+        return cls(
+            read_json(reports / "metrics.json", Metrics),
+            tuple(explained(Decisions.read(root / PROCESSED)).splitlines()),
+            *(read_table(reports / f"{name}.parquet", dtypes, ()) for name, dtypes in frames.items()),
+        )
+
+    @property
+    def champion(self) -> pd.DataFrame:
+        """The champion's verdicts on the test cases that it had not seen."""
+        return self.verdicts[self.verdicts["entry"] == self.metrics.champion]
+
+    def table(self, number: int) -> list[Beside]:
+        """Return the rows of a table of the seed."""
+        rows = self.tables[self.tables["table"] == number]
+        return [
+            _beside(row, str(row["row"]), str(row["model"]), str(row["scheme"])) for _, row in rows.iterrows()
+        ]
+
+    def steps(self, part: str) -> list[list[Beside]]:
+        """Return the rows of a part of the ablation, one list per model and way through it."""
+        rows = self.ablation[self.ablation["part"] == part]
+        return [
+            [
+                _beside(row, str(row["remedy"]), str(row["model"]), str(row["form"]))
+                for _, row in own.iterrows()
+            ]
+            for _, own in rows.groupby((rows["step"] == 0).cumsum(), sort=False)
+        ]
+
+
+def _beside(row: pd.Series, name: str, model: str, scheme: str) -> Beside:
+    # similarity logistic in table 5, and all of table 8, which the seed counts on pairs of vectors
+    paired = row.get("table") == 8 or model == "similarity-logistic"  # noqa: PLR2004
+    ours, seeds = Counted.of(row), Counted.of_seed(row, paired=paired)
+    pairs, pair_spread = float(row["pair_balanced_accuracy"]), float(row["pair_spread"])
+    return Beside(name, model, scheme, ours, seeds, pairs, pair_spread, int(row["folds"]))

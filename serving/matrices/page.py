@@ -1,0 +1,150 @@
+"""What the page about matrices holds: the tables and figures of seed 001, from whatever data was given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+
+from serving.matrices.charts import ablation_chart, cost_chart, dimensions_chart, sampling_chart, times_chart
+from serving.matrices.evaluated import Beside, Entry, Evaluated, Metrics, Worth
+from serving.matrices.pictures import causes_chart, groups_chart, validity_chart, validity_told
+from serving.pages.charts import Chart, counted
+from serving.pages.evaluated import Confusion
+from serving.pages.mistakes import sureness
+from serving.report import render
+
+#: The seed's tables, and what each says.
+TABLES = {
+    2: "Before any remedy: false negatives of common classifiers on summary metrics",
+    4: "Before any remedy but that invalid runs are left out",
+    5: "All remedies of the seed",
+    6: "Raw metrics instead of summary metrics",
+    7: "Raw metrics, and a model per group",
+    8: "Baselines beside targets, by three ways",
+}
+#: The mistakes that are listed.
+MISTAKES = 10
+#: Verdicts on runs that nobody has flagged, by what people say.
+_SERVED = ("fail", "pass", "invalid")
+
+
+def page(root: Path) -> str:
+    """Return the page for the files under `root`, as one self-contained HTML text.
+
+    Raises
+    ------
+    InputError
+        If a file that the page cannot do without is missing or broken.
+    """
+    return page_of(Evaluated.read(root))
+
+
+def page_of(given: Evaluated) -> str:
+    """Return the page as one self-contained HTML text."""
+    added, left_out = given.steps("added"), given.steps("left out")
+    return render(
+        "matrices.html",
+        given=given,
+        metrics=given.metrics,
+        lead=lead(given),
+        rivals=rivals(given.metrics),
+        confusion=Confusion.of(given.champion),
+        causes=causes_chart(given.champion),
+        mistakes=mistakes(given.champion),
+        served=served(given.served),
+        tables=[(number, told, given.table(number)) for number, told in TABLES.items()],
+        added=[worths(rows, "added") for rows in added],
+        left_out=[worths(rows, "left out") for rows in left_out],
+        ablations=list(ablations(added, left_out)),
+        figures=list(figures(given)),
+        validity=validity_told(given.validity),
+        validity_figure=validity_chart(given.validity),
+        grouping=[worths(rows, "grouping") for rows in given.steps("grouping")],
+        groups=groups_chart(given.groups),
+    )
+
+
+def lead(given: Evaluated) -> str:
+    """Say in one sentence how often the champion errs on test cases that it never saw."""
+    counts = Confusion.of(given.champion)
+    return (
+        f"On test cases that it never saw in training, {given.metrics.champion} misses {counts.missed:,} of "
+        f"{counted(counts.fails, 'abnormal pair')} ({counts.missed_told}) and raises "
+        f"{counted(counts.false_alarms, 'false alarm')} in {counted(counts.passes, 'normal pair')} "
+        f"({counts.alarms_told})."
+    )
+
+
+def rivals(metrics: Metrics) -> str:
+    """Say how the best opponent does beside the champion, by pooled balanced accuracy of pairs."""
+    best = metrics.split.best("opponent")
+    if best is None:
+        return ""
+    ours, (name, theirs) = _accuracy(metrics.split.entries[metrics.champion]), best
+    gap = ours - _accuracy(theirs)
+    word = "above" if gap > 0 else "below" if gap < 0 else "level with"
+    return (
+        f"Its balanced accuracy, {ours:.3f}, is {word} that of the best opponent, {name}, with "
+        f"{_accuracy(theirs):.3f}. The opponents' thresholds are the best ones for the very pairs that they "
+        "are scored on; the champion's was chosen inside the training part."
+    )
+
+
+def mistakes(verdicts: pd.DataFrame, most: int = MISTAKES) -> list[dict[str, object]]:
+    """Return the wrong verdicts that the champion was surest of, the surest first."""
+    wrong = verdicts[verdicts["verdict"] != verdicts["status"]]
+    ranked = wrong.assign(sure=sureness(wrong)).sort_values(["sure", "pair_id"], ascending=[False, True])
+    rows: list[dict[str, object]] = ranked.head(most).fillna({"cause": ""}).to_dict("records")
+    return rows
+
+
+def served(verdicts: pd.DataFrame) -> list[tuple[str, list[int]]]:
+    """Count what is answered to runs that nobody has flagged: by status, how many fail, pass and invalid."""
+    table = pd.crosstab(verdicts["status"], verdicts["verdict"])
+    return [
+        (str(status), [int(row.get(verdict, 0)) for verdict in _SERVED]) for status, row in table.iterrows()
+    ]
+
+
+class Step(NamedTuple):
+    """A row of the ablation, and what its remedy is worth; None for the row that others stand beside."""
+
+    row: Beside
+    worth: Worth | None
+
+
+def worths(rows: Sequence[Beside], part: str) -> list[Step]:
+    """Return the rows of one model in a part of the ablation with what each remedy is worth.
+
+    "added": beside the row before it; "left out": what the first row has more; "grouping": beside the first.
+    """
+    steps = [Step(rows[0], None)]
+    for before, row in pairwise(rows):
+        beside = before if part == "added" else rows[0]
+        steps.append(Step(row, Worth.of(beside, row) if part == "left out" else Worth.of(row, beside)))
+    return steps
+
+
+def ablations(
+    added: list[list[Beside]], left_out: list[list[Beside]]
+) -> Iterator[tuple[str, Chart | None, str]]:
+    """Draw the ablation: number, chart, and what to say where it cannot be drawn."""
+    yield "One remedy after another", ablation_chart("added", added, alone=False), "No ablation was run."
+    yield "One remedy alone left out", ablation_chart("left-out", left_out, alone=True), "None was left out."
+
+
+def figures(given: Evaluated) -> Iterator[tuple[str, Chart | None, str]]:
+    """Draw figures 4 to 7: number, chart, and what to say where it cannot be drawn."""
+    none = "reports/matrices/curves.parquet does not hold this curve."
+    yield "Figure 4 of the seed", cost_chart(given.curves), none
+    yield "Figure 5 of the seed", sampling_chart(given.curves), none
+    yield "Figure 6 of the seed", dimensions_chart(given.curves), none
+    yield "Figure 7 of the seed", times_chart(given.times), "Nothing was timed."
+
+
+def _accuracy(entry: Entry) -> float:
+    return entry.balanced_accuracy.pooled or 0.0

@@ -1,0 +1,192 @@
+"""Which runs are invalid, which defects are found, and which test cases behave alike."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from serving.pages.charts import (
+    INK,
+    PAPER,
+    PASS,
+    SERIES,
+    Chart,
+    counted,
+    inline,
+    percent,
+    percent_axis,
+    sketch,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: Who says that a run is invalid, in the order of the bars, and what a reader calls them.
+JUDGES = {"rules": "the rules alone", "tree": "the tree alone", "both": "rules and tree"}
+_FILLS = ((PAPER, "////"), (PASS, ""), (SERIES[0], ""))
+#: How large a table of groups is still drawn, and how small one would only become coarse.
+_GROUPS, _FEW = 40, 14
+
+
+def validity_told(validity: pd.DataFrame) -> str:
+    """Say how many invalid runs are caught, by the rules alone and with the tree, and at what price.
+
+    Parameters
+    ----------
+    validity : DataFrame
+        ``judge, fold, kind, runs, rejected``; ``kind`` is empty for valid runs.
+    """
+    shares = _shares(validity.assign(kind=np.where(validity["kind"] == "", "", "invalid")))
+    if "invalid" not in shares.index:
+        return "Nobody flagged a run as invalid: there is nothing to learn a tree from."
+    caught, wrongly = (
+        [percent(shares[judge].get(kind, np.nan)) for judge in JUDGES] for kind in ("invalid", "")
+    )
+    return (
+        f"Of the invalid runs, the rules alone find {caught[0]}, the tree alone {caught[1]}, both together "
+        f"{caught[2]}; of the valid ones they wrongly reject {wrongly[0]}, {wrongly[1]} and {wrongly[2]}."
+    )
+
+
+def validity_chart(validity: pd.DataFrame) -> Chart | None:
+    """Draw which share of the runs of each kind of invalidity is rejected, and of the valid ones.
+
+    Returns
+    -------
+    Chart or None
+        None where nobody flagged a run as invalid.
+    """
+    shares = _shares(validity)
+    if set(shares.index) <= {""}:
+        return None
+    ordered = shares.loc[sorted(shares.index, key=lambda kind: (kind == "", kind))]
+    judges = [judge for judge in JUDGES if ordered[judge].notna().any()]
+    title = _most_evasive(ordered, judges[-1])
+    alt = f"Bars of the share of runs that are rejected, by kind of run. {title}."
+    note = "On test cases held out whole; the tree was learned on the other folds."
+    with sketch(8.4, 1.3 + 0.55 * len(ordered)) as figure:
+        axes = figure.subplots()
+        height = 0.8 / len(judges)
+        for number, judge in enumerate(judges):
+            colour, hatch = _FILLS[number]
+            places = np.arange(len(ordered)) + height * (number - (len(judges) - 1) / 2)
+            axes.barh(
+                places, ordered[judge], height, color=colour, hatch=hatch, edgecolor=INK, linewidth=0.7,
+                label=JUDGES[judge],
+            )  # fmt: skip
+        names = [kind or "valid (should stay)" for kind in ordered.index]
+        _shares_axis(axes, _labels(names, ordered["runs"]), "runs that are rejected (% of that kind)")
+        figure.legend(loc="outside upper center", ncols=3, fontsize=8)
+        return Chart("validity-chart", title, alt, inline(figure, "validity-chart", alt), note)
+
+
+def causes_chart(verdicts: pd.DataFrame) -> Chart | None:
+    """Draw which share of the abnormal pairs of each cause is found.
+
+    Parameters
+    ----------
+    verdicts : DataFrame
+        Held-out verdicts of one entry: ``cause, status, verdict``; an unknown cause is empty.
+
+    Returns
+    -------
+    Chart or None
+        None where no cause is known.
+    """
+    known = verdicts[(verdicts["cause"].fillna("") != "") & (verdicts["status"] == "fail")]
+    if known.empty:
+        return None
+    by_cause = (known["verdict"] == "fail").groupby(known["cause"]).agg(["mean", "size"])
+    found = by_cause.sort_values("mean", kind="stable")
+    title = f"All abnormal pairs of {counted(len(found), 'kind')} are found"
+    least = found.iloc[0]
+    if least["mean"] < 1:
+        title = (
+            f"Least found is {found.index[0]}: {percent(float(least['mean']), 0)} of "
+            f"{counted(int(least['size']), 'abnormal pair')}"
+        )
+    alt = f"Bars of the share of abnormal pairs that are found, by cause. {title}."
+    with sketch(8.4, 1.1 + 0.3 * len(found)) as figure:
+        axes = figure.subplots()
+        axes.barh(range(len(found)), found["mean"], 0.62, color=PASS, edgecolor=INK, linewidth=0.6)
+        labels = _labels([str(cause) for cause in found.index], found["size"])
+        _shares_axis(axes, labels, "abnormal pairs that are found (% of the cause)")
+        return Chart("causes", title, alt, inline(figure, "causes", alt), "In brackets: abnormal pairs.")
+
+
+def groups_chart(groups: pd.DataFrame) -> Chart | None:
+    """Draw how many test cases of each given group lie in each automatic one.
+
+    Parameters
+    ----------
+    groups : DataFrame
+        ``workload, group, automatic``, a row per test case.
+
+    Returns
+    -------
+    Chart or None
+        None where there is one group only, or too many to draw.
+    """
+    table = pd.crosstab(groups["group"], groups["automatic"])
+    if len(table) < 2 or max(table.shape) > _GROUPS:  # noqa: PLR2004 - nothing to compare
+        return None
+    from sklearn.metrics import adjusted_rand_score
+
+    agree = float(adjusted_rand_score(groups["group"], groups["automatic"]))
+    table = table.iloc[np.argsort(table.to_numpy().argmax(axis=1), kind="stable")]
+    title = (
+        f"{counted(table.shape[1], 'automatic group')} beside {counted(len(table), 'given one')} "
+        f"agree by {agree:.2f} (1: the same, 0: by chance)"
+    )
+    alt = f"Table of given groups by automatic groups. {title}."
+    note = "Numbers are test cases. Agreement is the adjusted Rand index."
+    with sketch(max(5.2, 2.6 + 0.45 * table.shape[1]), max(2.6, 1.4 + 0.3 * len(table))) as figure:
+        _cells(figure.subplots(), table)
+        small = table.shape[1] <= _FEW
+        return Chart("groups-chart", title, alt, inline(figure, "groups-chart", alt), note, small)
+
+
+def _cells(axes: Axes, table: pd.DataFrame) -> None:
+    from matplotlib.patches import Rectangle
+
+    values = table.to_numpy(np.int64)
+    for (down, across), count in np.ndenumerate(values):
+        if count:
+            shade = 0.25 + 0.6 * float(count) / float(values.max())
+            axes.add_patch(Rectangle((across - 0.5, down - 0.5), 1, 1, facecolor=PASS, alpha=shade))
+            axes.text(across, down, str(count), ha="center", va="center", fontsize=8.5)
+    axes.set(xlim=(-0.5, table.shape[1] - 0.5), ylim=(len(table) - 0.5, -0.5))
+    axes.set_yticks(range(len(table)), [str(one) for one in table.index])
+    axes.set_xticks(range(table.shape[1]), [str(one) for one in table.columns], rotation=90)
+    axes.set_xlabel("automatic group (name)")
+    axes.set_ylabel("given group (workload type)")
+
+
+def _shares(validity: pd.DataFrame) -> pd.DataFrame:
+    """Return by kind how many runs there are, and which share of them each judge rejects."""
+    sums = validity.groupby(["kind", "judge"])[["runs", "rejected"]].sum()
+    shares = (sums["rejected"] / sums["runs"]).unstack("judge").reindex(columns=list(JUDGES))
+    return shares.assign(runs=sums["runs"].unstack("judge").max(axis="columns"))
+
+
+def _most_evasive(shares: pd.DataFrame, judge: str) -> str:
+    invalid = shares.loc[[kind for kind in shares.index if kind], judge]
+    return (
+        f"Hardest to tell are runs of the kind {invalid.idxmin()}: "
+        f"{JUDGES[judge]} reject {percent(float(invalid.min()), 0)} of them"
+    )
+
+
+def _labels(names: list[str], sizes: pd.Series) -> list[str]:
+    return [f"{name} ({int(size):,})" for name, size in zip(names, sizes, strict=True)]
+
+
+def _shares_axis(axes: Axes, labels: list[str], across: str) -> None:
+    axes.set_yticks(range(len(labels)), labels)
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1)
+    percent_axis(axes, "x")
+    axes.set_xlabel(across)
+    axes.grid(visible=False, axis="y")

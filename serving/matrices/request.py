@@ -1,0 +1,104 @@
+"""Pairs of matrices in JSON become tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from data.errors import InputError
+from data.matrices.tables import METADATA, MOST_METRICS, RUN_DTYPES, SIDES, MatrixTables, Sides
+from data.tables.given import said
+from data.tables.json_document import content_of
+from serving.matrices.schemas import MatricesRequest, Matrix, Pair
+
+#: Most numbers of a request once it is a table, since a metric of one pair is a column of all.
+MOST_NUMBERS = 10_000_000
+
+
+def read_request(path: Path) -> MatrixTables:
+    """Read a file with a request.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, is no JSON, or no request.
+    """
+    try:
+        return tables_of(MatricesRequest.model_validate(content_of(path)))
+    except ValidationError as exc:
+        raise InputError(said(exc), file=path) from exc
+
+
+def tables_of(request: MatricesRequest) -> MatrixTables:
+    """Turn a request into tables; runs are called by pair, side and number.
+
+    Raises
+    ------
+    InputError
+        If a pair stands twice or has no run, a metric bears the name of another column, columns differ in
+        length, or there is more than memory should be asked for.
+    """
+    names = _names(request.pairs)
+    _require_bearable(request.pairs, len(names))
+    sides, seen = Sides(names), set[str]()
+    for place, pair in enumerate(request.pairs):
+        if pair.pair_id in seen:
+            raise InputError(f'pair_id="{pair.pair_id}" stands twice', place=f"pairs[{place}]")
+        seen.add(pair.pair_id)
+        if not _count(pair.baseline) and not _count(pair.target):
+            told = f'pair_id="{pair.pair_id}" has no run at all; expected those of both sides'
+            raise InputError(told, place=f"pairs[{place}]")
+        for side in SIDES:
+            matrix: Matrix = getattr(pair, side)
+            about = {field: getattr(matrix, field) or getattr(pair, field) or "" for field in METADATA}
+            sides.add(_values(matrix, names, f"pairs[{place}].{side}"), pair.pair_id, side, **about)
+    units = [{"metric": name, "unit": request.units[name]} for name in names if name in request.units]
+    return MatrixTables.of_rows(sides.frame(), None, units)
+
+
+def _names(pairs: Sequence[Pair]) -> list[str]:
+    """Return all metrics, in the order in which they first come."""
+    found: dict[str, None] = {}
+    for matrix in (matrix for pair in pairs for matrix in (pair.baseline, pair.target)):
+        found |= dict.fromkeys(matrix.metrics or {})
+        for run in matrix.runs or ():
+            found |= dict.fromkeys(run)
+    taken = [name for name in RUN_DTYPES if name in found]
+    if taken:
+        raise InputError(f'"{taken[0]}" is no name for a metric; it says what a run is', place="pairs")
+    return list(found)
+
+
+def _require_bearable(pairs: Sequence[Pair], metrics: int) -> None:
+    if metrics > MOST_METRICS:
+        raise InputError(f"have {metrics} metrics; expected {MOST_METRICS} at most", place="pairs")
+    runs = sum(_count(matrix) for pair in pairs for matrix in (pair.baseline, pair.target))
+    if runs * metrics > MOST_NUMBERS:
+        told = f"have {runs} runs of {metrics} metrics; expected {MOST_NUMBERS} numbers at most"
+        raise InputError(told, place="pairs")
+
+
+def _count(matrix: Matrix) -> int:
+    """Return how many runs a side has."""
+    if matrix.runs is not None:
+        return len(matrix.runs)
+    assert matrix.metrics, "the schema wants columns where there are no rows"
+    return len(next(iter(matrix.metrics.values())))
+
+
+def _values(matrix: Matrix, names: Sequence[str], place: str) -> NDArray[np.float64]:
+    """Return the runs of one side, runs x metrics; NaN where one was not measured."""
+    column = {name: number for number, name in enumerate(names)}
+    values = np.full((_count(matrix), len(names)), np.nan)
+    for row, run in enumerate(matrix.runs or ()):
+        values[row, [column[name] for name in run]] = np.array(list(run.values()), np.float64)
+    for name, given in (matrix.metrics or {}).items():
+        if len(given) != len(values):
+            told = f"has {len(given)} values, where others have {len(values)}; expected one per run"
+            raise InputError(told, place=f'{place}.metrics["{name}"]')
+        values[:, column[name]] = np.array(given, np.float64)
+    return values

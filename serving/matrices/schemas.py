@@ -1,0 +1,200 @@
+"""What questions about matrices and their answers look like as JSON: in files, over HTTP, from ``--json``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+from data.matrices.tables import MOST_METRICS
+from data.tables.given import Given
+from serving.fingerprints.schemas import Name
+
+#: Most pairs of a request, and runs of one side.
+PAIRS, RUNS = 1_000, 1_000
+Unit = Annotated[str, StringConstraints(max_length=40)]
+#: What a run can have is for the rules of validity to say: an impossible number makes one run invalid.
+Values = Annotated[list[float | None], Field(max_length=RUNS)]
+Run = Annotated[dict[Name, float | None], Field(max_length=MOST_METRICS)]
+
+
+class Matrix(Given):
+    """The runs of one side, either in columns or in rows; what it has other than the pair says so."""
+
+    workload: Name | None = Field(default=None, description="Default: the pair's.")
+    group: Name | None = Field(default=None, description="Default: the pair's.")
+    version: Name | None = Field(default=None, description="Default: the pair's.")
+    machine: Name | None = Field(default=None, description="Default: the pair's.")
+    metrics: dict[Name, Values] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=MOST_METRICS,
+        description="By raw metric, one value per run; null where it was not measured.",
+    )
+    runs: list[Run] | None = Field(
+        default=None,
+        max_length=RUNS,
+        description="Instead of columns, one object per run: its raw metrics.",
+    )
+
+    @model_validator(mode="after")
+    def _either(self) -> Self:
+        if (self.metrics is None) == (self.runs is None):
+            raise ValueError("expected either metrics (columns) or runs (rows)")
+        return self
+
+
+class Pair(Given):
+    """A target matrix and its baseline; they differ in one of workload, group, version and machine."""
+
+    pair_id: Name
+    workload: Name = Field(description="The test case.")
+    group: Name = Field(
+        description="The workload type; for one that the model does not know, the fallback answers."
+    )
+    version: Name | None = None
+    machine: Name | None = None
+    baseline: Matrix
+    target: Matrix
+
+
+def _example() -> dict[str, Any]:
+    columns = {"process.user": [9.91, 9.87, 9.94], "process.wait": [0.41, 0.39, 0.44]}
+    rows = [
+        {"process.user": 9.90, "process.wait": 2.10},
+        {"process.user": 9.96, "process.wait": 2.31},
+        {"process.user": 9.93, "process.wait": None},
+    ]
+    pair = {
+        "pair_id": "accounts 3.0.1",
+        "workload": "accounts",
+        "group": "oltp",
+        "machine": "m1",
+        "baseline": {"version": "3.0.0", "metrics": columns},
+        "target": {"version": "3.0.1", "runs": rows},
+    }
+    return {"pairs": [pair], "units": {"process.user": "ms/txn", "process.wait": "ms/txn"}}
+
+
+class MatricesRequest(Given):
+    """Pairs of matrices to be judged."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_example()]})
+
+    pairs: list[Pair] = Field(min_length=1, max_length=PAIRS)
+    units: dict[Name, Unit] = Field(
+        default={},
+        max_length=MOST_METRICS,
+        description="Units of metrics; one that the model knows in another unit counts as not measured.",
+    )
+
+
+class MatrixModel(BaseModel):
+    """Which model answers."""
+
+    name: str
+    version: str
+    uri: str
+
+
+class InvalidRunAnswer(BaseModel):
+    """A run that was left out."""
+
+    run_id: str
+    side: Literal["baseline", "target"]
+    by: Literal["rule", "tree"] = Field(description="A fixed rule, or the learned decision tree.")
+    rule: str = Field(description="The short name of the rule; empty for the tree.")
+    reason: str = Field(description="What broke the rule, or the path through the tree.")
+
+
+class DriverAnswer(BaseModel):
+    """A raw metric that drove the verdict."""
+
+    metric: str
+    unit: str = Field(description="Empty where nobody told it.")
+    baseline: float | None = Field(
+        description="The median of the valid runs; null where it was not measured."
+    )
+    target: float | None
+    contribution: float = Field(description="Towards fail where positive.")
+
+
+class MatrixVerdictAnswer(BaseModel):
+    """What is said of one pair."""
+
+    pair_id: str
+    workload: str
+    group: str
+    group_used: str = Field(
+        description="The group whose model answered; fallback where it has none of its own, all where no "
+        "group has; empty where invalid."
+    )
+    verdict: Literal["pass", "fail", "invalid"]
+    probability: float | None = Field(description="Of an abnormal target; null where invalid.")
+    threshold: float | None = Field(description="Fail from this probability on.")
+    invalid_reason: str | None
+    baseline_runs: int = Field(description="Valid ones, on which the verdict rests.")
+    target_runs: int
+    invalid_runs: list[InvalidRunAnswer]
+    drivers: list[DriverAnswer] = Field(description="The strongest first.")
+    notes: list[str] = Field(description="What to know about this verdict.")
+
+
+class MatricesAnswer(BaseModel):
+    """The verdicts, in the order of the pairs."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "model": {
+                        "name": "regression-matrix",
+                        "version": "1",
+                        "uri": "models:/regression-matrix/1",
+                    },
+                    "verdicts": [
+                        {
+                            "pair_id": "accounts 3.0.1",
+                            "workload": "accounts",
+                            "group": "oltp",
+                            "group_used": "oltp",
+                            "verdict": "fail",
+                            "probability": 0.93,
+                            "threshold": 0.41,
+                            "invalid_reason": None,
+                            "baseline_runs": 3,
+                            "target_runs": 3,
+                            "invalid_runs": [],
+                            "drivers": [
+                                {
+                                    "metric": "process.wait",
+                                    "unit": "ms/txn",
+                                    "baseline": 0.41,
+                                    "target": 2.21,
+                                    "contribution": 0.62,
+                                }
+                            ],
+                            "notes": [],
+                        }
+                    ],
+                    "notes": [],
+                }
+            ]
+        }
+    )
+
+    model: MatrixModel
+    verdicts: list[MatrixVerdictAnswer]
+    notes: list[str] = Field(description="What to know about all: missing, unknown or renamed metrics.")
+
+
+class ServedMatrix(MatrixModel):
+    """A model of matrices that answers, and what its card says."""
+
+    estimator: str
+    features: list[str] = Field(description="The raw and summary metrics that it was trained on.")
+    groups: list[str] = Field(description="That it was trained on.")
+    own_models: list[str] = Field(description="Groups with a model of their own; others get the fallback.")
+    threshold: float = Field(description="Fail from this probability on.")
+    data_digest: str
+    serves: str

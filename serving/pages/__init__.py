@@ -1,0 +1,1 @@
+"""What pages and tables of every family are made of."""

@@ -1,0 +1,200 @@
+"""Verdicts of any family as lines of a table: for a terminal, in Markdown, as JUnit XML."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, count, groupby
+from typing import TYPE_CHECKING, Any, Literal
+
+from serving.pages.tables import printed
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+Answer = Literal["pass", "fail", "invalid"]
+#: In the order in which they want attention.
+ANSWERS: tuple[Answer, ...] = ("fail", "invalid", "pass")
+_MARK = {"fail": "red", "pass": "green", "invalid": "yellow"}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One verdict in words.
+
+    Attributes
+    ----------
+    verdict : {"pass", "fail", "invalid"}
+    probability : float or None
+        Of a regression; None where the verdict is invalid.
+    suite, name : str
+        What it belongs to, such as a benchmark, and what was judged.
+    why : str
+        What speaks for the verdict, or why there is none.
+    notes : tuple of str
+        What else to know of it, one line each; only JUnit XML tells it here, others among all notes.
+    which : str
+        What tells it from others of its suite and name; shown where there are any.
+    """
+
+    verdict: Answer
+    probability: float | None
+    suite: str
+    name: str
+    why: str
+    notes: tuple[str, ...] = ()
+    which: str = ""
+
+    @property
+    def chance(self) -> str:
+        """The probability as text."""
+        return "" if self.probability is None else f"{self.probability:.3f}"
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Verdicts, what their last three columns are called, and what is said of all of them.
+
+    Attributes
+    ----------
+    summary : str
+        One line.
+    notes : tuple of str
+        Further lines, one each.
+    general : tuple of str
+        Those of them that hold for all rows.
+    """
+
+    rows: Sequence[Line]
+    headings: tuple[str, str, str]
+    summary: str
+    notes: tuple[str, ...] = ()
+    general: tuple[str, ...] = ()
+
+    def count(self, answer: Answer) -> int:
+        """Return how many lines have this verdict."""
+        return sum(row.verdict == answer for row in self.rows)
+
+    @cached_property
+    def alike(self) -> frozenset[tuple[str, str]]:
+        """Suites and names that several rows share."""
+        found = Counter((row.suite, row.name) for row in self.rows)
+        return frozenset(names for names, number in found.items() if number > 1)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The headings of what `cells` returns."""
+        suite, name, why = self.headings
+        return (suite, name, "comparison", why) if self.alike else self.headings
+
+    def cells(self, row: Line) -> tuple[str, ...]:
+        """Return what is told of a row in words, so that no two rows are taken for one."""
+        return (row.suite, row.name, *((row.which,) if self.alike else ()), row.why)
+
+
+def as_terminal(lines: Lines) -> str:
+    """Return the verdicts as a table in the colours and the width of this terminal."""
+    from rich.console import Console
+
+    console = Console()
+    with console.capture() as captured:
+        console.print(_table(lines))
+    return captured.get() + _notes(lines)
+
+
+def as_plain(lines: Lines) -> str:
+    """Return the verdicts as a table for a file or a pipe: wide, without colours."""
+    return printed(_table(lines)) + _notes(lines)
+
+
+def as_markdown(lines: Lines) -> str:
+    """Return the verdicts as a Markdown table, the regressions first."""
+    told = [
+        lines.summary,
+        "",
+        f"| verdict | probability | {' | '.join(lines.columns)} |",
+        f"| --- | ---: |{' --- |' * len(lines.columns)}",
+    ]
+    for row in sorted(lines.rows, key=lambda row: ANSWERS.index(row.verdict)):
+        shown = " | ".join(map(_cell, lines.cells(row)))
+        told.append(f"| {_bold(row.verdict)} | {row.chance} | {shown} |")
+    if lines.notes:
+        told += ["", *(f"- {_cell(note)}" for note in lines.notes)]
+    return "\n".join(told) + "\n"
+
+
+def as_junit(lines: Lines) -> str:
+    """Return JUnit XML: a failure a regression, skipped what is invalid, and notes as what was printed."""
+    from lxml import etree
+
+    root = etree.Element("testsuites", name="perfjudge", tests=str(len(lines.rows)))
+    root.set("failures", str(lines.count("fail")))
+    ordered = sorted(lines.rows, key=lambda row: row.suite)
+    for name, group in groupby(ordered, key=lambda row: row.suite):
+        rows = list(group)
+        suite = etree.SubElement(root, "testsuite", name=printable(name), tests=str(len(rows)))
+        suite.set("failures", str(sum(row.verdict == "fail" for row in rows)))
+        suite.set("errors", "0")
+        suite.set("skipped", str(sum(row.verdict == "invalid" for row in rows)))
+        for row, case in zip(rows, _case_names(rows, lines.alike), strict=True):
+            _case(etree, suite, row, case)
+        _output(etree, suite, lines.general)
+    text: bytes = etree.tostring(root, pretty_print=True, xml_declaration=True, encoding="UTF-8")
+    return text.decode()
+
+
+def printable(text: str) -> str:
+    """Replace what XML cannot hold, such as control characters."""
+    return "".join(
+        char if char.isprintable() or char in "\t\n" else "\N{REPLACEMENT CHARACTER}" for char in text
+    )
+
+
+def _table(lines: Lines) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("verdict", "probability", *lines.columns, caption=lines.summary)
+    for row in lines.rows:
+        table.add_row(Text(row.verdict, style=_MARK[row.verdict]), row.chance, *map(Text, lines.cells(row)))
+    return table
+
+
+def _notes(lines: Lines) -> str:
+    return "".join(f"{' '.join(note.split())}\n" for note in lines.notes)
+
+
+def _case_names(rows: Sequence[Line], alike: Collection[tuple[str, str]]) -> Iterator[str]:
+    """Yield a name for every row of a suite; CI systems merge those that are the same."""
+    taken: set[str] = set()
+    for row in rows:
+        which = f" [{row.which}]" if row.which and (row.suite, row.name) in alike else ""
+        name = printable(f"{row.name}{which}")
+        tries = chain((name,), (f"{name} #{number}" for number in count(2)))
+        taken.add(free := next(one for one in tries if one not in taken))
+        yield free
+
+
+def _case(etree: Any, suite: Any, row: Line, name: str) -> None:
+    case = etree.SubElement(suite, "testcase", classname=printable(row.suite), name=name)
+    if row.verdict == "fail":
+        message = f"regression with probability {row.chance}"
+        etree.SubElement(case, "failure", type="regression", message=message).text = printable(row.why)
+    elif row.verdict == "invalid":
+        etree.SubElement(case, "skipped", message=printable(row.why))
+    _output(etree, case, row.notes)
+
+
+def _output(etree: Any, parent: Any, notes: Sequence[str]) -> None:
+    if notes:
+        etree.SubElement(parent, "system-out").text = printable("\n".join(notes))
+
+
+def _bold(verdict: Answer) -> str:
+    return verdict if verdict == "pass" else f"**{verdict}**"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").split())

@@ -1,0 +1,1 @@
+"""From vectors of comparisons of two results to models."""

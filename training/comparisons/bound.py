@@ -1,0 +1,37 @@
+"""The family ``comparisons``: vectors of the features package, and fixed rules as opponents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from data.params import Params
+from training.comparisons.family import Family
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def comparisons(params: Params, root: Path = Path()) -> Family:
+    """Bind the family to its files under `root`."""
+    section = params.comparisons
+
+    def columns() -> tuple[str, ...]:
+        from features.comparisons.vectors import columns
+
+        return columns(section.featurize.set)
+
+    def rules() -> pd.DataFrame:
+        import pandas as pd
+
+        from data.comparisons.sides import Sides
+        from data.comparisons.tables import ComparisonTables
+        from training.comparisons.rules import RULES
+
+        tables = ComparisonTables.read(bound.interim)
+        sides = Sides.of(tables)
+        index = pd.Index(tables.comparisons["comparison_id"])
+        return pd.DataFrame({rule.name: rule.decide(sides) for rule in RULES}, index=index)
+
+    bound = Family("comparisons", params, section, columns, rules, root)
+    return bound

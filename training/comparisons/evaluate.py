@@ -1,0 +1,117 @@
+"""Stage ``evaluate``: models and rules on the same folds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from data.errors import InputError
+from data.tables.files import replacing, write_json
+from training.comparisons.curves import curves
+from training.comparisons.decision import AskedTable, decided
+from training.comparisons.examples import FeatureTable
+from training.comparisons.family import Family, run
+from training.comparisons.fitting import Fit, read_tuned, tested
+from training.comparisons.splits import Part, parts, stratified
+from training.comparisons.tuning import Tuned
+from training.evaluation.metrics import best_model, entries
+from training.evaluation.sidebyside import side_by_side
+
+
+def evaluate(family: Family) -> None:
+    """Write metrics.json, oof.parquet and curves.parquet."""
+    table = FeatureTable.read(family.features, family.columns())
+    verdicts = out_of_fold(family, table, read_tuned(family.tuned / "tuned.json"))
+    with replacing(family.reports / "oof.parquet") as path:
+        verdicts.to_parquet(path, index=False)
+    folds = stratified(table.examples, family.section.evaluate, family.params.seed)
+    with replacing(family.reports / "curves.parquet") as path:
+        curves(table.examples, folds, family.params.seed, family.params.jobs).to_parquet(path, index=False)
+    write_json(family.reports / "metrics.json", metrics(family, table, verdicts))
+
+
+def out_of_fold(family: Family, table: FeatureTable, tuned: dict[str, dict[str, Tuned]]) -> pd.DataFrame:
+    """Return every model's and every rule's verdict on the test rows of every fold (oof.parquet)."""
+    examples, seed = table.examples, family.params.seed
+    asked, floor = AskedTable.read(family.asked, table), family.section.decide.floor or 0.0
+    vectors = asked.frame[list(table.columns)].to_numpy(np.float64)
+    folds = [part for part in parts(examples, family.section.evaluate, seed) if part.split != "all"]
+    missing = [part.name for part in folds if part.name not in tuned]
+    if missing:
+        raise InputError(f"lacks the part {missing[0]!r}; run tune first", file=family.tuned / "tuned.json")
+    cells = [(part, name, chosen) for part in folds for name, chosen in tuned[part.name].items()]
+    fits = [
+        Fit(name, chosen, examples.rows(part.train), vectors[part.test], seed) for part, name, chosen in cells
+    ]
+    probabilities = side_by_side(tested, fits, family.params.jobs, f"evaluate {family.name}")
+    rows = [
+        _of_model(table, part, name, chosen, decided(probability, asked.worst_change[part.test], floor))
+        for (part, name, chosen), probability in zip(cells, probabilities, strict=True)
+    ]
+    rules = family.rules().reindex(table.frame["comparison_id"])
+    rows += [_of_rule(table, part, str(rule), rules[rule].to_numpy(bool)) for part in folds for rule in rules]
+    return pd.concat(rows, ignore_index=True)
+
+
+def _of_model(table: FeatureTable, part: Part, name: str, tuned: Tuned, probability: Any) -> pd.DataFrame:
+    frame = _of_entry(table, part, name, "model", probability >= tuned.threshold)
+    return frame.assign(probability=probability, threshold=tuned.threshold)
+
+
+def _of_rule(table: FeatureTable, part: Part, name: str, failed: Any) -> pd.DataFrame:
+    frame = _of_entry(table, part, name, "rule", failed[part.test])
+    return frame.assign(probability=np.nan, threshold=np.nan)
+
+
+def _of_entry(table: FeatureTable, part: Part, entry: str, kind: str, failed: Any) -> pd.DataFrame:
+    rows = table.frame.iloc[part.test]
+    return pd.DataFrame(
+        {
+            "comparison_id": rows["comparison_id"].to_numpy(),
+            "split": part.split,
+            "repeat": part.repeat,
+            "fold": part.fold,
+            "entry": entry,
+            "kind": kind,
+            "verdict": np.where(failed, "fail", "pass"),
+            "status": rows["status"].to_numpy(),
+        }
+    )
+
+
+def metrics(family: Family, table: FeatureTable, verdicts: pd.DataFrame) -> dict[str, Any]:
+    """Return the content of metrics.json."""
+    section, how = family.section, family.section.evaluate
+    by_operation = entries(verdicts, "grouped")
+    return {
+        "family": family.name,
+        "data": {
+            "format": section.format,
+            "path": section.path.as_posix(),
+            "digest": table.digest,
+            "comparisons": len(table.frame),
+            "fails": int((table.frame["status"] == "fail").sum()),
+            "operations": int(table.frame["fold_group"].nunique()),
+        },
+        "seed": family.params.seed,
+        "features": section.featurize.set,
+        "splits": {
+            "grouped": {
+                "scheme": f"{how.grouped_folds} folds of whole operations",
+                "folds": how.grouped_folds,
+                "entries": by_operation,
+            },
+            "stratified": {
+                "scheme": f"{how.folds} stratified folds at random, {how.repeats} times (seed 000)",
+                "folds": how.folds * how.repeats,
+                "entries": entries(verdicts, "stratified"),
+            },
+        },
+        "champion": best_model(by_operation),
+    }
+
+
+if __name__ == "__main__":
+    run(evaluate)

@@ -1,0 +1,100 @@
+"""The labelled vectors that models learn from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from data.errors import InputError
+from data.tables.digest import digest_of
+
+KEYS = {"comparison_id": "str", "fold_group": "str", "status": "str"}
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Vectors, labels and groups, a row each.
+
+    Attributes
+    ----------
+    x : ndarray of shape (n_rows, n_features)
+        May hold NaN, where a feature cannot be computed.
+    y : ndarray of shape (n_rows,)
+        1 is fail.
+    groups : ndarray of shape (n_rows,)
+        What must not straddle training and test.
+    """
+
+    x: NDArray[np.float64]
+    y: NDArray[np.int64]
+    groups: NDArray[np.str_]
+
+    def rows(self, index: NDArray[np.int64]) -> Examples:
+        """Return those rows, in that order."""
+        return Examples(self.x[index], self.y[index], self.groups[index])
+
+    def sample(self, rows: int, seed: int) -> Examples:
+        """Return all fails, and passes drawn at random so that there are `rows` rows at most."""
+        fails, passes = np.flatnonzero(self.y == 1), np.flatnonzero(self.y == 0)
+        if len(self.y) <= rows:
+            return self
+        generator = np.random.default_rng(seed)
+        drawn = generator.choice(passes, min(len(passes), max(rows - len(fails), 1)), replace=False)
+        return self.rows(np.sort(np.concatenate([fails, drawn])))
+
+
+@dataclass(frozen=True)
+class FeatureTable:
+    """The feature table of a family, as the stage featurize wrote it.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        ``comparison_id``, ``fold_group``, ``status`` and the features.
+    columns : tuple of str
+        The features that the models see, in order.
+    digest : str
+        SHA-256 of the file.
+    """
+
+    frame: pd.DataFrame
+    columns: tuple[str, ...]
+    digest: str
+
+    @classmethod
+    def read(cls, path: Path, columns: tuple[str, ...]) -> FeatureTable:
+        """Read the table.
+
+        Raises
+        ------
+        InputError
+            If the file is missing, lacks a column, or holds other labels than pass and fail.
+        """
+        if not path.is_file():
+            raise InputError("no such file; run featurize first", file=path)
+        frame = pd.read_parquet(path)
+        missing = [name for name in (*KEYS, *columns) if name not in frame.columns]
+        if missing:
+            raise InputError(f"lacks the column {missing[0]!r}", file=path)
+        unknown = set(frame["status"].unique()) - {"pass", "fail"}
+        if unknown:
+            raise InputError(f"status={min(map(str, unknown))!r} is neither pass nor fail", file=path)
+        return cls(frame.reset_index(drop=True), columns, digest_of(path))
+
+    @property
+    def examples(self) -> Examples:
+        """The vectors with their labels and groups."""
+        return Examples(
+            self.frame[list(self.columns)].to_numpy(np.float64),
+            np.asarray(self.frame["status"] == "fail", np.int64),
+            self.frame["fold_group"].to_numpy(np.str_),
+        )
+
+    def reference(self) -> dict[str, float]:
+        """Return the median of every feature over the comparisons that passed (0 where none has it)."""
+        passed = self.frame.loc[self.frame["status"] == "pass", list(self.columns)]
+        return {str(name): float(value) for name, value in passed.median().fillna(0.0).items()}

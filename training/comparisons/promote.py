@@ -1,0 +1,33 @@
+"""Stage ``promote``: the best model is registered, and becomes champion unless it is found worse."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from data.tables.written import written
+from training.comparisons.family import Family, run
+from training.evaluation.opponents import show
+from training.registry.champions import refresh
+from training.registry.contest import Candidate, promoted
+
+if TYPE_CHECKING:
+    from training.registry.contest import Means
+
+
+def promote(family: Family) -> None:
+    """Bring the registry up to date with what DVC holds, then print the opponents' table."""
+    scores = family.reports / "metrics.json"
+    metrics, name = written(scores, "evaluate"), family.section.promote.name
+    model = metrics["champion"]
+
+    def means() -> Means:
+        from training.comparisons.contest import means
+
+        return means(family, metrics)
+
+    show(metrics, promoted(Candidate(name, model, family.models / model, scores, means)))
+
+
+if __name__ == "__main__":
+    run(promote)
+    refresh()

@@ -1,0 +1,146 @@
+"""The opponents: fixed rules that tools and people use today, none of which learns.
+
+They judge one series at a time, so a comparison of several configurations fails when any of them does. Where
+a statistic is undefined (fewer than two samples), a rule passes; where no sample varies and the means
+differ, the statistic is infinite and the rule fires. All but `median-5` need samples and pass on summaries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from data.comparisons.sides import Samples, Sides
+from features.comparisons.ranks import Moments, flat, moments, rank_test, welch_t
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule that turns sides into verdicts.
+
+    Attributes
+    ----------
+    name : str
+        As metrics and verdicts name it.
+    title : str
+        For tables.
+    source : str
+        Who uses it.
+    decide : callable
+        `Sides` to an array of bool, shape (n_comparisons,): True is fail.
+    """
+
+    name: str
+    title: str
+    source: str
+    decide: Callable[[Sides], Flags]
+
+
+def median_worse(sides: Sides, share: float = 0.05) -> Flags:
+    """Fail if the target's median is worse than the baseline's by more than `share` of it."""
+    return _any(sides, _median_shift(sides) < -share)
+
+
+def mann_whitney(sides: Sides, p: float) -> Flags:
+    """Fail if Mann-Whitney's two-sided test gives less than `p` and the target ranks worse.
+
+    Normal approximation with the corrections for ties and continuity, as SciPy computes it for all but the
+    smallest samples.
+    """
+    return _any(sides, _ranks_worse(sides, p))
+
+
+def welch(sides: Sides, p: float = 0.05) -> Flags:
+    """Fail if Welch's two-sided t test gives less than `p` and the target's mean is worse."""
+    from scipy.special import stdtr
+
+    baseline, target = moments(sides.baseline), moments(sides.target)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        t = welch_t(baseline, target, sides.sign)
+        probability = 2 * stdtr(_welch_degrees(baseline, target), t)
+    return _any(sides, (t < 0) & ((probability < p) | np.isneginf(t)))
+
+
+def asv(sides: Sides, p: float = 0.002, share: float = 0.1) -> Flags:
+    """Fail if Mann-Whitney's p is below `p` and the median worse by more than `share`.
+
+    airspeed velocity's defaults. With so few samples that no arrangement of them reaches `p` (5 and 5),
+    asv falls back on confidence intervals; that fallback is not modelled, so there this rule passes.
+    """
+    return _any(sides, _ranks_worse(sides, p) & (_median_shift(sides) < -share))
+
+
+def perfherder(sides: Sides, t: float = 7.0, share: float = 0.02) -> Flags:
+    """Fail if the t statistic exceeds `t` and the mean is worse by more than `share` (Mozilla's alerts)."""
+    baseline, target = moments(sides.baseline), moments(sides.target)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shift = sides.sign * (target.mean - baseline.mean) / np.abs(baseline.mean)
+        return _any(sides, (welch_t(baseline, target, sides.sign) < -t) & (shift < -share))
+
+
+def conbench(sides: Sides, z: float = 5.0) -> Flags:
+    """Fail if the target's mean lies more than `z` standard deviations on the worse side of the baseline's.
+
+    Conbench's lookback z-score. The distribution is that of the means of the baseline's versions if it has
+    several, and otherwise that of its samples.
+    """
+    means = moments(_version_means(sides.baseline))
+    samples, target = moments(sides.baseline), moments(sides.target)
+    several = means.n > 1
+    centre = np.where(several, means.mean, samples.mean)
+    deviation = np.sqrt(np.where(several, means.variance, samples.variance))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return _any(sides, sides.sign * (target.mean - centre) / deviation < -z)
+
+
+RULES = (
+    Rule("median-5", "median worse by > 5 %", "seed 000, section 6.1", median_worse),
+    Rule("mann-whitney-05", "Mann-Whitney p < 0.05", "textbook", lambda sides: mann_whitney(sides, 0.05)),
+    Rule("mann-whitney-001", "Mann-Whitney p < 0.001", "textbook", lambda sides: mann_whitney(sides, 0.001)),
+    Rule("welch-05", "Welch's t, p < 0.05", "textbook", welch),
+    Rule("asv", "p < 0.002 and > 10 % worse", "airspeed velocity", asv),
+    Rule("perfherder", "t > 7 and > 2 % worse", "Mozilla Perfherder", perfherder),
+    Rule("conbench", "z > 5", "Conbench", conbench),
+)
+
+
+def _any(sides: Sides, worse: Flags) -> Flags:
+    return np.bincount(sides.comparison[worse], minlength=sides.n_comparisons) > 0
+
+
+def _median_shift(sides: Sides) -> Floats:
+    """Return the shift of the median by the baseline's; negative: target worse."""
+    baseline, target = sides.baseline_five[:, 2], sides.target_five[:, 2]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return sides.sign * (target - baseline) / np.abs(baseline)
+
+
+def _ranks_worse(sides: Sides, p: float) -> Flags:
+    ranks = rank_test(sides.baseline, sides.target, sides.sign)
+    return (ranks.z < 0) & (ranks.p_values() < p)
+
+
+def _welch_degrees(baseline: Moments, target: Moments) -> Floats:
+    """Return the degrees of freedom by Welch and Satterthwaite."""
+    of_b, of_t = baseline.variance / baseline.n, target.variance / target.n
+    return (of_b + of_t) ** 2 / (of_b**2 / (baseline.n - 1) + of_t**2 / (target.n - 1))
+
+
+def _version_means(samples: Samples) -> Samples:
+    """Return every list as the means of its versions."""
+    owner, values = flat(samples)
+    lengths = samples.lengths
+    position = np.arange(len(owner)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    orders = samples.orders[samples.starts[owner] + position]
+    edge = np.r_[True, (np.diff(owner) != 0) | (np.diff(orders) != 0)][: len(owner)]
+    first = np.flatnonzero(edge)
+    sums = np.add.reduceat(values, first) if len(first) else values
+    counts = np.bincount(owner[first], minlength=len(lengths))
+    stops = np.cumsum(counts)
+    return Samples(sums / np.diff(np.r_[first, len(owner)]), orders[first], stops - counts, stops)

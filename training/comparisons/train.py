@@ -1,0 +1,30 @@
+"""Stage ``train``: fit every model to all labelled comparisons."""
+
+from __future__ import annotations
+
+from training.comparisons.examples import FeatureTable
+from training.comparisons.family import Family, run
+from training.comparisons.fitting import Fit, fitted, read_tuned
+from training.estimators.pipelines import answering
+from training.evaluation.sidebyside import side_by_side
+from training.registry.stored import Card, TrainedModel
+
+
+def train(family: Family) -> None:
+    """Write every model to a directory of its own name."""
+    table = FeatureTable.read(family.features, family.columns())
+    examples, seed = table.examples, family.params.seed
+    tuned = read_tuned(family.tuned / "tuned.json")["all"]
+    fits = [Fit(name, chosen, examples, examples.x[:0], seed) for name, chosen in tuned.items()]
+    pipelines = side_by_side(fitted, fits, 1, f"train {family.name}")
+    reference, floor = table.reference(), family.section.decide.floor or 0.0
+    for fit, pipeline in zip(fits, pipelines, strict=True):
+        chosen = fit.tuned
+        card = Card(
+            fit.model, table.columns, chosen.threshold, chosen.params, reference, table.digest, seed, floor
+        )
+        TrainedModel(answering(pipeline), card).write(family.models / fit.model)
+
+
+if __name__ == "__main__":
+    run(train)

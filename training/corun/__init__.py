@@ -1,0 +1,1 @@
+"""From vectors of co-runs to models."""

@@ -1,0 +1,87 @@
+"""Models of impact that want to be champion, and how two of them are compared."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from data.params import Params
+from training.corun.promote import MODELS, REPORTS, TUNED
+from training.corun.splits import main_design
+from training.corun.stored import TrainedImpact, TrainedOnline
+from training.evaluation.bootstrap import paired_gain
+from training.registry.contest import Compared, Means
+from training.registry.kept_verdicts import OOF, Kept
+from training.registry.tracking import Nested, scores_by_name
+
+KEYS = ["task", "corunners", "machine"]
+KEPT = [*KEYS, "measured", "predicted", "group"]
+
+
+def static(knobs: Params, metrics: dict[str, Any], root: Path = Path()) -> Means:
+    """Return how the best static model is read, compared and logged."""
+    model, design = metrics["champion"], main_design(tuple(metrics["splits"]))
+    oof = pd.read_parquet(root / REPORTS / OOF)
+    rows = _grouped(oof[(oof["model"] == model) & (oof["design"] == design)])
+    nested = [*_trials(pd.read_parquet(root / TUNED / "trials.parquet"), model), *_folds(rows)]
+    title, scores = f"{knobs.corun.promote.name} {model}", scores_by_name(metrics["splits"], model)
+    kept = Kept("corun", title, root / MODELS / model, scores, nested, rows[KEPT])
+    return kept.means(TrainedImpact.read, partial(_compared, knobs))
+
+
+def online(knobs: Params, metrics: dict[str, Any], root: Path = Path()) -> Means:
+    """Return how the best online model is read, compared and logged, from its part of metrics.json."""
+    oof, model = pd.read_parquet(root / REPORTS / "online.parquet"), metrics["champion"]
+    at = (oof["seconds"] == metrics["trained_at"]) & (oof["design"] == metrics["design"])
+    rows = _grouped(oof[(oof["model"] == model) & at])
+    scores = {
+        f"{entry['design']}_{entry['seconds']:g}s_{score}": entry[score]
+        for entry in metrics["entries"]
+        if entry["model"] == model
+        for score in ("within_tolerance", "mape", "r2")
+    }
+    title, directory = f"{knobs.corun.online.name} {model}", root / MODELS / "online"
+    kept = Kept("corun", title, directory, scores, _folds(rows), rows[KEPT])
+    return kept.means(TrainedOnline.read, partial(_compared, knobs))
+
+
+def _compared(knobs: Params, own: pd.DataFrame, theirs: pd.DataFrame) -> Compared | None:
+    both, how = own.merge(theirs, on=KEYS, suffixes=("", "_theirs")), knobs.corun.promote
+    if both.empty:
+        return None
+    difference = paired_gain(
+        _error(both["predicted"], both["measured"]),
+        _error(both["predicted_theirs"], both["measured"]),
+        both["group"].to_numpy(np.str_),
+        resamples=how.resamples,
+        confidence=how.confidence,
+        seed=knobs.seed,
+    )
+    return Compared(difference, "the same unseen co-runs", "mean error smaller by")
+
+
+def _trials(trials: pd.DataFrame, model: str) -> Iterator[Nested]:
+    for row in trials[(trials["part"] == "all") & (trials["model"] == model)].to_dict("records"):
+        yield Nested(f"trial {row['trial']}", {"value": row["value"]}, json.loads(row["params"]))
+
+
+def _grouped(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows.assign(group=rows["task"] + "\n" + rows["corunners"])
+
+
+def _folds(rows: pd.DataFrame) -> Iterator[Nested]:
+    for fold, own in rows.groupby("fold", sort=True):
+        design = str(own["design"].iloc[0])
+        error = float(_error(own["predicted"], own["measured"]).mean())
+        yield Nested(f"{design} f{fold}", {"mape": error}, {}, {"split": design})
+
+
+def _error(predicted: pd.Series, measured: pd.Series) -> NDArray[np.float64]:
+    return np.abs(predicted / measured - 1).to_numpy(np.float64)

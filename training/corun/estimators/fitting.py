@@ -1,0 +1,169 @@
+"""Impact models fitted to rows of the table of features, and what they say of others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from data.errors import InputError
+from data.tables.digest import digest_of
+from features.corun.rates import KEYS, MOST, OTHERS, OWN
+from training.corun.estimators.models import CATALOGUE, Params, prepared
+from training.corun.estimators.pressure import BESIDE, Named
+from training.corun.estimators.ranges import RangeModel
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.intp]
+#: Features of solo times that plain models see beside the rates.
+_TIMES = ("own_seconds", "others_seconds")
+_MACHINE = ("machine_", "engine_")
+#: Where the features of time begin: what comes before are rates.
+_DERIVED = "own_seconds"
+#: No impact beyond this is believed of a model that extrapolates.
+_LARGEST = 1000.0
+
+
+@dataclass(frozen=True)
+class ImpactTable:
+    """The table of features of co-runs, as the stage featurize wrote it.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        The columns of `features.corun.rates.KEYS`, then the features.
+    digest : str
+        SHA-256 of the file.
+    """
+
+    frame: pd.DataFrame
+    digest: str
+
+    @classmethod
+    def read(cls, path: Path) -> ImpactTable:
+        """Read the table.
+
+        Raises
+        ------
+        InputError
+            If the file is missing or lacks a column.
+        """
+        if not path.is_file():
+            raise InputError("no such file; run featurize first", file=path)
+        frame = pd.read_parquet(path)
+        missing = [name for name in (*KEYS, _DERIVED) if name not in frame.columns]
+        if missing:
+            raise InputError(f"lacks the column {missing[0]!r}", file=path)
+        return cls(frame.reset_index(drop=True), digest_of(path))
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Every feature that is not the same in all rows."""
+        columns = self.frame.columns[len(KEYS) :]
+        values = self.frame[columns]
+        return tuple(columns[(values.max() > values.min()).to_numpy()])
+
+    @property
+    def rates(self) -> tuple[str, ...]:
+        """The features of equation 1."""
+        first = self.frame.columns.get_loc(_DERIVED)
+        rates = set(self.frame.columns[len(KEYS) : first])
+        return tuple(name for name in self.features if name in rates)
+
+    @property
+    def plain(self) -> tuple[str, ...]:
+        """What models other than ours see: the rates, the solo times and what describes the machine."""
+        known = {*self.rates, *_TIMES}
+        return tuple(name for name in self.features if name in known or name.startswith(_MACHINE))
+
+    def columns(self, model: str) -> tuple[str, ...]:
+        """Return the features that a model of the catalogue sees."""
+        return self.plain if CATALOGUE[model].prepared else self.features
+
+    @property
+    def events(self) -> tuple[str, ...]:
+        """The events whose rates are features."""
+        names = [
+            name.removeprefix(p) for name in self.rates for p in (OWN, OTHERS, MOST) if name.startswith(p)
+        ]
+        return tuple(dict.fromkeys(names))
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A fitted model and the columns that it takes."""
+
+    model: Any
+    columns: tuple[str, ...]
+
+    def predict(self, rows: pd.DataFrame) -> Floats:
+        """Return impacts, shape (n_rows,)."""
+        x = rows[list(self.columns)].to_numpy(np.float64)
+        if isinstance(self.model, RangeModel):
+            return self.model.predict(x, rows["task"].to_numpy(np.str_))
+        if hasattr(self.model, "pairs_"):
+            return np.asarray(self.model.predict(x, named_of(rows)), np.float64)
+        return np.asarray(np.exp(np.minimum(self.model.predict(x), np.log(_LARGEST))), np.float64)
+
+    def right(self, rows: pd.DataFrame, tolerance: float) -> NDArray[np.bool_]:
+        """Return whether each row is predicted rightly, as the seed counts it.
+
+        A regression is right within `tolerance` of the measured impact, a classification if the impact lies
+        in the predicted range.
+        """
+        measured = rows["impact"].to_numpy(np.float64)
+        if isinstance(self.model, RangeModel):
+            tasks = rows["task"].to_numpy(np.str_)
+            x = rows[list(self.columns)].to_numpy(np.float64)
+            return self.model.numbers(x) == self.model.ranges.numbers(tasks, measured)
+        return np.abs(self.predict(rows) / measured - 1) < tolerance
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to fit a model of the catalogue.
+
+    Attributes
+    ----------
+    model : str
+    params : mapping
+        As its space gives them.
+    columns : tuple of str
+        The features that it sees.
+    share : float
+        The width of ranges, as a share of a task's mean impact.
+    seed : int
+    rates : tuple of str
+        Those of the features that are left out if ``params["rates"]`` is false.
+    """
+
+    model: str
+    params: Params
+    columns: tuple[str, ...]
+    share: float
+    seed: int
+    rates: tuple[str, ...] = ()
+
+    def fit(self, rows: pd.DataFrame) -> Learned:
+        """Fit to rows of the table of features."""
+        own = {name: value for name, value in self.params.items() if name != "rates"}
+        gone = set() if self.params.get("rates", True) else set(self.rates)
+        columns = tuple(name for name in self.columns if name not in gone)
+        unfitted = prepared(CATALOGUE[self.model], own, self.seed)
+        x, y = rows[list(columns)].to_numpy(np.float64), rows["impact"].to_numpy(np.float64)
+        if CATALOGUE[self.model].kind == "classification":
+            tasks = rows["task"].to_numpy(np.str_)
+            return Learned(RangeModel.fitted(unfitted, x, y, tasks, self.share), columns)
+        if not CATALOGUE[self.model].prepared:
+            return Learned(unfitted.fit(x, y, named_of(rows)), columns)
+        return Learned(unfitted.fit(x, np.log(y)), columns)
+
+
+def named_of(rows: pd.DataFrame) -> Named:
+    """Name each row's task, co-runners and machine."""
+    pairs = (rows["task"] + BESIDE + rows["corunners"]).to_numpy(np.str_)
+    return Named(pairs, rows["machine"].to_numpy(np.str_))

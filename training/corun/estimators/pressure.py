@@ -1,0 +1,156 @@
+"""Impact as the sensitivity of a task times the pressure of those beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from data.corun.tables import AND
+
+Floats = NDArray[np.float64]
+Words = NDArray[np.str_]
+
+#: What joins a task and its co-runners in the name of a pair.
+BESIDE = "\n"
+_ROUNDS = 50
+#: Errors of log impact below this weigh alike, in units of log impact.
+_NEAR = 0.004
+#: How much of a prior, as a share of the mean weight in the sums of one task, holds what few rows tell of.
+_PRIOR = 1e-3
+#: Rows of a task on a machine at which half of what they have in common is taken for the machine's.
+_HALF = 6
+
+
+@dataclass(frozen=True)
+class Named:
+    """Who ran beside whom, and where.
+
+    Attributes
+    ----------
+    pairs : ndarray of str, shape (n_rows,)
+        The task, `BESIDE`, and its co-runners joined by ``+``; the same on every machine.
+    machines : ndarray of str, shape (n_rows,)
+    """
+
+    pairs: Words
+    machines: Words
+
+    def __getitem__(self, rows: NDArray[np.intp]) -> Named:
+        return Named(self.pairs[rows], self.machines[rows])
+
+
+class PressureRegressor:
+    """Log impact as a product: how sensitive the task is, times how much its co-runners press together.
+
+    The table of log impacts, tasks by co-runners, is factorised with rank one by alternating least squares,
+    reweighted so that absolute errors are minimised: a few pairs with an impact of their own don't move the
+    rest. Pressures of several co-runners add up. All machines are fitted together; by how much a task then
+    suffers more on one of them, in the median over its co-runners, is added, shrunk where rows are few. It
+    says nothing of tasks and co-runners that it never saw.
+
+    Notes
+    -----
+    That a program's slow-down is known from its own sensitivity and a score of the pressure of those beside
+    it is from Mars, Tang, Hundt, Skadron and Soffa, "Bubble-Up: increasing utilization in modern warehouse
+    scale computers via sensible co-locations", MICRO 2011. There both are measured by a probe; here both are
+    found in co-runs.
+    """
+
+    def fit(self, named: Named, logs: Floats) -> PressureRegressor:
+        """Fit to log impacts, shape (n_rows,).
+
+        Sets ``sensitivity_``, shape (n_tasks,), ``pressure_``, shape (n_corunners,), log impact beside it of
+        a task with a sensitivity of one, and ``shift_``, shape (n_machines, n_tasks), log impact.
+        """
+        tasks, beside = _parted(named.pairs)
+        self.tasks_, task = np.unique(tasks, return_inverse=True)
+        self.corunners_ = np.unique(np.concatenate([np.array(names, np.str_) for names in beside]))
+        counts = _counts(beside, self.corunners_)
+        sensitivity = np.ones(len(self.tasks_))
+        pressure = np.full(len(self.corunners_), max(float(np.mean(logs)), _NEAR))
+        for _ in range(_ROUNDS):
+            pressed = counts @ pressure
+            weights = _weights(logs - sensitivity[task] * pressed)
+            sensitivity = _sensitivity(task, pressed, logs, weights, len(sensitivity))
+            sensitive = sensitivity[task]
+            weights = _weights(logs - sensitive * (counts @ pressure))
+            pressure = _pressure(counts, sensitive, logs, weights, float(np.mean(pressure)))
+        self.sensitivity_, self.pressure_ = sensitivity, pressure
+        self.machines_, machine = np.unique(named.machines, return_inverse=True)
+        left = logs - sensitivity[task] * (counts @ pressure)
+        found = pd.Series(left).groupby([machine, task]).agg(["median", "size"])
+        self.shift_ = np.zeros((len(self.machines_), len(self.tasks_)))
+        shifts = found["median"] * found["size"] / (found["size"] + _HALF)
+        self.shift_[found.index.get_level_values(0), found.index.get_level_values(1)] = shifts
+        return self
+
+    def predict(self, named: Named) -> Floats:
+        """Return log impacts, shape (n_rows,); NaN where the task or a co-runner was never seen so."""
+        pair, pairs = pd.factorize(np.asarray(named.pairs, object))
+        machine, machines = pd.factorize(np.asarray(named.machines, object))
+        if not len(pairs):
+            return np.zeros(0)
+        tasks, beside = _parted(pairs)
+        task, known = placed(self.tasks_, tasks)
+        pressures = dict(zip(self.corunners_.tolist(), self.pressure_.tolist(), strict=True))
+        pressed = np.array([sum(pressures.get(name, np.nan) for name in row) for row in beside])
+        product = np.where(known, self.sensitivity_[task] * pressed, np.nan)
+        place, here = placed(self.machines_, machines.astype(np.str_))
+        shift = np.where(here[machine], self.shift_[place[machine], task[pair]], 0.0)
+        return np.asarray(product[pair] + shift)
+
+
+def members(pair: str) -> list[str]:
+    """Return the task of a pair, then its co-runners."""
+    task, _, beside = pair.partition(BESIDE)
+    return [task, *beside.split(AND)]
+
+
+def placed(names: Words, asked: Words) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Return where the asked stand among sorted names, and whether they do."""
+    place = np.minimum(np.searchsorted(names, asked), len(names) - 1)
+    return place, names[place] == asked
+
+
+def _parted(pairs: Any) -> tuple[Words, list[list[str]]]:
+    """Part the names of pairs into tasks and lists of co-runners."""
+    parts = [members(str(pair)) for pair in pairs]
+    return np.array([part[0] for part in parts], np.str_), [part[1:] for part in parts]
+
+
+def _counts(beside: list[list[str]], known: Words) -> Any:
+    """Return how often each known co-runner stands in each row, a sparse matrix."""
+    from scipy.sparse import csr_array
+
+    rows = np.repeat(np.arange(len(beside)), [len(names) for names in beside])
+    columns = np.searchsorted(known, [name for names in beside for name in names])
+    return csr_array((np.ones(len(rows)), (rows, columns)), shape=(len(beside), len(known)))
+
+
+def _weights(errors: Floats) -> Floats:
+    return np.asarray(1 / np.maximum(np.abs(errors), _NEAR))
+
+
+def _sensitivity(
+    task: NDArray[np.intp], pressed: Floats, logs: Floats, weights: Floats, number: int
+) -> Floats:
+    """Return what each task makes of the pressure on it; one where its rows don't tell."""
+    above = np.bincount(task, weights * pressed * logs, minlength=number)
+    below = np.bincount(task, weights * pressed**2, minlength=number)
+    prior = _PRIOR * below.mean() + np.finfo(float).tiny
+    return np.asarray((above + prior) / (below + prior))
+
+
+def _pressure(counts: Any, sensitive: Floats, logs: Floats, weights: Floats, usual: float) -> Floats:
+    """Return how much each co-runner presses; the usual pressure where its rows don't tell."""
+    from scipy.sparse import diags_array
+    from scipy.sparse.linalg import spsolve
+
+    below = (counts.T @ (diags_array(weights * sensitive**2) @ counts)).tocsc()
+    prior = _PRIOR * below.diagonal().mean() + np.finfo(float).tiny
+    above = counts.T @ (weights * sensitive * logs) + prior * usual
+    return np.atleast_1d(spsolve((below + prior * diags_array(np.ones(below.shape[0]))).tocsc(), above))

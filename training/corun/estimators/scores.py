@@ -1,0 +1,159 @@
+"""What predictions of impact are worth, per fold and pooled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from training.corun.estimators.ranges import Ranges
+from training.evaluation.metrics import DIGITS
+
+Floats = NDArray[np.float64]
+#: A measured impact and its neighbours in repeats: fewer say nothing of how well a measurement repeats.
+_REPEATS = 2
+
+
+def scores(rows: pd.DataFrame) -> dict[str, float]:
+    """Score rows of oof.parquet.
+
+    Returns
+    -------
+    dict
+        ``within_tolerance``: the share predicted rightly (`training.corun.estimators.fitting.Learned.right`); ``mape``,
+        ``median_error``, ``p90_error``: mean, median and 90th percentile of |predicted / measured - 1|;
+        ``r2``; ``coverage``: the share of measured impacts inside the interval; ``interval_width``: its mean
+        width over the predicted impact.
+    """
+    measured, predicted = rows["measured"].to_numpy(np.float64), rows["predicted"].to_numpy(np.float64)
+    error = np.abs(predicted / measured - 1)
+    spread = float(((measured - measured.mean()) ** 2).sum())
+    inside = (rows["low"] <= rows["measured"]) & (rows["measured"] <= rows["high"])
+    return {
+        "within_tolerance": float(rows["right"].mean()),
+        "mape": float(error.mean()),
+        "median_error": float(np.median(error)),
+        "p90_error": float(np.quantile(error, 0.9)),
+        "r2": 1 - float(((measured - predicted) ** 2).sum()) / spread if spread else 0.0,
+        "coverage": float(inside.mean()),
+        "interval_width": float(((rows["high"] - rows["low"]) / rows["predicted"]).mean()),
+    }
+
+
+def summary(rows: pd.DataFrame) -> dict[str, Any]:
+    """Summarise one model in one design: per score ``mean`` and ``std`` over the folds and ``pooled``."""
+    folds = pd.DataFrame([scores(own) for _, own in rows.groupby("fold", sort=True)])
+    pooled = scores(rows)
+    content: dict[str, Any] = {"kind": str(rows["kind"].iloc[0])}
+    for name, value in pooled.items():
+        content[name] = {
+            "mean": round(float(folds[name].mean()), DIGITS),
+            "std": round(float(folds[name].std(ddof=0)), DIGITS),
+            "pooled": round(value, DIGITS),
+        }
+    return content
+
+
+def half_width(rows: pd.DataFrame, confidence: float) -> float:
+    """Return the conformal half width of intervals on the scale of log impact.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        ``measured`` and ``predicted`` by models that had not seen the row.
+    confidence : float
+        The share of impacts that intervals are to hold.
+
+    Returns
+    -------
+    float
+        The ceil((n + 1) confidence)-th smallest residual (Vovk et al., split conformal prediction); the
+        largest where there are too few.
+    """
+    left = np.sort(np.abs(np.log(rows["measured"] / rows["predicted"]).to_numpy(np.float64)))
+    place = int(np.ceil((len(left) + 1) * confidence)) - 1
+    return float(left[min(place, len(left) - 1)])
+
+
+def with_intervals(rows: pd.DataFrame, confidence: float) -> pd.DataFrame:
+    """Add ``low`` and ``high`` to one model's rows in one design.
+
+    The width of a fold's intervals comes from the residuals of the other folds, so that its coverage is
+    measured on rows that had no say in it.
+    """
+    parts = []
+    for fold, own in rows.groupby("fold", sort=True):
+        others = rows[rows["fold"] != fold]
+        factor = np.exp(half_width(others if len(others) else own, confidence))
+        parts.append(own.assign(low=own["predicted"] / factor, high=own["predicted"] * factor))
+    return pd.concat(parts, ignore_index=True)
+
+
+def repeatability(pairs: pd.DataFrame, solo: pd.Series, tolerance: float) -> dict[str, Any]:
+    """Say how well the measurement repeats itself, which bounds every accuracy.
+
+    Parameters
+    ----------
+    pairs : DataFrame
+        The table of pairs, with repetitions.
+    solo : Series
+        Solo seconds by machine and task.
+    tolerance : float
+        Also the width of ranges, as a share of a task's mean impact.
+
+    Returns
+    -------
+    dict
+        ``repeated`` co-runs, and of one repetition as the prediction of the median of the others:
+        ``within_tolerance, mape, p90_error``, and ``same_range``, the share that falls into the same range;
+        None where nothing was repeated. ``solo_spread``: the median over tasks of the standard deviation of
+        solo times as a share of their mean.
+    """
+    alone = solo.groupby(level=[0, 1])
+    spread = (alone.std(ddof=1) / alone.mean()).dropna()
+    median = alone.median().reindex(pd.MultiIndex.from_frame(pairs[["machine", "task"]])).to_numpy()
+    runs = pairs.assign(impact=pairs["corun_seconds"].to_numpy() / median)
+    again = _again(runs)
+    scores: dict[str, float | None] = dict.fromkeys(("within_tolerance", "mape", "p90_error", "same_range"))
+    if len(again):
+        error = (again["impact"] / again["others"] - 1).abs()
+        ranges = Ranges.of(runs["task"].to_numpy(np.str_), runs["impact"].to_numpy(np.float64), tolerance)
+        one, other = (
+            ranges.numbers(again["task"].to_numpy(np.str_), again[name].to_numpy(np.float64))
+            for name in ("impact", "others")
+        )
+        scores = {
+            "within_tolerance": round(float((error < tolerance).mean()), DIGITS),
+            "mape": round(float(error.mean()), DIGITS),
+            "p90_error": round(float(error.quantile(0.9)), DIGITS),
+            "same_range": round(float((one == other).mean()), DIGITS),
+        }
+    return {
+        "repeated": int(again.groupby(["machine", "task", "corunners"]).ngroups) if len(again) else 0,
+        **scores,
+        "solo_spread": round(float(spread.median()), DIGITS) if len(spread) else None,
+    }
+
+
+def _again(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return ``machine, task, corunners, impact, others`` of runs that were repeated.
+
+    ``others`` is the median of the other repetitions.
+    """
+    columns = [name for name in runs.columns if name.startswith("corunner_")]
+    beside = runs[columns].apply(lambda row: "+".join(sorted(row.dropna())), axis=1)
+    named = runs.assign(corunners=beside)[["machine", "task", "corunners", "impact"]]
+    found = [
+        own.assign(others=[own["impact"].drop(place).median() for place in own.index])
+        for _, own in named.groupby(["machine", "task", "corunners"], sort=True)
+        if len(own) >= _REPEATS
+    ]
+    return pd.concat(found, ignore_index=True) if found else named.iloc[:0].assign(others=0.0)
+
+
+def best(summaries: dict[str, Any]) -> str:
+    """Return the regression with the smallest pooled mean error (then by name): ranges are no numbers."""
+    models = {name: content for name, content in summaries.items() if content["kind"] == "regression"}
+    return min(models, key=lambda name: (models[name]["mape"]["pooled"], name))

@@ -1,0 +1,106 @@
+"""The search for an impact model's parameters, inside the training rows of one part."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from data.params import TuneImpact
+from training.corun.estimators.fitting import Recipe
+from training.corun.estimators.models import CATALOGUE
+from training.corun.splits import inner
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ImpactTask:
+    """One search: a model on the training rows of a part.
+
+    Attributes
+    ----------
+    part, design : str
+        Inner folds hold out what `design` holds out.
+    recipe : Recipe
+        Without parameters.
+    rows : DataFrame
+        The part's training rows.
+    how : TuneImpact
+    """
+
+    part: str
+    design: str
+    recipe: Recipe
+    rows: pd.DataFrame
+    how: TuneImpact
+
+
+@dataclass(frozen=True)
+class TunedImpact:
+    """What a search chose: parameters, and the mean relative error that they had on inner test rows."""
+
+    params: dict[str, Any]
+    score: float
+
+
+@dataclass(frozen=True)
+class FoundImpact:
+    """The outcome of a search: what was chosen, and a row per trial."""
+
+    tuned: TunedImpact
+    trials: list[dict[str, Any]]
+
+
+def search(task: ImpactTask) -> FoundImpact:
+    """Run the search of `task`; the same task gives the same outcome."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    model = CATALOGUE[task.recipe.model]
+    rows = _sampled(task)
+    divided = inner(rows, task.design, task.how.folds, task.recipe.seed)
+    place = zlib.crc32(f"{task.part}/{task.recipe.model}".encode())
+    seed = int(np.random.SeedSequence([task.recipe.seed, place]).generate_state(1)[0])
+    study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=4))
+    study.enqueue_trial(model.first(len(task.recipe.rates)))
+    tried: list[dict[str, Any]] = []
+
+    def error(trial: optuna.Trial) -> float:
+        suggested = model.space(trial)
+        tried.append(suggested)
+        errors = [
+            _error(task, {**suggested, **model.in_search}, rows.iloc[train], rows.iloc[test])
+            for train, test in divided
+        ]
+        return float(np.mean(np.concatenate(errors)))
+
+    study.optimize(error, n_trials=task.how.trials)
+    trials = [
+        {**_named(task), "trial": trial.number, "value": trial.value, "params": params}
+        for trial, params in zip(study.trials, tried, strict=True)
+    ]
+    return FoundImpact(TunedImpact(tried[study.best_trial.number], float(study.best_value)), trials)
+
+
+def _named(task: ImpactTask) -> dict[str, str]:
+    return {"part": task.part, "model": task.recipe.model}
+
+
+def _sampled(task: ImpactTask) -> pd.DataFrame:
+    if len(task.rows) <= task.how.rows:
+        return task.rows
+    drawn = np.random.default_rng(task.recipe.seed).choice(len(task.rows), task.how.rows, replace=False)
+    return task.rows.iloc[np.sort(drawn)]
+
+
+def _error(task: ImpactTask, params: dict[str, Any], train: pd.DataFrame, test: pd.DataFrame) -> Floats:
+    fitted = replace(task.recipe, params=params).fit(train)
+    measured = test["impact"].to_numpy(np.float64)
+    if CATALOGUE[task.recipe.model].kind == "classification":
+        return 1.0 - fitted.right(test, task.recipe.share).astype(np.float64)
+    return np.abs(fitted.predict(test) / measured - 1)

@@ -1,0 +1,247 @@
+"""Impact from the first samples of a new task, alone and beside others (seed 002, equations 2 to 5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from data.corun.tables import SAMPLE_DTYPES
+
+Floats = NDArray[np.float64]
+RUN = ["machine", "task", "corunners", "phase", "repetition"]
+#: Rates are compared as log(rate + 1) in events per second.
+_ONE = 1.0
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """What the first seconds of runs say, and how they went on.
+
+    Attributes
+    ----------
+    runs : DataFrame
+        The columns of `RUN`, a row per run.
+    events : tuple of str, length n_events
+    start : ndarray of shape (n_runs, n_events, 3)
+        Of each event the logarithm of its mean rate over the sampled seconds, of its rate in their last
+        half, and of the rate of the last interval.
+    final : ndarray of shape (n_runs, n_events)
+        The logarithm of its mean rate over the whole run: its value at completion per second.
+    """
+
+    runs: pd.DataFrame
+    events: tuple[str, ...]
+    start: Floats
+    final: Floats
+
+    @classmethod
+    def of(cls, samples: pd.DataFrame, seconds: float) -> Sampled:
+        """Look at the samples up to `seconds` of each run.
+
+        Parameters
+        ----------
+        samples : DataFrame
+            The table of samples; runs shorter than `seconds` are looked at whole.
+        seconds : float
+            At least the first interval is looked at.
+        """
+        events = tuple(name for name in samples.columns if name not in SAMPLE_DTYPES)
+        runs, start, final = [], [], []
+        ordered = samples.sort_values([*RUN, "t_seconds"])
+        for key, own in ordered.groupby(RUN, sort=True):
+            times = own["t_seconds"].to_numpy(np.float64)
+            counts = np.nan_to_num(own[list(events)].to_numpy(np.float64))
+            runs.append(dict(zip(RUN, key, strict=True)))
+            start.append(_rates(times, counts, seconds))
+            final.append(_log(counts.sum(axis=0) / times[-1]))
+        return cls(pd.DataFrame(runs, columns=RUN), events, np.array(start), np.array(final))
+
+
+def _rates(times: Floats, counts: Floats, seconds: float) -> Floats:
+    """Return the three rates of each event, shape (n_events, 3)."""
+    number = max(int((times <= seconds + 1e-9).sum()), 1)
+    starts = np.concatenate([[0.0], times[:-1]])
+    half = number // 2
+    return np.stack(
+        [
+            _log(counts[first:number].sum(axis=0) / (times[number - 1] - starts[first]))
+            for first in (0, half, number - 1)
+        ],
+        axis=1,
+    )
+
+
+def _log(rates: Floats) -> Floats:
+    return np.asarray(np.log(np.maximum(rates, 0) + _ONE))
+
+
+@dataclass(frozen=True)
+class Changes:
+    """How impact ratios of training co-runs were spread: what stands in for events that nobody counted.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (n_events,)
+    covariance : ndarray of shape (n_events, n_events)
+    """
+
+    mean: Floats
+    covariance: Floats
+
+    @classmethod
+    def of(cls, ratios: Floats) -> Changes:
+        """Take them from rows of ratios."""
+        return cls(ratios.mean(axis=0), np.atleast_2d(np.cov(ratios.T, bias=True)))
+
+    def filled(self, ratios: Floats, known: NDArray[np.bool_]) -> Floats:
+        """Return the ratios of one co-run with those that are not `known` as expected from those that are."""
+        if known.all():
+            return ratios
+        own = self.covariance[np.ix_(known, known)]
+        # what is nearly constant must not decide
+        ridge = 1e-3 * max(float(np.trace(self.covariance)) / len(known), 1e-12) * np.eye(len(own))
+        weights = np.linalg.solve(own + ridge, ratios[known] - self.mean[known])
+        expected = self.mean + self.covariance[:, known] @ weights
+        return np.where(known, ratios, expected)
+
+    def swapped(self, ratios: Floats, known: NDArray[np.bool_]) -> float:
+        """Return the logarithm of the odds that the two runs are swapped, from the ratios that are `known`.
+
+        Swapped, all ratios have the other sign: how likely are they and their opposites under the normal
+        distribution of the training co-runs (linear discriminant analysis with one covariance)?
+        """
+        own = self.covariance[np.ix_(known, known)]
+        ridge = 1e-3 * max(float(np.trace(own)) / len(own), 1e-12) * np.eye(len(own))
+        return float(-2 * ratios[known] @ np.linalg.solve(own + ridge, self.mean[known]))
+
+
+@dataclass(frozen=True)
+class OnlineModel:
+    """The two stages.
+
+    Attributes
+    ----------
+    events : tuple of str, length n_events
+    coefficients : ndarray of shape (n_events, 4)
+        Stage one, a linear model per event: intercept and weights of the three rates (equations 2 and 3).
+    second : Any
+        Stage two, from impact ratios (equation 4) to log impact (equation 5).
+    changes : Changes
+    """
+
+    events: tuple[str, ...]
+    coefficients: Floats
+    second: Any
+    changes: Changes
+
+    def completed(self, start: Floats) -> Floats:
+        """Predict the logarithm of each event's rate at completion, shape (n_runs, n_events)."""
+        return _completed(self.coefficients, start)
+
+    def predict(self, solo: Floats, corun: Floats) -> Floats:
+        """Return impacts.
+
+        Parameters
+        ----------
+        solo, corun : ndarray of shape (n_rows, n_events, 3)
+            `Sampled.start` of each task alone and beside others.
+        """
+        return np.asarray(np.exp(self.second.predict(_ratios(self.completed(solo), self.completed(corun)))))
+
+
+def _completed(coefficients: Floats, start: Floats) -> Floats:
+    return np.asarray(coefficients[:, 0] + np.einsum("rek,ek->re", start, coefficients[:, 1:]))
+
+
+def _ratios(solo: Floats, corun: Floats) -> Floats:
+    """Return impact ratios on the scale of logarithms: log(1 + (co-run - solo) / solo)."""
+    return corun - solo
+
+
+def fitted(sampled: Sampled, pairs: Pairing, second: Any) -> OnlineModel:
+    """Fit both stages.
+
+    Parameters
+    ----------
+    sampled : Sampled
+        Training runs.
+    pairs : Pairing
+        Which runs of it belong together, and their impacts.
+    second : Any
+        An unfitted regression for stage two.
+    """
+    used = np.union1d(pairs.solo, pairs.corun)
+    coefficients = np.array(
+        [
+            _stage_one(sampled.start[used, event], sampled.final[used, event])
+            for event in range(len(sampled.events))
+        ]
+    )
+    done = _completed(coefficients, sampled.start)
+    ratios = _ratios(done[pairs.solo], done[pairs.corun])
+    trained = second.fit(ratios, np.log(pairs.impact))
+    return OnlineModel(sampled.events, coefficients, trained, Changes.of(ratios))
+
+
+def _stage_one(start: Floats, final: Floats, shrinkage: float = 1e-3) -> Floats:
+    """Fit the change from the mean of the sampled seconds to completion by least squares, slightly shrunk."""
+    design = np.column_stack([np.ones(len(start)), start - start[:, :1]])[:, [0, 2, 3]]
+    penalty = shrinkage * len(start) * np.diag([0.0, 1.0, 1.0])
+    intercept, half, last = np.linalg.solve(
+        design.T @ design + penalty + 1e-12 * np.eye(3), design.T @ (final - start[:, 0])
+    )
+    return np.array([intercept, 1 - half - last, half, last])
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """Which runs belong together.
+
+    Attributes
+    ----------
+    solo, corun : ndarray of int, shape (n_rows,)
+        Rows of `Sampled.runs`: the task alone, and beside others.
+    impact : ndarray of shape (n_rows,)
+        Co-run seconds / median solo seconds.
+    families : ndarray of str, shape (n_rows,)
+        The families of all tasks involved, joined by ``+``.
+    """
+
+    solo: NDArray[np.intp]
+    corun: NDArray[np.intp]
+    impact: Floats
+    families: NDArray[np.str_]
+
+    def rows(self, index: NDArray[np.intp]) -> Pairing:
+        """Return those rows."""
+        return Pairing(self.solo[index], self.corun[index], self.impact[index], self.families[index])
+
+
+def paired(runs: pd.DataFrame, instances: pd.DataFrame) -> Pairing:
+    """Pair every sampled co-run with the first sampled solo run of its task on the same machine.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        `Sampled.runs`.
+    instances : DataFrame
+        Of `features.corun.rates.instances`: the impact of each task beside its co-runners.
+    """
+    numbered = runs.assign(run=np.arange(len(runs)))
+    alone = numbered[numbered["phase"] == "solo"].drop_duplicates(["machine", "task"])
+    beside = numbered[numbered["phase"] == "corun"]
+    joined = beside.merge(
+        alone[["machine", "task", "run"]], on=["machine", "task"], suffixes=("", "_solo")
+    ).merge(
+        instances[["machine", "task", "corunners", "impact", "families"]], on=["machine", "task", "corunners"]
+    )
+    return Pairing(
+        joined["run_solo"].to_numpy(np.intp),
+        joined["run"].to_numpy(np.intp),
+        joined["impact"].to_numpy(np.float64),
+        joined["families"].to_numpy(np.str_),
+    )

@@ -1,0 +1,166 @@
+"""The ways in which co-runs are divided: the seed's at random, and those where something is unseen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from data.corun.tables import AND
+from data.errors import InputError
+
+Rows = NDArray[np.intp]
+Divided = list[tuple[Rows, Rows]]
+
+
+@dataclass(frozen=True)
+class Design:
+    """A way to divide.
+
+    Attributes
+    ----------
+    name, scheme : str
+        For files, and for people.
+    divide : callable
+        ``divide(table, folds, seed)`` gives training and test rows of each fold.
+    """
+
+    name: str
+    scheme: str
+    divide: Callable[[pd.DataFrame, int, int], Divided]
+
+
+def at_random(table: pd.DataFrame, folds: int, seed: int) -> Divided:
+    """Divide the instances at random (seed 002, section 4: 4:1)."""
+    from sklearn.model_selection import KFold
+
+    return list(KFold(folds, shuffle=True, random_state=seed).split(table))
+
+
+def by_pair(table: pd.DataFrame, folds: int, seed: int) -> Divided:
+    """Hold out whole combinations of families, both directions, on all machines."""
+    return _by_group(table["families"].to_numpy(np.str_), folds, seed)
+
+
+def by_pair_and_machine(table: pd.DataFrame, folds: int, seed: int) -> Divided:
+    """Hold out combinations of families on one machine; another machine may have shown them."""
+    return _by_group((table["machine"] + "\n" + table["families"]).to_numpy(np.str_), folds, seed)
+
+
+def by_machine(table: pd.DataFrame, folds: int, seed: int) -> Divided:
+    """Hold out whole devices."""
+    return _by_group(table["device"].to_numpy(np.str_), folds, seed)
+
+
+def by_task(table: pd.DataFrame, folds: int, seed: int) -> Divided:
+    """Hold out families: test rows involve only these, training rows none of them; others are in neither."""
+    members = [names.split(AND) for names in table["families"]]
+    known = sorted({name for names in members for name in names})
+    if len(known) < 2 * folds:
+        return []
+    fold_of = dict(zip(known, np.random.default_rng(seed).permutation(len(known)) % folds, strict=True))
+    in_fold = [{int(fold_of[name]) for name in names} for names in members]
+    return [
+        (
+            np.flatnonzero([fold not in found for found in in_fold]),
+            np.flatnonzero([found == {fold} for found in in_fold]),
+        )
+        for fold in range(folds)
+    ]
+
+
+DESIGNS = {
+    design.name: design
+    for design in (
+        Design("random", "at random, 4:1 (the seed's)", at_random),
+        Design("pairs", "unseen combinations of families, on all machines", by_pair),
+        Design("pairs-on-machine", "combinations of families unseen on their machine", by_pair_and_machine),
+        Design("tasks", "combinations of unseen families only", by_task),
+        Design("machines", "unseen devices", by_machine),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """One division into training and test rows.
+
+    Attributes
+    ----------
+    design : str
+        Of `DESIGNS`.
+    fold : int
+        Counted from 0; -1 is all rows, for the model that is served.
+    train, test : ndarray of int
+    """
+
+    design: str
+    fold: int
+    train: Rows
+    test: Rows
+
+    @property
+    def name(self) -> str:
+        """``all``, or ``random/f0``."""
+        return "all" if self.fold < 0 else f"{self.design}/f{self.fold}"
+
+
+def possible(table: pd.DataFrame, wanted: tuple[str, ...], folds: int, seed: int) -> dict[str, Divided]:
+    """Divide by each wanted design that the table allows.
+
+    A design is left out where there is too little to hold out: one machine, or fewer families than folds ask.
+
+    Raises
+    ------
+    InputError
+        If none is possible.
+    """
+    divided = {name: DESIGNS[name].divide(table, folds, seed) for name in wanted}
+    if table["machine"].nunique() < 2:  # noqa: PLR2004 - no other machine
+        divided["pairs-on-machine"] = []
+    divided = {name: parts for name, parts in divided.items() if _filled(parts)}
+    if not divided:
+        raise InputError(f"{len(table)} co-runs are too few for {folds} folds of any design")
+    return divided
+
+
+def parts(table: pd.DataFrame, wanted: tuple[str, ...], folds: int, seed: int) -> list[Part]:
+    """Return the part of all rows, and those of every possible design."""
+    divided = possible(table, wanted, folds, seed)
+    main = main_design(tuple(divided))
+    everything = Part(main, -1, np.arange(len(table)), np.arange(0))
+    return [
+        everything,
+        *(
+            Part(name, fold, train, test)
+            for name, folds_ in divided.items()
+            for fold, (train, test) in enumerate(folds_)
+        ),
+    ]
+
+
+def main_design(designs: tuple[str, ...]) -> str:
+    """Return the design by which the champion is chosen: unseen pairs, else the first there is."""
+    return "pairs" if "pairs" in designs else designs[0]
+
+
+def inner(table: pd.DataFrame, design: str, folds: int, seed: int) -> Divided:
+    """Divide training rows as the design does, or by pairs where they don't allow it."""
+    divided = DESIGNS[design].divide(table, folds, seed)
+    return divided if _filled(divided) else at_random(table, folds, seed)
+
+
+def _filled(divided: Divided) -> bool:
+    return bool(divided) and all(len(train) and len(test) for train, test in divided)
+
+
+def _by_group(groups: NDArray[np.str_], folds: int, seed: int) -> Divided:
+    from sklearn.model_selection import GroupKFold
+
+    number = min(folds, len(np.unique(groups)))
+    if number < 2:  # noqa: PLR2004 - nothing to hold out
+        return []
+    return list(GroupKFold(number, shuffle=True, random_state=seed).split(groups, groups=groups))

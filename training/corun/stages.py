@@ -1,0 +1,192 @@
+"""The family ``corun`` in the training package: its stages tune and train."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from data import params
+from data.corun.tables import CorunTables
+from data.corun.validity import Decisions
+from data.errors import InputError
+from data.tables.files import replacing, write_json
+from data.tables.written import written
+from features.corun.rates import INTERIM, PROCESSED
+from training.corun.estimators import scores as impact_scores
+from training.corun.estimators.fitting import ImpactTable, Recipe
+from training.corun.estimators.models import CATALOGUE
+from training.corun.estimators.tuning import FoundImpact, ImpactTask, search
+from training.corun.known_tasks import KnownTasks
+from training.corun.online import Sampled, fitted, paired
+from training.corun.online_evaluating import second
+from training.corun.promote import MODELS, REPORTS, TUNED
+from training.corun.splits import Part, parts
+from training.corun.stored import ImpactCard, OnlineCard, TrainedImpact, TrainedOnline
+from training.evaluation.sidebyside import side_by_side
+
+FEATURES = PROCESSED / "features.parquet"
+#: Models whose searches take longest begin first.
+_SLOWEST = ("contention", "xgboost-ranges", "xgboost", "random-forest")
+Tuned = dict[str, dict[str, dict[str, Any]]]
+
+
+def searches(table: ImpactTable, section: params.Corun, seed: int) -> list[ImpactTask]:
+    """Return one search per part and model; classifications only where table 1 needs them.
+
+    Raises
+    ------
+    InputError
+        If params.yaml names an unknown model, or no design is possible.
+    """
+    unknown = [name for name in section.tune.models if name not in CATALOGUE]
+    if unknown:
+        raise InputError(
+            f"models={unknown[0]!r} is none of {', '.join(CATALOGUE)}", file="params.yaml", place="corun.tune"
+        )
+    return [
+        ImpactTask(
+            part.name,
+            part.design,
+            recipe_of(table, name, section, seed),
+            _trained_on(table, part),
+            section.tune,
+        )
+        for name in sorted(section.tune.models, key=_order)
+        for part in divisions(table, section, seed)
+        if CATALOGUE[name].kind == "regression" or part.design == "random"
+    ]
+
+
+def _order(model: str) -> int:
+    return _SLOWEST.index(model) if model in _SLOWEST else len(_SLOWEST)
+
+
+def divisions(table: ImpactTable, section: params.Corun, seed: int) -> list[Part]:
+    """Divide the table by all designs; the part of all rows has no fold."""
+    return parts(table.frame, section.evaluate.designs, section.evaluate.folds, seed)
+
+
+def _trained_on(table: ImpactTable, part: Part) -> pd.DataFrame:
+    return table.frame.iloc[part.train].reset_index(drop=True)
+
+
+def recipe_of(
+    table: ImpactTable, model: str, section: params.Corun, seed: int, chosen: dict[str, Any] | None = None
+) -> Recipe:
+    """Return how to fit a model with what was chosen for it."""
+    share = section.evaluate.tolerance
+    return Recipe(model, chosen or {}, table.columns(model), share, seed, table.rates)
+
+
+def tune_stage() -> None:
+    """Stage tune: search parameters for every model in every part."""
+    knobs, table = params.load(), ImpactTable.read(FEATURES)
+    tasks = searches(table, knobs.corun, knobs.seed)
+    found = side_by_side(search, tasks, knobs.jobs, "tune corun")
+    write_json(TUNED / "tuned.json", _chosen(tasks, found))
+    with replacing(TUNED / "trials.parquet") as path:
+        _trials(found).to_parquet(path, index=False)
+
+
+def _chosen(tasks: list[ImpactTask], found: list[FoundImpact]) -> Tuned:
+    tuned: Tuned = {}
+    for task, one in zip(tasks, found, strict=True):
+        tuned.setdefault(task.part, {})[task.recipe.model] = asdict(one.tuned)
+    return tuned
+
+
+def _trials(found: list[FoundImpact]) -> pd.DataFrame:
+    rows = [
+        {**row, "params": json.dumps(row["params"], sort_keys=True)} for one in found for row in one.trials
+    ]
+    return pd.DataFrame(rows).sort_values(["part", "model", "trial"], ignore_index=True)
+
+
+def read_tuned(path: Path) -> Tuned:
+    """Read tuned.json: what was chosen, by part and model.
+
+    Raises
+    ------
+    InputError
+        If the file is missing or is no JSON.
+    """
+    return written(path, "tune")
+
+
+def kept_tables() -> CorunTables:
+    """Read what can be learned from."""
+    tables = CorunTables.read(INTERIM)
+    return Decisions.read(PROCESSED).kept(tables)
+
+
+def train_stage() -> None:
+    """Stage train: fit every model that answers with a number to all rows."""
+    knobs, table = params.load(), ImpactTable.read(FEATURES)
+    tuned, oof = read_tuned(TUNED / "tuned.json")["all"], _oof()
+    known = KnownTasks.of(kept_tables())
+    for name, found in tuned.items():
+        if CATALOGUE[name].kind != "regression":
+            continue
+        recipe = recipe_of(table, name, knobs.corun, knobs.seed, found["params"])
+        trained = recipe.fit(table.frame)
+        card = ImpactCard(
+            name,
+            trained.columns,
+            found["params"],
+            _half_widths(oof[oof["model"] == name], knobs.corun.evaluate.confidence),
+            tuple(sorted(table.frame["machine"].unique())),
+            tuple(sorted(table.frame["task"].unique())),
+            table.digest,
+            knobs.seed,
+            knobs.corun.evaluate.confidence,
+        )
+        TrainedImpact(trained.model, card).write(MODELS / name)
+        known.write(MODELS / name)
+    _train_online(table, knobs)
+
+
+def _train_online(table: ImpactTable, knobs: params.Params) -> None:
+    online, section = written(REPORTS / "metrics.json", "evaluate")["online"], knobs.corun.online
+    if online is None:
+        return
+    sampled = Sampled.of(kept_tables().samples, section.trained_at)
+    model = fitted(sampled, paired(sampled.runs, table.frame), second(online["champion"], knobs.seed))
+    oof = pd.read_parquet(REPORTS / "online.parquet")
+    rows = oof[(oof["design"] == online["design"]) & (oof["model"] == online["champion"])]
+    confidence = knobs.corun.evaluate.confidence
+    at = rows[rows["seconds"] == section.trained_at]
+    nothing = at.assign(predicted=at["measured"].median())
+    card = OnlineCard(
+        online["champion"],
+        model.events,
+        tuple(map(tuple, model.coefficients.tolist())),
+        section.trained_at,
+        {
+            f"{seconds:g}": impact_scores.half_width(own, confidence)
+            for seconds, own in rows.groupby("seconds", sort=True)
+        },
+        impact_scores.half_width(nothing, confidence),
+        tuple(sorted(sampled.runs["machine"].unique())),
+        table.digest,
+        knobs.seed,
+        confidence,
+    )
+    TrainedOnline(model, card).write(MODELS / "online")
+
+
+def _half_widths(oof: pd.DataFrame, confidence: float) -> dict[str, float]:
+    return {
+        str(design): impact_scores.half_width(rows, confidence)
+        for design, rows in oof.groupby("design", sort=True)
+    }
+
+
+def _oof() -> pd.DataFrame:
+    path = REPORTS / "oof.parquet"
+    if not path.is_file():
+        raise InputError("no such file; run evaluate first", file=path)
+    return pd.read_parquet(path)

@@ -1,0 +1,261 @@
+"""A trained model of impact as it lies on disk, and how it answers."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pydantic import Field, FiniteFloat
+
+from data.errors import InputError
+from data.tables import arrays
+from data.tables.arrays import Spec
+from data.tables.files import read_json, replacing, write_json
+from training.corun.estimators import arrays as impact_arrays
+from training.corun.estimators.contention import ContentionRegressor
+from training.corun.estimators.fitting import Learned
+from training.corun.online import Changes, OnlineModel
+from training.registry.stored import CARD, beside_model, loaded, require_width
+
+Floats = NDArray[np.float64]
+CHANGES = "changes.npz"
+_CHANGES = {"mean": Spec("f", ("events",)), "covariance": Spec("f", ("events", "events"))}
+
+
+@dataclass(frozen=True)
+class ImpactCard:
+    """What must be known beside a model of impact to use it.
+
+    Attributes
+    ----------
+    model : str
+        Its name in the catalogue.
+    features : tuple of str
+        The columns that it takes, in this order.
+    params : dict
+        What the search chose.
+    half_widths : dict of str to float
+        By design, of prediction intervals on the scale of log impact: ``pairs`` holds for known tasks on a
+        known machine, ``tasks`` for unknown tasks, ``machines`` for an unknown machine.
+    machines, tasks : tuple of str
+        That it was trained on.
+    data_digest : str
+        SHA-256 of the training table.
+    seed : int
+    confidence : float
+        The share of impacts that intervals are to hold.
+    """
+
+    model: str
+    features: tuple[str, ...]
+    params: dict[str, Any]
+    half_widths: Annotated[dict[str, FiniteFloat], Field(min_length=1)]
+    machines: tuple[str, ...]
+    tasks: tuple[str, ...]
+    data_digest: str
+    seed: int
+    confidence: FiniteFloat
+
+    @classmethod
+    def read(cls, directory: Path) -> ImpactCard:
+        """Read ``card.json``.
+
+        Raises
+        ------
+        InputError
+            If it is missing, or a key is not as it should be.
+        """
+        return read_json(beside_model(directory, CARD), cls)
+
+    def half_width(self, machine: str, tasks: list[str]) -> float:
+        """Return the half width of the interval: the widest of what is unknown of this co-run.
+
+        A design that the training data did not allow (one machine) counts as the widest there is, twice.
+        """
+        widest = max(self.half_widths.values())
+        known = self.half_widths.get("pairs", widest)
+        if not set(tasks) <= set(self.tasks):
+            known = max(known, self.half_widths.get("tasks", widest))
+        if machine not in self.machines:
+            known = max(known, self.half_widths.get("machines", 2 * widest))
+        return known
+
+
+@dataclass(frozen=True)
+class TrainedImpact:
+    """A fitted model of impact and its card."""
+
+    model: Any
+    card: ImpactCard
+
+    def write(self, directory: Path) -> None:
+        """Write ``model.skops`` and ``card.json`` to `directory`, and ``model.npz`` if arrays can answer."""
+        import skops.io
+
+        with replacing(directory / "model.skops") as path:
+            skops.io.dump(self.model, path)
+        if isinstance(self.model, ContentionRegressor):
+            impact_arrays.write(directory / impact_arrays.FILE, self.model, directory / "model.skops")
+        write_json(directory / CARD, asdict(self.card))
+
+    @classmethod
+    def read_quick(cls, directory: Path) -> TrainedImpact:
+        """Read what answers a few co-runs soonest: arrays, or else the model itself.
+
+        Raises
+        ------
+        InputError
+            As `read`.
+        """
+        quick = impact_arrays.read(directory / impact_arrays.FILE, directory / "model.skops")
+        if quick is None:
+            return cls.read(directory)
+        card = ImpactCard.read(directory)
+        require_width(directory, card.features, len(quick.trees.fill))
+        return cls(quick, card)
+
+    @classmethod
+    def read(cls, directory: Path) -> TrainedImpact:
+        """Read what `write` wrote, trusting only the types of `training.registry.trusted`.
+
+        Raises
+        ------
+        InputError
+            If a file is missing or the model holds a type that is not trusted.
+        """
+        return cls(loaded(directory), ImpactCard.read(directory))
+
+    def predict(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Return ``impact, low, high`` of co-runs.
+
+        Parameters
+        ----------
+        rows : DataFrame
+            ``task, corunners`` (joined by ``+``)``, machine`` and the features of the card.
+        """
+        impact = Learned(self.model, self.card.features).predict(rows)
+        beside = [names.split("+") for names in rows["corunners"]]
+        widths = np.array(
+            [
+                self.card.half_width(machine, [task, *names])
+                for machine, task, names in zip(rows["machine"], rows["task"], beside, strict=True)
+            ]
+        )
+        return pd.DataFrame(
+            {"impact": impact, "low": impact * np.exp(-widths), "high": impact * np.exp(widths)}
+        )
+
+
+@dataclass(frozen=True)
+class OnlineCard:
+    """What must be known beside the second stage of the online model: its first stage, and what it is worth.
+
+    Attributes
+    ----------
+    model : str
+        Of stage two, by its name in the catalogue.
+    events : tuple of str, length n_events
+    coefficients : tuple of tuple of float, shape (n_events, 4)
+        Of stage one, see `training.corun.online.OnlineModel`.
+    seconds : float
+        Of samples that it was trained for.
+    half_widths : dict of str to float
+        By seconds of samples, of prediction intervals for unseen tasks, on the scale of log impact.
+    blind_half_width : float
+        Of intervals around the median impact: what is known without any sample.
+    machines : tuple of str
+    data_digest : str
+    seed : int
+    confidence : float
+        The share of impacts that intervals are to hold.
+    """
+
+    model: str
+    events: tuple[str, ...]
+    coefficients: tuple[tuple[FiniteFloat, FiniteFloat, FiniteFloat, FiniteFloat], ...]
+    seconds: FiniteFloat
+    half_widths: Annotated[dict[str, FiniteFloat], Field(min_length=1)]
+    blind_half_width: FiniteFloat
+    machines: tuple[str, ...]
+    data_digest: str
+    seed: int
+    confidence: FiniteFloat
+
+    def __post_init__(self) -> None:
+        """Refuse a card whose parts don't belong together."""
+        if len(self.coefficients) != len(self.events):
+            raise ValueError(f"{len(self.coefficients)} rows of coefficients for {len(self.events)} events")
+        for seconds in self.half_widths:
+            float(seconds)
+
+    @classmethod
+    def read(cls, directory: Path) -> OnlineCard:
+        """Read ``card.json``.
+
+        Raises
+        ------
+        InputError
+            If it is missing, or a key is not as it should be.
+        """
+        return read_json(beside_model(directory, CARD), cls)
+
+    def half_width(self, machine: str | None, seconds: float, missing: float) -> float:
+        """Return the half width of the interval.
+
+        Parameters
+        ----------
+        machine : str or None
+            An unknown one counts twice, as no design holds machines out.
+        seconds : float
+            Of samples: the longest that was judged and is not longer counts.
+        missing : float
+            The share of the events that was not counted: from the width with all of them to that of knowing
+            nothing.
+        """
+        judged = {float(name): width for name, width in self.half_widths.items()}
+        shorter = max((one for one in judged if one <= seconds + 1e-9), default=min(judged))
+        # fewer seconds never make an answer surer
+        width = max(width for one, width in judged.items() if shorter <= one <= max(self.seconds, shorter))
+        width += missing * max(self.blind_half_width - width, 0.0)
+        return width if machine is None or machine in self.machines else 2 * width
+
+
+@dataclass(frozen=True)
+class TrainedOnline:
+    """A fitted online model and its card."""
+
+    model: OnlineModel
+    card: OnlineCard
+
+    def write(self, directory: Path) -> None:
+        """Write stage two as ``model.skops``, stage one in ``card.json``, its ratios as ``changes.npz``."""
+        import skops.io
+
+        with replacing(directory / "model.skops") as path:
+            skops.io.dump(self.model.second, path)
+        changes = self.model.changes
+        with replacing(directory / CHANGES) as path:
+            np.savez(path, mean=changes.mean, covariance=changes.covariance)
+        write_json(directory / CARD, asdict(self.card))
+
+    @classmethod
+    def read(cls, directory: Path) -> TrainedOnline:
+        """Read what `write` wrote, trusting only the types of `training.registry.trusted`.
+
+        Raises
+        ------
+        InputError
+            If a file is missing or the model holds a type that is not trusted.
+        """
+        card, second = OnlineCard.read(directory), loaded(directory)
+        path = beside_model(directory, CHANGES)
+        found = arrays.read(path, _CHANGES)
+        if len(found["mean"]) != len(card.events):
+            told = f"holds {len(found['mean'])} events; expected {len(card.events)} as the card has"
+            raise InputError(told, file=path, place='array "mean"')
+        changes = Changes(found["mean"], found["covariance"])
+        return cls(OnlineModel(card.events, np.array(card.coefficients), second, changes), card)

@@ -1,0 +1,1 @@
+"""Estimators that more than one family uses."""

@@ -1,0 +1,349 @@
+"""Tree-augmented naive Bayes: every metric depends on the class and on one other metric."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.validation import check_is_fitted
+
+from training.estimators.cuts import Codes, class_cuts, codes, frequency_cuts
+from training.estimators.inputs import Labelled, labelled, unlabelled
+
+Floats = NDArray[np.float64]
+Whole = NDArray[np.intp]
+
+#: Values that are looked up at once, and numbers of a one-hot matrix that are multiplied at once.
+_VALUES, _ONE_HOT = 1 << 16, 1 << 19
+#: Of levels: a level's number is a byte.
+_NUMBERS = range(2, 257)
+#: Ways to cut that are compared: by class alone, and by frequency.
+_COMPARED: tuple[str | int, ...] = ("classes", 3, 5)
+#: Naive Bayes is too sure of itself, the more so the more features it has; these divide its log-odds.
+_TEMPERATURES = 2.0 ** np.arange(0, 8)
+
+
+class TAN(ClassifierMixin, BaseEstimator):
+    """Tree-augmented naive Bayes (seed 001, section 7; Friedman, Geiger and Goldszmidt 1997, section 4).
+
+    The features are cut into levels. Their tree is the maximum spanning tree of the mutual information of two
+    features given the class (Chow and Liu 1968), one tree for all classes. A feature's table says how
+    probable its levels are for each class and each level of its parent. NaN and infinity are refused.
+
+    Memory beyond the data: a byte a value, and the square of the number of levels of all features.
+
+    Parameters
+    ----------
+    levels : "best", "classes" or int
+        How features are cut. ``"classes"``: where their relation to the class changes
+        (`training.estimators.cuts.class_cuts`); features that tell nothing of the class by themselves are left out. A
+        number from 2 to 256: into so many levels of equal frequency; a feature of no more distinct values
+        keeps them. ``"best"``: whichever of classes, 3 and 5 makes the classes of left-out rows most
+        probable, see `Notes`.
+    smoothing : float
+        What is added to every count of the tables (Laplace).
+    class_weight : dict, "balanced" or None
+        What an error costs, by true class. A generative model carries costs in the frequency of the classes
+        (Elkan 2001, "The foundations of cost-sensitive learning"); cuts, tree and tables don't depend on
+        them.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    levels_ : "classes" or int
+        What was chosen, or given.
+    cuts_ : ndarray of shape (n_features, n_cuts)
+        A value's level is the number of cuts below it; infinite where a feature has fewer levels.
+    parents_ : ndarray of shape (n_features,)
+        Of each feature in the tree; -1 for its root.
+    log_prior_ : ndarray of shape (n_classes,)
+    log_tables_ : ndarray of shape (n_classes, n_cells)
+        The logarithm of P(level | parent's level, class), feature after feature, the parent's levels in rows.
+    n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
+
+    Notes
+    -----
+    ``"best"`` compares by the log-likelihood of each row's class when that row is left out of the tables,
+    which needs no second fit: one is taken from its counts. Cuts and tree remain those of all rows. Every
+    class weighs the same, and the log-odds are divided by the power of two that suits them best, since naive
+    Bayes ranks better than it estimates (Domingos and Pazzani 1997).
+    """
+
+    def __init__(
+        self,
+        levels: str | int = "best",
+        *,
+        smoothing: float = 1.0,
+        class_weight: dict[Any, float] | str | None = None,
+    ) -> None:
+        self.levels = levels
+        self.smoothing = smoothing
+        self.class_weight = class_weight
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:  # noqa: N803
+        """Learn cuts, tree and tables.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_features)
+        y : array of shape (n_rows,)
+        sample_weight : array of shape (n_rows,), optional
+            A row that weighs 2 counts as two rows.
+
+        Raises
+        ------
+        ValueError
+            If a value is not finite, there is one class only, or a parameter is out of its range.
+        """
+        self._check_parameters()
+        rows = labelled(self, X, y, sample_weight)
+        smoothing = float(self.smoothing)
+        self.levels_ = self.levels
+        if self.levels == "best":
+            self.levels_, network = _best(rows, smoothing)
+        else:
+            network = _Network.of(rows, self.levels)
+        self.classes_ = rows.classes
+        self.cuts_, self.parents_ = network.cuts, network.parents
+        self.log_tables_ = np.log(network.counts + smoothing) - np.log(network.sums(smoothing))
+        self.log_prior_ = self._log_prior(rows)
+        return self
+
+    def predict_log_proba(self, X: ArrayLike) -> Floats:  # noqa: N803
+        """Return the logarithm of the probability of every class, shape (n_rows, n_classes)."""
+        from scipy.special import log_softmax
+
+        return np.asarray(log_softmax(self._log_joint(X), axis=1))
+
+    def predict_proba(self, X: ArrayLike) -> Floats:  # noqa: N803
+        """Return the probability of every class, shape (n_rows, n_classes)."""
+        return np.exp(self.predict_log_proba(X))
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
+        """Return the most probable class of each row."""
+        joint = self._log_joint(X)
+        return np.asarray(self.classes_[joint.argmax(axis=1)])
+
+    def _check_parameters(self) -> None:
+        whole = isinstance(self.levels, int | np.integer) and self.levels in _NUMBERS
+        if not whole and not (isinstance(self.levels, str) and self.levels in {"best", "classes"}):
+            raise ValueError(
+                f'TAN: levels={self.levels!r} is not "best", "classes" or a whole number from 2 to 256'
+            )
+        if not self.smoothing > 0:
+            raise ValueError(f"TAN: smoothing={self.smoothing!r} is not above 0")
+
+    def _log_prior(self, rows: Labelled) -> Floats:
+        costs = compute_class_weight(
+            self.class_weight, classes=self.classes_, y=self.classes_[rows.y], sample_weight=rows.weights
+        )
+        prior = np.bincount(rows.y, rows.weights) * costs
+        return np.asarray(np.log(prior) - np.log(prior.sum()))
+
+    def _log_joint(self, X: ArrayLike) -> Floats:  # noqa: N803
+        check_is_fitted(self)
+        x = unlabelled(self, X)
+        shape = _Shape.of(self.cuts_, self.parents_)
+        joint = np.empty((len(x), len(self.classes_)))
+        for part in _blocks(len(x), x.shape[1], _VALUES):
+            cells = shape.cells(codes(x[part], self.cuts_))
+            for place, table in enumerate(self.log_tables_):
+                joint[part, place] = table[cells].sum(axis=1)
+        return joint + self.log_prior_
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """Where the cells of all tables lie in one row of numbers.
+
+    Attributes
+    ----------
+    parents : ndarray of shape (n_features,)
+        -1 for the root.
+    levels, outer : ndarray of shape (n_features,)
+        The number of a feature's levels, and of its parent's; the root's parent has one.
+    starts : ndarray of shape (n_features + 1,)
+        Where a feature's cells begin; the last is the number of all.
+    """
+
+    parents: Whole
+    levels: Whole
+    outer: Whole
+    starts: Whole
+
+    @classmethod
+    def of(cls, cuts: Floats, parents: Whole) -> Self:
+        levels = _level_counts(cuts)
+        outer = np.where(parents < 0, 1, levels[parents])
+        return cls(parents, levels, outer, np.concatenate([[0], np.cumsum(levels * outer)]))
+
+    def cells(self, coded: Codes) -> Whole:
+        """Return the cell of every value, shape (n_rows, n_features)."""
+        cells = coded[:, self.parents] * np.where(self.parents < 0, 0, self.levels)
+        cells += coded
+        cells += self.starts[:-1]
+        return np.asarray(cells)
+
+
+@dataclass(frozen=True)
+class _Network:
+    """Cuts, tree and counts, before they are smoothed.
+
+    Attributes
+    ----------
+    cuts, parents : ndarray
+        As in `TAN`.
+    coded : ndarray of shape (n_rows, n_features)
+        The levels of the rows it was learnt from.
+    counts : ndarray of shape (n_classes, n_cells)
+    """
+
+    cuts: Floats
+    parents: Whole
+    coded: Codes
+    counts: Floats
+
+    @classmethod
+    def of(cls, rows: Labelled, levels: str | int) -> Self:
+        cuts = class_cuts(rows) if levels == "classes" else frequency_cuts(rows, int(levels))
+        coded = codes(rows.x, cuts)
+        parents = _tree(_dependence(coded, _level_counts(cuts), rows))
+        return cls(cuts, parents, coded, _counts(coded, _Shape.of(cuts, parents), rows))
+
+    def sums(self, smoothing: float) -> Floats:
+        """Return, for every cell, the smoothed count of all cells with the same level of the parent."""
+        shape = _Shape.of(self.cuts, self.parents)
+        sizes = np.repeat(shape.levels, shape.outer)
+        sums = np.add.reduceat(self.counts + smoothing, np.cumsum(sizes) - sizes, axis=1)
+        return np.repeat(sums, sizes, axis=1)
+
+    def left_out(self, rows: Labelled, smoothing: float) -> float:
+        """Return the mean log-likelihood of the classes of rows that are left out; see `TAN`."""
+        from scipy.special import log_softmax
+
+        shape, sums = _Shape.of(self.cuts, self.parents), self.sums(smoothing)
+        once = np.minimum(rows.weighed(), 1.0)[:, None]
+        joint = np.empty((len(rows.y), len(self.counts)))
+        for part in _blocks(len(joint), self.coded.shape[1], _VALUES):
+            cells = shape.cells(self.coded[part])
+            for place, counts in enumerate(self.counts):
+                less = np.where(rows.y[part, None] == place, once[part], 0.0)
+                # where weights are no whole numbers, the last digit may be lost on the way to zero
+                count = np.maximum(counts[cells] - less, 0.0) + smoothing
+                total = np.maximum(sums[place][cells] - less, count)
+                joint[part, place] = np.log(count / total).sum(axis=1)
+        weights = rows.weighed() / np.bincount(rows.y, rows.weights)[rows.y]
+        own = np.arange(len(joint)), rows.y
+        return max(
+            float(weights @ log_softmax(joint / warmth, axis=1)[own]) / len(self.counts)
+            for warmth in _TEMPERATURES
+        )
+
+
+def _best(rows: Labelled, smoothing: float) -> tuple[str | int, _Network]:
+    """Return the cuts under which left-out rows are most probable, and their network."""
+    best, chosen = -np.inf, None
+    for levels in _COMPARED:
+        network = _Network.of(rows, levels)
+        value = network.left_out(rows, smoothing)
+        if chosen is None or value > best:
+            best, chosen = value, (levels, network)
+    assert chosen is not None
+    return chosen
+
+
+def _counts(coded: Codes, shape: _Shape, rows: Labelled) -> Floats:
+    n_cells, n_classes = int(shape.starts[-1]), len(rows.classes)
+    counts = np.zeros(n_classes * n_cells)
+    for part in _blocks(len(coded), coded.shape[1], _VALUES):
+        cells = shape.cells(coded[part])
+        cells += (rows.y[part] * n_cells)[:, None]
+        weights = None if rows.weights is None else np.repeat(rows.weights[part], coded.shape[1])
+        counts += np.bincount(cells.ravel(), weights, counts.size)
+    return counts.reshape(n_classes, n_cells)
+
+
+def _level_counts(cuts: Floats) -> Whole:
+    return np.asarray(np.isfinite(cuts).sum(axis=1) + 1)
+
+
+def _blocks(n_rows: int, width: int, numbers: int) -> list[slice]:
+    step = max(1, numbers // max(1, width))
+    return [slice(start, start + step) for start in range(0, n_rows, step)]
+
+
+def _dependence(coded: Codes, levels: Whole, rows: Labelled) -> Floats:
+    """Return the mutual information of every two features given the class, in nats."""
+    result = np.zeros((len(levels), len(levels)))
+    for place in range(len(rows.classes)):
+        result += _shared(_pair_counts(coded, levels, np.flatnonzero(rows.y == place), rows.weights), levels)
+    return result / rows.weighed().sum()
+
+
+def _shared(counts: Floats, levels: Whole) -> Floats:
+    """Return the mutual information of every two features, times the weight of the rows counted."""
+    first = np.cumsum(levels) - levels
+    total = counts[: levels[0], : levels[0]].sum()
+    # in place: it is by far the largest array
+    terms = np.multiply(counts, _log(counts), out=counts)
+    pairs = np.add.reduceat(np.add.reduceat(terms, first, axis=0), first, axis=1)
+    alone = np.diag(pairs)
+    return np.asarray(pairs - alone[:, None] - alone + total * np.log(total))
+
+
+def _log(counts: Floats) -> Floats:
+    """Return the logarithm, and zero of zero."""
+    return np.log(counts, out=np.zeros_like(counts), where=counts > 0)
+
+
+def _pair_counts(coded: Codes, levels: Whole, mine: Whole, weights: Floats | None) -> Floats:
+    """Count how often two levels occur together in the rows `mine`; shape (all levels, all levels).
+
+    The first level of a feature is what the others leave, so the product of the one-hot matrix with itself is
+    formed without it.
+    """
+    from scipy.sparse import csr_array
+
+    feature = np.repeat(np.arange(len(levels)), levels - 1)
+    level = np.concatenate([np.arange(1, n) for n in levels]).astype(np.uint8)
+    width = len(level) + 1
+    # counts are whole and below 2**24 in a block, so that single precision holds them exactly
+    kind = np.float32 if weights is None else np.float64
+    product = np.zeros((width, width))
+    for part in _blocks(len(mine), width, _ONE_HOT):
+        block = mine[part]
+        hot = np.ones((len(block), width), kind)
+        np.equal(coded[block][:, feature], level, out=hot[:, 1:], casting="unsafe")
+        product += hot.T @ (hot if weights is None else hot * weights[block, None])
+    starts = np.cumsum(levels) - levels
+    others = starts[feature] + level
+    rest = csr_array(
+        (
+            np.concatenate([np.ones(len(starts)), np.ones(len(others)), -np.ones(len(others))]),
+            (
+                np.concatenate([starts, others, starts[feature]]),
+                np.concatenate([np.zeros(len(starts), np.intp), *(np.arange(1, width),) * 2]),
+            ),
+        ),
+        shape=(int(levels.sum()), width),
+    )
+    product = rest @ product
+    counts = rest @ product.T
+    return np.asarray(np.maximum(counts, 0.0, out=counts))
+
+
+def _tree(dependence: Floats) -> Whole:
+    """Return each feature's parent in the maximum spanning tree; -1 for the first feature, its root."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
+
+    # the sparse graph takes zero for "no edge", so every length is above zero
+    lengths = 1.0 + dependence.max() - dependence
+    spanning = minimum_spanning_tree(csr_array(np.triu(lengths, 1)))
+    _, parents = breadth_first_order(spanning, 0, directed=False)
+    return np.maximum(parents.astype(np.intp), -1)

@@ -1,0 +1,1 @@
+"""What predictions are worth, and from where on a verdict falls."""

@@ -1,0 +1,1 @@
+"""From vectors of fingerprints to models."""

@@ -1,0 +1,278 @@
+"""Whether two profiles differ, and in which stressors (seed 003, section 5.3).
+
+A bootstrap of each profile on its own calls one in five pairs of equal profiles different (10 machines a
+side, 40 stressors), so the resampling is done under the hypothesis that the profiles are equal: performances
+are exchanged between both sides, which holds its level for few machines too. Machines of one CPU model are
+near-copies and are exchanged as one: each for itself, four of five pairs of equal profiles on 9 simulated CPU
+models of 3 machines are called different.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import comb, prod
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from data.params import Profiling
+from features.fingerprints.matrix import Measured, categories
+from training.fingerprints.importance import car_operator, car_scores, log_rates
+from training.fingerprints.profiles import Profile, category_sums, shares_of
+
+Floats = NDArray[np.float64]
+#: CPU models (or machines) below which no exchange can be significant after allowing for all stressors.
+FEW = 8
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Two profiles compared.
+
+    Attributes
+    ----------
+    a, b : str
+        The applications.
+    paired : bool
+        Whether they were measured on the same machines, whose performances were exchanged pair by pair.
+    units : int
+        How many machines (or CPU models) were exchanged.
+    features : DataFrame
+        One row per stressor, least p-value first: ``stressor, importance_a, importance_b`` (most important =
+        100), ``change`` (b - a), ``score_a, score_b`` (signed correlation-adjusted scores, which are what is
+        tested), ``p_value`` (adjusted for all stressors), ``moved`` (bool).
+    categories : DataFrame
+        The same for the categories of table 1, whose shares are tested: ``category, importance_a,
+        importance_b, change, p_value, moved``.
+    stops_at : str or None
+        The stressor where the seed's algorithm stops: the first, in the ranking of a, whose importances
+        differ by more than the tolerance; None where it walks to the end (the profiles are equivalent).
+    tolerance : float
+        Of the seed's algorithm, on the scale of 100.
+    reasons : tuple of str
+        Why the test must not be relied upon (a profile is not trusted, few machines); may be empty.
+    """
+
+    a: str
+    b: str
+    paired: bool
+    units: int
+    features: pd.DataFrame
+    categories: pd.DataFrame
+    stops_at: str | None
+    tolerance: float
+    reasons: tuple[str, ...]
+
+    @property
+    def moved(self) -> tuple[str, ...]:
+        """The stressors that really moved."""
+        return tuple(self.features.loc[self.features["moved"], "stressor"])
+
+    @property
+    def significant(self) -> bool:
+        """Whether any stressor moved."""
+        return bool(self.features["moved"].any())
+
+
+@dataclass(frozen=True)
+class Exchanged:
+    """Scores of both sides as they are (first row) and after each exchange.
+
+    Attributes
+    ----------
+    a, b : ndarray of shape (1 + n_exchanges, n_columns)
+    paired : bool
+    units : int
+    least : float
+        The least p-value that so few units can give.
+    """
+
+    a: Floats
+    b: Floats
+    paired: bool
+    units: int
+    least: float
+
+
+def difference(a: Profile, b: Profile, params: Profiling, seed: int) -> Difference:
+    """Compare two profiles over the same stressors.
+
+    Parameters
+    ----------
+    a, b : Profile
+    params : Profiling
+    seed : int
+
+    Raises
+    ------
+    ValueError
+        If the profiles are over different stressors.
+    """
+    if a.measured.columns != b.measured.columns:
+        raise ValueError("the profiles are over different stressors")
+    scores = exchanged(a.measured, b.measured, params.resamples, seed)
+    features = _features(a, b, adjusted(scores.b - scores.a), params.significance)
+    sums = category_sums(a.measured.columns)
+    by_category = adjusted((shares_of(scores.b) - shares_of(scores.a)) @ sums)
+    return Difference(
+        a.application,
+        b.application,
+        scores.paired,
+        scores.units,
+        features,
+        _categories(a, b, by_category, params.significance),
+        stops_at(a, b, params.tolerance),
+        params.tolerance,
+        _reasons(a, b, scores, params.significance),
+    )
+
+
+def exchanged(a: Measured, b: Measured, number: int, seed: int) -> Exchanged:
+    """Exchange performances between two applications, or two sets of machines.
+
+    Where both were measured on mostly the same machines, the two (standardised) performances of a machine are
+    swapped, alike for all machines of a CPU model. Elsewhere machines are dealt anew to the two sides: those
+    of a CPU model that both sides have among themselves, and each other CPU model as a whole.
+
+    Parameters
+    ----------
+    a, b : Measured
+        One row per machine.
+    number : int
+        Of exchanges.
+    seed : int
+    """
+    generator = np.random.default_rng(seed)
+    shared = np.intersect1d(a.machines, b.machines)
+    if 2 * len(shared) >= min(len(a.machines), len(b.machines)):
+        one, other = (side.rows(np.isin(side.machines, shared)) for side in (a, b))
+        return _swapped(one, other, number, generator)
+    return _dealt(a, b, number, generator)
+
+
+def adjusted(changes: Floats) -> Floats:
+    """Return the p-value of each column, adjusted for all of them by the largest (Westfall and Young 1993).
+
+    Parameters
+    ----------
+    changes : ndarray of shape (1 + n_exchanges, n_columns)
+        What was observed (first row), and what exchanges gave.
+    """
+    spread = changes.std(axis=0)
+    sizes = np.abs(changes) / np.where(spread > 0, spread, np.inf)
+    largest = sizes.max(axis=1)
+    # an exchange that changes nothing must count as equal in spite of rounding
+    return np.asarray((largest[:, None] >= sizes[0] * (1 - 1e-9)).mean(axis=0), np.float64)
+
+
+def stops_at(a: Profile, b: Profile, tolerance: float) -> str | None:
+    """Walk down the ranking of a until an importance in b is not similar (section 5.3)."""
+    other = b.features.set_index("stressor")["importance"]
+    for stressor, importance in zip(a.features["stressor"], a.features["importance"], strict=True):
+        if abs(importance - other[stressor]) > tolerance:
+            return str(stressor)
+    return None
+
+
+def _swapped(a: Measured, b: Measured, number: int, generator: np.random.Generator) -> Exchanged:
+    names, rows = np.unique(a.cpus, return_inverse=True)
+    swap = np.zeros((1 + number, len(names)), bool)
+    swap[1:] = generator.random((number, len(names))) < 1 / 2
+    logs = (log_rates(a.x) + log_rates(b.x)) / 2
+    operator = car_operator(logs)
+    one, other = _standard(a.speed), _standard(b.speed)
+    swapped = swap[:, rows]
+    first, second = np.where(swapped, other, one), np.where(swapped, one, other)
+    return Exchanged(
+        _standard(first) @ operator.T,
+        _standard(second) @ operator.T,
+        True,
+        len(names),
+        2.0 ** (1 - len(names)),
+    )
+
+
+def _dealt(a: Measured, b: Measured, number: int, generator: np.random.Generator) -> Exchanged:
+    pooled = Measured(
+        a.application,
+        a.metric,
+        "higher",
+        a.columns,
+        np.concatenate([a.x, b.x]),
+        np.exp(np.concatenate([_standard(a.speed), _standard(b.speed)])),
+        np.concatenate([a.machines, b.machines]),
+        np.concatenate([a.cpus, b.cpus]),
+    )
+    first = np.arange(len(pooled.y)) < len(a.y)
+    shared = np.isin(pooled.cpus, np.intersect1d(a.cpus, b.cpus))
+    alone = np.char.add(np.char.add(pooled.cpus, np.where(first, "/a/", "/b/")), pooled.machines)
+    _, start, rows = np.unique(np.where(shared, alone, pooled.cpus), return_index=True, return_inverse=True)
+    strata = np.where(shared, pooled.cpus, "")[start]
+    side = first[start].astype(np.float64)
+    dealt = np.stack([side, *(_within(side, strata, generator) for _ in range(number))])[:, rows]
+    return Exchanged(
+        car_scores(pooled, dealt), car_scores(pooled, 1 - dealt), False, len(side), _least(side, strata)
+    )
+
+
+def _within(side: Floats, strata: NDArray[np.str_], generator: np.random.Generator) -> Floats:
+    """Return the sides dealt anew among the units of each stratum."""
+    order = np.argsort(strata, kind="stable")
+    dealt = np.empty_like(side)
+    dealt[order] = side[np.lexsort((generator.random(len(side)), strata))]
+    return dealt
+
+
+def _least(side: Floats, strata: NDArray[np.str_]) -> float:
+    parts = [side[strata == stratum] for stratum in np.unique(strata)]
+    deals = prod(comb(len(part), int(part.sum())) for part in parts)
+    # where both sides are as large, changing all of them over changes nothing
+    mirrored = all(2 * part.sum() == len(part) for part in parts)
+    return (2 if mirrored else 1) / deals
+
+
+def _standard(values: Floats) -> Floats:
+    spread = values.std(axis=-1, keepdims=True)
+    centred = values - values.mean(axis=-1, keepdims=True)
+    return np.asarray(centred / np.where(spread > 0, spread, np.inf), np.float64)
+
+
+def _features(a: Profile, b: Profile, p_values: Floats, significance: float) -> pd.DataFrame:
+    columns = ["importance", "score"]
+    sides = [
+        side.features.set_index("stressor")[columns].add_suffix(suffix)
+        for side, suffix in ((a, "_a"), (b, "_b"))
+    ]
+    table = pd.DataFrame({"p_value": p_values}, pd.Index(a.measured.columns, name="stressor"))
+    return _told(table.join(sides), significance)
+
+
+def _categories(a: Profile, b: Profile, p_values: Floats, significance: float) -> pd.DataFrame:
+    sides = [
+        side.categories.set_index("category")[["importance"]].add_suffix(suffix)
+        for side, suffix in ((a, "_a"), (b, "_b"))
+    ]
+    names = pd.Index(list(categories(a.measured.columns)), name="category")
+    return _told(pd.DataFrame({"p_value": p_values}, names).join(sides), significance)
+
+
+def _told(table: pd.DataFrame, significance: float) -> pd.DataFrame:
+    table = table.assign(
+        change=table["importance_b"] - table["importance_a"], moved=table["p_value"] <= significance
+    )
+    table = table.assign(size=table["change"].abs()).sort_values(
+        ["p_value", "size"], ascending=[True, False], kind="stable"
+    )
+    return table.drop(columns="size").reset_index()
+
+
+def _reasons(a: Profile, b: Profile, scores: Exchanged, significance: float) -> tuple[str, ...]:
+    found = [f'"{side.application}": {side.trust.verdict}' for side in (a, b) if not side.trust.enough]
+    what = "CPU models" if scores.paired else "machines or CPU models"
+    if scores.units < FEW:
+        found.append(f"{scores.units} {what} to exchange, fewer than {FEW}")
+    elif scores.least > significance:
+        problem = f"{scores.units} {what} to exchange give no p-value below {scores.least:.2g}"
+        found.append(f"{problem}; expected {significance:g} or less")
+    return tuple(found)

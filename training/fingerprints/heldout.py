@@ -1,0 +1,102 @@
+"""What a regression is worth on CPU models that it has not seen, and what it loses without a stressor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from features.fingerprints.matrix import Measured
+from training.fingerprints.importance import log_rates
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+FOLDS = 5
+TREES = 50
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Errors on held-out CPU models.
+
+    Attributes
+    ----------
+    r2 : float
+        Of the logarithm of the performance; NaN where there are not two CPU models.
+    median_error : float
+        Median relative error.
+    growth : ndarray of shape (n_groups,)
+        By how much the mean squared error of the logarithm grows when the columns of a group are shuffled
+        together (permutation importance); never negative.
+    """
+
+    r2: float
+    median_error: float
+    growth: Floats
+
+
+def folds(cpus: NDArray[np.str_], number: int = FOLDS) -> Iterator[tuple[Rows, Rows]]:
+    """Yield training and test rows; the machines of a CPU model are in one part only."""
+    from sklearn.model_selection import GroupKFold
+
+    parts = min(number, len(np.unique(cpus)))
+    yield from GroupKFold(parts).split(cpus, groups=cpus)
+
+
+def held_out(measured: Measured, groups: Sequence[Sequence[int]], seed: int) -> HeldOut:
+    """Predict each CPU model from the others, as it is and with groups of columns shuffled.
+
+    The regression is a forest of extremely randomised trees on logarithms: quick, and without assumptions
+    about how stressors act together.
+
+    Parameters
+    ----------
+    measured : Measured
+        One row per machine.
+    groups : sequence of sequences of int
+        Columns to shuffle together.
+    seed : int
+    """
+    if len(np.unique(measured.cpus)) < 2:  # noqa: PLR2004 - one to learn from, one to predict
+        return HeldOut(float("nan"), float("nan"), np.zeros(len(groups)))
+    generator = np.random.default_rng(seed)
+    truth = measured.speed
+    error = np.zeros(len(truth))
+    squares = np.zeros(len(groups))
+    for train, test in folds(measured.cpus):
+        model, logs = _forest(measured, train, seed)
+        shuffled = _shuffled(logs[test], groups, generator)
+        predicted = model.predict(np.concatenate([logs[test], *shuffled])).reshape(-1, len(test))
+        misses = predicted - truth[test]
+        error[test] = misses[0]
+        squares += (misses[1:] ** 2).sum(axis=1)
+    total = float(((truth - truth.mean()) ** 2).sum())
+    growth = (squares - (error**2).sum()) / len(truth)
+    return HeldOut(
+        1 - float((error**2).sum()) / total if total else float("nan"),
+        float(np.median(np.abs(np.expm1(error)))),
+        np.maximum(growth, 0),
+    )
+
+
+def _forest(measured: Measured, train: Rows, seed: int) -> tuple[Any, Floats]:
+    from sklearn.ensemble import ExtraTreesRegressor
+
+    known = np.zeros(len(measured.y))
+    known[train] = 1
+    logs = log_rates(measured.x, known)
+    forest = ExtraTreesRegressor(TREES, max_features=0.5, min_samples_leaf=2, random_state=seed)
+    return forest.fit(logs[train], measured.speed[train]), logs
+
+
+def _shuffled(logs: Floats, groups: Sequence[Sequence[int]], generator: np.random.Generator) -> list[Floats]:
+    copies = []
+    for group in groups:
+        copy = logs.copy()
+        columns = list(group)
+        copy[:, columns] = logs[generator.permutation(len(logs))][:, columns]
+        copies.append(copy)
+    return copies

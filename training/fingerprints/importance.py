@@ -1,0 +1,110 @@
+"""Our way to a profile: correlation-adjusted scores, which share importance among correlated stressors.
+
+On logarithms a power law (performance = product of rates to some power) is a linear regression. Its R2 is
+split among the stressors by the squares of the correlation-adjusted (CAR) scores ``R^(-1/2) r`` of Zuber and
+Strimmer (2011): ``R`` are the correlations among the stressors, ``r`` those with the performance. Twins get
+equal shares, and the shares of a group add up to what the group explains, which the seed's importances don't
+do: each split gives everything to the one twin that happened to be ahead.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from features.fingerprints.matrix import Measured
+
+Floats = NDArray[np.float64]
+#: Weight of the identity in ``R``: correlations of 40 stressors over some tens of machines are singular.
+SHRINKAGE = 0.3
+#: Resamples whose correlations are computed in one go; bounds memory.
+BLOCK = 16
+#: Below this a constant column differs from its mean by rounding only.
+STILL = 1e-9
+
+
+def log_rates(x: Floats, weights: Floats | None = None) -> Floats:
+    """Return the logarithms of the rates; gaps become the median of the column over rows that count.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n_rows, n_columns)
+        Positive rates, NaN where there is none.
+    weights : ndarray of shape (n_rows,), optional
+        Rows of weight 0 don't enter the medians.
+    """
+    logs = np.log(x)
+    gaps = np.isnan(logs)
+    if not gaps.any():
+        return logs
+    known = logs if weights is None else logs[weights > 0]
+    empty = np.isnan(known).all(axis=0)
+    medians = np.zeros(x.shape[1])
+    medians[~empty] = np.nanmedian(known[:, ~empty], axis=0)
+    return np.where(gaps, medians, logs)
+
+
+def car_scores(measured: Measured, weights: Floats | None = None) -> Floats:
+    """Return the correlation-adjusted scores, signed: positive where a faster stressor goes with more speed.
+
+    Their squares are what each stressor explains.
+
+    Parameters
+    ----------
+    measured : Measured
+        One row per machine.
+    weights : ndarray of shape (n_resamples, n_rows), optional
+        How often each row counts in each resample; without, once and every row alike.
+
+    Returns
+    -------
+    ndarray of shape (n_resamples, n_columns)
+        0 where nothing correlates.
+    """
+    counts = np.ones((1, len(measured.y))) if weights is None else weights
+    logs = log_rates(measured.x)
+    both = np.column_stack([logs, measured.speed])
+    both -= both.mean(axis=0)
+    blocks = [_car(both, counts[start : start + BLOCK]) for start in range(0, len(counts), BLOCK)]
+    return np.concatenate(blocks)
+
+
+def car_operator(logs: Floats) -> Floats:
+    """Return the matrix that turns standardised performances into scores, every row counting alike.
+
+    Parameters
+    ----------
+    logs : ndarray of shape (n_rows, n_columns)
+        Logarithms of the rates, without gaps.
+
+    Returns
+    -------
+    ndarray of shape (n_columns, n_rows)
+    """
+    centred = logs - logs.mean(axis=0)
+    spread = centred.std(axis=0)
+    standard = centred / np.where(spread > STILL, spread, np.inf)
+    among = standard.T @ standard / len(logs)
+    values, vectors = np.linalg.eigh((1 - SHRINKAGE) * among + SHRINKAGE * np.eye(len(among)))
+    return np.asarray((vectors / np.sqrt(values)) @ vectors.T @ standard.T / len(logs), np.float64)
+
+
+def _car(both: Floats, counts: Floats) -> Floats:
+    correlations = np.stack([_correlation(both, count / count.sum()) for count in counts])
+    among, with_speed = correlations[:, :-1, :-1], correlations[:, :-1, -1]
+    identity = np.eye(among.shape[1])
+    values, vectors = np.linalg.eigh((1 - SHRINKAGE) * among + SHRINKAGE * identity)
+    turned = np.einsum("bij,bi->bj", vectors, with_speed) / np.sqrt(values)
+    return np.asarray(np.einsum("bij,bj->bi", vectors, turned), np.float64)
+
+
+def _correlation(both: Floats, weights: Floats) -> Floats:
+    """Return weighted correlations; a column that does not vary correlates with nothing."""
+    mean = weights @ both
+    centred = (both - mean) * np.sqrt(weights)[:, None]
+    covariance = centred.T @ centred
+    spread = np.sqrt(np.diag(covariance))
+    scale = np.where(spread > STILL, spread, np.inf)
+    correlation = covariance / np.outer(scale, scale)
+    np.fill_diagonal(correlation, 1)
+    return np.asarray(correlation, np.float64)

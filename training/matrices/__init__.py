@@ -1,0 +1,1 @@
+"""From vectors of matrices of raw metrics to models."""

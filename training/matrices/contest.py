@@ -1,0 +1,54 @@
+"""The engine of matrices that wants to be champion, and how two of them are compared."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from data.params import Params, Promote
+from training.evaluation.bootstrap import paired_difference
+from training.evaluation.metrics import as_dict, scores_of
+from training.matrices.engine.stored import TrainedEngine
+from training.matrices.promote import SPLIT
+from training.registry.contest import Compared, Means
+from training.registry.kept_verdicts import OOF, Kept
+from training.registry.tracking import Nested, scores_by_name
+
+KEPT = ["pair_id", "workload", "verdict", "status"]
+
+
+def means(knobs: Params, metrics: dict[str, Any], reports: Path, models: Path) -> Means:
+    """Return how the champion of metrics.json is read, compared and logged."""
+    how, entry = knobs.matrices.promote, metrics["champion"]
+    oof = pd.read_parquet(reports / OOF)
+    rows, scores = oof[oof["entry"] == entry], scores_by_name({SPLIT: metrics["splits"][SPLIT]}, entry)
+    kept = Kept("matrices", f"{how.name} {entry}", models, scores, _folds(rows), rows[KEPT])
+    return kept.means(TrainedEngine.read, partial(_compared, how, knobs.seed))
+
+
+def _compared(how: Promote, seed: int, own: pd.DataFrame, theirs: pd.DataFrame) -> Compared | None:
+    both = own.merge(theirs, on="pair_id", suffixes=("", "_theirs"))
+    failed = both["status"] == "fail"
+    if failed.nunique() < 2:  # noqa: PLR2004 - nothing to balance
+        return None
+    difference = paired_difference(
+        failed.to_numpy(bool),
+        (both["verdict"] == "fail").to_numpy(bool),
+        (both["verdict_theirs"] == "fail").to_numpy(bool),
+        both["workload"].to_numpy(np.str_),
+        resamples=how.resamples,
+        confidence=how.confidence,
+        seed=seed,
+    )
+    return Compared(difference, "the same unseen pairs", "balanced accuracy")
+
+
+def _folds(rows: pd.DataFrame) -> list[Nested]:
+    return [
+        Nested(f"{SPLIT} f{fold}", as_dict(scores_of(own)), {}, {"split": SPLIT})
+        for fold, own in rows.groupby("fold", sort=True)
+    ]

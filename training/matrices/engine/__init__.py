@@ -1,0 +1,1 @@
+"""The comparative analysis engine."""

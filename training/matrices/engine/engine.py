@@ -1,0 +1,366 @@
+"""The comparative analysis engine (seed 001, section 5): five remedies, each of which can be left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from data.errors import InputError
+from data.matrices.tables import SIDES, MatrixTables
+from features.matrices.forms import ABOUT, FORMS, Known, Rows, contrasted, joined, known
+from features.matrices.projection import Projection
+from training.matrices.engine import drivers
+from training.matrices.engine.grouping import ALL, Grouping
+from training.matrices.engine.judges import FALLBACK, Cases, Judges
+from training.matrices.engine.models import CATALOGUE, PAIRED
+from training.matrices.engine.search import Found, Question, in_pairs, search
+
+Floats = NDArray[np.float64]
+
+#: A group gets a classifier of its own from so many abnormal target rows, and as many normal ones, on; fewer
+#: are too few for seed 001 (section 4.3).
+CASES = 3
+#: Parts of the test cases, the noise of each of which is learned from the others.
+PARTS = 5
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """Which remedies are taken: a row of the ablation.
+
+    Attributes
+    ----------
+    metrics : "summary" or "raw"
+        Section 4.2. Raw ones too where a source has no summary metrics.
+    form : str
+        A name in `features.matrices.forms.FORMS`; section 4.5.
+    prune : bool
+        Whether runs flagged invalid are left out of training; section 4.1. If not, they carry the label of
+        their matrix, as in the seed.
+    grouping : "none", "given" or "automatic"
+        Section 4.3.
+    components : int or None
+        The projection has at most so many components, searched; None: no projection. Section 4.2.
+    balance : bool
+        Whether cost ratio, resampling rate and threshold are searched, and what a group's own classifier
+        counts; section 4.4. If not, errors cost the same and the threshold is one half.
+    tuned : bool
+        Whether the classifier's own parameters are searched too, and whether it gets the projection at all;
+        beyond the seed.
+    """
+
+    metrics: str
+    form: str
+    prune: bool
+    grouping: str
+    components: int | None
+    balance: bool
+    tuned: bool = False
+
+
+NAIVE = Scheme("summary", "flattened", prune=False, grouping="none", components=None, balance=False)
+FULL = Scheme("raw", "contrasted", prune=True, grouping="given", components=100, balance=True, tuned=True)
+
+
+@dataclass(frozen=True)
+class Engine:
+    """An engine to be fitted.
+
+    Attributes
+    ----------
+    scheme : Scheme
+    model : str
+        A name in `training.matrices.engine.models.CATALOGUE`. Those of `PAIRED` see pairs of runs side by side,
+        whatever the scheme's form is.
+    trials : int
+        Of the search.
+    seed : int
+    fixed : mapping
+        Parameters that are not searched: ``components, sampler, rate, cost_ratio, share`` or the
+        classifier's own.
+    """
+
+    scheme: Scheme
+    model: str
+    trials: int
+    seed: int
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+
+    def fit(self, tables: MatrixTables) -> FittedEngine:
+        """Learn from `tables`, whose flags are the labels; everything is tuned inside them.
+
+        Raises
+        ------
+        InputError
+            If the runs that are left are all normal, or all abnormal, or a name is unknown.
+        """
+        return self.learned(self.prepared(tables))
+
+    @property
+    def preparation(self) -> Preparation:
+        """How tables become cases, which engines may have in common."""
+        if self.model not in CATALOGUE:
+            raise InputError(f'model="{self.model}"; expected one of: {", ".join(CATALOGUE)}')
+        form = "concatenated" if self.model in PAIRED else self.scheme.form
+        if form not in FORMS:
+            raise InputError(f'form="{form}"; expected one of: {", ".join(FORMS)}')
+        scheme = self.scheme
+        return Preparation(
+            scheme.metrics, form, scheme.prune, scheme.grouping, scheme.components, scheme.tuned, self.seed
+        )
+
+    def prepared(self, tables: MatrixTables) -> Prepared:
+        """Return what an engine of the same `preparation` learns from."""
+        return self.preparation.prepared(tables)
+
+    def learned(self, prepared: Prepared) -> FittedEngine:
+        """Learn from what an engine of the same `preparation` has prepared."""
+        scheme, model, cases = self.scheme, CATALOGUE[self.model], prepared.cases
+        groups = _with_cases(cases) if scheme.grouping != "none" else ()
+        question = Question(
+            model, cases, groups, scheme.components, scheme.balance, scheme.tuned, self.fixed, self.seed
+        )
+        found = search(question, self.trials)
+        everything = np.ones(len(cases.y), bool)
+        judges = Judges.fit(model, found.params, cases, chosen=everything, groups=groups, seed=self.seed)
+        return FittedEngine(
+            scheme,
+            self.model,
+            prepared.form,
+            prepared.known,
+            prepared.grouping,
+            prepared.projection,
+            judges,
+            found,
+        )
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What of an engine decides how tables become cases; see `Scheme`."""
+
+    metrics: str
+    form: str
+    prune: bool
+    grouping: str
+    components: int | None
+    tuned: bool
+    seed: int
+
+    def prepared(self, tables: MatrixTables) -> Prepared:
+        """Make cases of training tables.
+
+        Raises
+        ------
+        InputError
+            If the runs that are left are all normal, or all abnormal.
+        """
+        tables = pruned(tables) if self.prune else spread_labels(tables)
+        metrics = (tables.summary if self.metrics == "summary" else tables.raw) or tables.raw
+        grouping = Grouping.of(self.grouping, tables, metrics, self.seed)
+        grouped = grouping.applied(tables)
+        learned = known(grouped, metrics)
+        rows = _training_rows(self.form, grouped, learned, self.seed)
+        rows = rows.of(~np.isnan(rows.y))
+        labels = np.unique(rows.y)
+        if len(labels) < len((0, 1)):
+            told = "abnormal" if labels.any() else "normal"
+            raise InputError(f"there is none to learn from but what is {told}; expected both", place="runs")
+        projection = Projection.of(rows, self.components)
+        cases = Cases.of(rows, projection, plain=self.tuned and self.components is not None)
+        return Prepared(self.form, learned, grouping, projection, cases)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Training cases, and how they came about."""
+
+    form: str
+    known: Known
+    grouping: Grouping
+    projection: Projection
+    cases: Cases
+
+
+@dataclass(frozen=True)
+class FittedEngine:
+    """An engine that answers.
+
+    Attributes
+    ----------
+    scheme : Scheme
+    model : str
+    form : str
+    known : Known
+    grouping : Grouping
+    projection : Projection
+    judges : Judges
+    found : Found
+        What the search chose.
+    """
+
+    scheme: Scheme
+    model: str
+    form: str
+    known: Known
+    grouping: Grouping
+    projection: Projection
+    judges: Judges
+    found: Found
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics that it looks at, which tables must have."""
+        return self.known.metrics
+
+    @property
+    def threshold(self) -> float:
+        """From this probability on a pair is abnormal."""
+        return self.found.pairs.threshold
+
+    def judged(self, tables: MatrixTables) -> pd.DataFrame:
+        """Judge every pair that has a baseline and a target.
+
+        Parameters
+        ----------
+        tables : MatrixTables
+            With `metrics`; runs that are known to be invalid should not be there.
+
+        Returns
+        -------
+        DataFrame
+            ``pair_id, workload, group, group_used, probability, threshold, abnormal``, in the order of the
+            pairs' first target runs. ``group_used`` is "fallback" where the group is unknown or has no
+            classifier of its own, and "all" where no group has one.
+        """
+        return self._judged(tables, *self._answered(tables))
+
+    def answers(self, tables: MatrixTables) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Return what `judged` and `vectors` return."""
+        cases, odds = self._answered(tables)
+        return self._judged(tables, cases, odds), self._vectors(tables, cases, odds)
+
+    def _judged(self, tables: MatrixTables, cases: Cases, odds: Floats) -> pd.DataFrame:
+        of_pairs, _ = in_pairs(cases, np.ones(len(odds), bool), odds)
+        first = pd.DataFrame({"pair_id": cases.pair, "used": cases.group})[cases.target]
+        first = first.drop_duplicates("pair_id")
+        runs = tables.runs[["pair_id", "workload", "group"]].drop_duplicates("pair_id")
+        probability = self.found.pairs.probability(of_pairs)
+        return (
+            first[["pair_id"]]
+            .merge(runs, on="pair_id", validate="one_to_one")
+            .assign(
+                group_used=[self._used(group) for group in first["used"]],
+                probability=probability,
+                threshold=self.threshold,
+                abnormal=probability >= self.threshold,
+            )
+        )
+
+    def vectors(self, tables: MatrixTables) -> pd.DataFrame:
+        """Judge every vector that the form makes, as the seed counts.
+
+        Returns
+        -------
+        DataFrame
+            ``run_id, pair_id, workload, group, side, probability, threshold, abnormal``; of pairs in one row,
+            every target run takes its pair's.
+        """
+        return self._vectors(tables, *self._answered(tables))
+
+    def _vectors(self, tables: MatrixTables, cases: Cases, odds: Floats) -> pd.DataFrame:
+        runs = tables.runs[list(ABOUT)]
+        if self.form == "contrasted":
+            probability = pd.Series(self.found.pairs.probability(odds), cases.pair)
+            rows = runs[(runs["side"] == SIDES[1]) & runs["pair_id"].isin(probability.index)]
+            threshold, found = self.threshold, probability.reindex(rows["pair_id"]).to_numpy()
+        else:
+            rows = runs.set_index("run_id").loc[cases.run].reset_index()
+            threshold, found = self.found.rows.threshold, self.found.rows.probability(odds)
+        judged = rows.reset_index(drop=True)
+        return judged.assign(probability=found, threshold=threshold, abnormal=found >= threshold)
+
+    def drivers(self, tables: MatrixTables, pair_id: str, n: int = 5) -> pd.DataFrame:
+        """Name the `n` metrics that moved the verdict of one pair most towards abnormal.
+
+        Returns
+        -------
+        DataFrame
+            ``metric, baseline, target, contribution``: medians of both sides, and by how much the log-odds of
+            abnormal rise by this metric; see `training.matrices.engine.drivers`.
+
+        Raises
+        ------
+        InputError
+            If there is no such pair with a baseline and a target.
+        """
+        one = tables.of_runs((tables.runs["pair_id"] == pair_id).to_numpy(bool))
+        if set(one.runs["side"]) != set(SIDES):
+            raise InputError("there is no such pair with a baseline and a target", place=f'pair "{pair_id}"')
+        return drivers.drivers(one, self.grouping.applied(one), self.known, self.log_odds, n)
+
+    def log_odds(self, tables: MatrixTables) -> Floats:
+        """Return the log-odds of every pair that has a baseline and a target, as `judged`."""
+        cases, odds = self._answered(tables)
+        of_pairs, _ = in_pairs(cases, np.ones(len(odds), bool), odds)
+        return self.found.pairs.slope * of_pairs + self.found.pairs.shift
+
+    def _answered(self, tables: MatrixTables) -> tuple[Cases, Floats]:
+        rows = self._rows(tables)
+        cases = Cases.of(rows, self.projection, plain=self.judges.components is None)
+        return cases, self.judges.log_odds(cases, np.ones(len(cases.y), bool))
+
+    def _rows(self, tables: MatrixTables) -> Rows:
+        sides = tables.runs.groupby("pair_id")["side"].transform("nunique")
+        whole = tables.of_runs((sides == len(SIDES)).to_numpy(bool))
+        return FORMS[self.form](self.grouping.applied(whole), self.known)
+
+    def _used(self, group: str) -> str:
+        if not self.judges.own:
+            return ALL
+        return group if group in self.judges.own else FALLBACK
+
+
+def pruned(tables: MatrixTables) -> MatrixTables:
+    """Return the runs that nobody has flagged invalid."""
+    return tables.of_runs(tables.runs["valid"].fillna(True).to_numpy(bool))
+
+
+def spread_labels(tables: MatrixTables) -> MatrixTables:
+    """Give runs without a label that of the other runs of their matrix."""
+    runs = tables.runs
+    of_matrix = runs.groupby(["pair_id", "side"])["abnormal"].transform("max")
+    return MatrixTables(
+        runs.assign(abnormal=runs["abnormal"].fillna(of_matrix)), tables.causes, tables.metrics
+    )
+
+
+def _training_rows(form: str, tables: MatrixTables, learned: Known, seed: int) -> Rows:
+    """Return the rows to learn from.
+
+    Differences of a pair are in units of noise that was learned without its test case, as those of new test
+    cases will be: in units to which it has contributed itself, a normal pair looks more normal than it is.
+    """
+    workload = tables.runs["workload"].to_numpy(object)
+    if form != "contrasted" or len(set(workload)) < PARTS:
+        return FORMS[form](tables, learned)
+    of_group = tables.runs.drop_duplicates("workload").sample(frac=1, random_state=seed)
+    order = of_group.sort_values("group", kind="stable")["workload"]
+    part = pd.Series(np.arange(len(order)) % PARTS, order).reindex(workload).to_numpy()
+    parts = []
+    for number in range(PARTS):
+        others = known(tables.of_runs(part != number), learned.metrics)
+        parts.append(contrasted(tables.of_runs(part == number), others))
+    return joined(parts)
+
+
+def _with_cases(cases: Cases) -> tuple[str, ...]:
+    """Return the groups with enough abnormal and normal target rows; none where one group has all."""
+    counts = pd.Series(cases.y[cases.target]).groupby(cases.group[cases.target]).agg(["sum", "size"])
+    enough = (counts["sum"] >= CASES) & (counts["size"] - counts["sum"] >= CASES)
+    return tuple(counts.index[enough]) if len(counts) > 1 else ()

@@ -1,0 +1,177 @@
+"""Classifiers of groups, and one of all for what has none of its own (seed 001, section 4.3)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from data.matrices.tables import SIDES
+from features.matrices.forms import Rows
+from features.matrices.projection import Projection
+from training.estimators.catalogue import ClassWeights, Model, Params
+from training.matrices.engine.balance import resampled
+from training.matrices.engine.models import log_odds
+
+Floats = NDArray[np.float64]
+Chosen = NDArray[np.bool_]
+
+#: Who judges where a group has no classifier of its own.
+FALLBACK = "fallback"
+#: Where groups have their own, it learns from about so many rows at most; trees cost more than their rows.
+MOST = 50_000
+
+
+@dataclass(frozen=True)
+class Cases:
+    """Rows as the classifiers get them.
+
+    Attributes
+    ----------
+    x : ndarray of shape (n_rows, blocks * width + n_beside)
+        Every block projected to `width` components, the leading ones first.
+    plain : ndarray of shape (n_rows, blocks * n_metrics + n_beside) or None
+        The same without projection, where it was asked for.
+    y : ndarray of shape (n_rows,)
+        1 is abnormal, 0 normal.
+    run, pair, workload, group : ndarray of str, shape (n_rows,)
+    target : ndarray of bool, shape (n_rows,)
+        Whether the row counts for its pair.
+    blocks, width : int
+    """
+
+    x: Floats
+    plain: Floats | None
+    y: NDArray[np.int64]
+    run: NDArray[Any]
+    pair: NDArray[Any]
+    workload: NDArray[Any]
+    group: NDArray[Any]
+    target: Chosen
+    blocks: int
+    width: int
+
+    @classmethod
+    def of(cls, rows: Rows, projection: Projection, *, plain: bool) -> Cases:
+        """Project `rows`; where nobody has labelled a row, its label means nothing."""
+        x, about = projection.projected(rows), rows.about
+        return cls(
+            x,
+            projection.standardised(rows) if plain else None,
+            np.nan_to_num(rows.y).astype(np.int64),
+            run=about["run_id"].to_numpy(object),
+            pair=about["pair_id"].to_numpy(object),
+            workload=about["workload"].to_numpy(object),
+            group=about["group"].to_numpy(object),
+            target=(about["side"] == SIDES[1]).to_numpy(bool),
+            blocks=rows.blocks,
+            width=(x.shape[1] - rows.beside) // rows.blocks,
+        )
+
+    @property
+    def beside(self) -> int:
+        """The number of columns beside the components."""
+        return self.x.shape[1] - self.blocks * self.width
+
+    def leading(self, components: int | None) -> Floats:
+        """Return so many leading components of every block, or what is not projected; and what is beside."""
+        if components is None and self.plain is not None:
+            return self.plain
+        if components is None or components >= self.width:
+            return self.x
+        blocks = np.arange(self.blocks)[:, None] * self.width + np.arange(components)
+        beside = np.arange(self.blocks * self.width, self.x.shape[1])
+        return self.x[:, np.concatenate([blocks.ravel(), beside])]
+
+
+@dataclass(frozen=True)
+class Judges:
+    """Fitted classifiers.
+
+    Attributes
+    ----------
+    own : dict of str to classifier
+        By group.
+    fallback : classifier or None
+        Of all rows; None only where nobody will need it.
+    share : float
+        What a group's own classifier counts against the fallback, in log-odds; 1: alone.
+    components : int or None
+        That they see.
+    """
+
+    own: dict[str, Any]
+    fallback: Any
+    share: float
+    components: int | None
+
+    @classmethod
+    def fit(
+        cls,
+        model: Model,
+        params: Params,
+        cases: Cases,
+        *,
+        chosen: Chosen,
+        groups: Collection[str],
+        seed: int,
+    ) -> Judges:
+        """Learn from the `chosen` cases.
+
+        Parameters
+        ----------
+        model : Model
+        params : mapping
+            The classifier's own, and ``components, sampler, rate, cost_ratio, share``.
+        cases : Cases
+        chosen : ndarray of bool, shape (n_rows,)
+        groups : collection of str
+            Those with a classifier of their own, if both kinds of label are chosen in them. Where all cases
+            that are not chosen belong to such groups, which judge alone, there is no fallback.
+        seed : int
+        """
+        x, share = cases.leading(params["components"]), float(params["share"])
+        own = {}
+        for group in groups if share else ():
+            rows = np.flatnonzero(chosen & (cases.group == group))
+            if len(np.unique(cases.y[rows])) > 1:
+                own[group] = _fitted(model, params, x[rows], cases.y[rows], seed)
+        others = cases.group[~chosen]
+        needed = share < 1 or not len(others) or not np.isin(others, list(own)).all()
+        rows = np.flatnonzero(chosen)
+        if own:
+            rows = rows[np.random.default_rng(seed).random(len(rows)) * len(rows) < MOST]
+        fallback = _fitted(model, params, x[rows], cases.y[rows], seed) if needed else None
+        return cls(own, fallback, share, params["components"])
+
+    def log_odds(self, cases: Cases, chosen: Chosen) -> Floats:
+        """Return the log-odds of abnormal of the `chosen` cases."""
+        x, group = cases.leading(self.components)[chosen], cases.group[chosen]
+        odds = np.zeros(len(x))
+        rows = np.ones(len(x), bool) if self.share < 1 else ~np.isin(group, list(self.own))
+        if rows.any():
+            odds[rows] = log_odds(self.fallback, x[rows])
+        for name, classifier in self.own.items():
+            rows = group == name
+            if rows.any():
+                odds[rows] = self.share * log_odds(classifier, x[rows]) + (1 - self.share) * odds[rows]
+        return odds
+
+
+def _fitted(model: Model, params: Params, x: Floats, y: NDArray[np.int64], seed: int) -> Any:
+    from sklearn.exceptions import ConvergenceWarning
+
+    rows = resampled(y, params["sampler"], params.get("rate", 1.0), seed)
+    cost = params["cost_ratio"]
+    weights = None if cost == 1 or not model.weighted else ClassWeights(1.0, cost)
+    own = {**params, "k": min(params["k"], len(rows))} if "k" in params else params
+    with warnings.catch_warnings():
+        # weights that are not quite there judge as well
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        # of a few rows, a share of them is a few
+        warnings.filterwarnings("ignore", "Using the fractional value max_samples", UserWarning)
+        return model.build(own, seed, weights).fit(x[rows], y[rows])

@@ -1,0 +1,327 @@
+"""The engine's search inside its training cases (seed 001, sections 4.2 and 4.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from training.estimators.catalogue import Model
+from training.evaluation.threshold import best_cut
+from training.matrices.engine.balance import SAMPLERS
+from training.matrices.engine.judges import Cases, Judges
+
+if TYPE_CHECKING:
+    from optuna import Trial
+
+Floats = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+#: Training cases are parted 2:1, whole test cases.
+PARTS = 3
+#: Up to so many rows every third is held out in turn in each trial; of more, one third tells enough.
+TURNS = 2_000
+#: Up to so many rows probability and threshold come from all three thirds.
+CALIBRATED = 10_000
+#: A trial learns from about so many rows at most, which is enough to compare parameters.
+LEARNED = 20_000
+#: Up to so many rows it is searched what a group's own classifier counts; of more, it judges alone.
+SHARED = 2_000
+SHARES = (0.0, 0.5, 1.0)
+#: Numbers of components that are tried: the most allowed, and each time this share of it.
+HALF, FEWEST = 0.5, 4
+RATES = (0.05, 1.0)
+COSTS = (1.0, 64.0)
+EVEN = 0.5
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """From the classifiers' log-odds to a probability, and from which probability on it is abnormal.
+
+    Platt's: the log-odds of the probability are a straight line.
+    """
+
+    slope: float = 1.0
+    shift: float = 0.0
+    threshold: float = EVEN
+
+    @classmethod
+    def of(cls, y: Labels, odds: Floats) -> Calibration:
+        """Learn from cases that the classifiers had not seen; `y` and `odds` of shape (n_cases,)."""
+        from sklearn.linear_model import LogisticRegression
+
+        spread = float(odds.std())
+        if len(np.unique(y)) < len((0, 1)) or not spread > 0:
+            return cls()
+        line = LogisticRegression().fit(odds[:, None] / spread, y)
+        slope = float(line.coef_[0, 0]) / spread
+        # classifiers that are worse than guessing stay so
+        line_of = cls(slope, float(line.intercept_[0])) if slope > 0 else cls()
+        cut = best_cut(y, line_of.probability(odds))
+        return cls(line_of.slope, line_of.shift, cut.threshold)
+
+    def probability(self, odds: Floats) -> Floats:
+        """Return the probability of abnormal."""
+        from scipy.special import expit
+
+        return np.asarray(expit(self.slope * odds + self.shift))
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search chose.
+
+    Attributes
+    ----------
+    params : dict
+        The classifier's own, and ``components, sampler, rate, cost_ratio, share``.
+    rows, pairs : Calibration
+        Of single rows, and of pairs.
+    score : float
+        The best trial's value; NaN where nothing was searched.
+    """
+
+    params: dict[str, Any]
+    rows: Calibration
+    pairs: Calibration
+    score: float
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is to be searched.
+
+    Attributes
+    ----------
+    model : Model
+    cases : Cases
+        Of training, with both labels.
+    groups : collection of str
+        Those that get a classifier of their own.
+    most : int or None
+        Components; None: no projection.
+    balance, tuned : bool
+        As in `training.matrices.engine.engine.Scheme`.
+    fixed : mapping
+        Parameters that are not searched.
+    seed : int
+    """
+
+    model: Model
+    cases: Cases
+    groups: Collection[str]
+    most: int | None
+    balance: bool
+    tuned: bool
+    fixed: Mapping[str, Any]
+    seed: int
+
+    @property
+    def start(self) -> dict[str, Any]:
+        """The parameters where nothing is searched."""
+        plain = {"components": self.most, "sampler": "none", "cost_ratio": 1.0, "share": 1.0}
+        return {**plain, **self.model.start, **self.fixed}
+
+    @property
+    def ladder(self) -> list[int | None]:
+        """Numbers of components, falling; none at all where there are columns beside them.
+
+        First of all stands no projection (None), where that may be chosen.
+        """
+        steps: list[int | None] = []
+        count = min(self.most or 0, self.cases.width)
+        while count >= FEWEST or (count and not steps):
+            steps.append(count)
+            count = int(count * HALF)
+        steps += [0] if steps and self.cases.beside else []
+        return [None, *steps] if steps and self.cases.plain is not None else steps
+
+    @property
+    def free(self) -> frozenset[str]:
+        """What is left to search."""
+        names = {"components"} if len(self.ladder) > 1 else set()
+        if self.balance:
+            names |= {"sampler"} | ({"cost_ratio"} if self.model.weighted else set())
+            names |= {"share"} if self.groups and len(self.cases.y) <= SHARED else set()
+        names |= {"own"} if self.tuned else set()
+        return frozenset(names - set(self.fixed))
+
+    def suggested(self, trial: Trial) -> dict[str, Any]:
+        """Return the parameters that `trial` is to try."""
+        params, free = self.start, self.free
+        if "components" in free:
+            params["components"] = trial.suggest_categorical("components", self.ladder)
+        if "sampler" in free:
+            params["sampler"] = trial.suggest_categorical("sampler", list(SAMPLERS))
+            params["rate"] = trial.suggest_float("rate", *RATES, log=True)
+        if "cost_ratio" in free:
+            params["cost_ratio"] = trial.suggest_float("cost_ratio", *COSTS, log=True)
+        if "share" in free:
+            params["share"] = trial.suggest_categorical("share", list(SHARES))
+        if "own" in free:
+            params |= self.model.own_space(trial)
+        return {**params, **self.fixed}
+
+    def first(self) -> dict[str, Any]:
+        """Return what the search tries first: everything as it is, errors cost as much as they are rare."""
+        even = float(np.clip((self.cases.y == 0).sum() / self.cases.y.sum(), *COSTS))
+        params = {**self.start, "components": self.ladder[0] if self.ladder else None, "rate": EVEN}
+        own = self.model.start if self.tuned else {}
+        names = (self.free - {"own"}) | ({"rate"} if "sampler" in self.free else set())
+        return {
+            **{name: params[name] for name in names},
+            **own,
+            **({"cost_ratio": even} if "cost_ratio" in self.free else {}),
+        }
+
+
+def search(question: Question, trials: int) -> Found:
+    """Find parameters, calibration and threshold.
+
+    A trial is worth the mean of two measures of the held-out rows: balanced accuracy at the best threshold
+    (at one half, where none is searched), and average precision, which steadies the first. The threshold
+    comes from the same held-out cases, judged with what was chosen. Where abnormal rows come from too few
+    test cases to be parted, nothing is searched.
+    """
+    cases, start = question.cases, question.start
+    parts = thirds(cases, question.seed)
+    if parts is None:
+        return Found(start, Calibration(), Calibration(), float("nan"))
+    turns = range(PARTS if len(cases.y) <= TURNS else 1)
+    best = Trialled(start, float("nan"))
+    if question.free and trials > 0:
+        best = _best(question, parts, turns, trials)
+    params, score = best.params, best.score
+    if not question.balance:
+        return Found(params, Calibration(), Calibration(), score)
+    last = range(PARTS if len(cases.y) <= CALIBRATED else 1)
+    if (
+        best.held_out is not None
+        and last == turns
+        and len(cases.y) <= LEARNED
+        and not question.model.in_search
+    ):
+        tested, odds = best.held_out
+    else:
+        tested, odds = _held_out(question, params, parts, last)
+    of_pairs, labels = in_pairs(cases, tested, odds)
+    return Found(params, Calibration.of(cases.y[tested], odds), Calibration.of(labels, of_pairs), score)
+
+
+def in_pairs(cases: Cases, chosen: NDArray[np.bool_], odds: Floats) -> tuple[Floats, Labels]:
+    """Return the mean log-odds of the target rows of each pair, and whether one is abnormal.
+
+    Parameters
+    ----------
+    chosen : ndarray of bool, shape (n_rows,)
+    odds : ndarray of shape (n_chosen,)
+
+    Returns
+    -------
+    odds, labels : ndarray of shape (n_pairs,)
+        In the order of their first target rows.
+    """
+    rows = pd.DataFrame({"pair": cases.pair[chosen], "odds": odds, "y": cases.y[chosen]})
+    found = rows[cases.target[chosen]].groupby("pair", sort=False).agg({"odds": "mean", "y": "max"})
+    return found["odds"].to_numpy(), found["y"].to_numpy()
+
+
+def thirds(cases: Cases, seed: int) -> NDArray[np.intp] | None:
+    """Part the cases: whole test cases, every group's and the abnormal ones in equal shares.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,) or None
+        0, 1 or 2; None where a third, or what is left without it, has one label only.
+    """
+    workload, place = np.unique(cases.workload.astype(str), return_inverse=True)
+    group = np.unique(cases.group.astype(str), return_inverse=True)[1]
+    abnormal = np.bincount(place, cases.y)
+    size = np.bincount(place)
+    of = np.zeros(len(workload), np.intp)
+    of[place] = group
+    counts = np.zeros((3, PARTS, int(group.max()) + 1))
+    part = np.zeros(len(workload), np.intp)
+    shuffled = np.random.default_rng(seed).permutation(len(workload))
+    for case in shuffled[np.argsort(-abnormal[shuffled], kind="stable")]:
+        bad, any_bad, rows = counts
+        first = 0 if abnormal[case] else 2
+        here = (bad[:, of[case]], any_bad[:, 0], rows[:, of[case]], rows.sum(axis=1))[first:]
+        part[case] = np.lexsort(here[::-1])[0]
+        counts[0, part[case], of[case]] += abnormal[case]
+        counts[1, part[case], 0] += abnormal[case]
+        counts[2, part[case], of[case]] += size[case]
+    found = part[place]
+    labels = np.array([[((found == third) & (cases.y == y)).sum() for y in (0, 1)] for third in range(PARTS)])
+    return found if (labels > 0).all() else None
+
+
+@dataclass(frozen=True)
+class Trialled:
+    """What was tried: parameters, what they are worth, which rows were held out, and their log-odds."""
+
+    params: dict[str, Any]
+    score: float
+    held_out: tuple[NDArray[np.bool_], Floats] | None = None
+
+
+def _best(question: Question, parts: NDArray[np.intp], turns: Collection[int], trials: int) -> Trialled:
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    sampler = optuna.samplers.TPESampler(seed=question.seed, n_startup_trials=max(4, trials // 3))
+    study = optuna.create_study(direction="maximize", sampler=sampler)
+    if question.free == {"components"}:
+        for count in question.ladder[:trials]:
+            study.enqueue_trial({"components": count})
+        trials = min(trials, len(question.ladder))
+    else:
+        study.enqueue_trial(question.first())
+
+    tried: dict[int, Trialled] = {}
+    some = np.random.default_rng(question.seed).random(len(parts)) * len(parts) < LEARNED
+
+    def worth(trial: Trial) -> float:
+        params = question.suggested(trial)
+        tested, odds = _held_out(question, {**params, **question.model.in_search}, parts, turns, some)
+        score = _worth(question.cases.y[tested], odds, at_best=question.balance)
+        tried[trial.number] = Trialled(params, score, (tested, odds))
+        return score
+
+    study.optimize(worth, trials)
+    return tried[study.best_trial.number]
+
+
+def _held_out(
+    question: Question,
+    params: Mapping[str, Any],
+    parts: NDArray[np.intp],
+    turns: Collection[int],
+    some: NDArray[np.bool_] | None = None,
+) -> tuple[NDArray[np.bool_], Floats]:
+    """Return which rows were held out, and their log-odds; learn from the rest, or from `some` of it."""
+    cases, odds = question.cases, np.zeros(len(parts))
+    for third in turns:
+        rest = parts != third
+        chosen = rest if some is None or len(np.unique(cases.y[rest & some])) == 1 else rest & some
+        judges = Judges.fit(
+            question.model, params, cases, chosen=chosen, groups=question.groups, seed=question.seed
+        )
+        odds[parts == third] = judges.log_odds(cases, parts == third)
+    tested = np.isin(parts, list(turns))
+    return tested, odds[tested]
+
+
+def _worth(y: Labels, odds: Floats, *, at_best: bool) -> float:
+    from sklearn.metrics import average_precision_score
+
+    precision = float(average_precision_score(y, odds))
+    if at_best:
+        return (best_cut(y, odds).balanced_accuracy + precision) / 2
+    accuracy = ((odds[y == 1] >= 0).mean() + (odds[y == 0] < 0).mean()) / 2
+    return (float(accuracy) + precision) / 2

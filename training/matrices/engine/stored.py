@@ -1,0 +1,128 @@
+"""A trained engine as it lies on disk: what answers, and a card that says what it is."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from pydantic import FiniteFloat
+
+from data.comparisons.tables import typed
+from data.errors import InputError
+from data.matrices.tables import METRIC_DTYPES
+from data.tables.files import read_json, replacing, write_json
+from training.registry.stored import CARD, beside_model, loaded
+
+if TYPE_CHECKING:
+    from training.matrices.engine.engine import FittedEngine
+    from training.matrices.engine.validity_tree import ValidityTree
+
+#: What a card says of a metric: its name, and the rest where somebody said it.
+_METRIC: dict[str, Any] = {"metric": str, "unit": str | None, "signed": bool | None, "note": str | None}
+
+
+@dataclass(frozen=True)
+class EngineCard:
+    """What must be known beside an engine to use it.
+
+    Attributes
+    ----------
+    entry : str
+        Its name in metrics.json, such as ``xgboost contrasted``.
+    model : str
+        Its name in the catalogue, such as ``xgboost``.
+    scheme : dict
+        The fields of `training.matrices.engine.engine.Scheme`.
+    metrics : tuple of dict
+        ``metric, unit, signed, note`` of every metric that it takes, raw and summary; where nobody said what
+        may be negative, the training data did.
+    groups : tuple of str
+        That it was trained on.
+    own : tuple of str
+        Groups with a model of their own; all others are answered by the fallback.
+    threshold : float
+        ``fail`` from this probability on.
+    params : dict
+        What was tuned.
+    missing : float
+        The share of the raw metrics that a run, or all runs, may lack.
+    data_digest : str
+        SHA-256 of the training tables.
+    seed : int
+    """
+
+    entry: str
+    model: str
+    scheme: dict[str, Any]
+    metrics: tuple[dict[str, str | bool | None], ...]
+    groups: tuple[str, ...]
+    own: tuple[str, ...]
+    threshold: FiniteFloat
+    params: dict[str, Any]
+    missing: FiniteFloat
+    data_digest: str
+    seed: int
+
+    def __post_init__(self) -> None:
+        """Refuse metrics that nobody can read."""
+        for metric in self.metrics:
+            unlike = [name for name in METRIC_DTYPES if not isinstance(metric.get(name), _METRIC[name])]
+            if unlike:
+                raise ValueError(f"{unlike[0]}={metric.get(unlike[0])!r} of a metric")
+
+    @classmethod
+    def read(cls, directory: Path) -> EngineCard:
+        """Read ``card.json``.
+
+        Raises
+        ------
+        InputError
+            If it is missing, or a key is not as it should be.
+        """
+        return read_json(beside_model(directory, CARD), cls)
+
+    def known_metrics(self) -> pd.DataFrame:
+        """Return the metrics as `data.matrices.tables.MatrixTables` has them."""
+        return typed(pd.DataFrame(list(self.metrics)), METRIC_DTYPES)
+
+
+def described(metrics: pd.DataFrame) -> tuple[dict[str, Any], ...]:
+    """Return the table of metrics as `EngineCard` keeps it."""
+    rows = metrics.astype(object).where(metrics.notna(), None)
+    return tuple(rows[list(METRIC_DTYPES)].to_dict("records"))
+
+
+@dataclass(frozen=True)
+class TrainedEngine:
+    """A fitted engine, the validity tree (None where nobody flagged invalid runs), and the card."""
+
+    engine: FittedEngine
+    validity: ValidityTree | None
+    card: EngineCard
+
+    def write(self, directory: Path) -> None:
+        """Write ``model.skops`` and ``card.json`` to `directory`."""
+        import skops.io
+
+        with replacing(directory / "model.skops") as path:
+            skops.io.dump({"engine": self.engine, "validity": self.validity}, path)
+        write_json(directory / CARD, asdict(self.card))
+
+    @classmethod
+    def read(cls, directory: Path) -> TrainedEngine:
+        """Read what `write` wrote, trusting only the types of `training.registry.trusted`.
+
+        Raises
+        ------
+        InputError
+            If a file is missing or the model holds a type that is not trusted.
+        """
+        from training.matrices.engine.engine import FittedEngine
+
+        parts = loaded(directory)
+        if not isinstance(parts, dict) or not isinstance(parts.get("engine"), FittedEngine):
+            told = "holds no regression-matrix model that training wrote"
+            raise InputError(told, file=directory / "model.skops")
+        return cls(parts["engine"], parts.get("validity"), EngineCard.read(directory))

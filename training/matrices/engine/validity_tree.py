@@ -1,0 +1,255 @@
+"""The learned validation of seed 001, section 4.1: a decision tree that tells invalid runs, and its path."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from data.errors import InputError
+from data.matrices.schema import LARGEST
+from data.matrices.tables import SIDES, MatrixTables
+from features.matrices.forms import FLOOR, Known, known
+
+Floats = NDArray[np.float64]
+
+#: A metric's noise is the median deviation of the group's runs, where there are so many, else of all.
+RUNS = 30
+#: The median deviation of a normal distribution is this share of its standard deviation.
+MEDIAN_DEVIATION = 0.6745
+BEYOND = (3.0, 10.0)
+#: Depths and class weights that are tried, on so many parts of whole test cases.
+DEPTHS, WEIGHTS, PARTS = (3, 6, 10), (None, "balanced"), 3
+LEAF = 4
+EVEN = 0.5
+#: A run is compared with so many others of each side at most, and so many numbers are looked at at once.
+MOST, AT_ONCE = 50, 2_000_000
+
+
+@dataclass(frozen=True)
+class ValidityTree:
+    """A decision tree on how a run deviates from the other runs of its pair.
+
+    A run is compared with the other runs of its own matrix and with the other matrix; the smaller of the two
+    deviations counts, so that a target that differs as a whole is not invalid. Deviations are of scaled
+    values (`features.matrices.forms.Known`), so that a tree learned from some workloads holds for others.
+
+    Attributes
+    ----------
+    known : Known
+        How metrics are scaled, raw and summary ones.
+    noise : ndarray of shape (n_groups + 1, n_metrics)
+        How much runs deviate, by group; the last row is of all.
+    units : tuple of str, length n_metrics
+    tree : DecisionTreeClassifier or None
+        None where no run, or every run, was flagged invalid: then all are valid.
+    """
+
+    known: Known
+    noise: Floats
+    units: tuple[str, ...]
+    tree: Any
+
+    @classmethod
+    def fit(cls, tables: MatrixTables, seed: int) -> ValidityTree:
+        """Learn from the flags ``valid``; runs without one teach what is usual only.
+
+        Depth and class weights are those of the best balanced accuracy on held-out test cases.
+
+        Raises
+        ------
+        InputError
+            If there are no runs.
+        """
+        runs = tables.runs
+        if not len(runs):
+            raise InputError("there are no runs to learn from", place="runs")
+        scales = known(tables, tables.all_metrics)
+        deviation, _ = deviations(runs, _scaled(tables, scales))
+        units = tuple(tables.metrics.set_index("metric")["unit"].reindex(list(scales.metrics)).fillna(""))
+        fitted = cls(scales, _noise(deviation, scales, runs["group"]), units, None)
+        flagged = runs["valid"].notna().to_numpy(bool)
+        invalid = (~runs["valid"][flagged].astype(bool)).to_numpy(np.int64)
+        if len(np.unique(invalid)) < len((0, 1)):
+            return fitted
+        x = fitted._features(deviation, runs["group"])[flagged]
+        tree = _best_tree(x, invalid, runs["workload"].to_numpy(object)[flagged], seed)
+        return cls(scales, fitted.noise, units, tree)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What the tree sees: the deviation of every metric, then shares of the metrics."""
+        return (*self.known.metrics, *(f"metrics beyond {bound:g} times their noise" for bound in BEYOND))
+
+    def judged(self, tables: MatrixTables) -> pd.DataFrame:
+        """Judge every run.
+
+        Returns
+        -------
+        DataFrame
+            ``run_id, pair_id, side, probability, invalid, path``, row by row as the table of runs; ``path``
+            is the way through the tree in words, empty where the run is valid.
+        """
+        runs = tables.runs
+        about = runs[["run_id", "pair_id", "side"]].reset_index(drop=True)
+        if self.tree is None or not len(runs):
+            return about.assign(probability=0.0, invalid=False, path=pd.Series("", about.index, dtype="str"))
+        deviation, usual = deviations(runs, _scaled(tables, self.known))
+        x = self._features(deviation, runs["group"])
+        probability = self.tree.predict_proba(x)[:, 1]
+        invalid = probability > EVEN
+        most = np.argmax(self._sizes(deviation, runs["group"]), axis=1)
+        words = [
+            self._path(x[row], usual[row], int(most[row])) if invalid[row] else "" for row in range(len(x))
+        ]
+        return about.assign(
+            probability=probability, invalid=invalid, path=pd.Series(words, about.index, dtype="str")
+        )
+
+    def _sizes(self, deviation: Floats, groups: pd.Series) -> Floats:
+        """Return the sizes of deviations by the noise of their metric."""
+        return np.asarray(np.abs(deviation) / self.noise[self.known.places(groups.tolist())])
+
+    def _features(self, deviation: Floats, groups: pd.Series) -> Floats:
+        sizes = self._sizes(deviation, groups)
+        return np.column_stack([deviation, *((sizes > bound).mean(axis=1) for bound in BEYOND)])
+
+    def _path(self, x: Floats, usual: Floats, most: int) -> str:
+        """Say which conditions led to the leaf of `x`, each metric's tightest only, in the order met.
+
+        Of metrics that are only counted, that which deviates `most` is told.
+        """
+        tree = self.tree.tree_
+        node = 0
+        bounds: dict[tuple[int, bool], float] = {}
+        while tree.children_left[node] != tree.children_right[node]:
+            column, threshold = int(tree.feature[node]), float(tree.threshold[node])
+            above = bool(np.float32(x[column]) > threshold)
+            bounds[column, above] = threshold
+            node = int((tree.children_right if above else tree.children_left)[node])
+        metrics = len(self.known.metrics)
+        words = [
+            f"{self.columns[column]}={self._value(column, usual[column] + x[column])}"
+            f" {'>' if above else '<='} {self._value(column, usual[column] + bound, unit=True)}"
+            if column < metrics
+            else f"{x[column]:.0%} {'>' if above else '<='} {bound:.0%} of the {self.columns[column]}"
+            for (column, above), bound in bounds.items()
+        ]
+        if any(column >= metrics for column, _ in bounds):
+            found, normal = (
+                self._value(most, usual[most] + x[most]),
+                self._value(most, usual[most], unit=True),
+            )
+            words.append(f"most of all {self.columns[most]}={found}, usually {normal}")
+        return " and ".join(words)
+
+    def _value(self, column: int, scaled: float, *, unit: bool = False) -> str:
+        named = f" {self.units[column]}" if unit and self.units[column] else ""
+        return f"{float(np.sinh(scaled) * self.known.units[column]):.4g}{named}"
+
+
+def deviations(runs: pd.DataFrame, scaled: Floats) -> tuple[Floats, Floats]:
+    """Return how every run deviates from the other runs of its pair.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        With ``pair_id`` and ``side``.
+    scaled : ndarray of shape (n_runs, n_metrics)
+
+    Returns
+    -------
+    deviation : ndarray of shape (n_runs, n_metrics)
+        From the other runs of its side, or from the other side, whichever is smaller: at least half of those
+        runs are as near. Of many, `MOST` are compared with. 0 where there is nothing to compare with.
+    usual : ndarray of shape (n_runs, n_metrics)
+        What it deviates from; the value itself where there is nothing, 0 where it was not measured.
+    """
+    side = (runs["side"] == SIDES[1]).to_numpy(np.intp)
+    matrix = 2 * pd.factorize(runs["pair_id"])[0] + side
+    order = np.argsort(matrix, kind="stable")
+    starts = np.searchsorted(matrix[order], np.arange(int(matrix.max(initial=-1)) + 3))
+    deviation = np.full(scaled.shape, np.nan)
+    for first in range(0, len(starts) - 2, 2):
+        sides = [order[starts[first + place] : starts[first + place + 1]] for place in (0, 1)]
+        for rows, beyond in (sides, sides[::-1]):
+            # so many at once that memory holds them
+            step = max(1, AT_ONCE // (MOST * max(1, scaled.shape[1])))
+            for at in range(0, len(rows), step):
+                places = np.arange(at, min(at + step, len(rows)))
+                own = scaled[rows[places]]
+                of_side, of_other = rows[_others(len(rows), places)], beyond[_spaced(len(beyond))][None]
+                for others in (of_side, of_other):
+                    if others.shape[1]:
+                        apart = _typical(own[:, None] - scaled[others])
+                        before = deviation[rows[places]]
+                        nearer = np.isnan(before) | (np.abs(apart) < np.abs(before))
+                        deviation[rows[places]] = np.where(nearer, apart, before)
+    return np.nan_to_num(deviation), np.nan_to_num(scaled - np.nan_to_num(deviation))
+
+
+def _spaced(count: int) -> NDArray[np.intp]:
+    """Return `MOST` places of so many, evenly spaced, or all where they are fewer."""
+    taken = min(count, MOST)
+    return np.arange(taken) * count // max(taken, 1)
+
+
+def _others(count: int, places: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return, for each of `places` of so many, `MOST` others, evenly spaced: shape (n_places, n_others)."""
+    spaced = _spaced(count - 1)[None]
+    return spaced + (spaced >= places[:, None])
+
+
+def _typical(differences: Floats) -> Floats:
+    """Return, for every row and metric, the difference that half of all, or one more, do not exceed in size.
+
+    Of two that is the smaller one, so that one invalid run of three does not make the others look odd; NaN
+    where there is none. `differences` has the shape (n_rows, n_others, n_metrics).
+    """
+    order = np.argsort(np.abs(differences), axis=1)
+    middle = np.maximum(np.isfinite(differences).sum(axis=1) - 1, 0) // 2
+    place = np.take_along_axis(order, middle[:, None], axis=1)
+    return np.asarray(np.take_along_axis(differences, place, axis=1)[:, 0])
+
+
+def _scaled(tables: MatrixTables, scales: Known) -> Floats:
+    values = tables.runs[list(scales.metrics)].to_numpy(np.float64, copy=True)
+    values[~(np.abs(values) <= LARGEST)] = np.nan
+    return scales.scaled(values)
+
+
+def _noise(deviation: Floats, scales: Known, groups: pd.Series) -> Floats:
+    place = scales.places(groups.tolist())
+    size = np.abs(deviation)
+    noise = np.tile(np.median(size, axis=0), (len(scales.groups) + 1, 1))
+    for group in range(len(scales.groups)):
+        if (place == group).sum() >= RUNS:
+            noise[group] = np.median(size[place == group], axis=0)
+    return np.maximum(noise / MEDIAN_DEVIATION, FLOOR)
+
+
+def _best_tree(x: Floats, invalid: NDArray[np.int64], workload: NDArray[Any], seed: int) -> Any:
+    from sklearn.metrics import balanced_accuracy_score
+    from sklearn.model_selection import GroupKFold
+    from sklearn.tree import DecisionTreeClassifier
+
+    trees = [
+        DecisionTreeClassifier(max_depth=depth, min_samples_leaf=LEAF, class_weight=weight, random_state=seed)
+        for depth in DEPTHS
+        for weight in WEIGHTS
+    ]
+    best, chosen = -np.inf, trees[0]
+    parts = min(PARTS, len(np.unique(workload.astype(str))))
+    if parts > 1:
+        folds = list(GroupKFold(parts, shuffle=True, random_state=seed).split(x, invalid, workload))
+        for tree in trees:
+            told = np.zeros(len(x), np.int64)
+            for train, test in folds:
+                told[test] = tree.fit(x[train], invalid[train]).predict(x[test])
+            score = float(balanced_accuracy_score(invalid, told))
+            if score > best:
+                best, chosen = score, tree
+    return chosen.fit(x, invalid)

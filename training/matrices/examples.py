@@ -1,0 +1,113 @@
+"""The matrices that engines learn from and are scored on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from data.errors import InputError
+from data.matrices.schema import LARGEST
+from data.matrices.tables import SIDES, MatrixTables
+from data.matrices.validity import Decisions, unjudgeable
+from data.tables.digest import digest_of
+
+
+@dataclass(frozen=True)
+class MatrixExamples:
+    """Flagged runs, and the pairs that a verdict can be scored on.
+
+    Attributes
+    ----------
+    tables : MatrixTables
+        All runs, with the metrics that say something, and without causes. ``valid`` is false where an analyst
+        or a rule says so, else true; what is infinite or larger than any count is
+        missing.
+    pairs : DataFrame
+        ``pair_id, workload, group, abnormal`` (bool), in the order of the runs: pairs whose valid runs can be
+        judged, and whose target is labelled.
+    decisions : Decisions
+        What the rules say.
+    measured : MatrixTables
+        As measured: what a person who asks would hand in.
+    digest : str
+        SHA-256 of the files.
+    """
+
+    tables: MatrixTables
+    pairs: pd.DataFrame
+    decisions: Decisions
+    measured: MatrixTables
+    digest: str
+
+    @classmethod
+    def read(cls, interim: Path, processed: Path) -> MatrixExamples:
+        """Read what the stages ingest and validate wrote.
+
+        Raises
+        ------
+        InputError
+            If a file is missing or wrong, or no pair has a label.
+        """
+        tables, decisions = MatrixTables.read(interim), Decisions.read(processed)
+        return cls.of(tables, decisions, digest_of(*_files(interim, processed)))
+
+    @classmethod
+    def of(cls, tables: MatrixTables, decisions: Decisions, digest: str) -> MatrixExamples:
+        """Flag the runs of `tables` by `decisions`.
+
+        Raises
+        ------
+        InputError
+            If no pair that can be judged has a label.
+        """
+        known = decisions.metrics.loc[decisions.metrics["kept"], "metric"]
+        described = tables.metrics[tables.metrics["metric"].isin(known)].reset_index(drop=True)
+        numbers = tables.runs[list(described["metric"])]
+        numbers = numbers.where(numbers.abs() <= LARGEST)
+        about = tables.runs.drop(columns=tables.all_metrics)
+        flagged = about["valid"].fillna(value=True) & decisions.runs["kept"].to_numpy(bool)
+        runs = pd.concat([about.assign(valid=flagged.astype("boolean")), numbers], axis="columns")
+        pairs = _pairs(runs)
+        if pairs.empty:
+            raise InputError("no pair that can be judged has a label to learn from", place="pairs")
+        nothing = tables.causes[:0]
+        return cls(MatrixTables(runs, nothing, described), pairs, decisions, tables, digest)
+
+    @property
+    def flagged(self) -> bool:
+        """Whether an analyst has flagged a run invalid, so that there is something to learn."""
+        return bool((~self.measured.runs["valid"].fillna(value=True)).any())
+
+    def without(self, named: pd.Index) -> MatrixTables:
+        """Return all runs but those of these test cases, or pairs: what the index is named after."""
+        return self.tables.of_runs((~self.tables.runs[named.name].isin(named)).to_numpy(bool))
+
+    def testing(self, named: pd.Index) -> MatrixTables:
+        """Return the valid runs of their pairs that are scored, without any flag."""
+        pairs = self.pairs.loc[self.pairs[named.name].isin(named), "pair_id"]
+        runs = self.tables.runs
+        chosen = runs["pair_id"].isin(pairs) & runs["valid"]
+        return self.tables.of_runs(chosen.to_numpy(bool)).without_flags()
+
+    def truth(self) -> pd.Series:
+        """Say by ``run_id`` which valid runs are abnormal; a baseline is normal unless it is labelled."""
+        runs = self.tables.runs[self.tables.runs["valid"]]
+        return runs.set_index("run_id")["abnormal"].fillna(value=False).astype(bool)
+
+
+def _files(interim: Path, processed: Path) -> list[Path]:
+    """Return what of the stages ingest and validate the verdicts rest on."""
+    measured = [interim / f"{name}.parquet" for name in ("matrices", "metrics")]
+    return [*measured, *(processed / f"{name}.parquet" for name in ("valid", "valid_metrics"))]
+
+
+def _pairs(runs: pd.DataFrame) -> pd.DataFrame:
+    reasons = unjudgeable(runs, runs["valid"].to_numpy(bool))
+    target = runs[(runs["side"] == SIDES[1]) & runs["valid"] & runs["abnormal"].notna()]
+    found = target.groupby("pair_id", sort=False).agg(
+        workload=("workload", "first"), group=("group", "first"), abnormal=("abnormal", "any")
+    )
+    judgeable = found[found.index.isin(reasons.index[reasons == ""])]
+    return judgeable.reset_index().astype({"abnormal": "bool"})

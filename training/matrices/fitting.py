@@ -1,0 +1,116 @@
+"""Engines fitted to the training part of a fold and asked about the rest."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from data.matrices.tables import MatrixTables
+from training.evaluation.sidebyside import side_by_side
+from training.matrices.engine.engine import Engine, Prepared
+from training.matrices.examples import MatrixExamples
+from training.matrices.schemes import Cell
+from training.matrices.scores import Counts, Held
+
+
+@dataclass(frozen=True)
+class Part:
+    """A fold: what is learned from, and what is asked.
+
+    Attributes
+    ----------
+    fold : int
+    train : MatrixTables
+        All runs of the training test cases, with flags.
+    test : MatrixTables
+        Valid runs of the others, without flags.
+    truth : Series of bool
+        By ``run_id``: whether a run of `test` is abnormal.
+    """
+
+    fold: int
+    train: MatrixTables
+    test: MatrixTables
+    truth: pd.Series
+
+
+def parts(examples: MatrixExamples, fold_of: pd.Series) -> list[Part]:
+    """Divide by the fold of each test case, or of each pair; what has no pair to score is only trained on.
+
+    Parameters
+    ----------
+    examples : MatrixExamples
+    fold_of : Series of int
+        By ``workload`` or ``pair_id``, which the index is named after.
+    """
+    truth, found = examples.truth(), []
+    for fold in sorted(fold_of.unique()):
+        inside = fold_of.index[fold_of == fold]
+        test, train = examples.testing(inside), examples.without(inside)
+        found.append(Part(int(fold), train, test, truth.loc[test.runs["run_id"]]))
+    return found
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A cell to fit to a part's training runs, and to ask about its test runs.
+
+    Attributes
+    ----------
+    cell : Cell
+    part : Part
+    trials : int
+        Of the search.
+    seed : int
+    fixed : mapping
+        Parameters that are not searched.
+    """
+
+    cell: Cell
+    part: Part
+    trials: int
+    seed: int
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def engine(self) -> Engine:
+        """What is fitted."""
+        return Engine(self.cell.scheme, self.cell.model, self.trials, self.seed, self.fixed)
+
+
+def all_held(fits: Sequence[Fit], jobs: int, title: str) -> list[Held]:
+    """Fit all on `jobs` processes; those that learn from the same cases share them."""
+    alike: dict[Hashable, list[int]] = {}
+    for number, fit in enumerate(fits):
+        alike.setdefault((id(fit.part), fit.engine.preparation), []).append(number)
+    batches = [[fits[number] for number in numbers] for numbers in alike.values()]
+    found = side_by_side(_batch_held, batches, jobs, title)
+    by_number = {
+        number: held
+        for numbers, told in zip(alike.values(), found, strict=True)
+        for number, held in zip(numbers, told, strict=True)
+    }
+    return [by_number[number] for number in range(len(fits))]
+
+
+def _batch_held(fits: Sequence[Fit]) -> list[Held]:
+    prepared = fits[0].engine.prepared(fits[0].part.train)
+    return [_held(fit, prepared) for fit in fits]
+
+
+def _held(fit: Fit, prepared: Prepared) -> Held:
+    """Fit, and count what is said of the rest."""
+    part, begun = fit.part, time.perf_counter()
+    engine = fit.engine.learned(prepared)
+    seconds = time.perf_counter() - begun
+    pairs, vectors = engine.answers(part.test)
+    truth = part.truth.loc[vectors["run_id"]].to_numpy(bool)
+    told = pairs[["pair_id", "group_used", "probability", "threshold"]].assign(
+        judged=pairs["abnormal"].to_numpy(bool)
+    )
+    return Held(part.fold, told, Counts.of(truth, vectors["abnormal"].to_numpy(np.bool_)), seconds)

@@ -1,0 +1,142 @@
+"""Which models are evaluated under which schemes: for the seed's tables, the ablation, the champion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from training.matrices.engine.engine import NAIVE, Scheme
+from training.matrices.seed import TABLES, Printed
+
+#: The seed before any remedy but that invalid runs are removed (tables 2 and 4), and with one after another.
+INITIAL = replace(NAIVE, prune=True)
+RAW = replace(INITIAL, metrics="raw")
+GROUPED = replace(RAW, grouping="given")
+
+TREE, LOGISTIC, TAN, SIMILARITY = "decision-tree", "logistic", "tan", "similarity-logistic"
+#: The classifiers of tables 4, 6 and 7, whose remedies are taken one by one.
+FOLLOWED = (TREE, LOGISTIC, TAN)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A model under a scheme."""
+
+    model: str
+    scheme: Scheme
+
+    @property
+    def entry(self) -> str:
+        """Its name in metrics.json."""
+        return f"{self.model} {self.scheme.form}"
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """A row of a table of the seed, and the cell that stands for it."""
+
+    table: int
+    row: str
+    cell: Cell
+
+    @property
+    def printed(self) -> Printed:
+        """What the seed has there."""
+        return TABLES[self.table][self.row]
+
+
+def table_rows(full: Scheme) -> list[TableRow]:
+    """Return all rows of the seed's tables 2 and 4 to 8; `full` says how many components there may be."""
+    seeds = replace(GROUPED, components=full.components, balance=True)
+    pairs, beside, less = (
+        replace(scheme, form=form)
+        for scheme, form in ((seeds, "concatenated"), (RAW, "concatenated"), (RAW, "subtracted"))
+    )
+    initial = [Cell(model, INITIAL) for model in (*FOLLOWED, "svm", "random-forest")]
+    forms = [(LOGISTIC, beside), (LOGISTIC, less), (TREE, beside), (TREE, less), (TAN, beside), (TAN, less)]
+    cells = {
+        2: [initial[place] for place in (0, 1, 2, 3, 4)],
+        4: initial[:3],
+        5: [*(Cell(model, seeds) for model in FOLLOWED), Cell(SIMILARITY, pairs)],
+        6: [Cell(model, RAW) for model in FOLLOWED],
+        7: [Cell(model, GROUPED) for model in FOLLOWED],
+        8: [Cell(SIMILARITY, beside), *(Cell(model, scheme) for model, scheme in forms)],
+    }
+    return [
+        TableRow(table, row, cell)
+        for table, rows in TABLES.items()
+        for row, cell in zip(rows, cells[table], strict=True)
+    ]
+
+
+def candidates(models: Iterable[str], full: Scheme) -> list[Cell]:
+    """Return who may be champion: `models` under the full scheme, and the seed's best (table 5)."""
+    ours = [Cell(model, full) for model in models if model != SIMILARITY]
+    return [*ours, *(row.cell for row in table_rows(full) if row.table == 5)]  # noqa: PLR2004
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """A remedy: in words, the field of `Scheme`, and the seed's table with it and all before."""
+
+    words: str
+    field: str
+    table: int | None = None
+
+
+REMEDIES = (
+    Remedy("invalid runs are left out", "prune", 4),
+    Remedy("raw metrics", "metrics", 6),
+    Remedy("a model per group", "grouping", 7),
+    Remedy("one projection", "components"),
+    Remedy("cost, resampling and threshold are tuned", "balance", 5),
+    Remedy("matrices are contrasted with their baseline", "form"),
+    Remedy("the classifier is tuned", "tuned"),
+)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A row of the ablation, see ablation.parquet."""
+
+    part: str
+    step: int
+    remedy: str
+    cell: Cell
+    printed: Printed | None = None
+
+
+def added(model: str, full: Scheme) -> Iterator[Step]:
+    """Yield the way from the naive state to the full scheme, one remedy at a time."""
+    taken: dict[str, Any] = {}
+    yield Step("added", 0, "none", Cell(model, NAIVE))
+    for number, remedy in enumerate(REMEDIES, start=1):
+        taken[remedy.field] = getattr(full, remedy.field)
+        rows = {row.cell.model: row.printed for row in table_rows(full) if row.table == remedy.table}
+        yield Step("added", number, remedy.words, Cell(model, replace(NAIVE, **taken)), rows.get(model))
+
+
+def left_out(model: str, full: Scheme) -> Iterator[Step]:
+    """Yield the full scheme, and the full scheme without one remedy."""
+    yield Step("left out", 0, "none", Cell(model, full))
+    for number, remedy in enumerate(REMEDIES, start=1):
+        without = replace(full, **{remedy.field: getattr(NAIVE, remedy.field)})
+        yield Step("left out", number, remedy.words, Cell(model, without))
+
+
+def grouped(scheme: Scheme, model: str) -> Iterator[Step]:
+    """Yield a scheme with no groups, the given ones and automatic ones."""
+    for number, grouping in enumerate(("none", "given", "automatic")):
+        yield Step("grouping", number, f"{grouping} groups", Cell(model, replace(scheme, grouping=grouping)))
+
+
+def words(scheme: Scheme) -> str:
+    """Say what a scheme does."""
+    parts = [f"{scheme.metrics} metrics", scheme.form]
+    parts += [] if scheme.prune else ["invalid runs kept"]
+    parts += [] if scheme.grouping == "none" else [f"{scheme.grouping} groups"]
+    parts += [] if scheme.components is None else [f"at most {scheme.components} components"]
+    parts += ["imbalance tuned"] if scheme.balance else []
+    parts += ["classifier tuned"] if scheme.tuned else []
+    return ", ".join(parts)

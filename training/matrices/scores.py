@@ -1,0 +1,115 @@
+"""What engines said of held-out test cases, counted: vectors as seed 001 does, and pairs of matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from training.matrices.seed import Printed
+
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Verdicts on vectors or on pairs of one fold; abnormal is positive."""
+
+    cases: int
+    abnormal: int
+    false_positive: int
+    false_negative: int
+
+    @classmethod
+    def of(cls, abnormal: Flags, judged: Flags) -> Counts:
+        """Count; both of shape (n_cases,)."""
+        wrong = abnormal != judged
+        counted = (abnormal, wrong & judged, wrong & abnormal)
+        return cls(len(abnormal), *(int(flags.sum()) for flags in counted))
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(*(mine + theirs for mine, theirs in zip(_values(self), _values(other), strict=True)))
+
+    @property
+    def balanced_accuracy(self) -> float:
+        """The mean of both classes' accuracies; NaN where one does not occur (seed 001, equation 2)."""
+        normal = self.cases - self.abnormal
+        if not normal or not self.abnormal:
+            return float("nan")
+        return 1 - (self.false_negative / self.abnormal + self.false_positive / normal) / 2
+
+
+def _values(counts: Counts) -> tuple[int, ...]:
+    return tuple(asdict(counts).values())
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a cell said of one fold.
+
+    Attributes
+    ----------
+    fold : int
+    pairs : DataFrame
+        ``pair_id, group_used, probability, threshold, judged`` (bool), of all pairs of the fold.
+    vectors : Counts
+    seconds : float
+        That the search and the fit took, once cases were made of the tables.
+    """
+
+    fold: int
+    pairs: pd.DataFrame
+    vectors: Counts
+    seconds: float
+
+
+def row(found: Sequence[Held], abnormal: pd.Series, printed: Printed | None) -> dict[str, Any]:
+    """Return the columns of tables.parquet from ``folds`` on.
+
+    Parameters
+    ----------
+    found : sequence of Held
+        Of one cell, one per fold.
+    abnormal : Series of bool
+        By ``pair_id``.
+    printed : Printed or None
+        What the seed has.
+    """
+    vectors = [held.vectors for held in found]
+    pairs = [
+        Counts.of(abnormal.loc[held.pairs["pair_id"]].to_numpy(bool), held.pairs["judged"].to_numpy(bool))
+        for held in found
+    ]
+    of_vectors, of_pairs = total(vectors), total(pairs)
+    return {
+        "folds": len(found),
+        "vectors": of_vectors.cases,
+        "abnormal": of_vectors.abnormal,
+        "balanced_accuracy": of_vectors.balanced_accuracy,
+        "spread": spread(vectors),
+        "false_positive": of_vectors.false_positive,
+        "false_negative": of_vectors.false_negative,
+        "pair_balanced_accuracy": of_pairs.balanced_accuracy,
+        "pair_spread": spread(pairs),
+        "pair_false_positive": of_pairs.false_positive,
+        "pair_false_negative": of_pairs.false_negative,
+        **{f"seed_{name}": value for name, value in (asdict(printed) if printed else NOTHING).items()},
+    }
+
+
+NOTHING: dict[str, None] = dict.fromkeys(Printed.__dataclass_fields__)
+
+
+def spread(folds: Sequence[Counts]) -> float:
+    """Return the standard deviation of the balanced accuracy over the folds that have both classes."""
+    found = [counts.balanced_accuracy for counts in folds if counts.balanced_accuracy >= 0]
+    return float(np.std(found)) if found else float("nan")
+
+
+def total(counts: Sequence[Counts]) -> Counts:
+    """Add up the counts of all folds."""
+    return sum(counts, Counts(0, 0, 0, 0))

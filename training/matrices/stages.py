@@ -1,0 +1,232 @@
+"""The family ``matrices`` in the training package: its stages evaluate, train and promote.
+
+Tuning is part of every fit (`training.matrices.engine.engine`), so there is no stage tune. Evaluation writes to
+``reports/matrices``; test cases (``workload``) are held out whole, and every row below is of held-out test
+cases. A scheme says which remedies of seed 001 were taken (`training.matrices.schemes`). Counts are of vectors,
+the seed's way, or of pairs of matrices, which are what is asked.
+
+``metrics.json``
+    ``family, data, seed, trials, champion`` (an entry), ``splits.test-cases`` (``scheme, folds, entries``),
+    ``splits.pairs`` (the same of the champion and of table 5 on folds of whole pairs, which is easier, as the
+    seed's own split), ``selected`` (the model that is best on the other folds, judged on each), ``served``
+    (the champion behind rules and validity tree, of runs that nobody has flagged), ``validity`` (counts of
+    runs, by judge),
+    ``groups`` (how alike given and automatic ones are). An entry has ``kind`` ("model" or "opponent") and per
+    score ``mean, std, pooled``, of pairs.
+``oof.parquet``
+    ``pair_id, workload, group, split, repeat, fold, entry, kind, scheme, model, group_used, probability,
+    threshold, verdict, status, cause, cause_size``: every entry's verdict on every pair. The opponents are
+    ``largest z`` and ``metrics beyond 3 sigma``, and both with ``, pooled noise``; ``cause`` is empty and
+    ``cause_size`` missing where nothing was injected or it is not known.
+``tables.parquet``
+    ``table`` (2, 4, 5, 6, 7, 8), ``row`` (the seed's name of the classifier), ``model, scheme, folds,
+    vectors, abnormal, balanced_accuracy, spread, false_positive, false_negative, pair_balanced_accuracy,
+    pair_spread, pair_false_positive, pair_false_negative, seed_balanced_accuracy, seed_false_positive,
+    seed_false_negative``; the seed's are missing where it has none. Counts are pooled over folds; ``spread``
+    is the standard deviation over folds.
+``ablation.parquet``
+    ``part`` ("added", "left out", "grouping"), ``step`` (counted from 0), ``remedy`` (in words), ``model``,
+    the fields of the scheme (``metrics, form, prune, grouping, components, balance, tuned``), and the columns
+    of tables.parquet from ``folds`` on. "added": from the naive state to the full scheme, one remedy at a
+    time; "left out": the champion's model under the full scheme without one; "grouping": none, given and
+    automatic groups.
+``curves.parquet``
+    ``figure`` (4 cost ratio, 5 normal training vectors per abnormal one, 6 dimensions), ``model, grouping, x,
+    folds, balanced_accuracy, spread``, of vectors; nothing else is tuned.
+``times.parquet``
+    Figure 7: ``model, dimensions, seconds`` of fitting an engine to all training vectors, the mean of the
+    folds; never the same twice.
+``validity.parquet``
+    ``judge`` ("rules", "tree", "both"), ``fold, kind`` (of invalidity; empty for valid runs), ``runs,
+    rejected``.
+``groups.parquet``
+    ``workload, group, automatic``: the automatic group of each test case beside the given one.
+``served.parquet``
+    ``pair_id, workload, group, fold, verdict, probability, status, baseline_runs, target_runs, reason``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+
+from data import params
+from data.errors import InputError
+from data.matrices.stages import INTERIM, PROCESSED
+from data.tables.files import replacing, write_json
+from data.tables.written import written
+from training.evaluation.metrics import best_model, entries
+from training.evaluation.sidebyside import side_by_side
+from training.matrices import checks as matrix_checks
+from training.matrices import curves as matrix_curves
+from training.matrices.engine.engine import FULL, Scheme
+from training.matrices.engine.models import CATALOGUE
+from training.matrices.evaluation import Evaluation, selected
+from training.matrices.examples import MatrixExamples
+from training.matrices.fitting import Fit, all_held, parts
+from training.matrices.folds import dealt, dealt_pairs
+from training.matrices.promote import MODELS, REPORTS, SPLIT
+from training.matrices.schemes import (
+    FOLLOWED,
+    RAW,
+    Cell,
+    Step,
+    TableRow,
+    added,
+    candidates,
+    grouped,
+    left_out,
+    table_rows,
+)
+from training.matrices.scores import Held
+from training.matrices.training import Recipe
+
+#: The name of the split that is more like the seed's.
+PAIRS = "pairs"
+
+
+def evaluate_stage() -> None:
+    """Stage evaluate: models, tables, ablation, curves and opponents on held-out test cases."""
+    knobs = params.load()
+    _require_models(knobs.matrices.models)
+    examples = MatrixExamples.read(INTERIM, PROCESSED)
+    for name, content in evaluated(examples, knobs).items():
+        if isinstance(content, pd.DataFrame):
+            with replacing(REPORTS / f"{name}.parquet") as path:
+                content.to_parquet(path, index=False)
+        else:
+            write_json(REPORTS / f"{name}.json", content)
+
+
+def evaluated(examples: MatrixExamples, knobs: params.Params) -> dict[str, Any]:
+    """Return the content of every file that the stage evaluate writes, by its name."""
+    section, seed = knobs.matrices, knobs.seed
+
+    def fit_all(fits: list[Fit], title: str) -> list[Held]:
+        return all_held(fits, knobs.jobs, f"{title} of matrices")
+
+    full = _full(section)
+    fold_of = dealt(examples.pairs, section.evaluate.folds, seed)
+    evaluation = Evaluation(examples, SPLIT, fold_of, section.trials, seed, fit_all)
+    rows, wanted = table_rows(full), candidates(section.models, full)
+    evaluation.add([*wanted, *(row.cell for row in rows)], "tables")
+    oof = evaluation.verdicts(wanted)
+    of_pairs = entries(oof, SPLIT)
+    champion = _champion(wanted, best_model(of_pairs))
+    easier = _of_whole_pairs(examples, evaluation, [champion, *_of_table_5(rows)], section.evaluate.folds)
+    steps = _steps(champion, full)
+    evaluation.add([step.cell for step in steps], "ablation")
+    fewer = dealt(examples.pairs, section.evaluate.curve_folds, seed)
+    asked = matrix_curves.points(parts(examples, fewer), seed)
+    drawn, times = matrix_curves.curves(asked, fit_all([point.fit for point in asked], "figures"))
+    recipe = Recipe(champion, section.trials, seed, examples.flagged, section.missing, examples.digest)
+    checks = matrix_checks.checked(examples, fold_of, recipe)
+    answered = side_by_side(matrix_checks.answered, checks, knobs.jobs, "answers of matrices")
+    served = matrix_checks.with_status([told for told, _ in answered], examples)
+    validity = matrix_checks.validity([rejected for _, rejected in answered], examples)
+    groups = matrix_checks.groups(examples, seed)
+    tables = evaluation.tables(rows)
+    metrics = {
+        "family": "matrices",
+        "data": _data(examples, section),
+        "seed": seed,
+        "trials": section.trials,
+        "splits": {
+            SPLIT: {
+                "scheme": f"{fold_of.nunique()} folds of whole test cases",
+                "folds": int(fold_of.nunique()),
+                "entries": of_pairs,
+            },
+            PAIRS: easier,
+        },
+        "champion": champion.entry,
+        "selected": selected(oof),
+        "served": matrix_checks.served_summary(served),
+        "validity": matrix_checks.validity_summary(validity),
+        "groups": matrix_checks.agreement(groups),
+    }
+    return {
+        "oof": oof,
+        "tables": tables,
+        "ablation": evaluation.ablation(steps),
+        "curves": drawn,
+        "times": times,
+        "served": served,
+        "validity": validity,
+        "groups": groups,
+        "metrics": metrics,
+    }
+
+
+def train_stage() -> None:
+    """Stage train: the champion learns from everything."""
+    knobs, metrics = params.load(), written(REPORTS / "metrics.json", "evaluate")
+    section, examples = knobs.matrices, MatrixExamples.read(INTERIM, PROCESSED)
+    champion = _champion(candidates(section.models, _full(section)), metrics["champion"])
+    recipe = Recipe(champion, section.trials, knobs.seed, examples.flagged, section.missing, examples.digest)
+    recipe.train(examples.tables).write(MODELS)
+
+
+def _require_models(models: tuple[str, ...]) -> None:
+    unknown = [name for name in models if name not in CATALOGUE]
+    if unknown:
+        known = ", ".join(CATALOGUE)
+        raise InputError(f"models={unknown[0]!r} is none of {known}", file="params.yaml", place="matrices")
+
+
+def _champion(wanted: list[Cell], entry: str) -> Cell:
+    found = [cell for cell in wanted if cell.entry == entry]
+    if not found:
+        told = f'champion="{entry}" is none of these params; run evaluate'
+        raise InputError(told, file=REPORTS / "metrics.json")
+    return found[0]
+
+
+def _full(section: params.Matrices) -> Scheme:
+    return replace(FULL, components=section.components)
+
+
+def _of_table_5(rows: list[TableRow]) -> list[Cell]:
+    return [row.cell for row in rows if row.table == 5]  # noqa: PLR2004 - all remedies of the seed
+
+
+def _of_whole_pairs(
+    examples: MatrixExamples, evaluation: Evaluation, cells: list[Cell], folds: int
+) -> dict[str, Any]:
+    """Return the same cells where only pairs are kept whole, and test cases are known from training.
+
+    The seed divides vectors; here the baseline and the target of a pair stay together.
+    """
+    fold_of = dealt_pairs(examples.pairs, folds, evaluation.seed)
+    easier = replace(evaluation, split=PAIRS, fold_of=fold_of, found={})
+    easier.add(cells, "whole pairs")
+    found = entries(easier.verdicts(dict.fromkeys(cells)), PAIRS)
+    number = int(fold_of.nunique())
+    return {"scheme": f"{number} folds of whole pairs", "folds": number, "entries": found}
+
+
+def _steps(champion: Cell, full: Scheme) -> list[Step]:
+    """Return the ablation: of the seed's classifiers, and what the champion is without a remedy."""
+    steps = [step for model in FOLLOWED for step in added(model, full)]
+    steps += left_out(champion.model, full)
+    steps += [step for model in FOLLOWED for step in grouped(RAW, model)]
+    return [*steps, *grouped(full, champion.model)]
+
+
+def _data(examples: MatrixExamples, section: params.Matrices) -> dict[str, Any]:
+    runs, pairs = examples.tables.runs, examples.pairs
+    return {
+        "format": section.format,
+        "path": section.path.as_posix(),
+        "digest": examples.digest,
+        "runs": len(runs),
+        "invalid_runs": int((~runs["valid"]).sum()),
+        "pairs": len(pairs),
+        "fails": int(pairs["abnormal"].sum()),
+        "workloads": int(pairs["workload"].nunique()),
+        "groups": int(pairs["group"].nunique()),
+        "raw_metrics": len(examples.tables.raw),
+        "summary_metrics": len(examples.tables.summary),
+    }

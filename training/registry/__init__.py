@@ -1,0 +1,1 @@
+"""Stored models, and which of them is champion."""

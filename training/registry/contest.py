@@ -1,0 +1,230 @@
+"""Who is champion: a candidate against the present one, on cases that neither has seen.
+
+What speaks for a champion is its evidence, and that it can be read by the code that trained the candidate and
+by the libraries that are installed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version as version_of_library
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from data.errors import InputError
+from data.tables.digest import digest_of
+from data.tables.written import written
+from training.registry.champions import CHALLENGER, CHAMPION, FOREIGN, Version, version_of
+from training.registry.trusted import TRUSTED_TYPES
+
+if TYPE_CHECKING:
+    from training.evaluation.bootstrap import Difference
+    from training.registry.tracking import Tracked
+
+#: What reading a model raises that is damaged, gone, or not of this code.
+UNREADABLE = (*FOREIGN, InputError, OSError)
+_LIBRARIES = ("numpy", "scikit-learn", "skops", "xgboost-cpu")
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The candidate against the champion on the same unseen cases, and both in words."""
+
+    difference: Difference
+    cases: str
+    measure: str
+
+
+@dataclass(frozen=True)
+class Means:
+    """What a contest needs of a family.
+
+    Attributes
+    ----------
+    read : callable
+        Reads a model from a directory; raises where that cannot be.
+    compare : callable
+        Compares the candidate with the champion whose files lie in a directory; None without a common case.
+    track : callable
+        Logs the candidate in MLflow, with these tags.
+    """
+
+    read: Callable[[Path], object]
+    compare: Callable[[Path], Compared | None]
+    track: Callable[[dict[str, str]], Tracked]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A model that wants to be champion.
+
+    Attributes
+    ----------
+    name : str
+        The registered name.
+    model : str
+        Its name among the family's.
+    directory : Path
+        Where it lies.
+    metrics : Path
+        Its family's metrics.json.
+    means : callable
+        Returns what a contest needs; called only if there is one, for it takes long to import.
+    """
+
+    name: str
+    model: str
+    directory: Path
+    metrics: Path
+    means: Callable[[], Means]
+
+    @property
+    def evidence(self) -> str:
+        """The digest of what speaks for it: its metrics, and its card."""
+        return digest_of(self.metrics, self.directory / "card.json")
+
+
+def promoted(candidate: Candidate) -> str:
+    """Bring the registry up to date: the candidate becomes champion unless it is found worse.
+
+    It takes milliseconds if this evidence was judged before, because the stage runs with every ``dvc repro``.
+
+    Returns
+    -------
+    str
+        Who is champion, and why.
+
+    Raises
+    ------
+    InputError
+        If the candidate itself cannot be read.
+    """
+    return standing(candidate) or _contest(candidate)
+
+
+def standing(candidate: Candidate) -> str | None:
+    """Say who is champion if this evidence was judged before, or None if there is something to do."""
+    champion = version_of(candidate.name, CHAMPION)
+    if champion is None or not champion.present:
+        return None
+    reason = _judged(candidate, champion)
+    if reason is None or not _stays_readable(candidate, champion):
+        return None
+    return f"{_called(champion)} stands: {reason}"
+
+
+def _called(version: Version) -> str:
+    return f"{version.name} v{version.version} ({version.tags['model']})"
+
+
+def _judged(candidate: Candidate, champion: Version) -> str | None:
+    """Return what was found when this evidence was judged against this champion."""
+    if champion.tags.get("evidence") == candidate.evidence:
+        return champion.tags["reason"]
+    challenger = version_of(candidate.name, CHALLENGER)
+    if challenger is None or not challenger.present:
+        return None
+    judged = (challenger.tags.get("evidence"), challenger.tags.get("judged_against"))
+    return challenger.tags["reason"] if judged == (candidate.evidence, champion.version) else None
+
+
+def _stays_readable(candidate: Candidate, champion: Version) -> bool:
+    """Whether the champion can be read; it is only tried if anything has changed that this depends on."""
+    if champion.tags.get("readable") == _reading(candidate, champion):
+        return True
+    with champion.files() as directory:
+        if _flaw(candidate.means().read, directory):
+            return False
+    _note_readable(candidate, champion)
+    return True
+
+
+def _reading(candidate: Candidate, champion: Version) -> str:
+    """Return the digest of what reading the champion depends on.
+
+    The code is among it, for the stage train writes the candidate anew whenever that has changed.
+    """
+    directories = [candidate.directory, *([champion.directory] if champion.directory else [])]
+    files = [path for one in directories for path in sorted(one.rglob("*")) if path.is_file()]
+    rest = [digest_of(*files), *TRUSTED_TYPES, *map(version_of_library, _LIBRARIES)]
+    return hashlib.sha256("\n".join(rest).encode()).hexdigest()
+
+
+def _note_readable(candidate: Candidate, champion: Version) -> None:
+    from training.registry.tracking import client
+
+    reading = _reading(candidate, champion)
+    client().set_model_version_tag(champion.name, champion.version, "readable", reading)
+
+
+def _flaw(read: Callable[[Path], object], directory: Path) -> str:
+    """Say why a model cannot be read; empty if it can."""
+    try:
+        read(directory)
+    except UNREADABLE as exc:
+        return _told(exc)
+    return ""
+
+
+def _told(exc: BaseException) -> str:
+    return " ".join(f"{exc}".split()) or type(exc).__name__
+
+
+def _contest(candidate: Candidate) -> str:
+    from training.registry.tracking import register
+
+    means, champion = candidate.means(), version_of(candidate.name, CHAMPION)
+    flaw = _flaw(means.read, candidate.directory)
+    if flaw:
+        raise InputError(f"cannot be read; run train again ({flaw})", file=candidate.directory)
+    alias, reason = _decision(means, champion)
+    tags = _tags(candidate, champion, reason)
+    register(candidate.name, means.track(tags), tags, alias)
+    found = version_of(candidate.name, alias)
+    if found is None:
+        raise InputError(f"MLflow does not know {candidate.name}@{alias}, which it was just told")
+    if champion is None or alias == CHAMPION:
+        _note_readable(candidate, found)
+        return f"{_called(found)} is champion: {reason}"
+    challenger = f"v{found.version} ({candidate.model}) is challenger"
+    return f"{_called(champion)} stays champion, {challenger}: {reason}"
+
+
+def _tags(candidate: Candidate, champion: Version | None, reason: str) -> dict[str, str]:
+    metrics: dict[str, Any] = written(candidate.metrics, "evaluate")
+    return {
+        "evidence": candidate.evidence,
+        "model": candidate.model,
+        "data_digest": metrics["data"]["digest"],
+        "seed": str(metrics["seed"]),
+        "reason": reason,
+        "judged_against": champion.version if champion and champion.present else "",
+    }
+
+
+def _decision(means: Means, champion: Version | None) -> tuple[str, str]:
+    """Return the alias that the candidate takes, and why: champion unless the bootstrap finds it worse."""
+    if champion is None:
+        return CHAMPION, "it is the first one"
+    if not champion.present:
+        return CHAMPION, f"the files of v{champion.version} are gone"
+    try:
+        with champion.files() as directory:
+            means.read(directory)
+            compared = means.compare(directory)
+    except UNREADABLE as exc:
+        return CHAMPION, f"v{champion.version} cannot be read any more ({_told(exc)})"
+    if compared is None:
+        return CHAMPION, f"v{champion.version} was judged on other cases"
+    return CHALLENGER if compared.difference.worse else CHAMPION, _reason(compared, champion)
+
+
+def _reason(compared: Compared, champion: Version) -> str:
+    difference = compared.difference
+    return (
+        f"{'worse' if difference.worse else 'not worse'} than v{champion.version} on {compared.cases} "
+        f"({compared.measure} {difference.observed:+.4f}, {difference.confidence:.0%} interval "
+        f"{difference.low:+.4f} to {difference.high:+.4f})"
+    )

@@ -1,0 +1,94 @@
+"""MLflow's file of SQLite, and what MLflow said of it, remembered beside it until the file changes.
+
+To ask MLflow it has to be imported, which takes longer than to judge; a file's size and time say soon enough
+whether its answers still hold.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from data.errors import InputError
+from data.tables.files import write_json
+
+#: How a file of SQLite begins, see https://www.sqlite.org/fileformat.html.
+_HEADER = b"SQLite format 3\0"
+Answer = dict[str, Any] | None
+
+
+@dataclass(frozen=True)
+class StoreFile:
+    """A file of SQLite in which MLflow keeps its runs and models."""
+
+    path: Path
+
+    def begin(self) -> None:
+        """Make the file if there is none, one that appends to a log.
+
+        MLflow commits some thousand times, and would wait several times for the disk with each.
+        """
+        if not self.path.exists():
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._run("PRAGMA journal_mode=WAL")
+
+    def answer(self, question: str, ask: Callable[[str], Answer]) -> Answer:
+        """Return the remembered answer, or else ask; None without asking where there is no file.
+
+        Raises
+        ------
+        InputError
+            If the file is none of SQLite, or as `ask`.
+        """
+        if not self.path.is_file():
+            # a client would make one
+            return None
+        state, known = self._state(), self._answers()
+        answers = known if self._noted().get("state") == state else {}
+        if question not in answers:
+            self._check()
+            answers |= {one: ask(one) for one in {*known, question} - set(answers)}
+            # where nothing can be written, MLflow is asked each time
+            with suppress(OSError):
+                write_json(self._notes, {"state": state, "answers": answers})
+        return answers[question]
+
+    def refresh(self, ask: Callable[[str], Answer]) -> None:
+        """Ask anew what was asked before, if the file has changed since."""
+        if self.path.is_file() and self._answers() and self._noted().get("state") != self._state():
+            # what is in the log now would be moved later, and change the file
+            self._run("PRAGMA wal_checkpoint(TRUNCATE)")
+            self.answer(next(iter(self._answers())), ask)
+
+    def _run(self, statement: str) -> None:
+        with closing(sqlite3.connect(self.path)) as file:
+            file.execute(statement)
+
+    @property
+    def _notes(self) -> Path:
+        return self.path.with_name(f"{self.path.name}-answers.json")
+
+    def _check(self) -> None:
+        with self.path.open("rb") as file:
+            if file.read(len(_HEADER)) not in (_HEADER, b""):
+                raise InputError("is not a store of MLflow (no file of SQLite)", file=self.path)
+
+    def _state(self) -> list[list[int]]:
+        """Return sizes and times of the file, and of its log if that holds anything."""
+        log = self.path.with_name(f"{self.path.name}-wal")
+        found = [path.stat() for path in (self.path, log) if path.is_file()]
+        return [[one.st_size, one.st_mtime_ns] for one in found if one.st_size]
+
+    def _answers(self) -> dict[str, Answer]:
+        return dict(self._noted().get("answers", {}))
+
+    def _noted(self) -> dict[str, Any]:
+        try:
+            return dict(json.loads(self._notes.read_text(encoding="utf-8")))
+        except (OSError, ValueError):
+            return {}

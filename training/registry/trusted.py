@@ -1,0 +1,47 @@
+"""The types that a stored model may hold.
+
+Every entry was read: none of them runs code that comes with the file. Our own classes hold arrays,
+parameters and each other. ``xgboost.core.Booster`` hands its bytes to XGBoost's own reader of its binary
+format. Samplers are absent: they act in fits only, and `training.estimators.pipelines.answering` leaves them out.
+"""
+
+from __future__ import annotations
+
+TRUSTED_TYPES = (
+    "features.matrices.forms.Known",
+    "features.matrices.projection.Projection",
+    "numpy.dtype",
+    "sklearn.ensemble._forest.ExtraTreesClassifier",
+    "sklearn.ensemble._forest.ExtraTreesRegressor",
+    "sklearn.ensemble._forest.RandomForestClassifier",
+    "sklearn.ensemble._forest.RandomForestRegressor",
+    "sklearn.feature_selection._variance_threshold.VarianceThreshold",
+    "sklearn.impute._base.SimpleImputer",
+    "sklearn.linear_model._logistic.LogisticRegression",
+    "sklearn.linear_model._ridge.Ridge",
+    "sklearn.neighbors._classification.KNeighborsClassifier",
+    "sklearn.pipeline.Pipeline",
+    "sklearn.preprocessing._data.StandardScaler",
+    "sklearn.preprocessing._discretization.KBinsDiscretizer",
+    "sklearn.svm._classes.SVC",
+    "sklearn.svm._classes.SVR",
+    "sklearn.tree._classes.DecisionTreeClassifier",
+    "sklearn.tree._classes.DecisionTreeRegressor",
+    "sklearn.tree._classes.ExtraTreeClassifier",
+    "sklearn.tree._classes.ExtraTreeRegressor",
+    "sklearn.tree._tree.Tree",
+    "training.corun.estimators.contention.ContentionRegressor",
+    "training.matrices.engine.engine.FittedEngine",
+    "training.matrices.engine.engine.Scheme",
+    "training.matrices.engine.search.Calibration",
+    "training.matrices.engine.search.Found",
+    "training.matrices.engine.grouping.Grouping",
+    "training.matrices.engine.judges.Judges",
+    "training.corun.estimators.pressure.PressureRegressor",
+    "training.estimators.similarity.SimilarityLogistic",
+    "training.estimators.tan.TAN",
+    "training.matrices.engine.validity_tree.ValidityTree",
+    "xgboost.core.Booster",
+    "xgboost.sklearn.XGBClassifier",
+    "xgboost.sklearn.XGBRegressor",
+)
