@@ -6,21 +6,14 @@ import argparse
 import signal
 import sys
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 
 from data.comparisons import suite as suites
 from data.errors import InputError
+from data.families import FAMILIES
 from data.measure.screen import Screen
 from data.stage import guard
-
-#: The module that collects a suite, by the suite's kind.
-COLLECTORS = {
-    "comparisons": "data.comparisons.collect",
-    "fingerprint": "data.fingerprints.collect",
-    "corun": "data.corun.collect",
-    "matrix": "data.matrices.collect",
-}
+from data.supply import supply
 
 
 def collect(path: Path, directory: Path) -> bool:
@@ -45,9 +38,10 @@ def collector(path: Path) -> Callable[[Path, Path, Screen], bool]:
     """Return what collects the suite at `path`, as its ``kind`` says; InputError if it is unknown."""
     content = suites.content(path)
     kind = content.get("kind") if isinstance(content, dict) else None
-    if not isinstance(kind, str) or kind not in COLLECTORS:
-        raise InputError(f"kind={kind!r}: expected {' or '.join(COLLECTORS)}", file=path)
-    return import_module(COLLECTORS[kind]).collect
+    collectors = {supply(family).suite: supply(family).collect for family in FAMILIES}
+    if not isinstance(kind, str) or kind not in collectors:
+        raise InputError(f"kind={kind!r}: expected {' or '.join(collectors)}", file=path)
+    return collectors[kind]
 
 
 def main(suite: Path, directory: Path) -> int:

@@ -1,6 +1,7 @@
-"""Stage ingest: ``python -m data.ingest FAMILY``."""
+"""Stage ingest: ``python -m data.ingest FAMILY...``."""
 
-from data.stage import run_family
+from data.stage import run
+from data.supply import supply
 
 if __name__ == "__main__":
-    run_family("ingest", "data")
+    run("ingest", lambda family: supply(family).ingest)

@@ -1,34 +1,38 @@
-"""What every stage shares: a family's name on the command line, one line where it fails."""
+"""What every stage shares: families' names on the command line, one line where it fails."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Callable
-from functools import partial
-from importlib import import_module
-from typing import Any
 
 from data.ending import end
+from data.families import FAMILIES
 
-FAMILIES = ("comparisons", "fingerprints", "corun", "matrices")
-
-
-def run_family(verb: str, package: str) -> None:
-    """Run ``<package>.<family>.<verb>_stage()`` for the family that the command line names."""
-    parser = argparse.ArgumentParser(prog=f"python -m {package}.{verb}")
-    parser.add_argument("family", choices=FAMILIES)
-    family = parser.parse_args().family
-    guard(partial(_run, verb, f"{package}.{family}"))
+#: A stage reads files, calls pure functions and writes files, all below the working directory.
+Stage = Callable[[], None]
 
 
-def _run(verb: str, module: str) -> None:
-    getattr(import_module(module), f"{verb}_stage")()
+def run(verb: str, stage_of: Callable[[str], Stage | None]) -> None:
+    """Run a stage for the families that the command line names.
+
+    Parameters
+    ----------
+    verb : str
+        For the usage message.
+    stage_of : callable
+        Returns what a family supplies for this verb; None where it has no such stage.
+    """
+    stages = {family: stage for family in FAMILIES if (stage := stage_of(family)) is not None}
+    parser = argparse.ArgumentParser(prog=verb)
+    parser.add_argument("families", metavar="FAMILY", nargs="+", choices=stages, help=", ".join(stages))
+    for family in parser.parse_args().families:
+        guard(stages[family])
 
 
-def guard(main: Callable[[], Any]) -> None:
-    """Call `main`; end with one line on stderr and the exit code of `data.ending` if that fails."""
+def guard(stage: Stage) -> None:
+    """Call `stage`; end with one line on stderr and the exit code of `data.ending` if that fails."""
     try:
-        main()
+        stage()
     except Exception as error:  # noqa: BLE001 - the net below every stage
         sys.exit(end(error))

@@ -1,6 +1,7 @@
-"""Stage validate: ``python -m data.validate FAMILY``."""
+"""Stage validate: ``python -m data.validate FAMILY...``."""
 
-from data.stage import run_family
+from data.stage import run
+from data.supply import supply
 
 if __name__ == "__main__":
-    run_family("validate", "data")
+    run("validate", lambda family: supply(family).validate)

@@ -1,6 +1,7 @@
-"""Stage featurize: ``python -m features.featurize FAMILY``."""
+"""Stage featurize: ``python -m features.featurize FAMILY...``."""
 
-from data.stage import run_family
+from data.stage import run
+from features.supply import supply
 
 if __name__ == "__main__":
-    run_family("featurize", "features")
+    run("featurize", lambda family: supply(family).featurize)

@@ -1,6 +1,7 @@
-"""Stage profile: ``python -m training.profile FAMILY``."""
+"""Stage profile: ``python -m training.profile FAMILY...``."""
 
-from data.stage import run_family
+from data.stage import run
+from training.supply import supply
 
 if __name__ == "__main__":
-    run_family("profile", "training")
+    run("profile", lambda family: supply(family).profile)

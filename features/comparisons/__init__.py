@@ -1,1 +1,12 @@
 """From comparisons of two results to vectors."""
+
+from features.supply import FeaturesSupply
+
+
+def _featurize() -> None:
+    from features.comparisons.vectors import featurize_stage
+
+    featurize_stage()
+
+
+SUPPLY = FeaturesSupply(_featurize)

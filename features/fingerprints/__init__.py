@@ -1,1 +1,12 @@
 """From fingerprints to vectors."""
+
+from features.supply import FeaturesSupply
+
+
+def _featurize() -> None:
+    from features.fingerprints.matrix import featurize_stage
+
+    featurize_stage()
+
+
+SUPPLY = FeaturesSupply(_featurize)

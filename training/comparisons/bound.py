@@ -5,15 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from data.params import Params
+from data.params import load
 from training.comparisons.family import Family
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def comparisons(params: Params, root: Path = Path()) -> Family:
-    """Bind the family to its files under `root`."""
+def bound(root: Path = Path()) -> Family:
+    """Bind the family to the params.yaml of the working directory and to its files under `root`."""
+    params = load()
     section = params.comparisons
 
     def columns() -> tuple[str, ...]:
@@ -28,10 +29,10 @@ def comparisons(params: Params, root: Path = Path()) -> Family:
         from data.comparisons.tables import ComparisonTables
         from training.comparisons.rules import RULES
 
-        tables = ComparisonTables.read(bound.interim)
+        tables = ComparisonTables.read(made.interim)
         sides = Sides.of(tables)
         index = pd.Index(tables.comparisons["comparison_id"])
         return pd.DataFrame({rule.name: rule.decide(sides) for rule in RULES}, index=index)
 
-    bound = Family("comparisons", params, section, columns, rules, root)
-    return bound
+    made = Family("comparisons", params, section, columns, rules, root)
+    return made

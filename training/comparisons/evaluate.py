@@ -9,10 +9,11 @@ import pandas as pd
 
 from data.errors import InputError
 from data.tables.files import replacing, write_json
+from training.comparisons.bound import bound
 from training.comparisons.curves import curves
 from training.comparisons.decision import AskedTable, decided
 from training.comparisons.examples import FeatureTable
-from training.comparisons.family import Family, run
+from training.comparisons.family import Family
 from training.comparisons.fitting import Fit, read_tuned, tested
 from training.comparisons.splits import Part, parts, stratified
 from training.comparisons.tuning import Tuned
@@ -113,5 +114,6 @@ def metrics(family: Family, table: FeatureTable, verdicts: pd.DataFrame) -> dict
     }
 
 
-if __name__ == "__main__":
-    run(evaluate)
+def evaluate_stage() -> None:
+    """Stage evaluate, in the working directory."""
+    evaluate(bound())

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from data.errors import InputError
-from data.params import Comparisons, Params, load
-from data.stage import FAMILIES, guard
+from data.params import Comparisons, Params
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,45 +74,3 @@ class Family:
     def studies(self) -> Path:
         """Where searches keep their trials."""
         return self.root / ".studies" / self.name
-
-
-def family(name: str) -> Family:
-    """Return the family called `name`, with the params.yaml of the working directory.
-
-    Raises
-    ------
-    InputError
-        If there is no such family, or params.yaml is wrong.
-    """
-    from training.comparisons.bound import comparisons
-
-    makers = {"comparisons": comparisons}
-    if name not in makers:
-        raise InputError(f"{name!r} is no family; expected one of: {', '.join(makers)}")
-    return makers[name](load())
-
-
-def run(stage: Callable[[Family], None]) -> None:
-    """Run a stage for the families named on the command line; what fails ends as `data.stage.guard` says.
-
-    A family that is no classification has stages of its own, ``<verb>_stage`` in
-    ``training.<family>_<verb>`` or ``training.<family>``.
-    """
-    for name in sys.argv[1:] or [""]:
-        guard(partial(_run, stage, name))
-
-
-def _run(stage: Callable[[Family], None], name: str) -> None:
-    own = _own_stage(name, stage.__name__) if name in FAMILIES else None
-    if own is None:
-        stage(family(name))
-    else:
-        own()
-
-
-def _own_stage(name: str, verb: str) -> Callable[[], None] | None:
-    modules = (f"training.{name}_{verb}", f"training.{name}")
-    stages = (
-        getattr(import_module(module), f"{verb}_stage", None) for module in modules if find_spec(module)
-    )
-    return next(filter(None, stages), None)

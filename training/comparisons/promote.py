@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from data.tables.written import written
-from training.comparisons.family import Family, run
+from training.comparisons.bound import bound
+from training.comparisons.family import Family
 from training.evaluation.opponents import show
-from training.registry.champions import refresh
 from training.registry.contest import Candidate, promoted
 
 if TYPE_CHECKING:
@@ -28,6 +28,6 @@ def promote(family: Family) -> None:
     show(metrics, promoted(Candidate(name, model, family.models / model, scores, means)))
 
 
-if __name__ == "__main__":
-    run(promote)
-    refresh()
+def promote_stage() -> None:
+    """Stage promote, in the working directory."""
+    promote(bound())

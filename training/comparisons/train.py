@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from training.comparisons.bound import bound
 from training.comparisons.examples import FeatureTable
-from training.comparisons.family import Family, run
+from training.comparisons.family import Family
 from training.comparisons.fitting import Fit, fitted, read_tuned
 from training.estimators.pipelines import answering
 from training.evaluation.sidebyside import side_by_side
@@ -26,5 +27,6 @@ def train(family: Family) -> None:
         TrainedModel(answering(pipeline), card).write(family.models / fit.model)
 
 
-if __name__ == "__main__":
-    run(train)
+def train_stage() -> None:
+    """Stage train, in the working directory."""
+    train(bound())

@@ -8,8 +8,9 @@ import pandas as pd
 
 from data.errors import InputError
 from data.tables.files import replacing, write_json
+from training.comparisons.bound import bound
 from training.comparisons.examples import FeatureTable
-from training.comparisons.family import Family, run
+from training.comparisons.family import Family
 from training.comparisons.splits import parts
 from training.comparisons.tuning import Found, Task, log_of, search
 from training.estimators.catalogue import CATALOGUE
@@ -69,5 +70,6 @@ def _trials(found: list[Found]) -> pd.DataFrame:
     return pd.DataFrame(rows).sort_values(["part", "model", "trial"], ignore_index=True)
 
 
-if __name__ == "__main__":
-    run(tune)
+def tune_stage() -> None:
+    """Stage tune, in the working directory."""
+    tune(bound())

@@ -1,1 +1,30 @@
 """From vectors of co-runs to models."""
+
+from training.supply import TrainingSupply
+
+
+def _tune() -> None:
+    from training.corun.stages import tune_stage
+
+    tune_stage()
+
+
+def _train() -> None:
+    from training.corun.stages import train_stage
+
+    train_stage()
+
+
+def _evaluate() -> None:
+    from training.corun.evaluate import evaluate_stage
+
+    evaluate_stage()
+
+
+def _promote() -> None:
+    from training.corun.promote import promote_stage
+
+    promote_stage()
+
+
+SUPPLY = TrainingSupply(tune=_tune, train=_train, evaluate=_evaluate, promote=_promote)

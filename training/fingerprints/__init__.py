@@ -1,1 +1,18 @@
 """From vectors of fingerprints to models."""
+
+from training.supply import TrainingSupply
+
+
+def _profile() -> None:
+    from training.fingerprints.stages import profile_stage
+
+    profile_stage()
+
+
+def _evaluate() -> None:
+    from training.fingerprints.stages import evaluate_stage
+
+    evaluate_stage()
+
+
+SUPPLY = TrainingSupply(profile=_profile, evaluate=_evaluate)

@@ -1,1 +1,24 @@
 """From vectors of matrices of raw metrics to models."""
+
+from training.supply import TrainingSupply
+
+
+def _train() -> None:
+    from training.matrices.stages import train_stage
+
+    train_stage()
+
+
+def _evaluate() -> None:
+    from training.matrices.stages import evaluate_stage
+
+    evaluate_stage()
+
+
+def _promote() -> None:
+    from training.matrices.promote import promote_stage
+
+    promote_stage()
+
+
+SUPPLY = TrainingSupply(train=_train, evaluate=_evaluate, promote=_promote)
