@@ -10,8 +10,9 @@ from pathlib import Path
 
 from benchmarks.table import machine
 from data.errors import InputError
+from data.fingerprints.params import Fingerprints
 from data.fingerprints.stages import ingest, validate
-from data.params import Fingerprints
+from data.params import Ingest
 from features.fingerprints.matrix import FingerprintTable, featurize
 
 SEED = 20261121
@@ -44,9 +45,9 @@ def table(name: str) -> FingerprintTable:
     InputError
         If the set is not there.
     """
-    section = Fingerprints(format=name, path=shared() / name)
+    section = Fingerprints(ingest=Ingest(format=name, path=shared() / name))
     tables = ingest(section).tables
-    return featurize(validate(tables, section).kept(tables), section.threads)
+    return featurize(validate(tables, section).kept(tables), section.featurize.threads)
 
 
 def present(*names: str) -> tuple[str, ...]:

@@ -130,7 +130,10 @@ def _counts(row: pd.Series) -> tuple[str, ...]:
 def main() -> None:
     """Print all tables and write the page."""
     metrics = json.loads((REPORTS / "metrics.json").read_text(encoding="utf-8"))
-    frames = {name: pd.read_parquet(REPORTS / f"{name}.parquet") for name in ("tables", "ablation", "curves")}
+    frames = {
+        name: pd.read_parquet(REPORTS / f"evaluated/{name}.parquet")
+        for name in ("tables", "ablation", "curves")
+    }
     data, run = metrics["data"], "dvc repro"
     if data["format"] != "tables":
         run = f"dvc exp run -S matrices.format={data['format']} -S matrices.path={data['path']}"

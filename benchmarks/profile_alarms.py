@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from benchmarks.fingerprints import JOBS, SEED, busy, load, present, table
 from benchmarks.table import Table
 from data.errors import InputError
-from data.params import Profiling
+from data.fingerprints.params import Profiling
 from features.fingerprints.matrix import Measured
 from training.evaluation.sidebyside import side_by_side
 from training.fingerprints.differences import adjusted, difference, exchanged

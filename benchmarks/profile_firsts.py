@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from benchmarks.fingerprints import JOBS, SEED, present, table
 from benchmarks.table import Table
-from data.params import Profiling
+from data.fingerprints.params import Profiling
 from features.fingerprints.matrix import Measured
 from training.evaluation.sidebyside import side_by_side
 from training.fingerprints.profiles import profile

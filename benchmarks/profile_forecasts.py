@@ -6,7 +6,7 @@ import pandas as pd
 
 from benchmarks.fingerprints import JOBS, SEED, busy, load, present, table
 from benchmarks.table import Table
-from data.params import Profiling
+from data.fingerprints.params import Profiling
 from training.evaluation.sidebyside import side_by_side
 from training.fingerprints.forecasts import Forecast, by_application, forecast
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from data.comparisons import formats
 from data.comparisons.pair import paired
+from data.comparisons.params import Measure
 from data.comparisons.reading import Problems, joined
 from data.comparisons.run import results_of_run
 from data.comparisons.tables import ComparisonTables
 from data.comparisons.versions import versions
 from data.errors import InputError
-from data.params import Measure
 from data.tables.files import replacing
 from serving.comparisons import render
 from serving.comparisons.judge import Judgement, judge

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from data.comparisons import formats
 from data.comparisons.importing import import_tables
+from data.comparisons.params import Measure
 from data.corun import formats as corun_formats
 from data.errors import InputError
 from data.fingerprints import formats as fingerprint_formats
 from data.matrices import formats as matrix_formats
 from data.matrices.choice import Choice
-from data.params import Measure
 from data.tables.nearest import unknown
 from serving.answering import tell_notes, tell_skipped
 

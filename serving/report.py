@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from data.ending import end
+from data.places import Places
 from data.tables.files import write_text
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if len(given) != 1 or given[0] not in FAMILIES:
         sys.stderr.write(f"usage: python -m serving.report {{{','.join(FAMILIES)}}}\n")
         return 2
-    target = Path("reports") / given[0] / "index.html"
+    target = Places(given[0]).page
     try:
         page: Callable[[Path], str] = import_module(FAMILIES[given[0]]).page
         write_text(target, page(Path()))

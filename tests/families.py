@@ -5,25 +5,27 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from data.params import Params
+from data.comparisons.params import Comparisons
+from data.params import of_content
 from training.comparisons.family import Family
 
 MODELS = ("knn-uniform", "logistic")
 
 
 def params(seed=7, models=MODELS, jobs=1, trials=3):
-    return Params.model_validate(
+    return of_content(
+        Comparisons,
         {
             "seed": seed,
             "jobs": jobs,
             "comparisons": {
-                "format": "tables",
-                "path": "data/raw/small",
+                "ingest": {"format": "tables", "path": "data/raw/small"},
                 "tune": {"trials": trials, "folds": 2, "rows": 60, "models": list(models)},
                 "evaluate": {"folds": 2, "repeats": 1, "grouped_folds": 2},
-                "promote": {"resamples": 200},
+                "promote": {"name": "regression-comparison", "resamples": 200},
             },
-        }
+        },
+        Path("params.yaml"),
     )
 
 
@@ -60,7 +62,7 @@ def small_family(root: Path, table=None, **knobs):
             {"median-5": (table["medians_min"] < -0.22).to_numpy()}, index=pd.Index(table["comparison_id"])
         )
 
-    family = Family("comparisons", bound, bound.comparisons, lambda: COLUMNS, rules, root)
+    family = Family("comparisons", bound, lambda: COLUMNS, rules, root)
     family.features.parent.mkdir(parents=True, exist_ok=True)
     table.to_parquet(family.features, index=False)
     table.assign(worst_change=-0.1).to_parquet(family.asked, index=False)

@@ -14,10 +14,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.comparisons import formats
+from data.comparisons.params import LabelRules, Measure
 from data.comparisons.reading import PIECE, Problems
 from data.comparisons.validity import CONTENT, check
 from data.errors import InputError
-from data.params import LabelRules, Measure
 from data.tables.files import replacing
 
 if TYPE_CHECKING:

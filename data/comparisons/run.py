@@ -9,10 +9,10 @@ from typing import Annotated, Any, Literal, NoReturn
 import pandas as pd
 from pydantic import Field, FiniteFloat, ValidationError
 
+from data.comparisons.params import Measure
 from data.comparisons.reading import Problems, joined
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
-from data.params import Measure
 from data.tables.given import Given, said
 
 _EXPECTED = '{"results": [{"benchmark", "operation", "machine", "unit", "better", "configurations": [...]}]}'

@@ -3,35 +3,35 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from data import params
 from data.comparisons import formats, schema
+from data.comparisons.params import Comparisons
 from data.comparisons.reading import Reading
 from data.comparisons.tables import ComparisonTables
 from data.comparisons.validity import unusable
 from data.errors import InputError
+from data.params import load
+from data.places import Places
 from data.tables.files import replacing
 
-INTERIM = Path("data/interim/comparisons")
-PROCESSED = Path("data/processed/comparisons")
+PLACES = Places("comparisons")
 #: The columns of valid.parquet, which `validate` makes.
 VALID_DTYPES = {"comparison_id": "str", "valid": "bool", "reason": "str", "status": "str"}
 #: Skipped comparisons that are shown one by one.
 SHOWN = 5
 
 
-def ingest(section: params.Comparisons) -> Reading:
+def ingest(section: Comparisons) -> Reading:
     """Read the comparisons that params.yaml names."""
     return formats.read(
-        section.format,
-        [section.path],
-        label_rules=section.label_rules,
-        measure=section.measure,
-        keep_going=section.keep_going,
+        section.ingest.format,
+        [section.ingest.path],
+        label_rules=section.ingest.label_rules,
+        measure=section.ingest.measure,
+        keep_going=section.ingest.keep_going,
     )
 
 
@@ -83,8 +83,8 @@ def told(skipped: tuple[InputError, ...]) -> str:
 
 def ingest_stage() -> None:
     """Stage ingest: the source becomes the three tables."""
-    reading = ingest(params.load().comparisons)
-    reading.tables.write(INTERIM)
+    reading = ingest(load(Comparisons).section)
+    reading.tables.write(PLACES.interim)
     sys.stderr.write(told(reading.skipped))
     sys.stderr.writelines(f"note: {note}\n" for note in reading.notes)
     print(f"{len(reading.tables.comparisons)} comparisons, {len(reading.tables.labels)} labels")  # noqa: T201
@@ -92,7 +92,7 @@ def ingest_stage() -> None:
 
 def validate_stage() -> None:
     """Stage validate: which comparisons can be learned from."""
-    valid = validate(ComparisonTables.read(INTERIM))
-    with replacing(PROCESSED / "valid.parquet") as path:
+    valid = validate(ComparisonTables.read(PLACES.interim))
+    with replacing(PLACES.valid / "valid.parquet") as path:
         valid.to_parquet(path, index=False)
     print(f"{valid['valid'].sum()} of {len(valid)} are valid, {valid['status'].notna().sum()} labelled")  # noqa: T201

@@ -5,26 +5,28 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection
 from dataclasses import replace
-from pathlib import Path
 
-from data import params
 from data.comparisons.stages import told
 from data.corun import formats as corun_formats
 from data.corun import schema as corun_schema
 from data.corun.formats import CorunReading
+from data.corun.params import Corun
 from data.corun.tables import CorunTables
 from data.corun.validity import Decisions, decide
 from data.errors import InputError
 from data.fingerprints.stages import left_out
+from data.params import load
+from data.places import Places
 
-INTERIM = Path("data/interim/corun")
-PROCESSED = Path("data/processed/corun")
+PLACES = Places("corun")
 
 
-def ingest(section: params.Corun) -> CorunReading:
+def ingest(section: Corun) -> CorunReading:
     """Read the co-runs that params.yaml names."""
-    reading = corun_formats.read(section.format, [section.path], keep_going=section.keep_going)
-    return replace(reading, tables=of_engines(reading.tables, section.engines))
+    reading = corun_formats.read(
+        section.ingest.format, [section.ingest.path], keep_going=section.ingest.keep_going
+    )
+    return replace(reading, tables=of_engines(reading.tables, section.ingest.engines))
 
 
 def of_engines(tables: CorunTables, engines: Collection[str]) -> CorunTables:
@@ -50,8 +52,8 @@ def of_engines(tables: CorunTables, engines: Collection[str]) -> CorunTables:
 
 def ingest_stage() -> None:
     """Stage ingest: the source becomes the four tables."""
-    reading = ingest(params.load().corun)
-    reading.tables.write(INTERIM)
+    reading = ingest(load(Corun).section)
+    reading.tables.write(PLACES.interim)
     sys.stderr.write(told(reading.skipped))
     print(counted(reading.tables))  # noqa: T201
 
@@ -65,7 +67,7 @@ def counted(tables: CorunTables) -> str:
     )
 
 
-def validate(tables: CorunTables, section: params.Corun) -> Decisions:
+def validate(tables: CorunTables, section: Corun) -> Decisions:
     """Say what can be learned from.
 
     Raises
@@ -74,13 +76,13 @@ def validate(tables: CorunTables, section: params.Corun) -> Decisions:
         If a table breaks its schema, or too little is left.
     """
     corun_schema.check(tables)
-    return decide(tables, section.missing)
+    return decide(tables, section.checks.missing)
 
 
 def validate_stage() -> None:
     """Stage validate: which events, solo runs, co-runs and samples can be learned from."""
-    decisions = validate(CorunTables.read(INTERIM), params.load().corun)
-    decisions.write(PROCESSED)
+    decisions = validate(CorunTables.read(PLACES.interim), load(Corun).section)
+    decisions.write(PLACES.valid)
     sys.stderr.write(explained(decisions))
     print(kept(decisions))  # noqa: T201
 

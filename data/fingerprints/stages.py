@@ -4,31 +4,33 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pandas as pd
 
-from data import params
 from data.comparisons.stages import SHOWN, told
 from data.fingerprints import formats as fingerprint_formats
 from data.fingerprints import schema as fingerprint_schema
 from data.fingerprints.formats import FingerprintReading
+from data.fingerprints.params import Fingerprints
 from data.fingerprints.tables import FingerprintTables
 from data.fingerprints.validity import Decisions, decide
+from data.params import load
+from data.places import Places
 
-INTERIM = Path("data/interim/fingerprints")
-PROCESSED = Path("data/processed/fingerprints")
+PLACES = Places("fingerprints")
 
 
-def ingest(section: params.Fingerprints) -> FingerprintReading:
+def ingest(section: Fingerprints) -> FingerprintReading:
     """Read the fingerprints that params.yaml names."""
-    return fingerprint_formats.read(section.format, [section.path], keep_going=section.keep_going)
+    return fingerprint_formats.read(
+        section.ingest.format, [section.ingest.path], keep_going=section.ingest.keep_going
+    )
 
 
 def ingest_stage() -> None:
     """Stage ingest: the source becomes the three tables."""
-    reading = ingest(params.load().fingerprints)
-    reading.tables.write(INTERIM)
+    reading = ingest(load(Fingerprints).section)
+    reading.tables.write(PLACES.interim)
     sys.stderr.write(told(reading.skipped))
     print(counted(reading.tables))  # noqa: T201
 
@@ -39,7 +41,7 @@ def counted(tables: FingerprintTables) -> str:
     return f"{machines.nunique()} machines, {len(machines)} rates, {applications.nunique()} applications"
 
 
-def validate(tables: FingerprintTables, section: params.Fingerprints) -> Decisions:
+def validate(tables: FingerprintTables, section: Fingerprints) -> Decisions:
     """Say what can be learned from.
 
     Raises
@@ -48,13 +50,13 @@ def validate(tables: FingerprintTables, section: params.Fingerprints) -> Decisio
         If a table breaks its schema, or too little is left.
     """
     fingerprint_schema.check(tables)
-    return decide(tables, section.missing)
+    return decide(tables, section.checks.missing)
 
 
 def validate_stage() -> None:
     """Stage validate: which machines, stressors and applications can be learned from."""
-    decisions = validate(FingerprintTables.read(INTERIM), params.load().fingerprints)
-    decisions.write(PROCESSED)
+    decisions = validate(FingerprintTables.read(PLACES.interim), load(Fingerprints).section)
+    decisions.write(PLACES.valid)
     sys.stderr.write(explained(decisions))
     print(kept(decisions))  # noqa: T201
 

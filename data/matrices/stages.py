@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
-from data import params
 from data.comparisons.stages import told
 from data.fingerprints.stages import left_out
 from data.matrices import formats as matrix_formats
 from data.matrices import schema as matrix_schema
 from data.matrices.formats import MatrixReading
+from data.matrices.params import Matrices
 from data.matrices.tables import MatrixTables
 from data.matrices.validity import Decisions, decide
+from data.params import load
+from data.places import Places
 
-INTERIM = Path("data/interim/matrices")
-PROCESSED = Path("data/processed/matrices")
+PLACES = Places("matrices")
 
 
-def ingest(section: params.Matrices) -> MatrixReading:
+def ingest(section: Matrices) -> MatrixReading:
     """Read the matrices that params.yaml names."""
-    return matrix_formats.read(section.format, [section.path], keep_going=section.keep_going)
+    return matrix_formats.read(
+        section.ingest.format, [section.ingest.path], keep_going=section.ingest.keep_going
+    )
 
 
 def ingest_stage() -> None:
     """Stage ingest: the source becomes the three tables."""
-    reading = ingest(params.load().matrices)
-    reading.tables.write(INTERIM)
+    reading = ingest(load(Matrices).section)
+    reading.tables.write(PLACES.interim)
     sys.stderr.write(told(reading.skipped))
     print(counted(reading.tables))  # noqa: T201
 
@@ -40,7 +42,7 @@ def counted(tables: MatrixTables) -> str:
     )
 
 
-def validate(tables: MatrixTables, section: params.Matrices) -> Decisions:
+def validate(tables: MatrixTables, section: Matrices) -> Decisions:
     """Say what can be learned from and judged.
 
     Raises
@@ -49,13 +51,13 @@ def validate(tables: MatrixTables, section: params.Matrices) -> Decisions:
         If a table breaks its schema, or too little is left.
     """
     matrix_schema.check(tables)
-    return decide(tables, section.missing)
+    return decide(tables, section.checks.missing)
 
 
 def validate_stage() -> None:
     """Stage validate: which runs, pairs and metrics can be learned from, by the rules."""
-    decisions = validate(MatrixTables.read(INTERIM), params.load().matrices)
-    decisions.write(PROCESSED)
+    decisions = validate(MatrixTables.read(PLACES.interim), load(Matrices).section)
+    decisions.write(PLACES.valid)
     sys.stderr.write(explained(decisions))
     print(kept(decisions))  # noqa: T201
 

@@ -23,9 +23,10 @@ class _Known(BaseModel):
     @classmethod
     def _only_known(cls, content: Any) -> Any:
         """Look for an unknown key first: it may be the one that is missing, misspelt."""
+        known = [field.alias or name for name, field in cls.model_fields.items()]
         for key in map(str, content) if isinstance(content, dict) else ():
-            if key not in cls.model_fields:
-                problem = unknown(key[:_QUOTED], cls.model_fields)
+            if key not in known:
+                problem = unknown(key[:_QUOTED], known)
                 told = PydanticCustomError(_UNKNOWN, "{problem}", {"problem": problem})
                 wrong = InitErrorDetails(type=told, loc=(key,), input=None)
                 raise ValidationError.from_exception_data(cls.__name__, [wrong])

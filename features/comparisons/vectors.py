@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.comparisons.sides import Sides
-from data.comparisons.stages import INTERIM, PROCESSED, VALID_DTYPES
+from data.comparisons.stages import PLACES, VALID_DTYPES
 from data.comparisons.tables import ComparisonTables, read_table
 from data.tables.files import replacing
 from features.comparisons.asked import Asked
@@ -219,8 +219,8 @@ def _compressed(statistic: Floats) -> Floats:
 
 def featurize_stage() -> None:
     """Stage featurize: what models are trained on, and what they are asked, about labelled comparisons."""
-    valid = read_table(PROCESSED / "valid.parquet", VALID_DTYPES)
-    head, sides = labelled(ComparisonTables.read(INTERIM), valid)
+    valid = read_table(PLACES.valid / "valid.parquet", VALID_DTYPES)
+    head, sides = labelled(ComparisonTables.read(PLACES.interim), valid)
     asked = Asked.of(sides)
     tables = {
         "features": pd.concat([head, vectors(sides)], axis=1),
@@ -229,5 +229,5 @@ def featurize_stage() -> None:
         ),
     }
     for name, table in tables.items():
-        with replacing(PROCESSED / f"{name}.parquet") as path:
+        with replacing(PLACES.processed / f"{name}.parquet") as path:
             table.to_parquet(path, index=False, compression="zstd")

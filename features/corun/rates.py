@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -19,10 +18,10 @@ from numpy.typing import NDArray
 from data.corun.tables import AND, HOST_DTYPES, CorunTables, corunner_columns
 from data.corun.validity import Decisions
 from data.errors import InputError
+from data.places import Places
 from data.tables.files import replacing
 
-INTERIM = Path("data/interim/corun")
-PROCESSED = Path("data/processed/corun")
+PLACES = Places("corun")
 #: What identifies an instance, and what it is grouped by.
 KEYS = {
     "task": "str",
@@ -283,14 +282,14 @@ def placed_of(table: pd.DataFrame) -> Placed:
 
 def featurize_stage() -> None:
     """Stage featurize: instances and their vectors."""
-    tables = CorunTables.read(INTERIM)
-    tables = Decisions.read(PROCESSED).kept(tables)
+    tables = CorunTables.read(PLACES.interim)
+    tables = Decisions.read(PLACES.valid).kept(tables)
     solo = Solo.of(tables)
     table = instances(tables, solo)
     if table["impact"].isna().all():
-        raise InputError("no co-run has a solo time", file=INTERIM / "pairs.parquet")
+        raise InputError("no co-run has a solo time", file=PLACES.interim / "pairs.parquet")
     written = pd.concat([table, vectors(solo, placed_of(table))], axis="columns")
-    with replacing(PROCESSED / "features.parquet") as path:
+    with replacing(PLACES.processed / "features.parquet") as path:
         written.to_parquet(path, index=False)
     print(f"{len(table)} instances, {written.shape[1] - len(KEYS)} features")  # noqa: T201
 

@@ -14,15 +14,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.errors import InputError
+from data.fingerprints.params import Fingerprints
 from data.fingerprints.stressors import CATEGORIES
 from data.fingerprints.tables import ALL_THREADS, FingerprintTables
 from data.fingerprints.validity import Decisions
 from data.params import load
+from data.places import Places
 from data.tables.files import replacing
 
 Threads = Literal["one", "all", "both"]
-INTERIM = Path("data/interim/fingerprints")
-PROCESSED = Path("data/processed/fingerprints")
+PLACES = Places("fingerprints")
 RUN = ["machine", "repetition"]
 #: What the column of a stressor that ran on every thread ends with.
 EVERY_THREAD = "@all"
@@ -299,9 +300,9 @@ def zscores(x: NDArray[np.float64], known: NDArray[np.int64] | None = None) -> N
 
 def featurize_stage() -> None:
     """Stage featurize: the matrix and the applications beside it."""
-    tables = FingerprintTables.read(INTERIM)
-    kept = Decisions.read(PROCESSED).kept(tables)
-    table = featurize(kept, load().fingerprints.threads)
-    table.write(PROCESSED)
+    tables = FingerprintTables.read(PLACES.interim)
+    kept = Decisions.read(PLACES.valid).kept(tables)
+    table = featurize(kept, load(Fingerprints).section.featurize.threads)
+    table.write(PLACES.processed)
     told = f"{len(table.runs)} runs of {len(table.columns)} rates, {len(table.applications)} applications"
     print(told)  # noqa: T201

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from data.comparisons.params import Comparisons
 from data.errors import InputError
 from training.registry.champions import FOREIGN, Located, located, project_params
 from training.registry.ready import ReadyModel
@@ -55,7 +56,7 @@ def load(uri: str | None = None, floor: float | None = None) -> Served:
 
 def registered() -> str:
     """Return the name under which models of comparisons are registered."""
-    return project_params().comparisons.promote.name
+    return project_params(Comparisons).section.promote.name
 
 
 def loaded(name: Callable[[], str], uri: str | None, read: Callable[[Located], T]) -> T:

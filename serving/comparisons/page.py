@@ -10,6 +10,7 @@ import pandas as pd
 
 from data.comparisons.tables import ComparisonTables, read_table
 from data.errors import InputError
+from data.places import Places
 from serving.comparisons.accuracy_charts import by_model, by_neighbours, by_trees
 from serving.comparisons.tree_chart import nodes_of, tree_chart
 from serving.comparisons.vector_chart import vectors_chart
@@ -42,14 +43,15 @@ class Inputs:
         InputError
             If one that the page cannot do without is missing or broken.
         """
-        tree = root / "models/comparisons/decision-tree"
+        places = Places("comparisons", root)
+        tree = places.models / "decision-tree"
         return cls(
-            Evaluated.read(root / "reports/comparisons"),
+            Evaluated.read(places),
             read_table(
-                root / "data/processed/comparisons/features.parquet",
+                places.processed / "features.parquet",
                 {"comparison_id": "str", "status": "str"},
             ),
-            ComparisonTables.read(root / "data/interim/comparisons"),
+            ComparisonTables.read(places.interim),
             TrainedModel.read(tree) if (tree / "model.skops").is_file() else None,
         )
 
@@ -70,7 +72,7 @@ def page(root: Path) -> str:
     if champion.empty:
         raise InputError(
             f"has no verdicts of the champion {evaluated.metrics.champion!r} on the grouped folds",
-            file=root / "reports/comparisons/oof.parquet",
+            file=Places("comparisons", root).evaluated / "oof.parquet",
         )
     confusion = Confusion.of(champion)
     mistakes = [Drawn(one, mistake_chart(one)) for one in worst_mistakes(champion, inputs.tables)]
@@ -101,7 +103,7 @@ def figures(inputs: Inputs) -> list[tuple[str, Chart | None, str]]:
     data, evaluated = inputs.evaluated.metrics.data, inputs.evaluated
     always_pass = 1 - data.fails / data.comparisons
     tree = tree_chart("figure-6-7", nodes_of(inputs.tree, frozenset(rooted))) if inputs.tree else None
-    no_curve = "reports/comparisons/curves.parquet does not hold this curve."
+    no_curve = "reports/comparisons/evaluated/curves.parquet does not hold this curve."
     return [
         (
             "6.4",

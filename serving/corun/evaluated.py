@@ -15,12 +15,10 @@ from data.comparisons.tables import read_table
 from data.corun.stages import explained
 from data.corun.tables import AND, CorunTables
 from data.corun.validity import Decisions
+from data.places import Places
 from data.tables.files import read_json
 from serving.corun.measured import Measured, read_measured
 
-INTERIM = Path("data/interim/corun")
-PROCESSED = Path("data/processed/corun")
-REPORTS = Path("reports/corun")
 #: Where ``perfjudge corun measure`` of the shipped tasks lies.
 PLACEMENTS = Path("data/raw/placements")
 _NAMES = dict.fromkeys(("task", "corunners", "machine"), "str")
@@ -186,12 +184,13 @@ class Evaluated:
         InputError
             If one is missing or broken.
         """
-        reports, decisions = root / REPORTS, Decisions.read(root / PROCESSED)
+        places = Places("corun", root)
+        reports, decisions = places.evaluated, Decisions.read(places.valid)
         return cls(
-            read_json(reports / "metrics.json", Metrics),
-            decisions.kept(CorunTables.read(root / INTERIM)),
+            read_json(places.metrics, Metrics),
+            decisions.kept(CorunTables.read(places.interim)),
             tuple(explained(decisions).splitlines()),
-            read_table(root / PROCESSED / "features.parquet", INSTANCES)[list(INSTANCES)],
+            read_table(places.processed / "features.parquet", INSTANCES)[list(INSTANCES)],
             read_table(reports / "oof.parquet", OOF),
             read_table(reports / "table1.parquet", TABLE_1),
             read_table(reports / "importance.parquet", IMPORTANCE),

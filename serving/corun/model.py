@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from data.corun.params import Corun
 from serving.comparisons.model import ModelRef, loaded, ref
 from training.corun.known_tasks import KnownTasks
 from training.corun.stored import ImpactCard, OnlineCard, TrainedImpact, TrainedOnline
@@ -125,12 +126,12 @@ def online_card(uri: str | None = None) -> tuple[OnlineCard, ModelRef]:
 
 def static_name() -> str:
     """Return the name under which static models are registered."""
-    return project_params().corun.promote.name
+    return project_params(Corun).section.promote.name
 
 
 def online_name() -> str:
     """Return the name under which online models are registered."""
-    return project_params().corun.online.name
+    return project_params(Corun).section.online.name
 
 
 def _with_ref(card: Card, found: Located) -> tuple[Card, ModelRef]:

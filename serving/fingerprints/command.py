@@ -9,8 +9,8 @@ from pathlib import Path
 
 from data.errors import InputError
 from data.fingerprints.formats.machines_csv import RUNNING_TIME, Measure
+from data.fingerprints.params import Fingerprints
 from data.fingerprints.tables import FingerprintTables
-from data.params import Fingerprints
 from features.fingerprints.matrix import Measured
 from serving.answering import tell_skipped, write
 from serving.fingerprints import json as irup_json

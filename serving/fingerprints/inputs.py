@@ -17,10 +17,10 @@ from data.fingerprints import formats as fingerprint_formats
 from data.fingerprints import schema as fingerprint_schema
 from data.fingerprints.flaws import without_flaws
 from data.fingerprints.formats.machines_csv import Measure
+from data.fingerprints.params import Fingerprints
 from data.fingerprints.stages import explained
 from data.fingerprints.tables import ALL_THREADS, FingerprintTables
 from data.fingerprints.validity import Decisions, decide
-from data.params import Fingerprints
 from features.fingerprints.matrix import EVERY_THREAD, FingerprintTable, Measured, featurize
 from serving.fingerprints.schemas import RUNS, IrupRequest
 
@@ -147,8 +147,8 @@ def asked(tables: FingerprintTables, section: Fingerprints) -> Asked:
     InputError
         If too little is left of the machines, the stressors or the application.
     """
-    decisions = decide(tables, section.missing)
-    table = featurize(decisions.kept(tables), section.threads)
+    decisions = decide(tables, section.checks.missing)
+    table = featurize(decisions.kept(tables), section.featurize.threads)
     application = str(tables.applications["application"].iloc[0])
     return Asked(table, table.measured(application), decisions)
 

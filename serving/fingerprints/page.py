@@ -11,7 +11,8 @@ from typing import get_args
 import numpy as np
 import pandas as pd
 
-from data.params import Profiling, load
+from data.fingerprints.params import Fingerprints, Profiling
+from data.params import load
 from features.fingerprints.matrix import FingerprintTable, Measured, zscores
 from serving.fingerprints.difference_bars import Changes, changes
 from serving.fingerprints.machine_charts import boxes_chart, components_chart, correlation_chart, series_chart
@@ -92,7 +93,7 @@ def page(root: Path) -> str:
     InputError
         If a file that the page cannot do without is missing or broken.
     """
-    return page_of(Profiled.read(root), load(root / "params.yaml").fingerprints.profile)
+    return page_of(Profiled.read(root), load(Fingerprints, root / "params.yaml").section.profile)
 
 
 def page_of(given: Profiled, params: Profiling) -> str:

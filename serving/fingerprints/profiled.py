@@ -14,12 +14,11 @@ from data.comparisons.tables import read_table
 from data.errors import InputError
 from data.fingerprints.stages import explained
 from data.fingerprints.validity import Decisions
+from data.places import Places
 from data.tables.files import read_json
 from features.fingerprints.matrix import FingerprintTable
 from training.fingerprints.trust import Trust
 
-PROCESSED = Path("data/processed/fingerprints")
-REPORTS = Path("reports/fingerprints")
 TRUST_DTYPES = {
     "application": "str",
     "reasons": "str",
@@ -129,16 +128,16 @@ class Profiled:
         InputError
             If one is missing or broken.
         """
-        reports = root / REPORTS
-        trust = read_table(reports / "trust.parquet", TRUST_DTYPES)
+        places = Places("fingerprints", root)
+        trust = read_table(places.profiled / "trust.parquet", TRUST_DTYPES)
         stability = trust[["application", "seed_stability", "our_stability"]]
-        accuracy = read_table(reports / "accuracy.parquet", ACCURACY_DTYPES)
+        accuracy = read_table(places.evaluated / "accuracy.parquet", ACCURACY_DTYPES)
         return cls(
-            read_json(reports / "metrics.json", Metrics),
-            FingerprintTable.read(root / PROCESSED),
-            tuple(explained(Decisions.read(root / PROCESSED)).splitlines()),
-            _profiles(reports, trust),
-            read_table(reports / "claims.parquet", CLAIM_DTYPES),
+            read_json(places.metrics, Metrics),
+            FingerprintTable.read(places.processed),
+            tuple(explained(Decisions.read(places.valid)).splitlines()),
+            _profiles(places.profiled, trust),
+            read_table(places.profiled / "claims.parquet", CLAIM_DTYPES),
             stability.set_axis(["application", "seed", "ours"], axis="columns"),
             accuracy.pivot(index="application", columns="entry", values="median_error").reset_index(),
         )

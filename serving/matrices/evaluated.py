@@ -13,12 +13,11 @@ from pydantic import BaseModel, ConfigDict
 from data.comparisons.tables import read_table
 from data.matrices.stages import explained
 from data.matrices.validity import Decisions
+from data.places import Places
 from data.tables.files import read_json
 from serving.pages.evaluated import OOF_DTYPES, Score
 from training.matrices.seed import ABNORMAL, ABNORMAL_PAIRS, PAIRS, VECTORS
 
-PROCESSED = Path("data/processed/matrices")
-REPORTS = Path("reports/matrices")
 #: How it is divided: test cases are held out whole.
 SPLIT = "test-cases"
 #: That which is more like the seed's.
@@ -263,15 +262,18 @@ class Evaluated:
         InputError
             If one is missing or broken.
         """
-        reports = root / REPORTS
+        places = Places("matrices", root)
         frames = {
             "oof": VERDICTS, "tables": TABLES, "ablation": ABLATION, "curves": CURVES, "times": TIMES,
             "validity": VALIDITY, "groups": GROUPS, "served": SERVED,
         }  # fmt: skip
         return cls(
-            read_json(reports / "metrics.json", Metrics),
-            tuple(explained(Decisions.read(root / PROCESSED)).splitlines()),
-            *(read_table(reports / f"{name}.parquet", dtypes, ()) for name, dtypes in frames.items()),
+            read_json(places.metrics, Metrics),
+            tuple(explained(Decisions.read(places.valid)).splitlines()),
+            *(
+                read_table(places.evaluated / f"{name}.parquet", dtypes, ())
+                for name, dtypes in frames.items()
+            ),
         )
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from data.matrices.params import Matrices
 from serving.comparisons.model import ModelRef, loaded, ref
 from training.matrices.engine.stored import EngineCard, TrainedEngine
 from training.registry.champions import Located, project_params
@@ -37,7 +38,7 @@ def load(uri: str | None = None) -> ServedEngine:
 
 def registered() -> str:
     """Return the name under which models of matrices are registered."""
-    return project_params().matrices.promote.name
+    return project_params(Matrices).section.promote.name
 
 
 def described(uri: str | None = None) -> dict[str, Any]:

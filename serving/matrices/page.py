@@ -139,7 +139,7 @@ def ablations(
 
 def figures(given: Evaluated) -> Iterator[tuple[str, Chart | None, str]]:
     """Draw figures 4 to 7: number, chart, and what to say where it cannot be drawn."""
-    none = "reports/matrices/curves.parquet does not hold this curve."
+    none = "reports/matrices/evaluated/curves.parquet does not hold this curve."
     yield "Figure 4 of the seed", cost_chart(given.curves), none
     yield "Figure 5 of the seed", sampling_chart(given.curves), none
     yield "Figure 6 of the seed", dimensions_chart(given.curves), none

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import pandas as pd
 from pydantic import BaseModel
 
 from data.comparisons.tables import read_table
+from data.places import Places
 from data.tables.files import read_json
 from serving.pages.charts import percent
 
@@ -106,12 +106,12 @@ class Evaluated:
     curves: pd.DataFrame
 
     @classmethod
-    def read(cls, directory: Path) -> Evaluated:
+    def read(cls, places: Places) -> Evaluated:
         """Read ``metrics.json``, ``oof.parquet`` and, where it exists, ``curves.parquet``."""
-        curves = directory / "curves.parquet"
+        curves = places.evaluated / "curves.parquet"
         return cls(
-            read_json(directory / "metrics.json", Metrics),
-            read_table(directory / "oof.parquet", OOF_DTYPES),
+            read_json(places.metrics, Metrics),
+            read_table(places.evaluated / "oof.parquet", OOF_DTYPES),
             read_table(curves, CURVE_DTYPES)
             if curves.is_file()
             else pd.DataFrame(columns=list(CURVE_DTYPES)).astype(CURVE_DTYPES),

@@ -1,7 +1,7 @@
 import pytest
 
 from data.comparisons.formats.change_points import Boundary, Mark, Span, boundaries
-from data.params import LabelRules
+from data.comparisons.params import LabelRules
 
 RULES = LabelRules(versions_before=10, versions_after=5, clean_every=10, annotators=3, within=5, clear_of=12)
 PEOPLE = ("7", "8", "11")

@@ -1,24 +1,21 @@
 import json
+from pathlib import Path
 
 import pandas as pd
 import pytest
 from sklearn.linear_model import Ridge
 
+from data.corun.params import Corun
 from data.errors import InputError
-from data.params import Params
-from training.corun.promote import MODELS, REPORTS, TUNED, candidates
+from data.params import of_content
+from data.places import Places
+from training.corun.promote import candidates
 from training.corun.stored import ImpactCard, TrainedImpact
 from training.registry.champions import CHALLENGER, CHAMPION, version_of
 from training.registry.contest import promoted
 
 NAME = "corun-2-static"
-PARAMS = Params.model_validate(
-    {
-        "seed": 1,
-        "comparisons": {"format": "tables", "path": "x", "tune": {"models": []}},
-        "corun": {"promote": {"name": NAME}},
-    }
-)
+PARAMS = of_content(Corun, {"seed": 1, "corun": {"promote": {"name": NAME}}}, Path("params.yaml"))
 
 
 def candidate(root, error):
@@ -30,20 +27,21 @@ def candidate(root, error):
         "splits": {"pairs": {"entries": {"forest": {"mape": {"mean": error, "pooled": error}}}}},
         "online": None,
     }
-    for place in (REPORTS, TUNED):
-        (root / place).mkdir(parents=True)
-    (root / REPORTS / "metrics.json").write_text(json.dumps(metrics))
+    places = Places("corun", root)
+    for place in (places.evaluated, places.tuned):
+        place.mkdir(parents=True)
+    places.metrics.write_text(json.dumps(metrics))
     rows = [
         {"task": f"t{n}", "corunners": "c", "machine": "m", "model": "forest", "design": "pairs",
          "fold": n % 2, "measured": 2.0, "predicted": 2.0 * (1 + error * (1 + n % 3))}
         for n in range(30)
     ]  # fmt: skip
-    pd.DataFrame(rows).to_parquet(root / REPORTS / "oof.parquet")
+    pd.DataFrame(rows).to_parquet(places.evaluated / "oof.parquet")
     trials = [{"part": "all", "model": "forest", "trial": 0, "value": 0.5, "params": "{}"}]
-    pd.DataFrame(trials).to_parquet(root / TUNED / "trials.parquet")
+    pd.DataFrame(trials).to_parquet(places.tuned / "trials.parquet")
     card = ImpactCard("forest", ("x",), {}, {"pairs": 0.1}, ("m",), ("t0",), "d", 1, 0.9)
-    TrainedImpact(Ridge().fit([[0.0], [1.0]], [0.0, error]), card).write(root / MODELS / "forest")
-    (found,) = candidates(PARAMS, metrics, root)
+    TrainedImpact(Ridge().fit([[0.0], [1.0]], [0.0, error]), card).write(places.models / "forest")
+    (found,) = candidates(PARAMS, metrics, places)
     return found
 
 

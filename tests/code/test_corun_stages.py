@@ -19,8 +19,7 @@ def project(tmp_path):
         tables.write(tmp_path / "in")
         params = {
             "seed": 1,
-            "comparisons": {"format": "tables", "path": "x", "tune": {"models": []}},
-            "corun": {"path": "in", "keep_going": keep_going},
+            "corun": {"ingest": {"path": "in", "keep_going": keep_going}},
         }
         (tmp_path / "params.yaml").write_text(yaml.safe_dump(params))
         return tmp_path
@@ -44,7 +43,7 @@ def test_the_stages_write_tables_and_decisions_and_say_what_they_left_out(projec
         'left out task "copy", corunners "lost", machine "m", repetition "1":'
         ' the co-runner "lost" has no solo run on this machine to learn from\n'
     )
-    valid = pd.read_parquet(directory / "data/processed/corun/valid.parquet")
+    valid = pd.read_parquet(directory / "data/valid/corun/valid.parquet")
     assert valid["kept"].sum() == 10
 
 

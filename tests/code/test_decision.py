@@ -5,9 +5,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from data.comparisons.params import Decide
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
-from data.params import Decide
 from features.comparisons.vectors import SEED_FEATURES
 from serving.comparisons import render
 from serving.comparisons.judge import judge

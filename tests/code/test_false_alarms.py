@@ -1,7 +1,7 @@
 import numpy as np
 import pandas as pd
 
-from data.params import Profiling
+from data.fingerprints.params import Profiling
 from features.fingerprints.matrix import FingerprintTable
 from training.fingerprints.false_alarms import APPLICATIONS, HALVINGS, false_alarms
 

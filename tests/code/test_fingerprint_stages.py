@@ -26,8 +26,7 @@ def project(tmp_path):
         (tmp_path / "in.csv").write_text(content)
         params = {
             "seed": 1,
-            "comparisons": {"format": "tables", "path": "x", "tune": {"models": []}},
-            "fingerprints": {"format": "tables", "path": "in.csv", "keep_going": keep_going},
+            "fingerprints": {"ingest": {"format": "tables", "path": "in.csv", "keep_going": keep_going}},
         }
         (tmp_path / "params.yaml").write_text(yaml.safe_dump(params))
         return tmp_path
@@ -36,7 +35,7 @@ def project(tmp_path):
 
 
 def processed(directory, name):
-    table = pd.read_parquet(directory / f"data/processed/fingerprints/{name}.parquet")
+    table = pd.read_parquet(directory / f"data/valid/fingerprints/{name}.parquet")
     return table[~table["kept"]].to_dict("records")
 
 
@@ -79,4 +78,4 @@ def test_two_machines_only_are_refused_and_nothing_is_written(project):
     assert (refused.returncode, refused.stderr) == (
         2, "machines: 2 of 2 machines have a fingerprint to learn from; expected at least 3\n",
     )  # fmt: skip
-    assert not (directory / "data/processed").exists()
+    assert not (directory / "data/valid").exists()

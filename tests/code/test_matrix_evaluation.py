@@ -202,12 +202,9 @@ def test_who_is_best_on_the_other_folds_judges_each():
 PARAMS = {
     "seed": SEED,
     "jobs": 2,
-    "comparisons": {"format": "tables", "path": "x", "tune": {"models": []}},
     "matrices": {
-        "path": "in",
-        "trials": 1,
-        "models": ["logistic", "knn"],
-        "evaluate": {"folds": 2, "curve_folds": 2},
+        "ingest": {"path": "in"},
+        "evaluate": {"trials": 1, "models": ["logistic", "knn"], "folds": 2, "curve_folds": 2},
         "promote": {"name": "regression-matrix", "resamples": 200},
     },
 }
@@ -233,13 +230,13 @@ def project(tmp_path_factory):
 
 
 def reported(project, name):
-    return pd.read_parquet(project / f"reports/matrices/{name}.parquet")
+    return pd.read_parquet(project / f"reports/matrices/evaluated/{name}.parquet")
 
 
 @pytest.mark.slow
 def test_two_runs_write_the_same_whatever_the_number_of_processes(project, tmp_path, monkeypatch):
     again = evaluated(tmp_path, monkeypatch, jobs=1)
-    for name in (*(f"{name}.parquet" for name in FILES), "metrics.json"):
+    for name in (*(f"evaluated/{name}.parquet" for name in FILES), "metrics.json"):
         assert (again / name).read_bytes() == (project / "reports/matrices" / name).read_bytes(), name
 
 
@@ -297,12 +294,12 @@ def test_the_champion_is_trained_and_registered_and_only_a_worse_one_is_challeng
 
     oof, metrics = reported(project, "oof"), project / "reports/matrices/metrics.json"
     kept = oof.copy(), metrics.read_text()
-    oof.assign(verdict="pass").to_parquet(project / "reports/matrices/oof.parquet", index=False)
+    oof.assign(verdict="pass").to_parquet(project / "reports/matrices/evaluated/oof.parquet", index=False)
     metrics.write_text(kept[1].replace('"trials": 1', '"trials": 3'))
     try:
         promote_stage()
     finally:
-        kept[0].to_parquet(project / "reports/matrices/oof.parquet", index=False)
+        kept[0].to_parquet(project / "reports/matrices/evaluated/oof.parquet", index=False)
         metrics.write_text(kept[1])
     assert version_of("regression-matrix", CHAMPION).version == "1"
     assert version_of("regression-matrix", CHALLENGER).version == "2"

@@ -16,8 +16,7 @@ def project(tmp_path):
         tables.write(tmp_path / "in")
         params = {
             "seed": 1,
-            "comparisons": {"format": "tables", "path": "x", "tune": {"models": []}},
-            "matrices": {"path": "in", "keep_going": keep_going},
+            "matrices": {"ingest": {"path": "in", "keep_going": keep_going}},
         }
         (tmp_path / "params.yaml").write_text(yaml.safe_dump(params))
         return tmp_path
@@ -38,7 +37,7 @@ def test_the_stages_write_tables_and_decisions_and_say_what_they_left_out(projec
         'left out metric "summary_transactions": has the same value 30 in all runs\n'
         'left out run_id "sort 1 target 1": faults=-2 must be 0 or more\n'
     )
-    valid = pd.read_parquet(directory / "data/processed/matrices/valid.parquet")
+    valid = pd.read_parquet(directory / "data/valid/matrices/valid.parquet")
     assert valid["kept"].sum() == 11
     assert (directory / "data/interim/matrices/causes.parquet").exists()
 

@@ -5,8 +5,8 @@ import yaml
 from scipy.linalg import sqrtm
 
 from data.errors import InputError
-from data.params import Profiling, TrustLimits
-from features.fingerprints.matrix import PROCESSED, FingerprintTable
+from data.fingerprints.params import Profiling, TrustLimits
+from features.fingerprints.matrix import PLACES, FingerprintTable
 from tests.fingerprint_machines import application, machines
 from training.fingerprints.claims import claims
 from training.fingerprints.forecasts import Forecast, forecast
@@ -193,20 +193,22 @@ def project(tmp_path, monkeypatch):
         runs.join(pd.DataFrame(x, columns=list(measured[0].columns))), pd.DataFrame(rows)
     )
     monkeypatch.chdir(tmp_path)
-    (tmp_path / PROCESSED).mkdir(parents=True)
-    table.write(tmp_path / PROCESSED)
+    (tmp_path / PLACES.processed).mkdir(parents=True)
+    table.write(tmp_path / PLACES.processed)
 
     def run(jobs):
         knobs = {
             "seed": 1,
             "jobs": jobs,
-            "comparisons": {"format": "tables", "path": "x", "tune": {"models": []}},
             "fingerprints": {"evaluate": {"entries": ["ensemble", "median"]}},
         }
         (tmp_path / "params.yaml").write_text(yaml.safe_dump(knobs))
         evaluate_stage()
         reports = tmp_path / "reports/fingerprints"
-        return [(reports / name).read_bytes() for name in ("metrics.json", "oof.parquet", "accuracy.parquet")]
+        return [
+            (reports / name).read_bytes()
+            for name in ("metrics.json", "evaluated/oof.parquet", "evaluated/accuracy.parquet")
+        ]
 
     return run
 
@@ -217,11 +219,12 @@ def test_a_rerun_writes_the_same_bytes_with_any_number_of_processes(project):
 
 
 def test_what_stands_first_by_the_seed_s_settings_is_what_the_paper_s_data_put_first(shared_data):
+    from data.fingerprints.params import Fingerprints
     from data.fingerprints.stages import ingest, validate
-    from data.params import Fingerprints
+    from data.params import Ingest
     from features.fingerprints.matrix import featurize
 
-    section = Fingerprints(format="quiho", path=shared_data / "quiho")
+    section = Fingerprints(ingest=Ingest(format="quiho", path=shared_data / "quiho"))
     tables = ingest(section).tables
     table = featurize(validate(tables, section).kept(tables))
     expected = {

@@ -3,9 +3,9 @@ import json
 import pytest
 
 from data.comparisons import formats
+from data.comparisons.params import LabelRules
 from data.comparisons.sides import Sides
 from data.errors import InputError
-from data.params import LabelRules
 
 RULES = LabelRules(versions_before=2, versions_after=2, clean_every=2, annotators=3, within=1, clear_of=2)
 MARKS = {"8": [4], "11": [4], "15": [5]}

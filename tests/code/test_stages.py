@@ -31,7 +31,7 @@ def project(tmp_path):
         text = content or (FIGURES / "figure_6_1.xml").read_text()
         (tmp_path / "r.xml").write_text(text)
         section = {
-            "format": "comparison-xml", "path": "r.xml", "keep_going": keep_going, "tune": {"models": []},
+            "ingest": {"format": "comparison-xml", "path": "r.xml", "keep_going": keep_going}, "tune": {"models": []},
         }  # fmt: skip
         (tmp_path / "params.yaml").write_text(yaml.safe_dump({"seed": 1, "comparisons": section}))
         return tmp_path
@@ -49,7 +49,7 @@ def test_ingest_and_validate_write_their_tables(project):
     )
     validated = run(directory, "data.validate", "comparisons")
     assert (validated.stdout, validated.returncode) == ("1 of 1 are valid, 1 labelled\n", 0)
-    valid = pd.read_parquet(directory / "data/processed/comparisons/valid.parquet")
+    valid = pd.read_parquet(directory / "data/valid/comparisons/valid.parquet")
     assert valid.to_dict("records") == [
         {"comparison_id": "r/NASParallel/bt_C_x", "valid": True, "reason": "", "status": "pass"}
     ]
@@ -74,7 +74,7 @@ def test_keep_going_says_what_it_skipped_and_validate_says_why(project):
         f"threads 4: the baseline holds a value that is not above 0: 0\n{ASSUMED}"
     )
     assert run(directory, "data.validate", "comparisons").stdout == "0 of 1 are valid, 1 labelled\n"
-    valid = pd.read_parquet(directory / "data/processed/comparisons/valid.parquet")
+    valid = pd.read_parquet(directory / "data/valid/comparisons/valid.parquet")
     assert valid["reason"].tolist() == ["threads 4: the baseline holds a value that is not above 0: 0"]
 
 

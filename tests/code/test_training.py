@@ -5,8 +5,8 @@ import optuna
 import pandas as pd
 import pytest
 
+from data.comparisons.params import Evaluate
 from data.errors import InputError
-from data.params import Evaluate
 from tests.families import feature_table, small_family
 from training.comparisons import tuning
 from training.comparisons.examples import Examples, FeatureTable

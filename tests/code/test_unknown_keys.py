@@ -6,11 +6,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from data import params
 from data.comparisons.formats import comparison_json
+from data.comparisons.params import Comparisons
 from data.comparisons.run import results_of_run
 from data.comparisons.tables import STATS
+from data.corun.params import Corun
 from data.errors import InputError
+from data.matrices.params import Matrices
+from data.params import load
 from data.tables.nearest import nearest, unknown
 from serving.comparisons.schemas import Comparison, Configuration, FiveNumbers, JudgeRequest
 from serving.corun.schemas import OnlineRequest, PlaceAnswer, StaticRequest
@@ -18,6 +21,7 @@ from serving.fingerprints.schemas import IrupRequest, ProfileFile
 from serving.matrices.schemas import MatricesRequest
 
 SHIPPED = Path(__file__).parents[2] / "params.yaml"
+SECTIONS = {"corun": Corun, "matrices": Matrices}
 SAMPLES = [{"threads": 1, "samples": [1.0, 2.0]}]
 RESULT = {"benchmark": "b", "operation": "o", "better": "lower", "configurations": SAMPLES}
 
@@ -38,11 +42,15 @@ def test_where_no_name_is_near_all_are_named():
     ("family", "change", "told"),
     [
         (None, {"sed": 1}, 'sed is unknown; did you mean "seed"?'),
-        ("comparisons", {"keepgoing": True}, 'comparisons.keepgoing is unknown; did you mean "keep_going"?'),
+        (
+            "comparisons",
+            {"ingest": {"path": "x", "keepgoing": True}},
+            'comparisons.ingest.keepgoing is unknown; did you mean "keep_going"?',
+        ),
         ("corun", {"tune": {"trails": 1}}, 'corun.tune.trails is unknown; did you mean "trials"?'),
         ("corun", {"tune": True}, "corun.tune=True: Input should be a valid dictionary"),
-        (None, {"comparisons": {"path": "x"}}, "comparisons.format: Field required"),
-        ("matrices", {1: 2}, "matrices.1 is unknown; there are format, path, keep_going"),
+        ("comparisons", {"ingest": {}}, "comparisons.ingest.path: Field required"),
+        ("matrices", {1: 2}, "matrices.1 is unknown; there are ingest, validate, evaluate, promote"),
     ],
 )
 def test_an_unknown_key_of_params_yaml_is_told_with_its_section(tmp_path, family, change, told):
@@ -51,7 +59,7 @@ def test_an_unknown_key_of_params_yaml_is_told_with_its_section(tmp_path, family
     path = tmp_path / "params.yaml"
     path.write_text(yaml.safe_dump(content))
     with pytest.raises(InputError) as error:
-        params.load(path)
+        load(SECTIONS.get(family, Comparisons), path)
     assert str(error.value).startswith(f"{path}: {told}")
     assert "\n" not in str(error.value)
 

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from data.comparisons import formats
+from data.comparisons.params import LabelRules
 from data.corun import formats as corun_formats
 from data.corun.formats import pitot
 from data.errors import InputError
@@ -20,7 +21,6 @@ from data.fingerprints.formats import application_csv, sparecores
 from data.fingerprints.formats.machines_csv import Measure
 from data.matrices import formats as matrix_formats
 from data.matrices.formats import dbsherlock
-from data.params import LabelRules
 from data.tables.digest import digest_of
 from tests.code.test_sap_hana import MARKS, rows
 from tests.data import corun_rows, fingerprint_rows, matrix_rows

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from data import params
 from data.comparisons import formats, suite
 from data.comparisons.formats.sap_hana import read as read_sap_hana
+from data.comparisons.params import Comparisons
 from data.errors import InputError
 from data.fingerprints.formats import application_csv
 from data.fingerprints.formats import machines_csv as fingerprint_csv
 from data.fingerprints.formats.machines_csv import Measure
+from data.params import load
 from data.tables.files import read_json
 from data.tables.json_document import content_of
 from serving.doors.bodies import parse_json
@@ -58,10 +59,10 @@ def test_the_marks_of_sap_hana_may_begin_with_it(tmp_path):
 
 def test_params_may_begin_with_it_but_have_to_be_text(tmp_path):
     (tmp_path / "params.yaml").write_bytes(MARK + SHIPPED.read_bytes())
-    assert params.load(tmp_path / "params.yaml") == params.load(SHIPPED)
+    assert load(Comparisons, tmp_path / "params.yaml") == load(Comparisons, SHIPPED)
     (tmp_path / "params.yaml").write_bytes(b"seed: \xff")
     with pytest.raises(InputError, match=r"params.yaml: is not YAML \('utf-8' codec"):
-        params.load(tmp_path / "params.yaml")
+        load(Comparisons, tmp_path / "params.yaml")
 
 
 @pytest.mark.parametrize(("name", "kind"), [("in.json", "comparison-json"), ("in.xml", "comparison-xml")])

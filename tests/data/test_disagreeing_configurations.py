@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data import params
 from data.comparisons import formats
+from data.comparisons.params import LabelRules
 from data.comparisons.tables import ComparisonTables
 
 SHIPPED = Path(__file__).parents[2] / "data/raw/measured"
@@ -40,6 +40,6 @@ def test_public_change_points_have_one_configuration_and_say_nothing_about_it(sh
     source = shared_data / "sap-hana"
     if not source.is_dir():
         pytest.skip(f"SAP HANA's measurements are not there ({source})")
-    rules = params.LabelRules()
+    rules = LabelRules()
     tables: ComparisonTables = formats.read("sap-hana", [source], label_rules=rules, keep_going=True).tables
     assert tables.results.groupby(["benchmark", "operation", "machine"])["threads"].nunique().max() == 1

@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 
 from data.comparisons import formats
+from data.comparisons.params import Measure
 from data.comparisons.sides import Sides
 from data.errors import InputError
-from data.params import Measure
 
 FIGURES = Path(__file__).parent / "figures"
 

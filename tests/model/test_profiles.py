@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from data.params import Profiling
+from data.fingerprints.params import Profiling
 from tests.fingerprint_machines import application, machines
 from training.fingerprints.differences import adjusted, difference, exchanged
 from training.fingerprints.prediction import predict

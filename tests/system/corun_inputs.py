@@ -123,7 +123,7 @@ def project(root: Path, given, **section):
     """Write params.yaml and the tables under `root`."""
     given.write(root / "in")
     corun = {
-        "path": "in",
+        "ingest": {"path": "in"},
         "tune": {"trials": 1, "folds": 2, "models": ["linear", "random-forest", "random-forest-ranges"]},
         "evaluate": {"folds": 2, "designs": ["random", "pairs", "tasks"]},
         "online": {"seconds": [0.4, 2.0]},
@@ -131,7 +131,6 @@ def project(root: Path, given, **section):
     content = {
         "seed": 1,
         "jobs": 1,
-        "comparisons": {"format": "tables", "path": "x", "tune": {"models": []}},
         "corun": corun | section,
     }
     (root / "params.yaml").write_text(yaml.safe_dump(content))

@@ -62,10 +62,10 @@ def project(root):
     ]
     MatrixTables.of_rows(runs, causes, learned.metrics).write(root / "in")
     section = {
-        "path": "in", "trials": 1, "models": ["logistic"], "evaluate": {"folds": 2, "curve_folds": 2},
+        "ingest": {"path": "in"},
+        "evaluate": {"trials": 1, "models": ["logistic"], "folds": 2, "curve_folds": 2},
     }  # fmt: skip
-    others = {"format": "tables", "path": "x", "tune": {"models": []}}
-    content = {"seed": 1, "jobs": 1, "comparisons": others, "matrices": section}
+    content = {"seed": 1, "jobs": 1, "matrices": section}
     (root / "params.yaml").write_text(yaml.safe_dump(content))
     return root
 

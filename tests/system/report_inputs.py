@@ -26,9 +26,9 @@ def write_inputs(
     _features(random, truth).to_parquet(_made(root / "data/processed/comparisons") / "features.parquet")
     reports = _made(root / "reports/comparisons")
     verdicts = _verdicts(random, truth, models, perfect=perfect)
-    verdicts.to_parquet(reports / "oof.parquet")
+    verdicts.to_parquet(_made(reports / "evaluated") / "oof.parquet")
     (reports / "metrics.json").write_text(json.dumps(_metrics(truth, verdicts)))
-    _curves(random).to_parquet(reports / "curves.parquet")
+    _curves(random).to_parquet(reports / "evaluated/curves.parquet")
     return truth
 
 

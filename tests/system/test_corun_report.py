@@ -75,14 +75,14 @@ def test_every_design_stands_in_the_table_with_its_coverage(page, metrics):
 
 def test_each_cell_of_table_1_stands_beside_the_seeds(root, page):
     cells = table(page, "cells")
-    for row in pd.read_parquet(root / "reports/corun/table1.parquet").to_dict("records"):
+    for row in pd.read_parquet(root / "reports/corun/evaluated/table1.parquet").to_dict("records"):
         ours, theirs = percent(row["accuracy"], 2), percent(row["seeds"], 2)
         assert re.search(rf"{ours} <small>± [\d.]+</small><span class=\"seeds\">{theirs}<", cells)
 
 
 def test_features_that_were_not_counted_are_named_not_dropped_silently(page, root):
     removed = table(page, "removed")
-    rows = pd.read_parquet(root / "reports/corun/removed.parquet")
+    rows = pd.read_parquet(root / "reports/corun/evaluated/removed.parquet")
     assert removed.count("not among the features of this data") == int((~rows["measured"]).sum())
     assert all(event in removed for event in EVENTS[:8])
 

@@ -44,10 +44,9 @@ def staged(table):
     table.to_csv("in.csv", index=False)
     quick = {"boosting": "xgboost", "seed_resamples": 2}
     section = {
-        "format": "tables", "path": "in.csv", "profile": quick, "evaluate": {"entries": ["forest", "median"]},
+        "ingest": {"path": "in.csv"}, "profile": quick, "evaluate": {"entries": ["forest", "median"]},
     }  # fmt: skip
-    others = {"format": "tables", "path": "x", "tune": {"models": []}}
-    params = {"seed": 1, "jobs": 1, "comparisons": others, "fingerprints": section}
+    params = {"seed": 1, "jobs": 1, "fingerprints": section}
     Path("params.yaml").write_text(yaml.safe_dump(params))
     for stage in (
         ingested.ingest_stage, ingested.validate_stage, featurized.featurize_stage, trained.profile_stage,
@@ -79,7 +78,7 @@ def test_all_figures_of_the_seed_that_the_data_allows_are_drawn(page):
 
 
 def test_what_can_be_trusted_is_said_first_and_agrees_with_the_table(root, page):
-    trust = pd.read_parquet(root / "reports/fingerprints/trust.parquet")
+    trust = pd.read_parquet(root / "reports/fingerprints/profiled/trust.parquet")
     lead = re.search(r'<p class="lead">(.*?)</p>', page).group(1)
     assert lead.startswith(f"{trust['enough'].sum()} of {len(trust)} profiles can be trusted")
     refused = re.search(r'<table id="overview-refused">.*?</table>', page, re.DOTALL).group()
@@ -95,7 +94,7 @@ def test_the_seeds_ranking_stands_beside_ours(page):
 
 
 def test_the_verdict_on_each_claim_is_the_one_that_training_found(root, page):
-    claims = pd.read_parquet(root / "reports/fingerprints/claims.parquet")
+    claims = pd.read_parquet(root / "reports/fingerprints/profiled/claims.parquet")
     told = re.findall(r"<strong>[✓✗?] (.*?)</strong>", page)
     assert told == list(claims["verdict"])
     assert {"supported", "not supported"} <= set(told)

@@ -47,7 +47,7 @@ def cells(page, name):
 
 def test_the_lead_counts_the_champions_mistakes_on_unseen_test_cases(root, page, metrics):
     lead = re.search(r'<p class="lead">(.*?)</p>', page).group(1)
-    oof = pd.read_parquet(root / "reports/matrices/oof.parquet")
+    oof = pd.read_parquet(root / "reports/matrices/evaluated/oof.parquet")
     own = oof[oof["entry"] == metrics["champion"]]
     fails = own[own["status"] == "fail"]
     missed, alarms = (
@@ -71,7 +71,7 @@ def test_models_and_opponents_stand_in_one_table_with_what_is_to_be_expected(pag
 
 
 def test_each_row_of_the_seeds_tables_stands_beside_the_seeds_own_figures(root, page):
-    tables = pd.read_parquet(root / "reports/matrices/tables.parquet")
+    tables = pd.read_parquet(root / "reports/matrices/evaluated/tables.parquet")
     for number, rows in tables.groupby("table"):
         found = cells(page, f"table-{number}")
         assert len(found) == len(rows)
@@ -103,7 +103,7 @@ def test_figures_ablations_causes_validity_and_groups_are_drawn(page):
 
 
 def test_every_remedy_stands_in_the_ablation_of_every_model(root, page):
-    ablation = pd.read_parquet(root / "reports/matrices/ablation.parquet")
+    ablation = pd.read_parquet(root / "reports/matrices/evaluated/ablation.parquet")
     for part, name in (("added", "added"), ("left out", "left-out"), ("grouping", "grouping")):
         own = ablation[ablation["part"] == part]
         for place, (_, rows) in enumerate(own.groupby((own["step"] == 0).cumsum()), start=1):
@@ -140,10 +140,11 @@ def test_a_missing_or_broken_file_is_one_line(root, tmp_path, monkeypatch, capsy
     directory = tmp_path / "project"
     shutil.copytree(root, directory)
     monkeypatch.chdir(directory)
-    (directory / "reports/matrices/curves.parquet").unlink()
+    (directory / "reports/matrices/evaluated/curves.parquet").unlink()
     assert main(["matrices"]) == 2
     assert (
-        capsys.readouterr().err == "reports/matrices/curves.parquet: no such file; expected a Parquet table\n"
+        capsys.readouterr().err
+        == "reports/matrices/evaluated/curves.parquet: no such file; expected a Parquet table\n"
     )
     (directory / "reports/matrices/metrics.json").write_text('{"data": {}}')
     assert main(["matrices"]) == 2
@@ -170,7 +171,7 @@ def test_the_benchmark_writes_the_same_figures_as_markdown(root, metrics, monkey
     assert set(re.findall(r"^# (Table \d) of seed 001$", written, re.MULTILINE)) == {
         f"Table {number}" for number in (2, 4, 5, 6, 7, 8)
     }
-    ablation = pd.read_parquet(root / "reports/matrices/ablation.parquet")
+    ablation = pd.read_parquet(root / "reports/matrices/evaluated/ablation.parquet")
     for row in ablation.to_dict("records"):
         pairs = f"{row['pair_balanced_accuracy']:.3f} ± {row['pair_spread']:.3f}"
         assert re.search(rf"^\| {row['model']} \| {row['remedy']} \| .*{pairs} ", written, re.MULTILINE)

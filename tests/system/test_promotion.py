@@ -68,12 +68,12 @@ def worse(tmp_path):
 
 def test_two_runs_write_the_same_metrics_whatever_the_number_of_processes(trained, tmp_path):
     again = run_pipeline(small_family(tmp_path, jobs=2))
-    for name in ("metrics.json", "oof.parquet", "curves.parquet"):
-        assert (again.reports / name).read_bytes() == (trained.reports / name).read_bytes()
+    for name in ("metrics.json", "evaluated/oof.parquet", "evaluated/curves.parquet"):
+        assert (again.places.reports / name).read_bytes() == (trained.places.reports / name).read_bytes()
 
 
 def test_the_rule_and_the_models_stand_in_both_splits(trained):
-    metrics = json.loads((trained.reports / "metrics.json").read_text())
+    metrics = json.loads((trained.places.metrics).read_text())
     for split in ("grouped", "stratified"):
         entries = metrics["splits"][split]["entries"]
         assert {name: entry["kind"] for name, entry in entries.items()} == {
@@ -81,7 +81,7 @@ def test_the_rule_and_the_models_stand_in_both_splits(trained):
         }  # fmt: skip
         assert entries["median-5"]["average_precision"]["pooled"] is None
         assert entries["logistic"]["balanced_accuracy"]["pooled"] > 0.9
-    curves = pd.read_parquet(trained.reports / "curves.parquet")
+    curves = pd.read_parquet(trained.places.evaluated / "curves.parquet")
     assert curves.groupby("curve")["parameter"].max().to_dict() == {
         "knn-uniform": 30, "knn-distance": 30, "random-forest": 100, "extra-trees": 100
     }  # fmt: skip
@@ -118,7 +118,7 @@ def test_the_first_model_is_champion_then_stands_and_a_lost_store_is_filled_agai
 
 @pytest.mark.slow
 def test_a_model_in_the_store_has_its_arrays_beside_it(trained, store, tmp_path):
-    metrics = json.loads((trained.reports / "metrics.json").read_text()) | {"champion": "logistic"}
+    metrics = json.loads((trained.places.metrics).read_text()) | {"champion": "logistic"}
     tracked = track(Outs.read(trained, metrics), {"evidence": "evidence"})
     address = {"artifact_uri": tracked.model_uri, "dst_path": str(tmp_path)}
     directory = Path(mlflow().artifacts.download_artifacts(**address))

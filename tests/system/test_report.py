@@ -34,7 +34,7 @@ def page(root, **inputs):
 
 def test_the_page_says_in_words_how_often_the_champion_errs(usual):
     at, text = usual
-    verdicts = pd.read_parquet(at / "reports/comparisons/oof.parquet")
+    verdicts = pd.read_parquet(at / "reports/comparisons/evaluated/oof.parquet")
     champion = re.search(r"champion</dt><dd>([\w-]+)<", text).group(1)
     own = verdicts[(verdicts["split"] == "grouped") & (verdicts["entry"] == champion)]
     fails, passes = (own[own["status"] == status] for status in ("fail", "pass"))
@@ -108,7 +108,7 @@ def test_mistakes_are_drawn_from_one_configuration_and_from_summaries(at, inputs
 
 def test_missing_curves_and_a_missing_tree_are_named_not_drawn(at):
     write_inputs(at)
-    (at / "reports/comparisons/curves.parquet").unlink()
+    (at / "reports/comparisons/evaluated/curves.parquet").unlink()
     assert main(["comparisons"]) == 0
     text = (at / PAGE).read_text()
     for number in ("6.6", "6.7", "6.8"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from data.comparisons.params import Comparisons
 from data.params import load
 from training.comparisons.family import Family
 
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
 
 def bound(root: Path = Path()) -> Family:
     """Bind the family to the params.yaml of the working directory and to its files under `root`."""
-    params = load()
-    section = params.comparisons
+    params = load(Comparisons)
+    section = params.section
 
     def columns() -> tuple[str, ...]:
         from features.comparisons.vectors import columns
@@ -29,10 +30,10 @@ def bound(root: Path = Path()) -> Family:
         from data.comparisons.tables import ComparisonTables
         from training.comparisons.rules import RULES
 
-        tables = ComparisonTables.read(made.interim)
+        tables = ComparisonTables.read(made.places.interim)
         sides = Sides.of(tables)
         index = pd.Index(tables.comparisons["comparison_id"])
         return pd.DataFrame({rule.name: rule.decide(sides) for rule in RULES}, index=index)
 
-    made = Family("comparisons", params, section, columns, rules, root)
+    made = Family("comparisons", params, columns, rules, root)
     return made

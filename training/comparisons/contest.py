@@ -64,8 +64,8 @@ class Outs:
             family,
             table,
             AskedTable.read(family.asked, table),
-            pd.read_parquet(family.tuned / "trials.parquet"),
-            pd.read_parquet(family.reports / "oof.parquet"),
+            pd.read_parquet(family.places.tuned / "trials.parquet"),
+            pd.read_parquet(family.places.evaluated / "oof.parquet"),
             metrics,
         )
 
@@ -127,7 +127,7 @@ def track(outs: Outs, tags: dict[str, str]) -> Tracked:
     store, best = client(), outs.metrics["champion"]
     experiment = experiment_of(store, outs.family.name)
     known = _known(store, experiment, tags["evidence"])
-    for name in read_tuned(outs.family.tuned / "tuned.json")["all"]:
+    for name in read_tuned(outs.family.places.tuned / "tuned.json")["all"]:
         if name not in known and name != best:
             _track_model(store, experiment, outs, name, tags["evidence"])
     return _track_model(store, experiment, outs, best, tags["evidence"])
@@ -144,7 +144,7 @@ def _known(store: Any, experiment: str, evidence: str) -> set[str]:
 def _track_model(store: Any, experiment: str, outs: Outs, name: str, evidence: str) -> Tracked:
     tags = {"evidence": evidence, "model": name, "data_digest": outs.table.digest}
     run = Run.begin(store, experiment, name, tags)
-    model, grouped = TrainedModel.read(outs.family.models / name), outs.grouped(name)
+    model, grouped = TrainedModel.read(outs.family.places.models / name), outs.grouped(name)
     params = {**model.card.params, "threshold": model.card.threshold, "seed": model.card.seed}
     run.log(scores_by_name(outs.metrics["splits"], name), params)
     store.log_inputs(run.run_id, [_dataset(outs.metrics["data"])])
@@ -194,7 +194,7 @@ def _log_model(run: str, outs: Outs, model: TrainedModel, grouped: pd.DataFrame)
     import mlflow.sklearn as flavour
     from mlflow.models import infer_signature
 
-    trained = outs.family.models / model.card.model
+    trained = outs.family.places.models / model.card.model
     beside = [path for path in (trained / "card.json", trained / FROZEN) if path.is_file()]
     example = outs.table.frame[list(model.card.features)].head(_EXAMPLE_ROWS).astype(float)
     with _verdict_file(grouped) as verdicts, _quiet(), flow.start_run(run_id=run):

@@ -24,13 +24,13 @@ from training.evaluation.sidebyside import side_by_side
 def evaluate(family: Family) -> None:
     """Write metrics.json, oof.parquet and curves.parquet."""
     table = FeatureTable.read(family.features, family.columns())
-    verdicts = out_of_fold(family, table, read_tuned(family.tuned / "tuned.json"))
-    with replacing(family.reports / "oof.parquet") as path:
+    verdicts = out_of_fold(family, table, read_tuned(family.places.tuned / "tuned.json"))
+    with replacing(family.places.evaluated / "oof.parquet") as path:
         verdicts.to_parquet(path, index=False)
     folds = stratified(table.examples, family.section.evaluate, family.params.seed)
-    with replacing(family.reports / "curves.parquet") as path:
+    with replacing(family.places.evaluated / "curves.parquet") as path:
         curves(table.examples, folds, family.params.seed, family.params.jobs).to_parquet(path, index=False)
-    write_json(family.reports / "metrics.json", metrics(family, table, verdicts))
+    write_json(family.places.metrics, metrics(family, table, verdicts))
 
 
 def out_of_fold(family: Family, table: FeatureTable, tuned: dict[str, dict[str, Tuned]]) -> pd.DataFrame:
@@ -41,7 +41,9 @@ def out_of_fold(family: Family, table: FeatureTable, tuned: dict[str, dict[str, 
     folds = [part for part in parts(examples, family.section.evaluate, seed) if part.split != "all"]
     missing = [part.name for part in folds if part.name not in tuned]
     if missing:
-        raise InputError(f"lacks the part {missing[0]!r}; run tune first", file=family.tuned / "tuned.json")
+        raise InputError(
+            f"lacks the part {missing[0]!r}; run tune first", file=family.places.tuned / "tuned.json"
+        )
     cells = [(part, name, chosen) for part in folds for name, chosen in tuned[part.name].items()]
     fits = [
         Fit(name, chosen, examples.rows(part.train), vectors[part.test], seed) for part, name, chosen in cells
@@ -89,8 +91,8 @@ def metrics(family: Family, table: FeatureTable, verdicts: pd.DataFrame) -> dict
     return {
         "family": family.name,
         "data": {
-            "format": section.format,
-            "path": section.path.as_posix(),
+            "format": section.ingest.format,
+            "path": section.ingest.path.as_posix(),
             "digest": table.digest,
             "comparisons": len(table.frame),
             "fails": int((table.frame["status"] == "fail").sum()),

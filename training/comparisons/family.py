@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from data.params import Comparisons, Params
+from data.comparisons.params import Comparisons
+from data.params import Params
+from data.places import Places
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,9 +23,7 @@ class Family:
     ----------
     name : str
     params : Params
-        All of params.yaml.
-    section : Comparisons
-        The family's own section.
+        What holds for all families, and its own section.
     columns : callable
         Returns the features that the models see.
     rules : callable
@@ -34,43 +34,27 @@ class Family:
     """
 
     name: str
-    params: Params
-    section: Comparisons
+    params: Params[Comparisons]
     columns: Callable[[], tuple[str, ...]]
     rules: Callable[[], pd.DataFrame]
     root: Path = Path()
 
     @property
+    def section(self) -> Comparisons:
+        """Its own section of params.yaml."""
+        return self.params.section
+
+    @property
+    def places(self) -> Places:
+        """Where its files lie."""
+        return Places(self.name, self.root)
+
+    @property
     def features(self) -> Path:
         """The table of labelled vectors."""
-        return self.root / "data" / "processed" / self.name / "features.parquet"
+        return self.places.processed / "features.parquet"
 
     @property
     def asked(self) -> Path:
-        """The table of what models are asked about the same comparisons."""
-        return self.features.with_name("asked.parquet")
-
-    @property
-    def interim(self) -> Path:
-        """The directory of results, comparisons and labels."""
-        return self.root / "data" / "interim" / self.name
-
-    @property
-    def tuned(self) -> Path:
-        """The directory of what the searches tried and chose."""
-        return self.root / "models" / "tuned" / self.name
-
-    @property
-    def models(self) -> Path:
-        """The directory of trained models, a directory each."""
-        return self.root / "models" / self.name
-
-    @property
-    def reports(self) -> Path:
-        """The directory of metrics and verdicts."""
-        return self.root / "reports" / self.name
-
-    @property
-    def studies(self) -> Path:
-        """Where searches keep their trials."""
-        return self.root / ".studies" / self.name
+        """The table of vectors that the models are asked about."""
+        return self.places.processed / "asked.parquet"

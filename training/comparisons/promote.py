@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def promote(family: Family) -> None:
     """Bring the registry up to date with what DVC holds, then print the opponents' table."""
-    scores = family.reports / "metrics.json"
+    scores = family.places.metrics
     metrics, name = written(scores, "evaluate"), family.section.promote.name
     model = metrics["champion"]
 
@@ -25,7 +25,7 @@ def promote(family: Family) -> None:
 
         return means(family, metrics)
 
-    show(metrics, promoted(Candidate(name, model, family.models / model, scores, means)))
+    show(metrics, promoted(Candidate(name, model, family.places.models / model, scores, means)))
 
 
 def promote_stage() -> None:

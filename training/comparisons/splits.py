@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from data.comparisons.params import Evaluate
 from data.errors import InputError
-from data.params import Evaluate
 from training.comparisons.examples import Examples
 
 Rows = NDArray[np.int64]

@@ -15,7 +15,7 @@ def train(family: Family) -> None:
     """Write every model to a directory of its own name."""
     table = FeatureTable.read(family.features, family.columns())
     examples, seed = table.examples, family.params.seed
-    tuned = read_tuned(family.tuned / "tuned.json")["all"]
+    tuned = read_tuned(family.places.tuned / "tuned.json")["all"]
     fits = [Fit(name, chosen, examples, examples.x[:0], seed) for name, chosen in tuned.items()]
     pipelines = side_by_side(fitted, fits, 1, f"train {family.name}")
     reference, floor = table.reference(), family.section.decide.floor or 0.0
@@ -24,7 +24,7 @@ def train(family: Family) -> None:
         card = Card(
             fit.model, table.columns, chosen.threshold, chosen.params, reference, table.digest, seed, floor
         )
-        TrainedModel(answering(pipeline), card).write(family.models / fit.model)
+        TrainedModel(answering(pipeline), card).write(family.places.models / fit.model)
 
 
 def train_stage() -> None:

@@ -41,7 +41,9 @@ def tasks_of(family: Family, table: FeatureTable) -> list[Task]:
         for model in sorted(how.models, key=_order)
         for part in parts(examples, family.section.evaluate, seed)
     ]
-    return [replace(task, log=log_of(family.studies, table.digest, table.columns, task)) for task in tasks]
+    return [
+        replace(task, log=log_of(family.places.studies, table.digest, table.columns, task)) for task in tasks
+    ]
 
 
 def _order(model: str) -> int:
@@ -53,8 +55,8 @@ def tune(family: Family) -> None:
     table = FeatureTable.read(family.features, family.columns())
     tasks = tasks_of(family, table)
     found = side_by_side(search, tasks, family.params.jobs, f"tune {family.name}")
-    write_json(family.tuned / "tuned.json", _tuned(tasks, found))
-    with replacing(family.tuned / "trials.parquet") as path:
+    write_json(family.places.tuned / "tuned.json", _tuned(tasks, found))
+    with replacing(family.places.tuned / "trials.parquet") as path:
         _trials(found).to_parquet(path, index=False)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from data.params import Tune
+from data.comparisons.params import Tune
 from data.tables.digest import digest_of
 from training.comparisons.examples import Examples
 from training.comparisons.splits import group_folds

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from data.corun.params import Corun
 from data.params import Params
-from training.corun.promote import MODELS, REPORTS, TUNED
+from data.places import Places
 from training.corun.splits import main_design
 from training.corun.stored import TrainedImpact, TrainedOnline
 from training.evaluation.bootstrap import paired_gain
@@ -25,20 +25,20 @@ KEYS = ["task", "corunners", "machine"]
 KEPT = [*KEYS, "measured", "predicted", "group"]
 
 
-def static(knobs: Params, metrics: dict[str, Any], root: Path = Path()) -> Means:
+def static(knobs: Params[Corun], metrics: dict[str, Any], places: Places) -> Means:
     """Return how the best static model is read, compared and logged."""
     model, design = metrics["champion"], main_design(tuple(metrics["splits"]))
-    oof = pd.read_parquet(root / REPORTS / OOF)
+    oof = pd.read_parquet(places.evaluated / OOF)
     rows = _grouped(oof[(oof["model"] == model) & (oof["design"] == design)])
-    nested = [*_trials(pd.read_parquet(root / TUNED / "trials.parquet"), model), *_folds(rows)]
-    title, scores = f"{knobs.corun.promote.name} {model}", scores_by_name(metrics["splits"], model)
-    kept = Kept("corun", title, root / MODELS / model, scores, nested, rows[KEPT])
+    nested = [*_trials(pd.read_parquet(places.tuned / "trials.parquet"), model), *_folds(rows)]
+    title, scores = f"{knobs.section.promote.name} {model}", scores_by_name(metrics["splits"], model)
+    kept = Kept("corun", title, places.models / model, scores, nested, rows[KEPT])
     return kept.means(TrainedImpact.read, partial(_compared, knobs))
 
 
-def online(knobs: Params, metrics: dict[str, Any], root: Path = Path()) -> Means:
+def online(knobs: Params[Corun], metrics: dict[str, Any], places: Places) -> Means:
     """Return how the best online model is read, compared and logged, from its part of metrics.json."""
-    oof, model = pd.read_parquet(root / REPORTS / "online.parquet"), metrics["champion"]
+    oof, model = pd.read_parquet(places.evaluated / "online.parquet"), metrics["champion"]
     at = (oof["seconds"] == metrics["trained_at"]) & (oof["design"] == metrics["design"])
     rows = _grouped(oof[(oof["model"] == model) & at])
     scores = {
@@ -47,13 +47,13 @@ def online(knobs: Params, metrics: dict[str, Any], root: Path = Path()) -> Means
         if entry["model"] == model
         for score in ("within_tolerance", "mape", "r2")
     }
-    title, directory = f"{knobs.corun.online.name} {model}", root / MODELS / "online"
+    title, directory = f"{knobs.section.online.name} {model}", places.models / "online"
     kept = Kept("corun", title, directory, scores, _folds(rows), rows[KEPT])
     return kept.means(TrainedOnline.read, partial(_compared, knobs))
 
 
-def _compared(knobs: Params, own: pd.DataFrame, theirs: pd.DataFrame) -> Compared | None:
-    both, how = own.merge(theirs, on=KEYS, suffixes=("", "_theirs")), knobs.corun.promote
+def _compared(knobs: Params[Corun], own: pd.DataFrame, theirs: pd.DataFrame) -> Compared | None:
+    both, how = own.merge(theirs, on=KEYS, suffixes=("", "_theirs")), knobs.section.promote
     if both.empty:
         return None
     difference = paired_gain(

@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from data import params
+from data.corun.params import Corun
 from data.errors import InputError
+from data.params import Params, load
 from data.tables.files import replacing, write_json
+from features.corun.rates import PLACES
 from training.corun.estimators import scores as impact_scores
 from training.corun.estimators.explaining import permuted, removed, residuals
 from training.corun.estimators.fitting import ImpactTable, Recipe
 from training.corun.estimators.models import CATALOGUE, PREPARATIONS
 from training.corun.online_evaluating import KEYS as ONLINE_KEYS
 from training.corun.online_evaluating import Asked, by_seconds, judged, ratios
-from training.corun.promote import REPORTS, TUNED
 from training.corun.seed import ONLINE, TABLE_1, row_of
 from training.corun.splits import DESIGNS, Part, main_design
 from training.corun.stages import FEATURES, divisions, kept_tables, read_tuned, recipe_of
@@ -74,12 +75,12 @@ def predicted(cell: Cell) -> pd.DataFrame:
 
 def evaluate_stage() -> None:
     """Stage evaluate: all models on held-out rows of every design, table 1, what the champion rests on."""
-    knobs, table = params.load(), ImpactTable.read(FEATURES)
-    section, tuned = knobs.corun, read_tuned(TUNED / "tuned.json")
+    knobs, table = load(Corun), ImpactTable.read(FEATURES)
+    section, tuned = knobs.section, read_tuned(PLACES.tuned / "tuned.json")
     parts_ = [part for part in divisions(table, section, knobs.seed) if part.fold >= 0]
     missing = [part.name for part in parts_ if part.name not in tuned]
     if missing:
-        raise InputError(f"lacks the part {missing[0]!r}; run tune first", file=TUNED / "tuned.json")
+        raise InputError(f"lacks the part {missing[0]!r}; run tune first", file=PLACES.tuned / "tuned.json")
     cells = [
         Cell(part, recipe_of(table, name, section, knobs.seed, found["params"]), table.frame)
         for part in parts_
@@ -99,7 +100,7 @@ def evaluate_stage() -> None:
     champion = impact_scores.best(entries[main_design(tuple(entries))])
     _explain(table, [cell for cell in cells if cell.recipe.model == champion], oof, knobs)
     metrics = _metrics(table, knobs, entries, champion, table_1)
-    write_json(REPORTS / "metrics.json", {**metrics, "online": _online(table, knobs)})
+    write_json(PLACES.metrics, {**metrics, "online": _online(table, knobs)})
 
 
 def _as_prepared(table: ImpactTable, cell: Cell, how: str) -> Recipe:
@@ -108,7 +109,7 @@ def _as_prepared(table: ImpactTable, cell: Cell, how: str) -> Recipe:
     return replace(recipe, params={**recipe.params, "preparation": how}, columns=table.rates)
 
 
-def _with_intervals(found: list[pd.DataFrame], section: params.Corun) -> pd.DataFrame:
+def _with_intervals(found: list[pd.DataFrame], section: Corun) -> pd.DataFrame:
     rows = pd.concat(found, ignore_index=True)
     return pd.concat(
         [
@@ -147,7 +148,7 @@ def seed_table(found: list[pd.DataFrame]) -> pd.DataFrame:
     return table.drop(columns="model").sort_values(["kind", "predictor", "preparation"], ignore_index=True)
 
 
-def _explain(table: ImpactTable, cells: list[Cell], oof: pd.DataFrame, knobs: params.Params) -> None:
+def _explain(table: ImpactTable, cells: list[Cell], oof: pd.DataFrame, knobs: Params[Corun]) -> None:
     """Write importance, drops and residuals of the champion, whose cells these are."""
     main = main_design(tuple(oof["design"].unique()))
     own = [cell for cell in cells if cell.part.design == main]
@@ -165,17 +166,17 @@ def _explain(table: ImpactTable, cells: list[Cell], oof: pd.DataFrame, knobs: pa
 
 
 def _metrics(
-    table: ImpactTable, knobs: params.Params, entries: dict[str, Any], champion: str, table_1: pd.DataFrame
+    table: ImpactTable, knobs: Params[Corun], entries: dict[str, Any], champion: str, table_1: pd.DataFrame
 ) -> dict[str, Any]:
-    section = knobs.corun
+    section = knobs.section
     tables = kept_tables()
     solo = tables.tasks.set_index(["machine", "task"])["solo_seconds"]
     cells = table_1.round(6).astype({"seeds": object}).where(table_1.notna(), None).to_dict("records")
     return {
         "family": "corun",
         "data": {
-            "format": section.format,
-            "path": section.path.as_posix(),
+            "format": section.ingest.format,
+            "path": section.ingest.path.as_posix(),
             "digest": table.digest,
             "instances": len(table.frame),
             "measurements": int(table.frame["repetitions"].sum()),
@@ -197,9 +198,9 @@ def _metrics(
     }
 
 
-def _online(table: ImpactTable, knobs: params.Params) -> dict[str, Any] | None:
+def _online(table: ImpactTable, knobs: Params[Corun]) -> dict[str, Any] | None:
     """Write and summarise what the online model said of unseen co-runs; None where nothing was sampled."""
-    section = knobs.corun
+    section = knobs.section
     samples = kept_tables().samples
     asked = [
         Asked(samples, table.frame, seconds, section.evaluate.folds, knobs.seed)
@@ -240,5 +241,5 @@ def _online_residuals(table: ImpactTable, predictions: pd.DataFrame, key: tuple[
 
 
 def _write(name: str, table: pd.DataFrame) -> None:
-    with replacing(REPORTS / f"{name}.parquet") as path:
+    with replacing(PLACES.evaluated / f"{name}.parquet") as path:
         table.to_parquet(path, index=False)

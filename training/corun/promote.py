@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from data import params
+from data.corun.params import Corun
+from data.params import Params, load
+from data.places import Places
 from data.tables.written import written
 from training.registry.contest import Candidate, promoted
 
 if TYPE_CHECKING:
     from training.registry.contest import Means
 
-MODELS, REPORTS, TUNED = Path("models/corun"), Path("reports/corun"), Path("models/tuned/corun")
+PLACES = Places("corun")
 
 
-def candidates(knobs: params.Params, metrics: dict[str, Any], root: Path = Path()) -> list[Candidate]:
+def candidates(knobs: Params[Corun], metrics: dict[str, Any], places: Places = PLACES) -> list[Candidate]:
     """Return the best static model, and the best online one if there are samples."""
 
     def static() -> Means:
         from training.corun.contest import static
 
-        return static(knobs, metrics, root)
+        return static(knobs, metrics, places)
 
     def online() -> Means:
         from training.corun.contest import online
 
-        return online(knobs, metrics["online"], root)
+        return online(knobs, metrics["online"], places)
 
-    section, scores = knobs.corun, root / REPORTS / "metrics.json"
-    best, directory = metrics["champion"], root / MODELS
+    section, scores = knobs.section, places.metrics
+    best, directory = metrics["champion"], places.models
     found = [Candidate(section.promote.name, best, directory / best, scores, static)]
     if metrics["online"] is not None:
         best = metrics["online"]["champion"]
@@ -39,5 +40,5 @@ def candidates(knobs: params.Params, metrics: dict[str, Any], root: Path = Path(
 
 def promote_stage() -> None:
     """Stage promote: the best models are registered, and become champions unless they are found worse."""
-    for candidate in candidates(params.load(), written(REPORTS / "metrics.json", "evaluate")):
+    for candidate in candidates(load(Corun), written(PLACES.metrics, "evaluate")):
         print(promoted(candidate))  # noqa: T201

@@ -9,13 +9,14 @@ from typing import Any
 
 import pandas as pd
 
-from data import params
+from data.corun.params import Corun
 from data.corun.tables import CorunTables
 from data.corun.validity import Decisions
 from data.errors import InputError
+from data.params import Params, load
 from data.tables.files import replacing, write_json
 from data.tables.written import written
-from features.corun.rates import INTERIM, PROCESSED
+from features.corun.rates import PLACES
 from training.corun.estimators import scores as impact_scores
 from training.corun.estimators.fitting import ImpactTable, Recipe
 from training.corun.estimators.models import CATALOGUE
@@ -23,18 +24,17 @@ from training.corun.estimators.tuning import FoundImpact, ImpactTask, search
 from training.corun.known_tasks import KnownTasks
 from training.corun.online import Sampled, fitted, paired
 from training.corun.online_evaluating import second
-from training.corun.promote import MODELS, REPORTS, TUNED
 from training.corun.splits import Part, parts
 from training.corun.stored import ImpactCard, OnlineCard, TrainedImpact, TrainedOnline
 from training.evaluation.sidebyside import side_by_side
 
-FEATURES = PROCESSED / "features.parquet"
+FEATURES = PLACES.processed / "features.parquet"
 #: Models whose searches take longest begin first.
 _SLOWEST = ("contention", "xgboost-ranges", "xgboost", "random-forest")
 Tuned = dict[str, dict[str, dict[str, Any]]]
 
 
-def searches(table: ImpactTable, section: params.Corun, seed: int) -> list[ImpactTask]:
+def searches(table: ImpactTable, section: Corun, seed: int) -> list[ImpactTask]:
     """Return one search per part and model; classifications only where table 1 needs them.
 
     Raises
@@ -65,7 +65,7 @@ def _order(model: str) -> int:
     return _SLOWEST.index(model) if model in _SLOWEST else len(_SLOWEST)
 
 
-def divisions(table: ImpactTable, section: params.Corun, seed: int) -> list[Part]:
+def divisions(table: ImpactTable, section: Corun, seed: int) -> list[Part]:
     """Divide the table by all designs; the part of all rows has no fold."""
     return parts(table.frame, section.evaluate.designs, section.evaluate.folds, seed)
 
@@ -75,7 +75,7 @@ def _trained_on(table: ImpactTable, part: Part) -> pd.DataFrame:
 
 
 def recipe_of(
-    table: ImpactTable, model: str, section: params.Corun, seed: int, chosen: dict[str, Any] | None = None
+    table: ImpactTable, model: str, section: Corun, seed: int, chosen: dict[str, Any] | None = None
 ) -> Recipe:
     """Return how to fit a model with what was chosen for it."""
     share = section.evaluate.tolerance
@@ -84,11 +84,11 @@ def recipe_of(
 
 def tune_stage() -> None:
     """Stage tune: search parameters for every model in every part."""
-    knobs, table = params.load(), ImpactTable.read(FEATURES)
-    tasks = searches(table, knobs.corun, knobs.seed)
+    knobs, table = load(Corun), ImpactTable.read(FEATURES)
+    tasks = searches(table, knobs.section, knobs.seed)
     found = side_by_side(search, tasks, knobs.jobs, "tune corun")
-    write_json(TUNED / "tuned.json", _chosen(tasks, found))
-    with replacing(TUNED / "trials.parquet") as path:
+    write_json(PLACES.tuned / "tuned.json", _chosen(tasks, found))
+    with replacing(PLACES.tuned / "trials.parquet") as path:
         _trials(found).to_parquet(path, index=False)
 
 
@@ -119,45 +119,45 @@ def read_tuned(path: Path) -> Tuned:
 
 def kept_tables() -> CorunTables:
     """Read what can be learned from."""
-    tables = CorunTables.read(INTERIM)
-    return Decisions.read(PROCESSED).kept(tables)
+    tables = CorunTables.read(PLACES.interim)
+    return Decisions.read(PLACES.valid).kept(tables)
 
 
 def train_stage() -> None:
     """Stage train: fit every model that answers with a number to all rows."""
-    knobs, table = params.load(), ImpactTable.read(FEATURES)
-    tuned, oof = read_tuned(TUNED / "tuned.json")["all"], _oof()
+    knobs, table = load(Corun), ImpactTable.read(FEATURES)
+    tuned, oof = read_tuned(PLACES.tuned / "tuned.json")["all"], _oof()
     known = KnownTasks.of(kept_tables())
     for name, found in tuned.items():
         if CATALOGUE[name].kind != "regression":
             continue
-        recipe = recipe_of(table, name, knobs.corun, knobs.seed, found["params"])
+        recipe = recipe_of(table, name, knobs.section, knobs.seed, found["params"])
         trained = recipe.fit(table.frame)
         card = ImpactCard(
             name,
             trained.columns,
             found["params"],
-            _half_widths(oof[oof["model"] == name], knobs.corun.evaluate.confidence),
+            _half_widths(oof[oof["model"] == name], knobs.section.evaluate.confidence),
             tuple(sorted(table.frame["machine"].unique())),
             tuple(sorted(table.frame["task"].unique())),
             table.digest,
             knobs.seed,
-            knobs.corun.evaluate.confidence,
+            knobs.section.evaluate.confidence,
         )
-        TrainedImpact(trained.model, card).write(MODELS / name)
-        known.write(MODELS / name)
+        TrainedImpact(trained.model, card).write(PLACES.models / name)
+        known.write(PLACES.models / name)
     _train_online(table, knobs)
 
 
-def _train_online(table: ImpactTable, knobs: params.Params) -> None:
-    online, section = written(REPORTS / "metrics.json", "evaluate")["online"], knobs.corun.online
+def _train_online(table: ImpactTable, knobs: Params[Corun]) -> None:
+    online, section = written(PLACES.metrics, "evaluate")["online"], knobs.section.online
     if online is None:
         return
     sampled = Sampled.of(kept_tables().samples, section.trained_at)
     model = fitted(sampled, paired(sampled.runs, table.frame), second(online["champion"], knobs.seed))
-    oof = pd.read_parquet(REPORTS / "online.parquet")
+    oof = pd.read_parquet(PLACES.evaluated / "online.parquet")
     rows = oof[(oof["design"] == online["design"]) & (oof["model"] == online["champion"])]
-    confidence = knobs.corun.evaluate.confidence
+    confidence = knobs.section.evaluate.confidence
     at = rows[rows["seconds"] == section.trained_at]
     nothing = at.assign(predicted=at["measured"].median())
     card = OnlineCard(
@@ -175,7 +175,7 @@ def _train_online(table: ImpactTable, knobs: params.Params) -> None:
         knobs.seed,
         confidence,
     )
-    TrainedOnline(model, card).write(MODELS / "online")
+    TrainedOnline(model, card).write(PLACES.models / "online")
 
 
 def _half_widths(oof: pd.DataFrame, confidence: float) -> dict[str, float]:
@@ -186,7 +186,7 @@ def _half_widths(oof: pd.DataFrame, confidence: float) -> dict[str, float]:
 
 
 def _oof() -> pd.DataFrame:
-    path = REPORTS / "oof.parquet"
+    path = PLACES.evaluated / "oof.parquet"
     if not path.is_file():
         raise InputError("no such file; run evaluate first", file=path)
     return pd.read_parquet(path)

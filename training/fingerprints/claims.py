@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from data.fingerprints.params import Profiling
 from data.fingerprints.stressors import CATEGORIES, MEMORY, VM
-from data.params import Profiling
 from features.fingerprints.matrix import stressor_of
 from training.fingerprints.differences import Difference, difference
 from training.fingerprints.profiles import Profile, top

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data.params import Profiling
+from data.fingerprints.params import Profiling
 from features.fingerprints.matrix import Measured, categories
 from training.fingerprints.importance import car_operator, car_scores, log_rates
 from training.fingerprints.profiles import Profile, category_sums, shares_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from data.params import Profiling
+from data.fingerprints.params import Profiling
 from features.fingerprints.matrix import FingerprintTable, Measured
 from training.fingerprints.differences import FEW, adjusted, exchanged
 

@@ -11,8 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.errors import InputError
+from data.fingerprints.params import Profiling
 from data.fingerprints.stressors import CATEGORIES
-from data.params import Profiling
 from features.fingerprints.matrix import Measured, categories, stressor_of
 from training.fingerprints.clusters import clusters
 from training.fingerprints.heldout import held_out

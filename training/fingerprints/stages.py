@@ -10,11 +10,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data import params
 from data.errors import InputError
+from data.fingerprints.params import Fingerprints, Profiling
+from data.params import load
 from data.tables.digest import digest_of
 from data.tables.files import replacing, write_json
-from features.fingerprints.matrix import PROCESSED, FingerprintTable, Measured
+from features.fingerprints.matrix import PLACES, FingerprintTable, Measured
 from training.evaluation.sidebyside import side_by_side
 from training.fingerprints.claims import claims
 from training.fingerprints.forecasts import Forecast, by_application, champion, entries, forecast
@@ -22,8 +23,6 @@ from training.fingerprints.heldout import FOLDS
 from training.fingerprints.profiles import Profile, overlap, profile, scaled, top, units
 from training.fingerprints.resamples import resamples
 from training.fingerprints.seed import seed_shares
-
-REPORTS = Path("reports/fingerprints")
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class Task:
     """An application to profile."""
 
     measured: Measured
-    params: params.Profiling
+    params: Profiling
     seed: int
 
 
@@ -126,8 +125,8 @@ def _trust(one: Profiled) -> dict[str, Any]:
 
 def profile_stage() -> None:
     """Stage profile: which stressors explain each application, by the seed's method and ours."""
-    knobs = params.load()
-    section = knobs.fingerprints
+    knobs = load(Fingerprints)
+    section = knobs.section
     measured = _measured(section)
     tasks = [Task(one, section.profile, knobs.seed) for one in measured]
     found = side_by_side(profiled, tasks, knobs.jobs, "profile fingerprints")
@@ -135,19 +134,19 @@ def profile_stage() -> None:
     profiles = {one.ours.application: one.ours for one in found}
     written = {**tables(found), "claims": claims(profiles, seeds, section.profile, knobs.seed)}
     for name, table in written.items():
-        _write(name, table)
+        _write(PLACES.profiled, name, table)
     trusted = int(written["trust"]["enough"].sum())
     print(f"{len(found)} applications profiled, {trusted} of them can be trusted")  # noqa: T201
 
 
 def evaluate_stage() -> None:
     """Stage evaluate: predictions on held-out CPU models."""
-    knobs = params.load()
-    section = knobs.fingerprints
+    knobs = load(Fingerprints)
+    section = knobs.section
     kept = [one.by_machine() for one in _measured(section)]
     kept = [one for one in kept if len(np.unique(one.cpus)) > 1]
     if not kept:
-        raise InputError("all machines are of one CPU model; expected two or more", file=PROCESSED)
+        raise InputError("all machines are of one CPU model; expected two or more", file=PLACES.processed)
     tasks = [
         Forecast(
             one, section.evaluate.entries, section.profile.confidence, section.profile.boosting, knobs.seed
@@ -156,8 +155,8 @@ def evaluate_stage() -> None:
     ]
     found = side_by_side(forecast, tasks, knobs.jobs, "evaluate fingerprints")
     predictions = pd.concat(found, ignore_index=True)
-    _write("oof", predictions)
-    _write("accuracy", by_application(predictions, section.evaluate.tolerance))
+    _write(PLACES.evaluated, "oof", predictions)
+    _write(PLACES.evaluated, "accuracy", by_application(predictions, section.evaluate.tolerance))
     summaries = entries(predictions, section.evaluate.tolerance)
     content = {
         "family": "fingerprints",
@@ -173,27 +172,27 @@ def evaluate_stage() -> None:
         },
         "champion": champion(summaries),
     }
-    write_json(REPORTS / "metrics.json", content)
+    write_json(PLACES.metrics, content)
 
 
-def _measured(section: params.Fingerprints) -> list[Measured]:
-    table = FingerprintTable.read(PROCESSED)
-    return [table.measured(name) for name in table.covering(section.applications)]
+def _measured(section: Fingerprints) -> list[Measured]:
+    table = FingerprintTable.read(PLACES.processed)
+    return [table.measured(name) for name in table.covering(section.profile.applications)]
 
 
-def _described(section: params.Fingerprints, measured: list[Measured]) -> dict[str, Any]:
+def _described(section: Fingerprints, measured: list[Measured]) -> dict[str, Any]:
     machines = {machine for one in measured for machine in one.machines}
     cpus = {cpu for one in measured for cpu in one.cpus}
     return {
-        "format": section.format,
-        "path": section.path.as_posix(),
-        "digest": digest_of(PROCESSED / "features.parquet", PROCESSED / "targets.parquet"),
+        "format": section.ingest.format,
+        "path": section.ingest.path.as_posix(),
+        "digest": digest_of(PLACES.processed / "features.parquet", PLACES.processed / "targets.parquet"),
         "machines": len(machines),
         "cpu_models": len(cpus),
         "applications": len(measured),
     }
 
 
-def _write(name: str, table: pd.DataFrame) -> None:
-    with replacing(REPORTS / f"{name}.parquet") as path:
+def _write(directory: Path, name: str, table: pd.DataFrame) -> None:
+    with replacing(directory / f"{name}.parquet") as path:
         table.to_parquet(path, index=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from data.params import TrustLimits
+from data.fingerprints.params import TrustLimits
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from data.matrices.params import Matrices
 from data.params import Params, Promote
+from data.places import Places
 from training.evaluation.bootstrap import paired_difference
 from training.evaluation.metrics import as_dict, scores_of
 from training.matrices.engine.stored import TrainedEngine
@@ -21,12 +22,12 @@ from training.registry.tracking import Nested, scores_by_name
 KEPT = ["pair_id", "workload", "verdict", "status"]
 
 
-def means(knobs: Params, metrics: dict[str, Any], reports: Path, models: Path) -> Means:
+def means(knobs: Params[Matrices], metrics: dict[str, Any], places: Places) -> Means:
     """Return how the champion of metrics.json is read, compared and logged."""
-    how, entry = knobs.matrices.promote, metrics["champion"]
-    oof = pd.read_parquet(reports / OOF)
+    how, entry = knobs.section.promote, metrics["champion"]
+    oof = pd.read_parquet(places.evaluated / OOF)
     rows, scores = oof[oof["entry"] == entry], scores_by_name({SPLIT: metrics["splits"][SPLIT]}, entry)
-    kept = Kept("matrices", f"{how.name} {entry}", models, scores, _folds(rows), rows[KEPT])
+    kept = Kept("matrices", f"{how.name} {entry}", places.models, scores, _folds(rows), rows[KEPT])
     return kept.means(TrainedEngine.read, partial(_compared, how, knobs.seed))
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from data import params
+from data.matrices.params import Matrices
+from data.params import load
+from data.places import Places
 from data.tables.written import written
 from training.evaluation.opponents import show
 from training.registry.contest import Candidate, promoted
@@ -13,20 +14,20 @@ from training.registry.contest import Candidate, promoted
 if TYPE_CHECKING:
     from training.registry.contest import Means
 
-MODELS, REPORTS = Path("models/matrices"), Path("reports/matrices")
+PLACES = Places("matrices")
 #: The name of the split.
 SPLIT = "test-cases"
 
 
 def promote_stage() -> None:
     """Stage promote: the best engine is registered, and becomes champion unless it is found worse."""
-    knobs, metrics = params.load(), written(REPORTS / "metrics.json", "evaluate")
+    knobs, metrics = load(Matrices), written(PLACES.metrics, "evaluate")
 
     def means() -> Means:
         from training.matrices.contest import means
 
-        return means(knobs, metrics, REPORTS, MODELS)
+        return means(knobs, metrics, PLACES)
 
-    name, entry = knobs.matrices.promote.name, metrics["champion"]
-    outcome = promoted(Candidate(name, entry, MODELS, REPORTS / "metrics.json", means))
+    name, entry = knobs.section.promote.name, metrics["champion"]
+    outcome = promoted(Candidate(name, entry, PLACES.models, PLACES.metrics, means))
     show(metrics, outcome, SPLIT, "pairs")

@@ -52,9 +52,10 @@ from typing import Any
 
 import pandas as pd
 
-from data import params
 from data.errors import InputError
-from data.matrices.stages import INTERIM, PROCESSED
+from data.matrices.params import Matrices
+from data.matrices.stages import PLACES
+from data.params import Params, load
 from data.tables.files import replacing, write_json
 from data.tables.written import written
 from training.evaluation.metrics import best_model, entries
@@ -67,7 +68,7 @@ from training.matrices.evaluation import Evaluation, selected
 from training.matrices.examples import MatrixExamples
 from training.matrices.fitting import Fit, all_held, parts
 from training.matrices.folds import dealt, dealt_pairs
-from training.matrices.promote import MODELS, REPORTS, SPLIT
+from training.matrices.promote import SPLIT
 from training.matrices.schemes import (
     FOLLOWED,
     RAW,
@@ -89,28 +90,28 @@ PAIRS = "pairs"
 
 def evaluate_stage() -> None:
     """Stage evaluate: models, tables, ablation, curves and opponents on held-out test cases."""
-    knobs = params.load()
-    _require_models(knobs.matrices.models)
-    examples = MatrixExamples.read(INTERIM, PROCESSED)
+    knobs = load(Matrices)
+    _require_models(knobs.section.evaluate.models)
+    examples = MatrixExamples.read(PLACES.interim, PLACES.valid)
     for name, content in evaluated(examples, knobs).items():
         if isinstance(content, pd.DataFrame):
-            with replacing(REPORTS / f"{name}.parquet") as path:
+            with replacing(PLACES.evaluated / f"{name}.parquet") as path:
                 content.to_parquet(path, index=False)
         else:
-            write_json(REPORTS / f"{name}.json", content)
+            write_json(PLACES.metrics, content)
 
 
-def evaluated(examples: MatrixExamples, knobs: params.Params) -> dict[str, Any]:
+def evaluated(examples: MatrixExamples, knobs: Params[Matrices]) -> dict[str, Any]:
     """Return the content of every file that the stage evaluate writes, by its name."""
-    section, seed = knobs.matrices, knobs.seed
+    section, seed = knobs.section, knobs.seed
 
     def fit_all(fits: list[Fit], title: str) -> list[Held]:
         return all_held(fits, knobs.jobs, f"{title} of matrices")
 
     full = _full(section)
     fold_of = dealt(examples.pairs, section.evaluate.folds, seed)
-    evaluation = Evaluation(examples, SPLIT, fold_of, section.trials, seed, fit_all)
-    rows, wanted = table_rows(full), candidates(section.models, full)
+    evaluation = Evaluation(examples, SPLIT, fold_of, section.evaluate.trials, seed, fit_all)
+    rows, wanted = table_rows(full), candidates(section.evaluate.models, full)
     evaluation.add([*wanted, *(row.cell for row in rows)], "tables")
     oof = evaluation.verdicts(wanted)
     of_pairs = entries(oof, SPLIT)
@@ -121,7 +122,9 @@ def evaluated(examples: MatrixExamples, knobs: params.Params) -> dict[str, Any]:
     fewer = dealt(examples.pairs, section.evaluate.curve_folds, seed)
     asked = matrix_curves.points(parts(examples, fewer), seed)
     drawn, times = matrix_curves.curves(asked, fit_all([point.fit for point in asked], "figures"))
-    recipe = Recipe(champion, section.trials, seed, examples.flagged, section.missing, examples.digest)
+    recipe = Recipe(
+        champion, section.evaluate.trials, seed, examples.flagged, section.checks.missing, examples.digest
+    )
     checks = matrix_checks.checked(examples, fold_of, recipe)
     answered = side_by_side(matrix_checks.answered, checks, knobs.jobs, "answers of matrices")
     served = matrix_checks.with_status([told for told, _ in answered], examples)
@@ -132,7 +135,7 @@ def evaluated(examples: MatrixExamples, knobs: params.Params) -> dict[str, Any]:
         "family": "matrices",
         "data": _data(examples, section),
         "seed": seed,
-        "trials": section.trials,
+        "trials": section.evaluate.trials,
         "splits": {
             SPLIT: {
                 "scheme": f"{fold_of.nunique()} folds of whole test cases",
@@ -162,11 +165,18 @@ def evaluated(examples: MatrixExamples, knobs: params.Params) -> dict[str, Any]:
 
 def train_stage() -> None:
     """Stage train: the champion learns from everything."""
-    knobs, metrics = params.load(), written(REPORTS / "metrics.json", "evaluate")
-    section, examples = knobs.matrices, MatrixExamples.read(INTERIM, PROCESSED)
-    champion = _champion(candidates(section.models, _full(section)), metrics["champion"])
-    recipe = Recipe(champion, section.trials, knobs.seed, examples.flagged, section.missing, examples.digest)
-    recipe.train(examples.tables).write(MODELS)
+    knobs, metrics = load(Matrices), written(PLACES.metrics, "evaluate")
+    section, examples = knobs.section, MatrixExamples.read(PLACES.interim, PLACES.valid)
+    champion = _champion(candidates(section.evaluate.models, _full(section)), metrics["champion"])
+    recipe = Recipe(
+        champion,
+        section.evaluate.trials,
+        knobs.seed,
+        examples.flagged,
+        section.checks.missing,
+        examples.digest,
+    )
+    recipe.train(examples.tables).write(PLACES.models)
 
 
 def _require_models(models: tuple[str, ...]) -> None:
@@ -180,12 +190,12 @@ def _champion(wanted: list[Cell], entry: str) -> Cell:
     found = [cell for cell in wanted if cell.entry == entry]
     if not found:
         told = f'champion="{entry}" is none of these params; run evaluate'
-        raise InputError(told, file=REPORTS / "metrics.json")
+        raise InputError(told, file=PLACES.metrics)
     return found[0]
 
 
-def _full(section: params.Matrices) -> Scheme:
-    return replace(FULL, components=section.components)
+def _full(section: Matrices) -> Scheme:
+    return replace(FULL, components=section.evaluate.components)
 
 
 def _of_table_5(rows: list[TableRow]) -> list[Cell]:
@@ -215,11 +225,11 @@ def _steps(champion: Cell, full: Scheme) -> list[Step]:
     return [*steps, *grouped(full, champion.model)]
 
 
-def _data(examples: MatrixExamples, section: params.Matrices) -> dict[str, Any]:
+def _data(examples: MatrixExamples, section: Matrices) -> dict[str, Any]:
     runs, pairs = examples.tables.runs, examples.pairs
     return {
-        "format": section.format,
-        "path": section.path.as_posix(),
+        "format": section.ingest.format,
+        "path": section.ingest.path.as_posix(),
         "digest": examples.digest,
         "runs": len(runs),
         "invalid_runs": int((~runs["valid"]).sum()),

@@ -10,15 +10,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlparse
 from zipfile import BadZipFile
 
 from data.errors import InputError
+from data.params import FamilyType, Params, load
 from training.registry.store_file import StoreFile
-
-if TYPE_CHECKING:
-    from data.params import Params
 
 CHAMPION = "champion"
 CHALLENGER = "challenger"
@@ -104,11 +102,9 @@ def project_root() -> Path:
 
 
 @cache
-def project_params() -> Params:
-    """Return the project's params.yaml, which names the registered models; InputError if it is wrong."""
-    from data import params
-
-    return params.load(project_root() / "params.yaml")
+def project_params(section: type[FamilyType]) -> Params[FamilyType]:
+    """Return what the project's params.yaml says of one family; InputError if it is wrong."""
+    return load(section, project_root() / "params.yaml")
 
 
 def version_of(name: str, alias: str) -> Version | None:

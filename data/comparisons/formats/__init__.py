@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from data.comparisons.params import LabelRules, Measure
 from data.comparisons.reading import PIECE, Problems, Reading, joined
 from data.comparisons.tables import ComparisonTables
 from data.comparisons.validity import check
 from data.errors import InputError
-from data.params import LabelRules, Measure
 from data.tables.nearest import unknown
 
 __all__ = ["FORMATS", "Reading", "read", "sniff", "stream"]

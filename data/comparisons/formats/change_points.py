@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import NamedTuple
 
-from data.params import LabelRules
+from data.comparisons.params import LabelRules
 
 
 class Mark(NamedTuple):

@@ -8,10 +8,10 @@ from pathlib import Path
 from data.comparisons.columns import Series
 from data.comparisons.formats import result_run, settings_xml
 from data.comparisons.formats.result_run import TIMES, Configuration, Operation, Run
+from data.comparisons.params import Measure
 from data.comparisons.reading import Builder, Problems
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
-from data.params import Measure
 
 UNKNOWN = "unknown"
 

@@ -17,10 +17,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.comparisons.formats.change_points import Boundary, Mark, Span, boundaries
+from data.comparisons.params import LabelRules
 from data.comparisons.reading import Builder, Problems
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
-from data.params import LabelRules
 from data.tables.json_document import content_of
 
 BENCHMARK = "sap-hana"

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data.params import TuneImpact
+from data.corun.params import TuneImpact
 from training.corun.estimators.fitting import Recipe
 from training.corun.estimators.models import CATALOGUE
 from training.corun.splits import inner

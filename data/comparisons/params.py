@@ -1,0 +1,88 @@
+"""The knobs of comparisons."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from data.params import Count, FamilySection, Ingest, Promote
+from data.tables.given import Section
+
+
+class LabelRules(Section):
+    """How marked change points become labelled comparisons (sap-hana)."""
+
+    versions_before: Count = 10
+    versions_after: Count = 5
+    clean_every: Count = 10
+    annotators: Count = 3
+    within: Count = 5
+    clear_of: Count = 12
+
+
+class Measure(Section):
+    """What a result is, in formats that don't say (result-xml, comparison-xml).
+
+    ``metric`` names the attribute or element (``mops``); without it, the first that is no time is taken.
+    Without ``better``, higher is assumed, and a note says so; times are better lower.
+    """
+
+    metric: str | None = None
+    better: Literal["higher", "lower"] | None = None
+
+
+class IngestComparisons(Ingest):
+    """Where labelled comparisons come from, and what they are where the source doesn't say."""
+
+    label_rules: LabelRules = LabelRules()
+    measure: Measure = Measure()
+
+
+class Featurize(Section):
+    """Which of the features the models see."""
+
+    set: Literal["seed", "extended"] = "extended"
+
+
+class Tune(Section):
+    """The search inside each training part.
+
+    ``rows`` bounds how many comparisons a search looks at: all fails, and passes drawn at random.
+    """
+
+    trials: Count = 20
+    folds: Annotated[int, Field(ge=2)] = 3
+    rows: Count = 4000
+    models: tuple[str, ...]
+
+
+class Evaluate(Section):
+    """The two ways to split: the seed's, and whole operations."""
+
+    folds: Annotated[int, Field(ge=2)] = 4
+    repeats: Count = 2
+    grouped_folds: Annotated[int, Field(ge=2)] = 5
+
+
+class Decide(Section):
+    """What stands between a model's word and the verdict.
+
+    ``floor`` is the smallest change of a median that may be called a regression, as a share of the
+    baseline's; null or 0: any may.
+    """
+
+    floor: Annotated[float, Field(ge=0, lt=1)] | None = 0.005
+
+
+class Comparisons(FamilySection):
+    """The family ``comparisons``: a section per verb."""
+
+    family: ClassVar[str] = "comparisons"
+    ingest: IngestComparisons
+    checks: Section = Field(Section(), alias="validate")
+    featurize: Featurize = Featurize()
+    tune: Tune
+    evaluate: Evaluate = Evaluate()
+    decide: Decide = Decide()
+    promote: Promote = Promote(name="regression-comparison")

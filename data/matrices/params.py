@@ -1,0 +1,45 @@
+"""The knobs of matrices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from data.params import Count, FamilySection, Ingest, Promote, Share
+from data.tables.given import Section
+
+
+class Validate(Section):
+    """The share of the runs that may lack a metric, and of the raw metrics that a run may lack.
+
+    Beyond it either is left out.
+    """
+
+    missing: Share = 0.5
+
+
+class EvaluateMatrices(Section):
+    """Who is judged, and on what.
+
+    ``models`` want to be champion under the full scheme; every search inside a training part has so many
+    ``trials``, and looks at so many principal ``components`` at most. There are ``folds`` of whole test cases
+    for tables, and ``curve_folds`` for the seed's figures.
+    """
+
+    trials: Count = 6
+    components: Count = 100
+    models: tuple[str, ...] = ("decision-tree", "logistic", "tan", "svm", "knn", "random-forest", "xgboost")
+    folds: Annotated[int, Field(ge=2)] = 10
+    curve_folds: Annotated[int, Field(ge=2)] = 3
+
+
+class Matrices(FamilySection):
+    """The family ``matrices``: a section per verb."""
+
+    family: ClassVar[str] = "matrices"
+    ingest: Ingest = Ingest(path=Path("data/raw/matrices"))
+    checks: Validate = Field(Validate(), alias="validate")
+    evaluate: EvaluateMatrices = EvaluateMatrices()
+    promote: Promote = Promote(name="regression-matrix")
