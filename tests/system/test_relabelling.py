@@ -45,9 +45,7 @@ def test_corrected_labels_in_the_xml_that_judge_wrote_are_what_the_next_model_le
     ]
     Path("corrected.xml").write_text("\n".join(lines))
     section = {
-        "format": "comparison-xml",
-        "path": "corrected.xml",
-        "keep_going": True,
+        "ingest": {"format": "comparison-xml", "path": "corrected.xml", "keep_going": True},
         "tune": {"models": []},
     }
     Path("params.yaml").write_text(yaml.safe_dump({"seed": 1, "comparisons": section}))
@@ -57,10 +55,12 @@ def test_corrected_labels_in_the_xml_that_judge_wrote_are_what_the_next_model_le
     assert "37 comparisons, 36 labels\n36 of 37 are valid, 36 labelled" in capsys.readouterr().out
 
     bound = params(models=("logistic",), trials=3)
-    family = Family("comparisons", bound, bound.comparisons, lambda: columns("seed"), pd.DataFrame, tmp_path)
+    family = Family("comparisons", bound, lambda: columns("seed"), pd.DataFrame, tmp_path)
     tune(family)
     train(family)
-    assert run(["judge", "corrected.xml", "--json", "--model", "models/comparisons/logistic"]) == 0
+    # the floor would keep improvements from ever being asked about
+    asking = ("--json", "--floor", "none", "--model", "models/comparisons/logistic")
+    assert run(["judge", "corrected.xml", *asking]) == 0
     verdicts = json.loads(capsys.readouterr().out)["verdicts"]
     told = {one["comparison_id"]: one["verdict"] for one in verdicts}
     assert told == {
