@@ -136,7 +136,7 @@ def main() -> None:
     }
     data, run = metrics["data"], "dvc repro"
     if data["format"] != "tables":
-        run = f"dvc exp run -S matrices.format={data['format']} -S matrices.path={data['path']}"
+        run = f"dvc exp run -S matrices.ingest.format={data['format']} -S matrices.ingest.path={data['path']}"
     command = f"{run} && python -m benchmarks.matrices"
     found = [
         judges(metrics, command),

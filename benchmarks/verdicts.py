@@ -87,8 +87,10 @@ def main() -> None:
     data = metrics["data"]
     run = "dvc repro"
     if data["format"] != "tables":
-        run = f"dvc exp run -S comparisons.format={data['format']} -S comparisons.path={data['path']} "
-        run += "-S comparisons.keep_going=true"
+        ingest = {"format": data["format"], "path": data["path"], "keep_going": "true"}
+        run = " ".join(
+            ["dvc exp run", *(f"-S comparisons.ingest.{key}={value}" for key, value in ingest.items())]
+        )
     command = f"{run} && python -m benchmarks.verdicts"
     tables = [table(metrics, split, command) for split in ("grouped", "stratified")]
     for each in tables:
