@@ -16,7 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from features.comparisons.vectors import SEED_FEATURES
-from tests.system import corun_inputs
+from tests.system.corun import inputs as corun_inputs
 from training.registry.stored import Card, TrainedModel
 
 #: Figure 6.1 of seed 000, closed, with the operation once as it was and once 10 % slower at 8 threads.
