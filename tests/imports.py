@@ -25,6 +25,19 @@ def parsed(module):
 
 
 @cache
+def run(module):
+    """Return what of a module may run: all but what only a type checker reads."""
+    return list(walked(ast.parse(modules()[module].read_text())))
+
+
+def walked(node):
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if not (isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"):
+            yield from walked(child)
+
+
+@cache
 def names(module):
     """Return what a module imports: the names that it gives, and the dotted names that they stand for."""
     return bound(parsed(module))
@@ -50,9 +63,9 @@ def ours(dotted):
 
 
 @cache
-def imported(module):
+def imported(module, of=parsed):
     """Return the modules of ours that a module imports."""
-    return frozenset(one for _, dotted in names(module) if (one := ours(dotted)))
+    return frozenset(one for _, dotted in bound(of(module)) if (one := ours(dotted)))
 
 
 @cache
@@ -65,11 +78,11 @@ def told(module):
 
 
 @cache
-def reached(module):
+def reached(module, of=parsed):
     """Return the modules of ours that a module imports, and those that they import, and so on."""
     seen, left = set(), [module]
     while left:
-        new = imported(left.pop()) - seen
+        new = imported(left.pop(), of) - seen
         seen |= new
         left += new
     return frozenset(seen)

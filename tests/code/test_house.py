@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from data.families import FAMILIES
-from tests.imports import ROOMS, ROOT, imported, modules, names, parsed, reached, told
+from tests.imports import ROOMS, ROOT, bound, imported, modules, names, ours, parsed, reached, told
 
 #: What lies on a shelf imports nothing of those after it.
 ORDERED = {"data": ("errors", "tables", "measure"), "training": ("estimators", "evaluation", "registry")}
@@ -152,6 +152,18 @@ serving.cli
 training.estimators.similarity
 """,
 }
+
+
+def test_imports_are_read_in_functions_too():
+    code = """
+from data import stage as one
+def f():
+    import data.errors
+    from data.errors import InputError
+"""
+    read = {("one", "data.stage"), ("data.errors", "data.errors"), ("InputError", "data.errors.InputError")}
+    assert bound(ast.walk(ast.parse(code))) == read
+    assert [ours(dotted) for _, dotted in sorted(read)] == ["data.errors", "data.errors", "data.stage"]
 
 
 def family(module):

@@ -31,8 +31,9 @@ def project(tmp_path):
         text = content or (FIGURES / "figure_6_1.xml").read_text()
         (tmp_path / "r.xml").write_text(text)
         section = {
-            "ingest": {"format": "comparison-xml", "path": "r.xml", "keep_going": keep_going}, "tune": {"models": []},
-        }  # fmt: skip
+            "ingest": {"format": "comparison-xml", "path": "r.xml", "keep_going": keep_going},
+            "tune": {"models": []},
+        }
         (tmp_path / "params.yaml").write_text(yaml.safe_dump({"seed": 1, "comparisons": section}))
         return tmp_path
 
