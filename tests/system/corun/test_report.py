@@ -14,13 +14,13 @@ PAGE = "reports/corun/index.html"
 
 
 @pytest.fixture(scope="module")
-def root(corun_project, tmp_path_factory):
-    directory = tmp_path_factory.mktemp("report") / "project"
-    shutil.copytree(corun_project, directory, ignore=shutil.ignore_patterns("models"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(directory)
+def root(corun_project, made_once):
+    def fill(directory):
+        left_out = shutil.ignore_patterns("models")
+        shutil.copytree(corun_project, directory, ignore=left_out, dirs_exist_ok=True)
         assert main(["corun"]) == 0
-    return directory
+
+    return made_once("corun report", fill)
 
 
 @pytest.fixture(scope="module")

@@ -56,14 +56,13 @@ def staged(table):
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("profiled")
-    table = fingerprints(40)[["machine", "cpu_model", *fingerprints(1).columns[2:8]]]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(directory)
+def root(made_once):
+    def fill(_):
+        table = fingerprints(40)[["machine", "cpu_model", *fingerprints(1).columns[2:8]]]
         staged(pd.concat([table, applications(table)], axis="columns"))
         assert main(["fingerprints"]) == 0
-    return directory
+
+    return made_once("profiled", fill)
 
 
 @pytest.fixture(scope="module")

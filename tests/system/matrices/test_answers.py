@@ -34,8 +34,8 @@ def perfjudge(*arguments):
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return engine(tmp_path_factory.mktemp("engine"))
+def model(made_once):
+    return made_once("engine", engine)
 
 
 @pytest.fixture(scope="module")

@@ -15,14 +15,15 @@ PAGE = "reports/matrices/index.html"
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory):
+def root(made_once):
     """A directory in which the stages up to evaluate have run on made-up matrices, and the page."""
-    directory = matrices_inputs.project(tmp_path_factory.mktemp("matrices"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(directory)
+
+    def fill(directory):
+        matrices_inputs.project(directory)
         matrices_inputs.staged()
         assert main(["matrices"]) == 0
-    return directory
+
+    return made_once("matrices", fill)
 
 
 @pytest.fixture(scope="module")
