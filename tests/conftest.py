@@ -1,4 +1,6 @@
+import fcntl
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,3 +17,26 @@ def shared_data():
     if not path.is_dir():
         pytest.skip(f"the public data sets are not there ({path})")
     return path
+
+
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory):
+    """Return what fills a directory once for all workers; what is made takes long, and is only read."""
+    base = tmp_path_factory.getbasetemp()
+    # workers have directories of their own, side by side
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+    def made(name, fill):
+        directory, whole = shared / name, shared / f"{name} is whole"
+        with (shared / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not whole.exists():
+                shutil.rmtree(directory, ignore_errors=True)
+                directory.mkdir()
+                with pytest.MonkeyPatch.context() as patch:
+                    patch.chdir(directory)
+                    fill(directory)
+                whole.touch()
+        return directory
+
+    return made

@@ -11,7 +11,8 @@ import pytest
 from fastapi import FastAPI
 
 from data.errors import InputError
-from data.stage import guard, run_family
+from data.stage import guard
+from data.stage import run as run_stage
 from serving import report
 from serving.cli import run
 from serving.doors import problems
@@ -97,12 +98,13 @@ def test_a_report_that_fails_unexpectedly_ends_with_70(traces, monkeypatch, caps
     require_line_and_trace(capsys.readouterr().err, traces, "ZeroDivisionError", divide)
 
 
-def test_a_stage_that_a_family_lacks_is_no_trace_on_the_screen(traces, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["data.promote", "corun"])
+def test_a_stage_that_a_family_lacks_is_refused_with_the_families_that_have_it(traces, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["train", "fingerprints"])
     with pytest.raises(SystemExit) as ended:
-        run_family("promote", "data")
-    assert ended.value.code == 70
-    assert LINE.fullmatch(capsys.readouterr().err)[1].startswith("AttributeError: ")
+        run_stage("train", {"corun": divide, "comparisons": divide}.get)
+    assert ended.value.code == 2
+    assert "invalid choice: 'fingerprints' (choose from 'comparisons', 'corun')" in capsys.readouterr().err
+    assert list(traces.iterdir()) == []
 
 
 @pytest.mark.parametrize(

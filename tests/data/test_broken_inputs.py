@@ -22,11 +22,13 @@ from data.fingerprints.formats.machines_csv import Measure
 from data.matrices import formats as matrix_formats
 from data.matrices.formats import dbsherlock
 from data.tables.digest import digest_of
-from tests.code.test_sap_hana import MARKS, rows
-from tests.data import corun_rows, fingerprint_rows, matrix_rows
-from tests.data.comparison_document import document, operation
-from tests.data.test_comparison_json import configuration, request
-from tests.data.test_corun import pitot_archives
+from tests.code.comparisons.test_sap_hana import MARKS, rows
+from tests.data.comparisons.document import document, operation
+from tests.data.comparisons.test_json import configuration, request
+from tests.data.corun import rows as corun_rows
+from tests.data.corun.test_tables import pitot_archives
+from tests.data.fingerprints import rows as fingerprint_rows
+from tests.data.matrices import rows as matrix_rows
 from training.corun.estimators import arrays as impact_arrays
 from training.corun.estimators.pressure import Named
 from training.corun.stored import ImpactCard, OnlineCard

@@ -17,8 +17,8 @@ from data.params import load
 from data.tables.files import read_json
 from data.tables.json_document import content_of
 from serving.doors.bodies import parse_json
-from tests.data.comparison_document import document, operation
-from tests.data.test_comparison_json import configuration, request
+from tests.data.comparisons.document import document, operation
+from tests.data.comparisons.test_json import configuration, request
 
 
 def _measured(path):

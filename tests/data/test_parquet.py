@@ -13,7 +13,8 @@ from data.comparisons.tables import ComparisonTables, read_table
 from data.corun.tables import CorunTables
 from data.errors import InputError
 from data.matrices.tables import MatrixTables
-from tests.data import corun_rows, matrix_rows
+from tests.data.corun import rows as corun_rows
+from tests.data.matrices import rows as matrix_rows
 
 DTYPES = {"name": "str", "count": "int64", "share": "float64", "judged": "boolean"}
 DTYPES |= {"cores": "Int64", "at": "datetime64[us, UTC]"}

@@ -16,7 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from features.comparisons.vectors import SEED_FEATURES
-from tests.system import corun_inputs
+from tests.system.corun import inputs as corun_inputs
 from training.registry.stored import Card, TrainedModel
 
 #: Figure 6.1 of seed 000, closed, with the operation once as it was and once 10 % slower at 8 threads.
@@ -148,13 +148,14 @@ def listening(model_directory):
 
 
 @pytest.fixture(scope="session")
-def corun_project(tmp_path_factory):
+def corun_project(made_once):
     """A directory in which the stages up to train have run on made-up co-runs."""
-    root = corun_inputs.project(tmp_path_factory.mktemp("corun"), corun_inputs.tables())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(root)
+
+    def fill(root):
+        corun_inputs.project(root, corun_inputs.tables())
         corun_inputs.staged()
-    return root
+
+    return made_once("corun", fill)
 
 
 @pytest.fixture(scope="session")

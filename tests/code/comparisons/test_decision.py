@@ -1,0 +1,157 @@
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from data.comparisons.params import Decide
+from data.comparisons.tables import ComparisonTables
+from data.errors import InputError
+from features.comparisons.vectors import SEED_FEATURES
+from serving.comparisons import render
+from serving.comparisons.judge import judge
+from serving.comparisons.model import Served
+from serving.doors.api import FLOOR_VARIABLE, MODEL_VARIABLE, application
+from serving.pages.verdict_lines import as_markdown, as_plain
+from tests.code.comparisons.test_judging import asked, rows, served  # noqa: F401 - a fixture
+from tests.families import feature_table, small_family
+from training.comparisons.decision import AskedTable, below_floor, decided
+from training.comparisons.evaluate import out_of_fold
+from training.comparisons.examples import FeatureTable
+from training.comparisons.tuning import Tuned
+from training.estimators.catalogue import CATALOGUE
+from training.estimators.pipelines import answering, pipeline
+from training.registry.stored import Card, TrainedModel
+
+
+def judged(served, *configurations, floor=None):  # noqa: F811 - a fixture's name
+    """Judge one comparison of ``(threads, baseline, target)``."""
+    given = [
+        row
+        for threads, baseline, target in configurations
+        for row in (*rows("x", baseline, threads=threads), *rows("x", target, 1, threads=threads))
+    ]
+    if floor is not None:
+        card = replace(served.model.card, floor=floor)
+        served = Served(replace(served.model, card=card), served.ref)
+    return judge(ComparisonTables.of_rows(given, [asked("x")], []), served)
+
+
+class AlwaysFails:
+    unit = "probability"
+
+    def probability(self, columns):
+        return np.ones(len(columns))
+
+    def contributions(self, columns, reference):
+        return np.zeros(columns.shape)
+
+
+@pytest.fixture
+def eager(served):  # noqa: F811
+    return Served(replace(served.model, answering=AlwaysFails()), served.ref)
+
+
+def test_a_change_below_the_floor_passes_whatever_the_model_says(eager):
+    (verdict,) = judged(eager, (1, [100.0] * 3, [99.999999] * 3)).verdicts
+    assert (verdict.verdict, verdict.probability, verdict.decided_by) == ("pass", 0.0, "floor")
+    assert (verdict.remarks, verdict.reasons) == (("below the floor of 0.5 %",), ())
+
+
+@pytest.mark.parametrize("target", [[99.5] * 3, [30.0] * 3])
+def test_from_the_floor_on_the_model_decides(eager, target):
+    (verdict,) = judged(eager, (1, [100.0] * 3, target)).verdicts
+    assert (verdict.verdict, verdict.decided_by, verdict.remarks) == ("fail", "model", ())
+
+
+def test_the_worst_configuration_alone_reaches_the_floor(eager):
+    judgement = judged(eager, (1, [100.0] * 3, [120.0] * 3), (2, [100.0] * 3, [99.0] * 3))
+    assert judgement.verdicts[0].verdict == "fail"
+
+
+def test_without_a_floor_the_model_decides_everything(eager):
+    assert judged(eager, (1, [100.0] * 3, [99.999999] * 3), floor=0.0).verdicts[0].verdict == "fail"
+
+
+def test_the_floor_itself_counts_as_reached_although_numbers_are_rounded():
+    assert below_floor(np.array([(30.0 - 30.15) / 30.0, -0.0049, 0.1]), 0.005).tolist() == [False, True, True]
+    assert decided(np.array([0.9, 0.9]), np.array([-0.1, 0.1]), 0.005).tolist() == [0.9, 0.0]
+
+
+def test_a_card_of_before_there_was_a_floor_has_the_default_one():
+    assert Card("m", (), 0.5, {}, {}, "", 0).floor == Decide().floor == 0.005
+
+
+def test_held_out_verdicts_know_the_floor_and_what_models_are_asked(tmp_path):
+    table = feature_table()
+    family = small_family(tmp_path, table=table, models=("logistic",))
+    usual = _held_out(family)
+    change = np.where(np.arange(len(table)) < 40, -0.1, -0.004)
+    table.assign(medians_min=-0.5, medians_med=-0.5, worst_change=change).to_parquet(
+        family.asked, index=False
+    )
+    moved = _held_out(family)
+    low = moved["comparison_id"].isin(table["comparison_id"][40:])
+    assert (moved.loc[low, "probability"] == 0).all()
+    assert (moved.loc[low, "verdict"] == "pass").all()
+    assert (moved.loc[~low, "verdict"] == "fail").all()
+    assert not (usual["verdict"] == moved["verdict"])[~low].all()
+
+
+def _held_out(family):
+    table = FeatureTable.read(family.features, family.columns())
+    names = ["grouped/f0", "grouped/f1", "stratified/r0f0", "stratified/r0f1"]
+    chosen = Tuned({"c": 1.0, "sampler": "none", "weights": "equal"}, 0.5, 1.0)
+    verdicts = out_of_fold(family, table, {name: {"logistic": chosen} for name in names})
+    return verdicts[verdicts["kind"] == "model"].reset_index(drop=True)
+
+
+def test_what_is_asked_must_be_about_the_same_comparisons(tmp_path):
+    family = small_family(tmp_path)
+    table = FeatureTable.read(family.features, family.columns())
+    pd.read_parquet(family.asked).iloc[1:].to_parquet(family.asked)
+    with pytest.raises(InputError, match=r"asked.parquet: holds other comparisons than the features"):
+        AskedTable.read(family.asked, table)
+
+
+def test_one_wild_sample_does_not_decide_and_the_answer_says_so(served):  # noqa: F811
+    usual = [99.0, 99.5, 100.0, 100.5, 101.0, 99.2, 99.8, 100.3, 100.7, 100.1]
+    wild = judged(served, (8, usual, [*usual[:9], 10.03]), floor=0.0).verdicts[0]
+    without = judged(served, (8, usual, usual[:9]), floor=0.0).verdicts[0]
+    assert (wild.verdict, wild.probability) == ("pass", without.probability)
+    assert wild.remarks == (
+        "one sample of 10 is left out: 10.03 against a median of 100 (target, 8 threads)",
+    )
+
+
+def test_the_answer_names_the_configuration_that_moved_and_the_one_that_got_better(served):  # noqa: F811
+    judgement = judged(served, (1, [100.0] * 3, [105.0] * 3), (8, [200.0] * 3, [194.0] * 3))
+    answer = json.loads(render.as_json(judgement))["verdicts"][0]
+    worse = {"threads": 8, "baseline_median": 200.0, "target_median": 194.0, "change": pytest.approx(-0.03)}
+    better = {"threads": 1, "baseline_median": 100.0, "target_median": 105.0, "change": pytest.approx(0.05)}
+    assert (answer["moved"], answer["improved"], answer["decided_by"]) == (worse, better, "model")
+    told = "8 threads: median 3.0 % worse; 1 thread: median 5.0 % better; "
+    assert told in " ".join(as_markdown(render.lines(judgement, [""])).split())
+    assert told.strip() in as_plain(render.lines(judgement, [""]))
+
+
+def test_changes_too_small_to_matter_are_told_as_they_are(served):  # noqa: F811
+    lines = render.lines(judged(served, (1, [100.0] * 3, [99.96] * 3), (2, [100.0] * 3, [100.3] * 3)), [""])
+    assert lines.rows[0].why == "below the floor of 0.5 %; 1 thread: median 0.04 % worse"
+    lines = render.lines(judged(served, (1, [100.0] * 3, [100.0] * 3)), [""])
+    assert lines.rows[0].why == "below the floor of 0.5 %; 1 thread: median unchanged"
+
+
+def test_every_process_of_a_server_takes_the_floor_that_was_asked_for(served, tmp_path, monkeypatch):  # noqa: F811
+    TrainedModel(_logistic(), served.model.card).write(tmp_path)
+    monkeypatch.setenv(MODEL_VARIABLE, str(tmp_path))
+    assert application().state.served.model.card.floor == 0.005
+    monkeypatch.setenv(FLOOR_VARIABLE, "0.2")
+    assert application().state.served.model.card.floor == 0.2
+
+
+def _logistic():
+    model = CATALOGUE["logistic"]
+    x, y = np.random.default_rng(0).normal(size=(20, len(SEED_FEATURES))), np.arange(20) % 2
+    return answering(pipeline(model, model.start, y, 0).fit(x, y))

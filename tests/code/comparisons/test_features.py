@@ -1,0 +1,225 @@
+import math
+import statistics
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from data.comparisons.tables import ComparisonTables
+from features.comparisons.history import HISTORY
+from features.comparisons.vectors import (
+    EXTENDED_FEATURES,
+    SEED_FEATURES,
+    columns,
+    featurize,
+    seed_vectors,
+    vectors,
+)
+from tests.code.comparisons.sides_by_hand import sides_of, sides_of_summaries
+
+# Seed 000, figure 6.1: min, q1, median, q3, max of bt_C_x with 4 and 8 threads, baseline and target.
+FIGURE_6_1 = [
+    ((7406.4, 7409.2, 7456.5, 7479.3, 7507.0), (7404.8, 7503.0, 7522.2, 7537.8, 7597.5)),
+    ((14325.9, 14330.8, 14469.1, 14517.2, 14740.1), (14233.7, 14494.5, 14521.6, 14536.5, 14619.3)),
+]
+# (7522.2 - 7456.5) / 7456.5, (14521.6 - 14469.1) / 14469.1, and so on, by hand.
+BY_HAND = {
+    "medians": (65.7 / 7456.5, 52.5 / 14469.1),
+    "mins": (117.4 / 7522.2, 287.9 / 14521.6),
+    "maxes": (-75.3 / 7522.2, -97.7 / 14521.6),
+    "q1s": (19.2 / 7522.2, 27.1 / 14521.6),
+    "q3s": (-15.6 / 7522.2, -14.9 / 14521.6),
+}
+
+# A loaded machine is slow, which is no finding.
+settings.register_profile("brief", deadline=None, max_examples=25)
+settings.load_profile("brief")
+
+five_numbers = st.lists(st.floats(1.0, 1e6), min_size=5, max_size=5).map(sorted)
+configurations = st.lists(st.tuples(five_numbers, five_numbers), min_size=1, max_size=11)
+side = st.lists(st.lists(st.floats(50.0, 150.0), min_size=2, max_size=4), min_size=1, max_size=3)
+
+
+def root(value):
+    return math.sqrt(value) if value > 0 else -math.sqrt(abs(value))
+
+
+def figure_6_5(results):
+    """Transcribe figure 6.5 for one comparison node, with the five numbers in place of the attributes."""
+    medians, mins, maxes, q1s, q3s = [], [], [], [], []
+    for base, (t_min, t_q1, t_median, t_q3, t_max) in results:
+        medians.append((t_median - base[2]) / base[2])
+        mins.append((t_median - t_min) / t_median)
+        maxes.append((t_median - t_max) / t_median)
+        q1s.append((t_median - t_q1) / t_median)
+        q3s.append((t_median - t_q3) / t_median)
+    vector = []
+    for a in [medians, mins, maxes, q1s, q3s]:
+        vector.append(min(a))
+        vector.append(statistics.median(a))
+        vector.append(max(a))
+    return [root(value) for value in vector]
+
+
+def mirrored(results):
+    return [tuple(tuple(-value for value in reversed(five)) for five in pair) for pair in results]
+
+
+def test_the_components_stand_in_the_order_of_figure_6_5():
+    assert SEED_FEATURES[:4] == ("medians_min", "medians_med", "medians_max", "mins_min")
+    assert SEED_FEATURES[-3:] == ("q3s_min", "q3s_med", "q3s_max")
+    assert columns("seed") == SEED_FEATURES
+    assert columns("extended") == SEED_FEATURES + EXTENDED_FEATURES
+
+
+def test_the_comparison_of_figure_6_1_gives_the_numbers_worked_by_hand():
+    vector = seed_vectors(sides_of_summaries([FIGURE_6_1])).iloc[0]
+    for name, (four, eight) in BY_HAND.items():
+        low, high = sorted([four, eight])
+        assert vector[f"{name}_min"] == pytest.approx(root(low), rel=1e-9)
+        assert vector[f"{name}_med"] == pytest.approx(root((low + high) / 2), rel=1e-9)
+        assert vector[f"{name}_max"] == pytest.approx(root(high), rel=1e-9)
+
+
+@given(st.lists(configurations, min_size=1, max_size=4))
+def test_every_comparison_gives_figure_6_5_to_the_last_digit(comparisons):
+    expected = [figure_6_5(results) for results in comparisons]
+    np.testing.assert_array_equal(seed_vectors(sides_of_summaries(comparisons)).to_numpy(), expected)
+
+
+def test_the_full_vector_begins_with_the_seed_s_components():
+    sides = sides_of_summaries([FIGURE_6_1, FIGURE_6_1[:1]])
+    pd.testing.assert_frame_equal(vectors(sides)[list(SEED_FEATURES)], seed_vectors(sides))
+
+
+@given(configurations)
+def test_where_lower_is_better_the_features_are_those_of_the_mirrored_values(results):
+    lower = vectors(sides_of_summaries([results], better="lower"))
+    higher = vectors(sides_of_summaries([mirrored(results)], better="higher"))
+    pd.testing.assert_frame_equal(lower, higher)
+
+
+@pytest.mark.parametrize(("better", "worse"), [("higher", 90.0), ("lower", 110.0)])
+def test_a_worse_target_makes_shift_superiority_and_ranks_negative(better, worse):
+    baseline, target = [[99.0, 100.0, 101.0]], [[worse - 1.5, worse, worse + 1.5]]
+    vector = vectors(sides_of([[(baseline, target)]], better)).iloc[0]
+    assert vector["medians_med"] == pytest.approx(-math.sqrt(0.1))
+    assert vector["superiority_min"] == 0
+    for name in (
+        "rank_z_med",
+        "welch_t_med",
+        "baseline_effect_min",
+        "lows_min",
+        "highs_min",
+        "overlap_min",
+    ):
+        assert vector[name] < 0, name
+
+
+@given(st.lists(st.tuples(side, side, side), min_size=1, max_size=4), st.sampled_from([0.125, 4.0, 1024.0]))
+def test_another_unit_changes_no_feature(results, factor):
+    def scaled(versions):
+        return [[factor * value for value in version] for version in versions]
+
+    other = [tuple(scaled(part) for part in configuration) for configuration in results]
+    pd.testing.assert_frame_equal(
+        vectors(sides_of([results])), vectors(sides_of([other])), rtol=1e-9, atol=1e-12
+    )
+
+
+@given(st.lists(st.tuples(side, side, side), min_size=1, max_size=4))
+def test_the_order_of_samples_and_configurations_does_not_matter(results):
+    turned = [
+        tuple([version[::-1] for version in part] for part in configuration) for configuration in results
+    ]
+    expected = vectors(sides_of([results]))
+    pd.testing.assert_frame_equal(vectors(sides_of([turned[::-1]])), expected, rtol=1e-9, atol=1e-6)
+
+
+@given(st.lists(st.lists(st.tuples(side, side, side), min_size=1, max_size=3), min_size=2, max_size=4))
+def test_a_comparison_has_the_same_vector_alone_and_among_others(comparisons):
+    together = vectors(sides_of(comparisons))
+    alone = pd.concat([vectors(sides_of([comparison])) for comparison in comparisons], ignore_index=True)
+    pd.testing.assert_frame_equal(together, alone, rtol=1e-9, atol=1e-9)
+
+
+@given(st.lists(st.lists(st.tuples(side, side, side), min_size=1, max_size=3), min_size=1, max_size=4))
+def test_features_are_never_infinite(comparisons):
+    assert not np.isinf(vectors(sides_of(comparisons)).to_numpy()).any()
+
+
+@pytest.mark.parametrize("far", [1e-311, 1e-160, 1e160, 1e308])
+def test_features_of_numbers_no_measurement_has_are_bounded(far):
+    past = [[far, -far], [1.0], [-far]] * 4
+    sides = sides_of([[([[0.0, far, 1.0]], [[1.0, -far, 2 * -far]], past)], [([[far]], [[1546.0]])]])
+    values = vectors(sides).to_numpy()
+    assert np.abs(values[~np.isnan(values)]).max() <= np.finfo(np.float32).max
+
+
+def test_summaries_leave_unknown_only_what_versions_tell():
+    vector = vectors(sides_of_summaries([FIGURE_6_1])).iloc[0]
+    unknown = {name for name in vector.index if np.isnan(vector[name])}
+    assert {"version_t_min", "history_step_min"} <= unknown
+    assert unknown <= {f"{name}_min" for name in HISTORY}
+
+
+def test_summaries_are_estimated_to_be_what_their_five_samples_say():
+    samples = ([96.0, 98.0, 100.0, 102.0, 104.0], [86.0, 88.0, 90.0, 92.0, 94.0])
+    from_samples = vectors(sides_of([[tuple([side] for side in samples)]])).iloc[0]
+    from_summaries = vectors(sides_of_summaries([[samples]])).iloc[0]
+    for name in ("rank_z_min", "superiority_min", "welch_t_min", "repetitions_min"):
+        assert from_summaries[name] == pytest.approx(from_samples[name], abs=0.25)
+
+
+def test_without_history_only_what_needs_history_is_unknown():
+    several = vectors(sides_of([[([[10.0], [11.0]], [[9.0], [8.0]])]])).iloc[0]
+    assert {name for name in several.index if np.isnan(several[name])} >= {
+        "history_step_min",
+        "history_seen_min",
+    }
+    assert several["version_t_min"] < 0
+    single = vectors(sides_of([[([[10.0, 11.0]], [[9.0, 8.0]])]])).iloc[0]
+    assert np.isnan(single["version_t_min"])
+    assert single["rank_z_min"] == pytest.approx(-4 / 2 / math.sqrt(4 * 5 / 12))
+
+
+def test_equal_constant_sides_show_no_difference():
+    vector = vectors(sides_of([[([[5.0, 5.0, 5.0]], [[5.0, 5.0, 5.0]])]])).iloc[0]
+    assert vector["rank_z_min"] == vector["welch_t_min"] == vector["baseline_effect_min"] == 0
+    assert vector["superiority_min"] == 0.5
+    assert vector["overlap_min"] == 1
+
+
+def test_no_comparisons_give_an_empty_table():
+    assert vectors(sides_of([])).shape == (0, len(columns("extended")))
+
+
+def test_a_zero_median_leaves_the_shift_unknown_instead_of_infinite():
+    vector = vectors(sides_of([[([[0.0, 0.0, 0.0]], [[1.0, 2.0, 3.0]])]])).iloc[0]
+    assert np.isnan(vector["medians_med"])
+    assert not np.isinf(vector.to_numpy()).any()
+
+
+def test_the_training_table_holds_valid_labelled_comparisons_in_their_order():
+    results = [
+        {"series_id": "s", "group": "g", "benchmark": "b", "operation": operation, "machine": "m",
+         "unit": "s", "better": "lower", "threads": 1, "version": str(order),
+         "order": order, "value": 1.0 + order + k}
+        for operation in ("x", "y", "z") for order in (0, 1) for k in (0, 1)
+    ]  # fmt: skip
+    comparisons = [
+        {"comparison_id": operation, "benchmark": "b", "operation": operation, "machine": "m",
+         "baseline_from": 0, "baseline_to": 0, "target_from": 1, "target_to": 1}
+        for operation in ("z", "x", "y")
+    ]  # fmt: skip
+    valid = pd.DataFrame(
+        {"comparison_id": ["x", "y", "z"], "valid": [True, False, True], "status": ["pass", "fail", "fail"]}
+    )
+    table = featurize(ComparisonTables.of_rows(results, comparisons, []), valid)
+    assert table["comparison_id"].tolist() == ["z", "x"]
+    assert table["status"].tolist() == ["fail", "pass"]
+    assert table["fold_group"].tolist() == ["b/z", "b/x"]
+    assert table.columns.tolist()[6:] == list(columns("extended"))
+    assert table["medians_med"].tolist() == pytest.approx([-math.sqrt(1 / 1.5)] * 2)

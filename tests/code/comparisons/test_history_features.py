@@ -1,0 +1,80 @@
+import numpy as np
+import pytest
+
+from features.comparisons.history import HISTORY, version_features
+from features.comparisons.versions import first, last, levels, quantile
+from tests.code.comparisons.sides_by_hand import samples, sides_of
+
+CALM = [[100.0], [101.0], [99.0], [100.0], [102.0], [98.0], [100.0], [101.0], [99.0], [100.0]]
+LOW = [[90.0], [91.0], [89.0], [90.0], [90.0]]
+
+
+def features(baseline, target, history=(), better="higher"):
+    sides = sides_of([[(baseline, target, list(history))]], better)
+    return dict(zip(HISTORY, version_features(sides)[:, 0], strict=True))
+
+
+def test_the_level_of_a_version_is_the_median_of_its_samples():
+    sides = levels(samples([[[1.0, 9.0, 2.0], [4.0]], [], [[5.0, 6.0]]]))
+    assert sides.values.tolist() == [2, 4, 5.5]
+    assert (sides.stops - sides.starts).tolist() == [2, 0, 1]
+    assert sides.orders.tolist() == [0, 1, 0]
+
+
+def test_lists_of_different_length_stand_left_or_right_in_a_matrix():
+    lists = samples([[[1.0, 2.0, 3.0]], [[4.0]]])
+    np.testing.assert_array_equal(first(lists, 2), [[1, 2], [4, np.nan]])
+    np.testing.assert_array_equal(last(lists, 2), [[2, 3], [np.nan, 4]])
+
+
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.5, 0.95, 1.0])
+def test_quantiles_of_the_known_values_are_numpy_s(share):
+    rows = np.array([[3.0, np.nan, 1.0, 2.0], [np.nan, np.nan, 5.0, 9.0]])
+    expected = [np.quantile([1, 2, 3], share), np.quantile([5, 9], share)]
+    np.testing.assert_allclose(quantile(rows, share), expected)
+
+
+def test_a_step_at_the_boundary_explains_the_windows_best():
+    step = features(CALM, LOW)
+    assert step["boundary_sharpness"] == 1
+    assert step["boundary_gain"] > 0.9
+    late = features(CALM[:6] + LOW[:4], LOW)
+    assert late["boundary_sharpness"] < 0.8
+
+
+def test_a_target_carried_by_a_single_version_has_a_best_version_as_good_as_the_baseline():
+    single = features(CALM, [[60.0], [100.0], [101.0], [99.0], [100.0]])
+    assert single["best_version"] > 0
+    assert single["version_step"] == 0
+    assert features(CALM, LOW)["best_version"] < -3
+
+
+def test_a_level_seen_before_is_told_from_one_that_is_new():
+    seen = features(CALM, LOW, CALM + LOW + CALM)
+    new = features(CALM, LOW, CALM + CALM)
+    assert new["history_quantile"] == new["history_seen"] == new["history_rank"] == 0
+    assert seen["history_quantile"] > 0
+    assert seen["history_seen"] == pytest.approx(5 / 35)
+    assert seen["history_rank"] > 0
+    assert seen["history_superiority"] > new["history_superiority"] == 0
+    assert seen["history_excess"] < new["history_excess"]
+
+
+def test_where_lower_is_better_a_rise_is_as_bad_as_a_fall_where_higher_is():
+    def mirrored(versions):
+        return [[-value for value in version] for version in versions]
+
+    fall = features(CALM, LOW, CALM)
+    rise = features(mirrored(CALM), mirrored(LOW), mirrored(CALM), better="lower")
+    assert rise == pytest.approx(fall, nan_ok=True)
+    assert fall["version_t"] < 0 > fall["history_step"]
+
+
+def test_a_drift_before_the_boundary_is_a_trend():
+    drift = [[100.0 - k] for k in range(30)]
+    assert features(drift[20:], LOW, drift[:20])["history_trend"] < -5
+    assert abs(features(CALM, LOW, CALM)["history_trend"]) < 1
+
+
+def test_one_version_a_side_without_history_says_nothing():
+    assert np.isnan(list(features([[1.0, 2.0]], [[1.0, 3.0]]).values())).all()

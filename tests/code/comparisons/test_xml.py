@@ -1,0 +1,364 @@
+from pathlib import Path
+
+import pytest
+
+from data.comparisons import formats
+from data.comparisons.formats.comparison_status import with_status, write_with_status
+from data.comparisons.formats.comparison_xml import read, tables_of
+from data.comparisons.reading import Problems
+from data.comparisons.sides import Sides
+from data.comparisons.tables import RESULT_DTYPES, typed
+from data.errors import InputError
+from data.tables.xml_stream import CHUNK, Document
+
+FIGURES = Path(__file__).parents[2] / "data/comparisons/figures"
+FIVE = 'min="1" first_q="2" median="3" third_q="4" max="5"'
+BASE, TARGET = f"<base_result {FIVE}/>", f"<target_result {FIVE}/>"
+RESULT = f'<result threads_no="4">{BASE}{TARGET}</result>'
+
+
+def report(*comparisons, uuid="r"):
+    return f'<comparison_results report_uuid="{uuid}">\n{"".join(comparisons)}</comparison_results>\n'
+
+
+def comparison(operation="bt", content=RESULT, status="", **further):
+    attributes = "".join(f' {name}="{value}"' for name, value in further.items())
+    return (
+        f'<comparison_result benchmark_name="NAS" operation_name="{operation}" '
+        f'result_status="{status}"{attributes}>{content}</comparison_result>\n'
+    )
+
+
+def earlier(attributes):
+    return report(
+        comparison(content=f'<result threads_no="4"><history><samples {attributes}/></history></result>')
+    )
+
+
+def test_figure_6_1_gives_the_five_numbers_of_both_sides():
+    reading = formats.read("comparison-xml", [FIGURES / "figure_6_1.xml"])
+    sides = Sides.of(reading.tables)
+    assert sides.threads.tolist() == [4, 8]
+    assert sides.baseline_five[0].tolist() == [7406.4, 7409.2, 7456.5, 7479.3, 7507.0]
+    assert sides.target_five[1].tolist() == [14233.7, 14494.5, 14521.6, 14536.5, 14619.3]
+    assert sides.sign.tolist() == [1, 1]
+    assert reading.tables.labels[["comparison_id", "status"]].to_numpy().tolist() == [
+        ["figure_6_1/NASParallel/bt_C_x", "pass"]
+    ]
+
+
+def test_figure_6_1_keeps_mean_stdev_uuids_and_the_line():
+    tables = formats.read("comparison-xml", [FIGURES / "figure_6_1.xml"]).tables
+    first = tables.results[(tables.results["threads"] == 4) & (tables.results["order"] == 0)]
+    assert dict(zip(first["stat"], first["value"], strict=True)) == {
+        "min": 7406.4, "q1": 7409.2, "median": 7456.5, "q3": 7479.3, "max": 7507.0,
+        "mean": 7451.7, "stdev": 39.2,
+    }  # fmt: skip
+    row = tables.comparisons.iloc[0]
+    assert row[["base_uuid", "report_uuid", "target_uuid"]].tolist() == ["...", "...", "..."]
+    assert row["source"] == f'{FIGURES / "figure_6_1.xml"}:2 operation "bt_C_x"'
+
+
+def test_results_have_the_types_of_the_contract():
+    results = tables_of(report(comparison()).encode()).results
+    assert results.dtypes.equals(typed(results, RESULT_DTYPES).dtypes)
+    assert list(results.columns) == list(RESULT_DTYPES)
+
+
+def test_no_comparison_gives_empty_tables_of_the_same_types():
+    parts = list(read([], Problems()))
+    assert len(parts) == 1
+    assert parts[0].results.empty
+    assert parts[0].results.dtypes.equals(tables_of(report(comparison()).encode()).results.dtypes)
+
+
+def test_an_empty_or_missing_status_is_no_label():
+    assert tables_of(report(comparison(status="")).encode()).labels.empty
+    assert tables_of(report(comparison()).replace(' result_status=""', "").encode()).labels.empty
+
+
+def test_several_reports_in_one_outer_element_never_mix():
+    reports = (
+        report(comparison(status=status), uuid=uuid) for uuid, status in (("a", "pass"), ("b", "fail"))
+    )
+    text = f"<all>{''.join(reports)}</all>"
+    tables = tables_of(text.encode())
+    assert tables.comparisons["comparison_id"].tolist() == ["a/NAS/bt", "b/NAS/bt"]
+    assert tables.labels["status"].tolist() == ["pass", "fail"]
+    assert len(Sides.of(tables).comparison) == 2
+
+
+def test_reports_without_uuid_are_numbered():
+    text = f"<all>{report(comparison(), uuid='...')}{report(comparison(), uuid='...')}</all>"
+    ids = tables_of(text.encode(), "weekly.xml").comparisons["comparison_id"]
+    assert ids.tolist() == ["weekly/NAS/bt", "weekly#2/NAS/bt"]
+
+
+def test_a_file_that_does_not_say_which_values_are_better_is_noted_once():
+    def notes(text, better=None):
+        problems = Problems()
+        documents = [Document.of_bytes(text.encode(), name) for name in ("a.xml", "b.xml")]
+        parts = list(read(documents[:1], problems, better=better))
+        return Sides.of(parts[0]).sign.tolist(), problems.notes
+
+    silent, said = comparison("lu"), comparison("ep", better="lower")
+    assert notes(report(silent, said, comparison())) == (
+        [1, -1, 1],
+        [
+            (
+                "a.xml does not say which values are better; higher is assumed "
+                "(the attribute better, or --better, says otherwise)"
+            )
+        ],
+    )
+    assert notes(report(silent, said), "lower") == ([-1, -1], [])
+    assert notes(report(said)) == ([-1], [])
+
+
+def test_a_verdict_that_is_no_label_is_read_as_none():
+    tables = tables_of(report(comparison(status="invalid"), comparison("lu", status="fail")).encode())
+    assert tables.labels["comparison_id"].tolist() == ["r/NAS/lu"]
+    assert len(tables.comparisons) == 2
+
+
+def test_samples_are_read_in_place_of_the_five_numbers_and_versions_are_counted_anew():
+    inner = (
+        f'<result threads_no="4"><base_result {FIVE}><samples order="7" values="10 11"/>'
+        f'<samples order="9" values="12 13"/></base_result>'
+        f'<target_result {FIVE}><samples order="30" values="14"/><samples order="30" values="15"/>'
+        '</target_result><history><samples order="-2" values="8 9"/></history></result>'
+    )
+    text = report(comparison(content=inner, unit="ms", better="lower", comparison_id="c"))
+    tables = tables_of(text.replace("report_uuid", 'machine="m" report_uuid').encode())
+    assert tables.results[["order", "value"]].to_numpy().tolist() == [
+        [1, 10], [1, 11], [2, 12], [2, 13], [3, 14], [3, 15], [0, 8], [0, 9],
+    ]  # fmt: skip
+    assert tables.results["stat"].isna().all()
+    assert tables.results.iloc[0][["machine", "unit", "better"]].tolist() == ["m", "ms", "lower"]
+    row = tables.comparisons.iloc[0]
+    assert row["comparison_id"] == "c"
+    assert row[["baseline_from", "baseline_to", "target_from", "target_to"]].tolist() == [1, 2, 3, 3]
+
+
+def test_two_reports_on_one_machine_never_mix():
+    one = report(comparison(comparison_id="c")).replace("report_uuid", 'machine="m" report_uuid')
+    tables = tables_of(b"<reports>%s</reports>" % (one + one.replace('"c"', '"d"')).encode())
+    assert tables.comparisons["machine"].tolist() == ["m", "m #2"]
+    assert len(Sides.of(tables).comparison) == 2
+
+
+def test_an_attribute_says_that_lower_is_better():
+    tables = tables_of(report(comparison(better="lower"), comparison("lu")).encode())
+    assert Sides.of(tables).sign.tolist() == [-1, 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            report(comparison(content=RESULT.replace('"4"', '"four"', 1))),
+            'r.xml:2 operation "bt": threads_no="four" is not a whole number',
+        ),
+        (
+            report(comparison(content='<result threads_no="0"/>')),
+            'r.xml:2 operation "bt": threads_no="0" is not between 1 and 999999',
+        ),
+        (
+            report(comparison(content="\n<result/>")),
+            'r.xml:3 operation "bt": <result> lacks the attribute threads_no',
+        ),
+        (
+            report("\n\n<comparison_result benchmark_name='x'/>"),
+            "r.xml:4: <comparison_result> lacks the attribute operation_name",
+        ),
+        (
+            report("<comparison_result operation_name='x'/>"),
+            'r.xml:2 operation "x": <comparison_result> lacks the attribute benchmark_name',
+        ),
+        (
+            report(comparison(content=RESULT.replace('median="3" ', "", 1))),
+            'r.xml:2 operation "bt" base_result: <base_result> lacks the attribute median',
+        ),
+        (
+            report(comparison(content=RESULT.replace('"3"', '"3,1"', 1))),
+            'r.xml:2 operation "bt" base_result: median="3,1" is not a number',
+        ),
+        (
+            report(comparison(content=RESULT.replace('"3"', '"NaN"', 1))),
+            'r.xml:2 operation "bt" base_result: median="NaN" is not a finite number',
+        ),
+        (
+            report(comparison(content=f'<result threads_no="1">{BASE}\n<target_result max="inf"/></result>')),
+            'r.xml:3 operation "bt" target_result: <target_result> lacks the attribute min',
+        ),
+        (
+            report(comparison(content=RESULT.replace('"5"', '"-inf"', 1))),
+            'r.xml:2 operation "bt" base_result: max="-inf" is not a finite number',
+        ),
+        (
+            report(comparison(status="passed")),
+            (
+                'r.xml:2 operation "bt": result_status="passed" is unknown; '
+                'expected "pass" or "fail" or "invalid"'
+            ),
+        ),
+        (
+            report(comparison(better="bigger")),
+            'r.xml:2 operation "bt": better="bigger" is unknown; expected "higher" or "lower"',
+        ),
+        (
+            report(comparison(comparison_id="c"), comparison("lu", comparison_id="c")),
+            'r.xml:3 operation "lu": comparison_id="c" stands twice',
+        ),
+        (
+            report(comparison(content=RESULT.replace(TARGET, f"<base_result {FIVE}/>"))),
+            'r.xml:2 operation "bt": threads_no="4" has a second <base_result>',
+        ),
+        (earlier('values="1"'), 'r.xml:2 operation "bt": <samples> lacks the attribute order'),
+        (
+            earlier('order="1.5" values="1"'),
+            'r.xml:2 operation "bt": order="1.5" is not a whole number',
+        ),
+        (
+            earlier('order="1" values="1 1e400"'),
+            'r.xml:2 operation "bt": values="1e400" is not a finite number',
+        ),
+        (
+            report(comparison(), comparison()),
+            'r.xml:3 operation "bt": <comparison_result> stands twice in the report "r"',
+        ),
+        (
+            report(comparison(content=RESULT + RESULT)),
+            'r.xml:2 operation "bt": threads_no="4" has a second <base_result>',
+        ),
+        (
+            report(comparison(content=BASE)),
+            'r.xml:2 operation "bt": <base_result> stands outside of <result>',
+        ),
+        ("<html/>", "r.xml: <html> holds no <comparison_result>"),
+        ("", "r.xml: is empty; expected XML"),
+        (" \n", "r.xml: is empty; expected XML"),
+        ("\x7fELF\0\0", "r.xml: is a binary file; expected XML"),
+        ("hello", "r.xml:1: is not well-formed XML (syntax error)"),
+        (
+            "<a>\n<b>\n</a>",
+            "r.xml:3: is not well-formed XML (Opening and ending tag mismatch: b line 2 and a)",
+        ),
+        (
+            '<!DOCTYPE a [<!ENTITY b "cc"><!ENTITY d "&b;&b;">]>\n<a>&d;</a>',
+            "r.xml:1: declares a document type; entities are not read",
+        ),
+        (
+            '<?xml version="1.0"?>\n<!DOCTYPE a SYSTEM "http://example.org/a.dtd">\n<a/>',
+            "r.xml:2: declares a document type; entities are not read",
+        ),
+        ("<a>&b;</a>", "r.xml:1: is not well-formed XML (undefined entity)"),
+        ("<a>" * 200, "r.xml:1: is nested more than 100 elements deep"),
+    ],
+)
+def test_bad_input_is_told_in_one_line(text, message):
+    with pytest.raises(InputError) as caught:
+        tables_of(text.encode(), "r.xml")
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            f'<result threads_no="4">{BASE}</result><result threads_no="8">{TARGET}</result>',
+            "threads 8: the baseline has no measurement; threads 4: the target has no measurement",
+        ),
+        (RESULT.replace('"3"', '"0"', 1), "threads 4: the baseline holds a value that is not above 0: 0"),
+        ("", "has no measurement"),
+    ],
+)
+def test_what_cannot_be_judged_is_told_with_its_place(tmp_path, content, message):
+    path = tmp_path / "r.xml"
+    path.write_text(report(comparison("lu"), comparison(content=content)))
+    with pytest.raises(InputError) as caught:
+        formats.read("comparison-xml", [path])
+    assert str(caught.value) == f'{path}:3 operation "bt": {message}'
+    reading = formats.read("comparison-xml", [path], keep_going=True)
+    assert [error.problem for error in reading.skipped] == [message]
+    assert len(reading.tables.comparisons) == 2
+
+
+def test_keep_going_skips_the_broken_comparison_alone(tmp_path):
+    path = tmp_path / "r.xml"
+    broken = comparison("lu", RESULT.replace('"3"', '"x"', 1))
+    path.write_text(report(comparison(), broken, comparison("ep")))
+    reading = formats.read("comparison-xml", [path], keep_going=True)
+    assert reading.tables.comparisons["operation"].tolist() == ["bt", "ep"]
+    assert [str(error) for error in reading.skipped] == [
+        f'{path}:3 operation "lu" base_result: median="x" is not a number'
+    ]
+    assert set(reading.tables.results["operation"]) == {"bt", "ep"}
+
+
+def test_keep_going_skips_the_broken_file_of_a_directory(tmp_path):
+    (tmp_path / "a.xml").write_text("<")
+    (tmp_path / "b.xml").write_text(report(comparison()))
+    reading = formats.read("comparison-xml", [tmp_path], keep_going=True)
+    assert len(reading.tables.comparisons) == 1
+    assert [error.line for error in reading.skipped] == [1]
+
+
+def test_pieces_hold_whole_comparisons():
+    operations = [f"o{number}" for number in range(9)]
+    text = report(*(comparison(operation) for operation in operations))
+    parts = list(read([Document.of_bytes(text.encode(), "r.xml")], Problems(), piece=25))
+    assert [part.comparisons["operation"].tolist() for part in parts] == [
+        operations[:3], operations[3:6], operations[6:], [],
+    ]  # fmt: skip
+    assert all(set(part.results["operation"]) == set(part.comparisons["operation"]) for part in parts)
+
+
+def test_lines_beyond_the_sixteen_bits_of_libxml2_are_exact():
+    many = "".join(f"{comparison(f'o{number}')}\n\n" for number in range(30_000))
+    text = report(many, comparison("last", RESULT.replace('"3"', '"x"', 1)))
+    with pytest.raises(InputError) as caught:
+        tables_of(text.encode(), "r.xml")
+    assert str(caught.value) == 'r.xml:90002 operation "last" base_result: median="x" is not a number'
+
+
+def test_verdicts_are_filled_in_and_nothing_else_changes():
+    text = (
+        '<?xml version="1.0"?>\n<!-- kept <comparison_result> -->\n'
+        + report(
+            comparison(status="pass"), comparison("lu", further=">'x"), "<other  a='1' />", comparison("ep")
+        )
+    ).replace('result_status="pass"', "result_status = 'pass'")
+    text = text.replace('operation_name="lu" result_status=""', 'operation_name="lu"')
+    filled = with_status(text.encode(), {"r/NAS/bt": "fail", "r/NAS/lu": "invalid"}).decode()
+    expected = text.replace("result_status = 'pass'", 'result_status = "fail"')
+    expected = expected.replace("""further=">'x">""", """further=">'x" result_status="invalid">""")
+    assert filled == expected
+
+
+def test_a_comparison_that_stands_twice_becomes_invalid():
+    filled = with_status(report(comparison(), comparison()).encode(), {"r/NAS/bt": "pass"}).decode()
+    assert filled == report(comparison(status="pass"), comparison(status="invalid"))
+
+
+@pytest.mark.parametrize("shift", range(0, 400, 7))
+def test_tags_across_the_border_of_what_is_read_at_once_are_filled_in(tmp_path, shift):
+    path, out = tmp_path / "r.xml", tmp_path / "o.xml"
+    blank = " " * (CHUNK - 400 + shift)
+    path.write_text(report(blank, *(comparison(f"o{number}") for number in range(3))))
+    with out.open("wb") as file:
+        write_with_status(Document.of_path(path), {f"r/NAS/o{number}": "fail" for number in range(3)}, file)
+    assert out.read_text() == report(blank, *(comparison(f"o{number}", status="fail") for number in range(3)))
+
+
+def test_filled_in_verdicts_are_read_as_labels():
+    text = report(comparison(), comparison("lu"))
+    filled = with_status(text.encode(), {"r/NAS/bt": "fail", "r/NAS/lu": "pass"})
+    assert tables_of(filled).labels["status"].tolist() == ["fail", "pass"]
+
+
+def test_utf_16_is_read_but_not_written():
+    text = report(comparison("größe")).encode("utf-16")
+    assert tables_of(text).comparisons["operation"].tolist() == ["größe"]
+    with pytest.raises(InputError, match=r"request.xml: is UTF-16; verdicts can be filled into UTF-8 only"):
+        with_status(text, {})

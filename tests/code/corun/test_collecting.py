@@ -1,0 +1,253 @@
+import os
+from itertools import combinations_with_replacement
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from data import collect
+from data.corun import suite as corun_suite
+from data.corun.collect import measure, plan, tables
+from data.corun.journal import Coruns, Measured, Planned
+from data.corun.run import Run, intervals
+from data.corun.suite import CorunSuite
+from data.errors import InputError
+from data.measure import perf_stat
+from data.measure.proc_events import Tree, descendants
+
+SHIPPED = Path(__file__).parents[3] / "data/suites/corun.yaml"
+NAMES = ("sort", "json", "regex")
+SUITE = {
+    "kind": "corun", "name": "tiny", "seed": 3, "solo": 3, "repeat": 2, "events": ["task-clock"],
+    "tasks": [{"name": name, "group": "cpu", "workload": name, "work": 9} for name in NAMES],
+}  # fmt: skip
+HOST = {"machine": "m", "device": "m", "engine": "Linux", "note": "by hand"}
+PERF = """# started on Sat Nov 21 16:25:22 2026
+
+     0.203876159,84.26,msec,task-clock,84260436,100.00,0.421,CPUs utilized
+     0.203876159,<not counted>,,context-switches,0,0.00,,
+     0.404217677,79.64,msec,task-clock:u,79638108,100.00,0.398,CPUs utilized
+     0.404217677,22,,context-switches,79638108,100.00,276.250,/sec
+"""
+
+
+@pytest.fixture
+def suite():
+    return CorunSuite.model_validate(SUITE)
+
+
+def run_of(name, seconds=1.0, counts=(5.0, None)):
+    samples = [[0.2, 2.0, None], [seconds, 3.0, None]]
+    return Run(name, 0, seconds, ["task-clock", "context-switches"], list(counts), samples)
+
+
+def measured(planned, foreign=0.0):
+    return Measured(planned, "2026-11-21T00:00:00+00:00", foreign, tuple(map(run_of, planned.tasks)))
+
+
+def test_the_shipped_suite_has_28_tasks_and_the_30_events_that_make_the_seeds_406_pairs():
+    shipped = corun_suite.load(SHIPPED)
+    assert (len(shipped.tasks), len(shipped.events), shipped.together) == (28, 30, 2)
+    named = "instructions bus-cycles LLC-loads L1-dcache-loads dTLB-loads branch-instructions branch-loads"
+    assert {*named.split(), "context-switches"} <= set(shipped.events)
+    everything = plan(shipped)
+    pairs = [tuple(sorted(planned.tasks)) for planned in everything if len(planned.tasks) > 1]
+    assert len(set(pairs)) == 406
+    assert len(pairs) == 406 + shipped.repeat >= 466
+    assert len(everything) - len(pairs) == 28 * shipped.solo >= 28 * 5
+
+
+def test_solo_runs_lie_all_over_the_measurement_and_what_is_repeated_lies_apart(suite):
+    everything = plan(suite)
+    assert everything == plan(suite)
+    pairs = {tuple(sorted(planned.tasks)) for planned in everything if len(planned.tasks) == 2}
+    assert pairs == {tuple(sorted(pair)) for pair in combinations_with_replacement(NAMES, 2)}
+    solo = [planned for planned in everything if len(planned.tasks) == 1]
+    assert [planned.repetition for planned in solo] == [1, 1, 1, 2, 2, 2, 3, 3, 3]
+    assert {planned.tasks for planned in solo[:3]} == {(name,) for name in NAMES}
+    assert everything.index(solo[-1]) - everything.index(solo[0]) > len(everything) / 2
+    again = [planned for planned in everything if len(planned.tasks) == 2 and planned.repetition == 2]
+    assert len(again) == 2
+    for second in again:
+        places = [
+            number
+            for number, planned in enumerate(everything)
+            if sorted(planned.tasks) == sorted(second.tasks)
+        ]
+        between = everything[min(places) : max(places)]
+        assert len(places) == 2
+        assert any(planned in solo for planned in between)
+
+
+def test_only_what_the_journal_lacks_is_measured_and_kept_at_once(suite, tmp_path):
+    begun, ran = suite.model_dump(mode="json"), []
+
+    def run(planned):
+        if len(ran) == 4:
+            raise KeyboardInterrupt
+        ran.append(planned)
+        return list(measured(planned).runs), 0.0
+
+    path, seen = tmp_path / "journal.jsonl", []
+    with pytest.raises(KeyboardInterrupt):
+        measure(suite, Coruns.open(path, begun), run, lambda *line: seen.append(line))
+    again = Coruns.open(path, begun)
+    assert [entry.planned for entry in again.entries] == ran == plan(suite)[:4]
+    assert again.entries[0].runs == measured(ran[0]).runs
+    measure(
+        suite, again, lambda planned: (list(measured(planned).runs), 0.0), lambda *line: seen.append(line)
+    )
+    assert [entry.planned for entry in Coruns.open(path, begun).entries] == plan(suite)
+    assert seen[-1] == (17, 17, "done")
+    with pytest.raises(InputError, match="was begun with another suite"):
+        Coruns.open(path, begun | {"seed": 4})
+
+
+def test_a_disturbed_measurement_is_made_again_and_the_quietest_kept(suite, tmp_path, monkeypatch):
+    monkeypatch.setattr("data.corun.collect.PATIENCE", 0)
+    shares = iter([0.5, 0.2, 0.4, *[0.0] * 99])
+    coruns, told = Coruns.open(tmp_path / "journal.jsonl", {}), []
+    measure(
+        suite,
+        coruns,
+        lambda planned: (list(measured(planned).runs), next(shares)),
+        lambda *line: told.append(line[2]),
+    )
+    assert [entry.foreign for entry in coruns.entries] == [0.2] + [0.0] * 16
+    assert told.count("waiting: others use 50% of the machine") == 1
+
+
+def test_both_directions_become_rows_and_both_of_two_equal_tasks():
+    entries = [
+        measured(Planned(("sort",), 1)),
+        measured(Planned(("sort", "json"), 1)),
+        measured(Planned(("json", "sort"), 2)),
+        measured(Planned(("json", "json"), 1)),
+        measured(Planned(("json", "sort", "sort"), 1)),
+    ]
+    found = tables(entries, HOST)
+    assert found.tasks.to_dict("records")[0]["task-clock"] == 5.0
+    assert found.tasks["context-switches"].isna().all()
+    rows = found.pairs[["task", "corunner_1", "corunner_2", "repetition"]].fillna("").to_numpy().tolist()
+    assert sorted(rows) == [
+        ["json", "json", "", 1],
+        ["json", "json", "", 2],
+        ["json", "sort", "", 1],
+        ["json", "sort", "", 2],
+        ["json", "sort", "sort", 1],
+        ["sort", "json", "", 1],
+        ["sort", "json", "", 2],
+        ["sort", "json", "sort", 1],
+        ["sort", "json", "sort", 2],
+    ]
+    assert len(found.samples) == 2 * (1 + 2 + 2 + 2 + 3)
+    three = found.samples[found.samples["corunners"] == "sort+sort"]
+    assert three[["task", "phase", "t_seconds", "task-clock"]].to_numpy().tolist() == [
+        ["json", "corun", 0.2, 2.0], ["json", "corun", 1.0, 3.0],
+    ]  # fmt: skip
+
+
+def test_what_perf_prints_becomes_one_row_per_interval(tmp_path):
+    (tmp_path / "perf.csv").write_text(PERF)
+    found = perf_stat.intervals(tmp_path / "perf.csv")
+    assert found["t_seconds"].tolist() == [0.203876159, 0.404217677]
+    assert found["task-clock"].tolist() == [84.26, 79.64]
+    assert found["context-switches"].isna().tolist() == [True, False]
+    (tmp_path / "perf.csv").write_text(PERF.replace(",", ";"))
+    assert perf_stat.intervals(tmp_path / "perf.csv").equals(found)
+    (tmp_path / "perf.csv").write_text(f"\N{BYTE ORDER MARK}{PERF}")
+    assert perf_stat.intervals(tmp_path / "perf.csv").equals(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", ": holds no interval; expected the output of perf stat -I 200 -x,"),
+        (
+            "task,seconds\n",
+            ":1: 'task,seconds': expected time,count,unit,event as perf stat -I 200 -x, prints",
+        ),
+        (PERF.replace(",22,", ",many,"), ':6: context-switches="many" is not a count'),
+        *(
+            (PERF.replace(",22,", f",{count},"), f":6: context-switches={count} must be 0 or more, and less")
+            for count in ("-22", "inf", "-inf", "nan", "1e400", "18446744073709551616")
+        ),
+        *(
+            (
+                PERF.replace("context-switches", name),
+                f':4: counts an event called "{name}", which is the name',
+            )
+            for name in ("t_seconds", "task", "corunners", "machine", "phase", "repetition")
+        ),
+        (f"{'9' * 400}.5,1,,faults,1,100.00,,\n", f":1: t_seconds={'9' * 40} must be 0 or more"),
+        (PERF + PERF, ':9: counts "task-clock" twice in one interval'),
+    ],
+)
+def test_what_perf_never_prints_is_told_in_one_line(tmp_path, text, message):
+    path = tmp_path / "perf.csv"
+    path.write_text(text)
+    with pytest.raises(InputError) as error:
+        perf_stat.intervals(path)
+    assert str(error.value).startswith(f"{path}{message}")
+
+
+def test_intervals_of_perf_go_to_those_that_end_nearest_and_no_count_falls():
+    looks = pd.DataFrame({"faults": [5.0, 9.0, 7.0, 12.0]}, index=[0.0, 0.2, 0.41, 0.5])
+    perf = pd.DataFrame({"t_seconds": [0.21, 0.4, 0.495, 0.501], "clock": [1.0, np.nan, 3.0, 4.0]})
+    found = intervals(looks, perf)
+    assert found.index.tolist() == [0.2, 0.41, 0.5]
+    assert found["faults"].tolist() == [4.0, 0.0, 3.0]
+    assert found["clock"].fillna(-1).tolist() == [1.0, -1.0, 7.0]
+
+
+def test_the_kernel_counts_a_program_with_all_it_started():
+    tree = Tree(os.getpid(), min(os.sched_getaffinity(0)), None)
+    before = tree.counts()
+    child = os.fork()
+    if child == 0:
+        Path("/proc/self/io").read_bytes()
+        os._exit(0 if sum(range(10**6)) else 1)
+    assert list(descendants(os.getpid()))[:2] == [os.getpid(), child]
+    os.waitpid(child, 0)
+    after = tree.counts()
+    assert before.keys() == after.keys()
+    assert after["process-minor-faults"] > before["process-minor-faults"]
+    assert after["process-rchar"] > before["process-rchar"]
+    assert after["system-ctxt"] > before["system-ctxt"]
+    assert all(after[name] >= before[name] for name in before)
+    assert tree.resident_mebibytes > 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"together": 1}, "suite.yaml: together=1: Input should be greater than or equal to 2"),
+        ({"solos": 3}, 'suite.yaml: solos is unknown; did you mean "solo"?'),
+        (
+            {"tasks": [{"name": "x", "group": "cpu", "comand": ["true"]}]},
+            'suite.yaml: tasks.0.comand is unknown; did you mean "command"?',
+        ),
+        ({"events": []}, "suite.yaml: events=[]: Tuple should have at least 1 item"),
+        ({"tasks": [SUITE["tasks"][0]] * 2}, 'suite.yaml task "sort": stands twice'),
+        (
+            {"tasks": [{"name": "x", "group": "cpu"}]},
+            'suite.yaml task "x": names a stressor, a workload or a command, one of them',
+        ),
+        (
+            {"tasks": [{"name": "a+b", "group": "cpu", "command": ["true"]}]},
+            'suite.yaml task "a+b": must be without "+", which joins names',
+        ),
+    ],
+)
+def test_a_wrong_suite_is_told_in_one_line(tmp_path, change, message):
+    path = tmp_path / "suite.yaml"
+    path.write_text(yaml.safe_dump(SUITE | change))
+    with pytest.raises(InputError) as error:
+        corun_suite.load(path)
+    assert str(error.value).startswith(f"{tmp_path}/{message}")
+
+
+def test_the_kind_of_the_shipped_suite_chooses_its_collector():
+    assert collect.collector(SHIPPED).__module__ == "data.corun.collect"

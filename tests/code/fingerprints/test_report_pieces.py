@@ -1,0 +1,116 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from serving.fingerprints.difference_bars import changes
+from serving.fingerprints.machine_charts import (
+    boxes_chart,
+    components_chart,
+    correlation_chart,
+    series_chart,
+    series_of,
+)
+from serving.fingerprints.profile_bars import bars
+from serving.report import environment
+from tests.code.fingerprints.by_hand import REASON, difference, profile
+
+SPACE = "\N{NO-BREAK SPACE}"
+SIX = {"cache": 100, "zero": 80, "hsearch": 40, "cpu": 20, "vm": 10, "nop": 0.4}
+
+
+def drawn(macro, *pieces):
+    """Return what a macro of the page makes of the pieces."""
+    return str(getattr(environment().get_template("irup.html").module, macro)(*pieces))
+
+
+def test_a_trusted_profile_names_what_it_leans_on_and_counts_the_rest():
+    shown = bars("p", profile(SIX))
+    assert shown.title == "app leans on cache first, then on zero"
+    assert [bar.name for bar in shown.top] == ["cache", "zero", "hsearch", "cpu", "vm"]
+    assert (shown.rest, shown.faint) == ([], ["nop"])
+    assert shown.top[2].categories == ("CPU", "Cache", "Mem")
+    assert shown.top[0].interval == "50 to 100"
+
+
+def test_a_profile_that_is_not_trusted_names_nothing_in_its_title():
+    shown = bars("p", profile(SIX, reasons=[REASON]))
+    assert shown.title == "app: what it leans on cannot be told from these machines"
+
+
+def test_stressors_that_share_importance_are_told():
+    assert bars("p", profile(SIX, cluster=[0, 1, 0, 2, 3, 4])).clusters == ["cache, hsearch (together 100)"]
+
+
+def test_a_ranking_that_is_not_trusted_has_its_banner_before_it_and_no_colours():
+    text = drawn("profile", bars("p", profile(SIX, reasons=[REASON])))
+    assert (
+        text.index("Not enough diversity")
+        < text.index(REASON)
+        < text.index("<details>")
+        < text.index("cache")
+    )
+    assert 'class="profile untrusted"' in text
+    assert "c-Cache" not in text
+
+
+def test_a_trusted_ranking_has_the_colours_of_its_categories_and_no_banner():
+    text = drawn("profile", bars("p", profile(SIX)))
+    assert "Not enough diversity" not in text
+    assert '<s class="c-CPU"></s><s class="c-Cache"></s><s class="c-Mem"></s>' in text
+
+
+@pytest.mark.parametrize(
+    ("moved", "reasons", "title"),
+    [
+        ((True, True), (), "before against after: cache, zero really moved"),
+        ((False, False), (), "before against after: no stressor really moved"),
+        ((True, True), (REASON,), "before against after: what moved cannot be told from these machines"),
+    ],
+)
+def test_the_title_of_a_difference_says_what_moved(moved, reasons, title):
+    rows = [("cache", 100, 3, 0.01, moved[0]), ("zero", 10, 100, 0.02, moved[1])]
+    found = difference(rows, reasons=reasons, stops_at="cache")
+    assert changes("d", found).title == title
+    text = drawn("difference", changes("d", found))
+    assert ("really moved</td>" in text) == (moved[0] and not reasons)
+    assert ("Not enough diversity" in text) == bool(reasons)
+    assert "stops at cache with a tolerance of 10: not equivalent" in text
+
+
+def test_the_boxes_name_the_stressor_with_the_longest_tail_and_leave_out_the_shortest():
+    scores = pd.DataFrame({f"s{number:02}": [-number / 10, 0.0, number / 10] for number in range(50)})
+    chart = boxes_chart("b", scores, "stressor", "stressors")
+    assert chart.title.startswith("s49 differs most between the machines: its extreme lies 4.9")
+    assert "Drawn: the 45 of 50 stressors" in chart.note
+    assert "s05" in chart.svg
+    assert "s04" not in chart.svg
+
+
+def test_correlated_stressors_are_counted_and_constant_ones_left_out():
+    x = np.arange(5.0)
+    rates = pd.DataFrame({"a": x, "b": -2 * x, "c": [1.0, -2, 3, -2, 1], "still": 1.0})
+    chart = correlation_chart("c", rates, "all machines")
+    assert chart.title.startswith(f"33{SPACE}% of the pairs of stressors rise and fall together")
+    assert "between 3 stressors" in chart.alt
+    assert correlation_chart("c", rates[["a", "still"]], "all machines") is None
+
+
+def test_the_components_that_explain_most_are_counted():
+    rng = np.random.default_rng(0)
+    two = rng.normal(size=(40, 2))
+    chart = components_chart("p", np.column_stack([two, two, two]), "stressor")
+    assert chart.title == f"2 components of 6 stressors explain 95{SPACE}% of the variance"
+
+
+def test_a_series_is_found_by_the_number_at_the_end():
+    names = [f"stream-nadds-add-{number}" for number in (30, 1, 2, 10)] + ["x-1", "x-2", "hpccg"]
+    assert list(series_of(names)) == ["stream-nadds-add"]
+    assert list(series_of(names)["stream-nadds-add"]) == [1, 2, 10, 30]
+    targets = pd.DataFrame({
+        "machine": "a", "application": names[:4], "metric": "MB/s", "value": [40.0, 100.0, 90.0, 60.0],
+    })  # fmt: skip
+    elsewhere = targets.iloc[[0]].assign(machine="b", value=9000.0)
+    chart = series_chart("s", pd.concat([targets, elsewhere]))
+    assert "the 1 machine that ran every number" in chart.note
+    assert chart.title == f"stream-nadds-add changes most: \u221260{SPACE}% on average from 1 to 30"
+    assert series_chart("s", targets.head(3)) is None

@@ -1,0 +1,302 @@
+import dataclasses
+import json
+import shutil
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from data.errors import InputError
+from data.matrices import stages as family
+from data.matrices.tables import MatrixTables
+from data.matrices.validity import decide
+from tests.matrix_pairs import pairs
+from training.evaluation.metrics import summary
+from training.matrices import stages as matrices
+from training.matrices.engine.engine import FULL, NAIVE
+from training.matrices.engine.stored import TrainedEngine
+from training.matrices.evaluation import selected
+from training.matrices.examples import MatrixExamples
+from training.matrices.fitting import Fit, all_held, parts
+from training.matrices.folds import dealt, dealt_pairs
+from training.matrices.opponents import best_threshold, opponents, zscores
+from training.matrices.promote import promote_stage
+from training.matrices.schemes import FOLLOWED, Cell, added, left_out, table_rows
+from training.matrices.scores import Counts, Held, row
+from training.matrices.seed import TABLES, Printed
+from training.registry.champions import CHALLENGER, CHAMPION, version_of
+
+SEED = 1
+
+
+def examples(tables):
+    return MatrixExamples.of(tables, decide(tables, 0.5), "digest")
+
+
+def cases(abnormal, group=lambda number: "g"):
+    return pd.DataFrame(
+        [
+            {"pair_id": f"{n} {kind}", "workload": f"w{n}", "group": group(n), "abnormal": kind}
+            for n, bad in enumerate(abnormal)
+            for kind in ((True, False) if bad else (False, False))
+        ]
+    )
+
+
+def test_dealing_keeps_a_group_in_training_and_gives_every_fold_both_kinds():
+    three_each = cases([True] * 39, lambda number: f"g{number // 3}")
+    fold_of = dealt(three_each, 10, SEED)
+    group = three_each.drop_duplicates("workload").set_index("workload")["group"]
+    assert fold_of.nunique() == 10
+    assert not pd.DataFrame({"fold": fold_of, "group": group}).duplicated().any()
+    assert fold_of.value_counts().between(3, 5).all()
+
+
+def test_whole_pairs_are_dealt_with_equal_shares_of_abnormal_ones():
+    given = cases([True] * 7)
+    fold_of = dealt_pairs(given, 10, SEED)
+    abnormal = given.set_index("pair_id")["abnormal"]
+    assert abnormal.groupby(fold_of).agg(["sum", "size"]).to_numpy().tolist() == [[1, 2]] * 7
+
+
+def test_engines_that_learn_from_the_same_cases_say_what_they_say_alone():
+    found = examples(pairs(cases=4))
+    part = parts(found, dealt(found.pairs, 4, SEED))[0]
+    fits = [Fit(Cell(model, FULL), part, 2, SEED) for model in ("logistic", "decision-tree")]
+    together = all_held(fits, 1, "")
+    for fit, one in zip(fits, together, strict=True):
+        alone = fit.engine.fit(part.train)
+        told = alone.judged(part.test)
+        np.testing.assert_array_equal(one.pairs["probability"], told["probability"])
+        assert one.vectors.cases == len(alone.vectors(part.test))
+
+
+def test_where_few_test_cases_have_abnormal_pairs_there_are_as_many_folds():
+    few = cases([True, False, False, True, False, True, False])
+    assert dealt(few, 10, SEED).nunique() == 3
+    with pytest.raises(InputError, match="1 of 3 have abnormal pairs; two folds need"):
+        dealt(cases([True, False, False]), 10, SEED)
+
+
+def two_sides(**metrics):
+    sides = ["baseline"] * 3 + ["target"] * 2
+    rows = [
+        {"run_id": f"r{number}", "workload": "w", "group": "g", "version": side, "machine": "m", "side": side,
+         "pair_id": "p", **{name: values[number] for name, values in metrics.items()}}
+        for number, side in enumerate(sides)
+    ]  # fmt: skip
+    return MatrixTables.of_rows(rows)
+
+
+def test_a_z_score_is_the_difference_of_means_in_deviations_of_the_baseline():
+    same, lost = [0.1 + 0.2] * 3 + [0.3] * 2, [1, 2, 3, None, None]
+    tables = two_sides(a=[1, 2, 3, 8, 8], same=same, jumps=[5, 5, 5, 6, 6], lost=lost)
+    scores = zscores(tables, pooled=False).loc["p"]
+    assert scores["a"] == pytest.approx(6)
+    assert (scores["same"], scores["jumps"]) == (0, np.inf)
+    assert np.isnan(scores["lost"])
+
+
+def test_an_opponent_gets_the_threshold_that_suits_it_best():
+    assert best_threshold(np.array([False, True, False, True]), np.array([1.0, 3.0, 2.0, np.inf])) == 3
+    tables = pairs()
+    found = opponents(tables, examples(tables).pairs.set_index("pair_id")["abnormal"])
+    assert [one.name for one in found[:2]] == ["largest z", "metrics beyond 3 sigma"]
+    for one in found:
+        accuracies = []
+        truth = examples(tables).pairs["abnormal"].to_numpy()
+        for cut in one.score.unique():
+            judged = (one.score >= cut).to_numpy()
+            accuracies.append((judged[truth].mean() + (~judged[~truth]).mean()) / 2)
+        judged = (one.score >= one.threshold).to_numpy()
+        assert (judged[truth].mean() + (~judged[~truth]).mean()) / 2 == max(accuracies)
+
+
+def test_counts_are_pooled_over_folds_and_stand_beside_the_seed():
+    abnormal = pd.Series({"a": True, "b": False, "c": True, "d": False})
+    told = pd.DataFrame({"pair_id": ["a", "b"], "judged": [True, True]})
+    more = pd.DataFrame({"pair_id": ["c", "d"], "judged": [True, False]})
+    found = [Held(0, told, Counts(10, 2, 4, 1), 0.1), Held(1, more, Counts(10, 2, 0, 0), 0.1)]
+    assert row(found, abnormal, Printed(5, 7, 0.9)) == {
+        "folds": 2, "vectors": 20, "abnormal": 4, "balanced_accuracy": 1 - (1 / 4 + 4 / 16) / 2,
+        "spread": 0.25, "false_positive": 4, "false_negative": 1, "pair_balanced_accuracy": 0.75,
+        "pair_spread": 0.25, "pair_false_positive": 1, "pair_false_negative": 0, "seed_false_negative": 5,
+        "seed_false_positive": 7, "seed_balanced_accuracy": 0.9,
+    }  # fmt: skip
+
+
+def test_every_row_of_the_seeds_tables_has_a_scheme():
+    assert {(one.table, one.row) for one in table_rows(FULL)} == {
+        (table, name) for table, rows in TABLES.items() for name in rows
+    }
+    forms = {one.row: (one.cell.model, one.cell.scheme.form) for one in table_rows(FULL) if one.table == 8}
+    assert forms["Sub-DTree"] == ("decision-tree", "subtracted")
+    assert forms["Con-TAN"] == ("tan", "concatenated")
+
+
+def changes(one, other):
+    return {name for name, value in dataclasses.asdict(one).items() if value != getattr(other, name)}
+
+
+def test_the_ablation_takes_one_remedy_at_a_time():
+    steps = list(added("decision-tree", FULL))
+    assert (steps[0].cell.scheme, steps[-1].cell.scheme) == (NAIVE, FULL)
+    schemes = [step.cell.scheme for step in steps]
+    assert [len(changes(one, other)) for one, other in pairwise(schemes)] == [1] * 7
+    seeds = [step.printed.balanced_accuracy if step.printed else None for step in steps]
+    assert seeds == [None, 0.61, 0.81, 0.85, None, 0.91, None, None]
+    without = [changes(step.cell.scheme, FULL) for step in left_out("tan", FULL)]
+    assert without[0] == set()
+    assert [len(found) for found in without[1:]] == [1] * 7
+
+
+def test_who_is_asked_gets_valid_runs_without_flags_and_who_learns_gets_all():
+    tables = pairs(cases=3, invalid=0.1)
+    odd = tables.runs["run_id"] == "g0 c0 v1 target 0"
+    runs = tables.runs.assign(m5=tables.runs["m5"].mask(odd, np.inf))
+    found = examples(MatrixTables(runs, tables.causes, tables.metrics))
+    case = pd.Index(["g0 c0"], name="workload")
+    asked = found.testing(case)
+    assert asked.runs[["valid", "abnormal"]].isna().all(axis=None)
+    flagged = set(runs.loc[~runs["valid"].astype(bool), "run_id"])
+    assert not set(asked.runs["run_id"]) & {*flagged, "g0 c0 v1 target 0"}
+    learned = found.without(case)
+    assert len(learned.runs) == (runs["workload"] != "g0 c0").sum()
+    assert not np.isinf(learned.runs[learned.all_metrics]).any(axis=None)
+    assert found.flagged
+    nobody = tables.without_flags().runs.assign(abnormal=tables.runs["abnormal"])
+    assert not examples(MatrixTables(nobody, tables.causes, tables.metrics)).flagged
+
+
+def test_verdicts_do_not_depend_on_the_labels_of_who_is_asked():
+    tables = pairs(cases=4)
+    first = parts(examples(tables), dealt(examples(tables).pairs, 4, SEED))[0]
+    lied = tables.runs["workload"].isin(first.test.runs["workload"])
+    wrong = tables.runs["abnormal"].mask(lied & (tables.runs["side"] == "target"), ~tables.runs["abnormal"])
+    other = examples(MatrixTables(tables.runs.assign(abnormal=wrong), tables.causes, tables.metrics))
+    second = next(
+        part for part in parts(other, dealt(examples(tables).pairs, 4, SEED)) if part.fold == first.fold
+    )
+    cell = Cell("logistic", FULL)
+    told, again = all_held([Fit(cell, part, 2, SEED) for part in (first, second)], 1, "")
+    pd.testing.assert_frame_equal(told.pairs, again.pairs)
+    assert told.vectors.cases == again.vectors.cases
+    assert told.vectors.abnormal != again.vectors.abnormal
+
+
+def test_who_is_best_on_the_other_folds_judges_each():
+    rows = [
+        {"entry": entry, "kind": "model", "repeat": 0, "fold": fold, "status": status, "probability": 0.5,
+         "verdict": status if fold in right else "pass"}
+        for entry, right in (("a", (0,)), ("b", (1, 2)))
+        for fold in range(3)
+        for status in ("fail", "pass")
+    ]  # fmt: skip
+    oof = pd.DataFrame(rows)
+    # fold 0 is judged by b, which is right in 1 and 2; 1 and 2 by whoever is right in the others: a tie, so a
+    assert selected(oof)["recall"]["pooled"] == 0
+    assert summary(oof[oof["entry"] == "b"])["recall"]["pooled"] == pytest.approx(2 / 3)
+
+
+PARAMS = {
+    "seed": SEED,
+    "jobs": 2,
+    "matrices": {
+        "ingest": {"path": "in"},
+        "evaluate": {"trials": 1, "models": ["logistic", "knn"], "folds": 2, "curve_folds": 2},
+        "promote": {"name": "regression-matrix", "resamples": 200},
+    },
+}
+FILES = ("oof", "tables", "ablation", "curves", "served", "validity", "groups")
+
+
+def evaluated(directory, jobs=2):
+    """Run the stages up to evaluate in the working directory."""
+    # small enough a defect that no single metric tells it
+    pairs(cases=3, invalid=0.05, size=0.1).write(directory / "in")
+    (directory / "params.yaml").write_text(yaml.safe_dump({**PARAMS, "jobs": jobs}))
+    for stage in (family.ingest_stage, family.validate_stage, matrices.evaluate_stage):
+        stage()
+    return directory / "reports/matrices"
+
+
+@pytest.fixture(scope="module")
+def project(made_once):
+    return made_once("evaluated matrices", evaluated)
+
+
+def reported(project, name):
+    return pd.read_parquet(project / f"reports/matrices/evaluated/{name}.parquet")
+
+
+@pytest.mark.slow
+def test_two_runs_write_the_same_whatever_the_number_of_processes(project, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    again = evaluated(tmp_path, jobs=1)
+    for name in (*(f"evaluated/{name}.parquet" for name in FILES), "metrics.json"):
+        assert (again / name).read_bytes() == (project / "reports/matrices" / name).read_bytes(), name
+
+
+def test_metrics_name_a_champion_that_beats_what_does_not_learn(project):
+    metrics = json.loads((project / "reports/matrices/metrics.json").read_text())
+    entries = metrics["splits"]["test-cases"]["entries"]
+    accuracy = {name: entry["balanced_accuracy"]["pooled"] for name, entry in entries.items()}
+    models, others = (
+        [name for name in entries if entries[name]["kind"] == kind] for kind in ("model", "opponent")
+    )
+    assert accuracy[metrics["champion"]] == max(accuracy[name] for name in models)
+    assert metrics["champion"] in models
+    assert len(others) == 4
+    assert all(accuracy[metrics["champion"]] > accuracy[name] for name in others)
+    assert {"logistic contrasted", "knn contrasted", "tan flattened", "largest z"} <= set(entries)
+    assert metrics["data"]["pairs"] == 36
+    assert metrics["data"]["fails"] == 12
+    assert metrics["served"]["pairs"] == 36
+    assert set(metrics["splits"]["pairs"]["entries"]) > {metrics["champion"], "tan flattened", "largest z"}
+    assert metrics["validity"]["both"]["invalid"] == metrics["data"]["invalid_runs"]
+    oof = reported(project, "oof")
+    assert (oof.groupby("entry")["pair_id"].nunique() == 36).all()
+    assert oof.drop_duplicates(["workload", "fold"])["workload"].is_unique
+
+
+def test_reports_hold_every_table_figure_and_step(project):
+    tables, curves, ablation = (reported(project, name) for name in ("tables", "curves", "ablation"))
+    assert tables.groupby("table").size().to_dict() == {2: 5, 4: 3, 5: 4, 6: 3, 7: 3, 8: 7}
+    assert tables["balanced_accuracy"].between(0, 1).all()
+    assert set(curves["figure"]) == {4, 5, 6}
+    # the leftmost points are table 6, but for the folds
+    assert curves[curves["figure"] == 4].groupby("model")["x"].min().to_dict() == dict.fromkeys(FOLLOWED, 1.0)
+    assert (ablation["part"] == "added").sum() == 8 * len(FOLLOWED)
+    assert set(reported(project, "groups").columns) == {"workload", "group", "automatic"}
+    assert set(reported(project, "times").columns) == {"model", "dimensions", "seconds"}
+
+
+@pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as AnyType")
+@pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy")
+def test_the_champion_is_trained_and_registered_and_only_a_worse_one_is_challenger(
+    project, tmp_path, monkeypatch, capsys
+):
+    # others read the project
+    project = Path(shutil.copytree(project, tmp_path / "project"))
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
+    matrices.train_stage()
+    champion = json.loads((project / "reports/matrices/metrics.json").read_text())["champion"]
+    assert TrainedEngine.read(project / "models/matrices").card.entry == champion
+    promote_stage()
+    assert "regression-matrix v1" in capsys.readouterr().out
+    promote_stage()
+    first = version_of("regression-matrix", CHAMPION)
+    assert first.version == "1"
+    assert TrainedEngine.read(first.directory).card.entry == champion
+    assert version_of("regression-matrix", CHALLENGER) is None
+
+    oof, metrics = reported(project, "oof"), project / "reports/matrices/metrics.json"
+    oof.assign(verdict="pass").to_parquet(project / "reports/matrices/evaluated/oof.parquet", index=False)
+    metrics.write_text(metrics.read_text().replace('"trials": 1', '"trials": 3'))
+    promote_stage()
+    assert version_of("regression-matrix", CHAMPION).version == "1"
+    assert version_of("regression-matrix", CHALLENGER).version == "2"

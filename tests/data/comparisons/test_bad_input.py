@@ -1,0 +1,242 @@
+"""Whatever is handed in: one line that says where and what, or, told to keep going, the rest."""
+
+import os
+
+import pytest
+
+from data.comparisons import formats
+from data.errors import InputError
+from tests.data.comparisons.document import document, operation, result
+
+ENTITIES = "".join(f'<!ENTITY l{n + 1} "{f"&l{n};" * 10}">' for n in range(9))
+BOMB = f'<!DOCTYPE comparison_results [<!ENTITY l0 "lol">{ENTITIES}]>'
+DECLARED = "in.xml:1: declares a document type; entities are not read"
+PLACE = 'in.xml:2 operation "bt"'
+#: The document is of no use: with keep_going, nothing is left.
+WHOLE = {
+    "empty": ("", "in.xml: is empty; expected XML"),
+    "blank": (" \n ", "in.xml: is empty; expected XML"),
+    "binary": (b"\x7fELF\0\0\1\2" * 64, "in.xml: is a binary file; expected XML"),
+    "malformed": (
+        document().replace("</comparison_results>", "</x>"),
+        "in.xml:2: is not well-formed XML (Opening and ending tag mismatch: comparison_results line 1 and x)",
+    ),
+    "bomb": (f"{BOMB}<comparison_results>&l9;</comparison_results>", DECLARED),
+    "bomb in an attribute of the root": (f'{BOMB}<comparison_results report_uuid="&l9;"/>', DECLARED),
+    "external entity": (
+        '<!DOCTYPE r [<!ENTITY x SYSTEM "file:///etc/passwd">]><comparison_results>&x;</comparison_results>',
+        DECLARED,
+    ),
+    "document type alone": ("<!DOCTYPE r><comparison_results/>", DECLARED),
+    "deep": ("<a>" * 200 + "</a>" * 200, "in.xml:1: is nested more than 100 elements deep"),
+    "nothing in it": ("<report/>", "in.xml: <report> holds no <comparison_result>"),
+    "other namespace": (
+        "<r:comparison_results xmlns:r='urn:r'><r:comparison_result/></r:comparison_results>",
+        "in.xml: <{urn:r}comparison_results> holds no <comparison_result>",
+    ),
+}
+#: One operation is of no use: with keep_going, the other one is left.
+ONE = {
+    "missing attribute": (
+        operation(inner=result().replace(' median="3"', "", 1)),
+        f"{PLACE} base_result: <base_result> lacks the attribute median",
+    ),
+    "no number": (
+        operation(inner=result(low="one")),
+        f'{PLACE} base_result: min="one" is not a number',
+    ),
+    "NaN": (operation(inner=result(low="nan")), f'{PLACE} base_result: min="nan" is not a finite number'),
+    "infinity": (
+        operation(inner=result(low="-inf")),
+        f'{PLACE} base_result: min="-inf" is not a finite number',
+    ),
+    "overflow": (
+        operation(inner=result(low="1e999")),
+        f'{PLACE} base_result: min="1e999" is not a finite number',
+    ),
+    "threads": (
+        operation(inner=result(threads="four")),
+        f'{PLACE}: threads_no="four" is not a whole number',
+    ),
+    "unknown label": (
+        operation(status="maybe"),
+        f'{PLACE}: result_status="maybe" is unknown; expected "pass" or "fail" or "invalid"',
+    ),
+}
+#: One operation can be read but not judged: with keep_going, it stays, and is counted.
+UNUSABLE = {
+    "zero median": (
+        operation(inner=result(median=0)),
+        f"{PLACE}: threads 4: the baseline holds a value that is not above 0: 0",
+    ),
+    "different threads": (
+        operation(inner=result(2, sides=("base",)) + result(4, sides=("target",))),
+        f"{PLACE}: threads 4: the baseline has no measurement; threads 2: the target has no measurement",
+    ),
+    "no configuration": (operation(inner=""), f"{PLACE}: has no measurement"),
+}
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(content):
+        path = tmp_path / "in.xml"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write
+
+
+def told(error, path):
+    return str(error).replace(f"{path.parent}{os.sep}", "")
+
+
+def refused(path, kind="comparison-xml"):
+    with pytest.raises(InputError) as caught:
+        formats.read(kind, [path])
+    assert "\n" not in str(caught.value)
+    return told(caught.value, path)
+
+
+@pytest.mark.parametrize(("content", "message"), WHOLE.values(), ids=WHOLE)
+def test_a_document_of_no_use_is_refused(written, content, message):
+    path = written(content)
+    assert refused(path) == message
+    reading = formats.read("comparison-xml", [path], keep_going=True)
+    assert told(reading.skipped[0], path) == message
+    assert reading.tables.results.empty
+
+
+@pytest.mark.parametrize(("bad", "message"), ONE.values(), ids=ONE)
+def test_an_operation_of_no_use_is_refused_or_skipped(written, bad, message):
+    path = written(document(bad, operation("ft")))
+    assert refused(path) == message
+    reading = formats.read("comparison-xml", [path], keep_going=True)
+    assert [told(error, path) for error in reading.skipped] == [message]
+    assert reading.tables.comparisons["operation"].tolist() == ["ft"]
+    assert set(reading.tables.results["operation"]) == {"ft"}
+
+
+@pytest.mark.parametrize(("bad", "message"), UNUSABLE.values(), ids=UNUSABLE)
+def test_an_operation_that_cannot_be_judged_is_refused_or_counted(written, bad, message):
+    path = written(document(bad, operation("ft")))
+    assert refused(path) == message
+    reading = formats.read("comparison-xml", [path], keep_going=True)
+    assert [told(error, path) for error in reading.skipped] == [message]
+    assert reading.tables.comparisons["operation"].tolist() == ["bt", "ft"]
+
+
+def test_what_stands_before_the_malformed_place_is_kept_when_told_to_keep_going(written):
+    path = written(document(operation()).replace("</comparison_results>", "</x>"))
+    reading = formats.read("comparison-xml", [path], keep_going=True)
+    assert reading.tables.comparisons["operation"].tolist() == ["bt"]
+    assert "in.xml:2: is not well-formed XML" in str(reading.skipped[0])
+
+
+def test_an_operation_that_stands_twice_is_refused_or_kept_once(written):
+    path = written(document(operation(), operation()))
+    message = f'{PLACE}: <comparison_result> stands twice in the report "r"'
+    assert refused(path) == message
+    reading = formats.read("comparison-xml", [path], keep_going=True)
+    assert [told(error, path) for error in reading.skipped] == [message]
+    assert len(reading.tables.comparisons) == 1
+
+
+def test_one_repetition_only_is_refused(tmp_path):
+    for name in ("a", "b"):
+        inner = '<threads number="2"><result mops="1"/></threads>'
+        content = (
+            f'<beaker_run_result><nas_result benchmark_name="mg">{inner}</nas_result></beaker_run_result>'
+        )
+        (tmp_path / f"{name}.xml").write_text(content)
+    with pytest.raises(InputError) as caught:
+        formats.read("result-xml", [tmp_path])
+    message = 'b.xml:1 operation "mg": threads 2: the baseline has one repetition only'
+    assert told(caught.value, tmp_path / "b.xml") == message
+
+
+def test_a_missing_file_is_named(tmp_path):
+    assert refused(tmp_path / "in.xml") == "in.xml: no such file or directory"
+
+
+def test_a_directory_without_xml_is_named(tmp_path):
+    (tmp_path / "d").mkdir()
+    assert refused(tmp_path / "d") == "d: holds no .xml file"
+
+
+def test_an_unknown_format_is_answered_with_the_known_ones(tmp_path):
+    assert refused(tmp_path, "yaml") == (
+        'format "yaml" is unknown; there are tables, result-xml, comparison-xml, comparison-json, sap-hana'
+    )
+
+
+@pytest.mark.parametrize("large", ["<a>{}</a>", '<a x="{}"/>', "<a><!--{}--></a>", "<a><![CDATA[{}]]></a>"])
+def test_a_text_beyond_ten_megabytes_is_refused(written, large):
+    message = refused(written(large.format("y" * 11_000_000)))
+    assert message.startswith("in.xml:1: is not well-formed XML (")
+    assert len(message) < 150
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "iso-8859-1"])
+def test_other_encodings_comments_and_instructions_are_read(written, encoding):
+    declared = {"utf-8-sig": "utf-8"}.get(encoding, encoding)
+    before = f'<?xml version="1.0" encoding="{declared}"?>\r\n<?style x?><!-- <x> -->\r\n'
+    content = before + document(operation("bé"))
+    reading = formats.read("comparison-xml", [written(content.encode(encoding))])
+    assert reading.tables.comparisons["operation"].tolist() == ["bé"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "in.json: is empty; expected JSON"),
+        ('{"comparisons":', "in.json:1: is not JSON (Expecting value, column 16)"),
+        ('{"comparisons": NaN}', "in.json: is not JSON (NaN is not a finite number)"),
+        ("[" * 100_000, "in.json: is nested too deeply"),
+        (b"\x7fELF\xff", "in.json: is not JSON (byte 4 is not utf-8)"),
+    ],
+)
+def test_what_is_no_json_is_refused(tmp_path, content, message):
+    path = tmp_path / "in.json"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert refused(path, "comparison-json") == message
+
+
+def test_json_too_large_to_hold_is_refused_before_it_is_read(tmp_path):
+    path = tmp_path / "in.json"
+    with path.open("wb") as file:
+        file.truncate(1 << 30)
+    assert refused(path, "comparison-json") == "in.json: has 1024 MB; JSON is read whole, up to 256 MB"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind"),
+    [
+        ("in.xml", document(operation()), "comparison-xml"),
+        ("in.xml", "\ufeff<!-- --><beaker_run_result/>", "result-xml"),
+        ("in.xml", document(operation()).encode("utf-16"), "comparison-xml"),
+        ("in.txt", ' \n{"comparisons": []}', "comparison-json"),
+        ("annotations.json", "{}", "sap-hana"),
+        ("results.parquet", "", "tables"),
+    ],
+)
+def test_the_format_is_told_from_the_content(tmp_path, name, content, kind):
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert formats.sniff(tmp_path) == kind if name != "in.txt" else formats.sniff(path) == kind
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"\x89PNG\r\n", "in: is neither XML nor JSON nor a directory of tables"),
+        (b" ", "in: is empty; expected XML or JSON"),
+        (BOMB.encode() + b"<a/>", "in:1: declares a document type; entities are not read"),
+    ],
+)
+def test_content_in_no_known_format_is_refused(tmp_path, content, message):
+    path = tmp_path / "in"
+    path.write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        formats.sniff(path)
+    assert told(caught.value, path) == message

@@ -1,0 +1,118 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+from data.comparisons import formats
+from data.comparisons.importing import TABLES, import_tables
+from data.comparisons.tables import ComparisonTables
+from data.errors import InputError
+from tests.data.comparisons.document import document, operation, write_large
+
+#: Prints how much memory a process has needed at most, in MB.
+# ru_maxrss would count what pytest itself held before the program started.
+PEAK = "print(next(int(line.split()[1]) >> 10 for line in open('/proc/self/status') if 'VmHWM' in line))"
+IMPORT = f"""
+import sys
+from pathlib import Path
+from data.comparisons.importing import import_tables
+import_tables("comparison-xml", [Path(sys.argv[1])], Path(sys.argv[2]))
+{PEAK}
+"""
+DOM = f"""
+import sys
+from lxml import etree
+etree.parse(sys.argv[1], etree.XMLParser(huge_tree=True))
+{PEAK}
+"""
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "in.xml"
+    path.write_text(document(*(operation(f"op{number}") for number in range(5))))
+    return path
+
+
+@pytest.fixture
+def small_pieces(monkeypatch):
+    monkeypatch.setattr("data.comparisons.importing.PIECE", 10)
+
+
+def test_many_pieces_make_the_same_tables_as_one(source, small_pieces, tmp_path):
+    imported = import_tables("comparison-xml", [source], tmp_path / "out")
+    assert (imported.results, imported.comparisons, imported.labels) == (50, 5, 5)
+    whole = formats.read("comparison-xml", [source]).tables
+    whole.write(tmp_path / "whole")
+    for name in TABLES:
+        read = [getattr(ComparisonTables.read(tmp_path / directory), name) for directory in ("out", "whole")]
+        assert read[0].astype(object).equals(read[1].astype(object)), name
+
+
+def test_nothing_is_written_if_the_last_piece_is_bad(source, small_pieces, tmp_path):
+    text = source.read_text()
+    source.write_text(
+        text.replace("</comparison_results>", operation("bad", "maybe") + "</comparison_results>")
+    )
+    with pytest.raises(InputError, match='result_status="maybe" is unknown'):
+        import_tables("comparison-xml", [source], tmp_path / "out")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_tables_that_are_there_stay_if_the_import_fails(source, small_pieces, tmp_path):
+    import_tables("comparison-xml", [source], tmp_path / "out")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    source.write_text(source.read_text().replace("</comparison_results>", ""))
+    with pytest.raises(InputError, match="not well-formed"):
+        import_tables("comparison-xml", [source], tmp_path / "out")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
+
+
+def test_keep_going_counts_what_it_skipped(source, small_pieces, tmp_path):
+    text = source.read_text()
+    source.write_text(
+        text.replace('operation_name="op3" result_status="pass"', 'operation_name="op3" result_status="?"')
+    )
+    imported = import_tables("comparison-xml", [source], tmp_path / "out", keep_going=True)
+    assert imported.comparisons == 4
+    assert len(imported.skipped) == 1
+
+
+def test_a_comparison_that_two_sources_have_is_refused(source, tmp_path):
+    for name in ("a", "b"):
+        import_tables("comparison-xml", [source], tmp_path / name)
+    with pytest.raises(InputError, match=r'in.xml:2 operation "op0": repeats an earlier comparison'):
+        import_tables("tables", [tmp_path / "a", tmp_path / "b"], tmp_path / "out")
+
+
+def test_the_two_sides_of_result_xml_may_lie_far_apart(small_pieces, tmp_path):
+    results = "".join(f'<result mops="{value}"/>' for value in range(1, 40))
+    inner = f'<nas_result benchmark_name="mg"><threads number="1">{results}</threads></nas_result>'
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.xml").write_text(f"<beaker_run_result>{inner}</beaker_run_result>")
+    imported = import_tables("result-xml", [tmp_path], tmp_path / "out")
+    assert (imported.comparisons, imported.results, imported.skipped) == (1, 78, ())
+
+
+def test_a_source_without_anything_is_refused(tmp_path):
+    path = tmp_path / "in.json"
+    path.write_text(json.dumps({"comparisons": []}))
+    with pytest.raises(InputError, match="comparisons is empty"):
+        import_tables("comparison-json", [path], tmp_path / "out")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_file(tmp_path):
+    def peak(script, megabytes):
+        path = tmp_path / f"{megabytes}.xml"
+        if not path.exists():
+            write_large(path, megabytes)
+        command = [sys.executable, "-c", script, path, tmp_path / "out"]
+        return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+    small, large, dom = peak(IMPORT, 8), peak(IMPORT, 64), peak(DOM, 64)
+    assert large < 400
+    assert large - small < 64
+    assert large < dom / 2

@@ -1,0 +1,401 @@
+"""Co-runs as they come in: a flaw is told in one line, or a decision leaves it out."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from data.comparisons.reading import Problems
+from data.corun import formats as corun_formats
+from data.corun import schema as corun_schema
+from data.corun.flaws import without_flaws
+from data.corun.formats import pitot, spec_corun
+from data.corun.tables import CorunTables
+from data.corun.validity import Decisions, decide
+from data.errors import InputError
+from serving.importing import import_sources
+from tests.data.corun.rows import beside, sample, small, solo
+
+NAMES = ("tasks", "pairs", "samples", "hosts")
+COPY = 'machine "m" task "copy" repetition 2: '
+SAMPLE = 'machine "m" task "{}" repetition 1 t_seconds {}: '
+UNUSED = (
+    'pairs: 0 of 1 can be learned from; expected at least 5; the first left out: the co-runner "pipe"'
+    " has no solo run on this machine to learn from"
+)
+FASTER = (
+    "1 of 11 co-runs took less than the solo run by more than 3.0%,"
+    ' the most "pipe" beside "sort" on "m": 0.90 of its solo time; they are kept'
+)
+CONSTANT = (
+    "tasks: no event was counted that differs between solo runs;"
+    ' "faults" has the same count 443 in all solo runs'
+)
+FLAWS = {
+    "a task without a name": ({"tasks": [solo(None)]}, "tasks row 3: has no task"),
+    "a zero duration": (
+        {"tasks": [solo("copy", 0.0, 2)]},
+        f"{COPY}solo_seconds=0 must be above 0 and finite",
+    ),
+    "no duration": (
+        {"tasks": [solo("copy", np.nan, 2)]},
+        f"{COPY}solo_seconds=nan must be above 0 and finite",
+    ),
+    "a negative duration beside another": (
+        {"pairs": [beside("copy", "sort", -1.0, 2)]},
+        'machine "m" task "copy" beside "sort" repetition 2: corun_seconds=-1 must be above 0 and finite',
+    ),
+    "a negative count": (
+        {"tasks": [solo("copy", 2.0, 2, faults=-3.0)]},
+        f"{COPY}faults=-3 must be 0 or more and finite",
+    ),
+    "an infinite count": (
+        {"samples": [sample("copy", 0.8, switches=np.inf)]},
+        'machine "m" task "copy" repetition 1 t_seconds 0.8: switches=inf must be 0 or more and finite',
+    ),
+    "a solo run twice": ({"tasks": [solo("copy")]}, 'machine "m" task "copy" repetition 1: stands twice'),
+    "a co-run twice": (
+        {"pairs": [beside("copy", "sort", 9.0)]},
+        'machine "m" task "copy" beside "sort" repetition 1: stands twice',
+    ),
+    "an interval twice": (
+        {"samples": [sample("copy", 0.4)]},
+        'machine "m" task "copy" repetition 1 t_seconds 0.4: stands twice',
+    ),
+    "a co-run without a co-runner": ({"pairs": [beside("copy", None)]}, "pairs row 9: has no corunner_1"),
+    "an unknown phase": (
+        {"samples": [sample("copy", 0.8, phase="warm")]},
+        'machine "m" task "copy" repetition 1 t_seconds 0.8: phase="warm" must be "solo" or "corun"',
+    ),
+    "a name that joins": (
+        {"samples": [sample("a+b", 0.2)]},
+        f'{SAMPLE.format("a+b", 0.2)}task="a+b" must be without "+", which joins the names in samples',
+    ),
+    "a machine twice": ({"hosts": [{"machine": "m"}]}, 'machine "m": stands twice'),
+}
+
+
+@pytest.mark.parametrize(("further", "message"), FLAWS.values(), ids=FLAWS)
+def test_a_flaw_is_one_line_and_with_keep_going_leaves_the_rest_as_it_was(further, message):
+    with pytest.raises(InputError) as error:
+        without_flaws(small(**further), Problems())
+    assert str(error.value) == message
+    problems = Problems(keep_going=True)
+    left = without_flaws(small(**further), problems)
+    assert [str(problem) for problem in problems.skipped] == [message]
+    for name in NAMES:
+        pd.testing.assert_frame_equal(getattr(left, name), getattr(small(), name))
+
+
+@pytest.mark.parametrize(
+    ("further", "message"),
+    [
+        ({"tasks": [solo("x", 0.0)]}, "tasks row 3: solo_seconds=0.0 must be above 0 and finite"),
+        ({"tasks": [solo("x", faults=-1.0)]}, "tasks row 3: faults=-1.0 must be 0 or more and finite"),
+        ({"pairs": [beside("copy", "sort")]}, "pairs row 1: must satisfy multiple_fields_uniqueness"),
+        ({"samples": [sample("copy", -0.2)]}, "samples row 6: t_seconds=-0.2 must be above 0 and finite"),
+        ({"hosts": [{"machine": "m"}]}, "hosts row 0: machine=m must be"),
+    ],
+)
+def test_tables_that_break_their_schema_are_refused_with_row_and_value(further, message):
+    corun_schema.check(small())
+    with pytest.raises(InputError) as error:
+        corun_schema.check(small(**further))
+    assert str(error.value).startswith(message)
+
+
+def test_what_a_source_may_leave_out_is_filled_and_three_side_by_side_come_through_a_file(tmp_path):
+    pairs = [beside("copy", "sort"), beside("copy", "sort", repetition=2, corunner_2="pipe")]
+    CorunTables.of_rows([solo("copy")], pairs).write(tmp_path)
+    for name in ("samples", "hosts"):
+        (tmp_path / f"{name}.parquet").unlink()
+    pd.read_parquet(tmp_path / "tasks.parquet").drop(columns="family").to_parquet(tmp_path / "tasks.parquet")
+    tables = CorunTables.read(tmp_path)
+    assert tables.tasks["family"].tolist() == ["copy"]
+    assert tables.hosts.to_dict("records") == [{"machine": "m", "device": "m", "engine": "", "note": ""}]
+    assert tables.samples.empty
+    assert tables.events == ["faults", "switches"]
+    assert tables.corunners == ["corunner_1", "corunner_2"]
+    assert tables.pairs["corunner_2"].isna().tolist() == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("told", "kept"), [("<not counted>", True), ("<not supported>", True), (None, True), ("many", False)]
+)
+def test_a_count_that_perf_has_not_is_missing_and_any_other_text_is_refused(tmp_path, told, kept):
+    small().write(tmp_path)
+    table = pd.read_parquet(tmp_path / "tasks.parquet")
+    table["faults"] = table["faults"].astype(str).where(table["task"] != "sort", told)
+    table.to_parquet(tmp_path / "tasks.parquet")
+    if kept:
+        assert CorunTables.read(tmp_path).tasks["faults"].isna().tolist() == [False, True, False]
+    else:
+        with pytest.raises(InputError, match=r'tasks\.parquet row 1: faults="many" is not a number'):
+            CorunTables.read(tmp_path)
+
+
+def test_tables_of_several_sources_lie_side_by_side():
+    other = CorunTables.of_rows(
+        [solo("copy", machine="n", cycles=5.0)], [beside("copy", "copy", machine="n")]
+    )
+    joined = CorunTables.joined([small(), other])
+    assert joined.tasks["cycles"].isna().tolist() == [True, True, True, False]
+    assert joined.hosts["machine"].tolist() == ["m", "n"]
+    assert len(joined.pairs) == 10
+    assert len(joined.samples) == 6
+
+
+def reasons(table, column):
+    return table.loc[~table["kept"]].set_index(column)["reason"].to_dict()
+
+
+def test_everything_is_kept_where_nothing_is_wrong(tmp_path):
+    decisions = decide(small(), 0.2)
+    for name in ("events", "tasks", "pairs", "samples"):
+        assert getattr(decisions, name)["kept"].all()
+    assert (decisions.pairs["flag"] == "").all()
+    assert decisions.warnings.empty
+    decisions.write(tmp_path)
+    left = Decisions.read(tmp_path).kept(small())
+    for name in ("tasks", "pairs", "hosts"):
+        pd.testing.assert_frame_equal(getattr(left, name), getattr(small(), name))
+    assert len(left.samples) == 6
+
+
+def test_a_task_without_solo_run_takes_its_co_runs_along():
+    further = [beside("copy", "lost"), beside("copy", "sort", repetition=2, corunner_2="lost")]
+    further += [beside("copy", "sort", repetition=repetition) for repetition in (3, 4)]
+    decisions = decide(small([solo("pipe", machine="n")], further, without=["pipe"]), 0.2)
+    pipe, lost = ('co-runner "pipe"', 'co-runner "lost"')
+    assert {
+        key: reason.removeprefix("the ").removesuffix(" has no solo run on this machine to learn from")
+        for key, reason in reasons(decisions.pairs, ["task", "corunners"]).items()
+    } == {
+        ("copy", "pipe"): pipe,
+        ("sort", "pipe"): pipe,
+        ("pipe", "copy"): 'task "pipe"',
+        ("pipe", "sort"): 'task "pipe"',
+        ("pipe", "pipe"): 'task "pipe"',
+        ("copy", "lost"): lost,
+        ("copy", "lost+sort"): lost,
+    }
+    assert decisions.kept(small([solo("pipe", machine="n")], further, without=["pipe"])).pairs.shape[0] == 6
+
+
+def test_an_event_that_is_often_missing_goes_and_then_a_run_that_lacks_others():
+    rows = [solo("copy", repetition=2, cycles=4.0, faults=np.nan, ghosts=0.0)]
+    decisions = decide(small(rows), 0.3)
+    assert reasons(decisions.events, "event") == {
+        "cycles": "was counted in 1 of 4 solo runs",
+        "ghosts": "was counted in 1 of 4 solo runs",
+    }
+    assert reasons(decisions.tasks, ["task", "repetition"]) == {
+        ("copy", 2): 'lacks 50% of the events, such as "faults"'
+    }
+    left = decisions.kept(small(rows))
+    assert left.events == ["faults", "switches"]
+    assert len(left.tasks) == 3
+
+
+def test_an_event_that_never_happens_is_left_out():
+    tables = small()
+    tables.tasks["alignment-faults"] = 0.0
+    decisions = decide(tables, 0.2)
+    assert reasons(decisions.events, "event") == {"alignment-faults": "has the same count 0 in all solo runs"}
+
+
+def test_a_task_that_is_faster_beside_another_is_kept_and_flagged():
+    decisions = decide(small(pairs=[beside("pipe", "sort", 3.6, 2), beside("pipe", "sort", 3.95, 3)]), 0.2)
+    assert decisions.pairs["kept"].all()
+    assert decisions.pairs["flag"].tolist()[-2:] == ["0.90 of its solo time", ""]
+    assert decisions.warnings["warning"].tolist() == [FASTER]
+
+
+def test_repeated_solo_runs_say_how_much_faster_is_noise():
+    shaky = [solo("copy", 2.0 * (1 + change), number) for number, change in ((2, 0.1), (3, -0.1))]
+    decisions = decide(small(shaky, [beside("pipe", "sort", 3.6, 2)]), 0.2)
+    assert decisions.warnings.empty
+
+
+def test_samples_with_a_gap_and_samples_of_no_run_are_left_out_and_a_late_tick_is_no_gap():
+    gap = [sample("sort", end) for end in (0.2, 0.4, 1.2)]
+    late = [sample("pipe", end) for end in (0.2, 0.6, 0.8)]
+    lost = [sample("copy", end, "sort", "corun", 7) for end in (0.2, 0.4)]
+    decisions = decide(small(samples=[*gap, *late, *lost]), 0.2)
+    assert reasons(decisions.samples, ["task", "corunners", "repetition"]) == {
+        ("sort", "", 1): "has a gap of 0.8 s before 1.2 s, where intervals last 0.2 s",
+        ("copy", "sort", 7): "belong to no run",
+    }
+    left = decisions.kept(small(samples=[*gap, *late, *lost])).samples
+    assert sorted(set(left["task"])) == ["copy", "pipe", "sort"]
+    other_way = [sample("copy", 0.2, "sort+pipe", "corun", 2)]
+    three = [beside("copy", "sort", repetition=2, corunner_2="pipe")]
+    assert decide(small(pairs=three, samples=other_way), 0.2).samples["kept"].all()
+    swapped = [sample("copy", 0.2, "pipe+sort", "corun", 2)]
+    assert decide(small(pairs=three, samples=swapped), 0.2).samples["kept"].all()
+    assert set(left.loc[left["task"] == "sort", "phase"]) == {"corun"}
+
+
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        (
+            CorunTables.of_rows([solo("copy")], [beside("copy", "pipe")]),
+            CONSTANT,
+        ),
+        (
+            CorunTables.of_rows([solo("copy"), solo("sort", 3.0)], [beside("copy", "pipe")]),
+            UNUSED,
+        ),
+    ],
+)
+def test_too_little_to_learn_from_is_told(tables, message):
+    with pytest.raises(InputError) as error:
+        decide(tables, 0.2)
+    assert str(error.value) == message
+
+
+def pitot_archives(directory, **changes):
+    """Two workloads on two platforms, alone and beside each other, with three opcodes."""
+    solo_arrays = {
+        "t": np.array([1e9, 2e9, 4e9], np.float32),
+        "i_platform": np.array([0, 0, 1]),
+        "i_workload": np.array([0, 1, 0]),
+        "d_platform": np.array([[1.0, -1.0], [0.5, 2.0]], np.float32),
+        "d_workload": np.log1p(np.array([[1000, 0, 7], [5, 1, 0]], np.float32)),
+        "n_platform": np.array(["iwasm-a:hc-10", "wasm3-i:hc-10"]),
+        "n_workload": np.array(["vision/sift_l", "libsodium/box_easy"]),
+        "f_platform": np.array(["cpufreq", "l2_size"]),
+        "f_workload": np.array(["x04", "x05", "x0C"]),
+    }
+    corun_arrays = {
+        "t": np.array([1.5e9, 1.6e9, 3e9]),
+        "i_platform": np.array([0, 0, 0]),
+        "i_workload": np.array([0, 0, 1]),
+        "i_interference0": np.array([1, 1, 0]),
+    }
+    for name, arrays in (("data", solo_arrays), ("if2", corun_arrays)):
+        chosen = {key: changes.get(f"{name}.{key}", value) for key, value in arrays.items()}
+        np.savez(
+            directory / f"{name}.npz", **{key: value for key, value in chosen.items() if value is not None}
+        )
+
+
+def test_pitot_becomes_solo_runs_and_co_runs(tmp_path):
+    pitot_archives(tmp_path)
+    tables = pitot.read(tmp_path)
+    assert tables.tasks.to_dict("records")[0] == {
+        "task": "vision/sift_l", "family": "vision/sift", "machine": "iwasm-a:hc-10", "solo_seconds": 1.0,
+        "repetition": 1, "op_x04": 1000.0, "op_x05": 0.0, "op_x0C": 7.0,
+    }  # fmt: skip
+    assert tables.tasks["family"].tolist() == ["vision/sift", "libsodium/box_easy", "vision/sift"]
+    assert tables.pairs.to_numpy().tolist() == [
+        ["vision/sift_l", "libsodium/box_easy", "iwasm-a:hc-10", 1.5, 1],
+        ["vision/sift_l", "libsodium/box_easy", "iwasm-a:hc-10", 1.6, 2],
+        ["libsodium/box_easy", "vision/sift_l", "iwasm-a:hc-10", 3.0, 1],
+    ]
+    assert tables.hosts[["device", "engine", "l2_size"]].to_numpy().tolist() == [
+        ["hc-10", "iwasm-a", -1.0], ["hc-10", "wasm3-i", 2.0],
+    ]  # fmt: skip
+    corun_schema.check(tables)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"if2.t": None}, 'if2.npz: lacks the array "t"; found'),
+        (
+            {"if2.i_interference0": np.array([0, 5, 0])},
+            "if2.npz row 1: i_interference0=5 names none of the 2",
+        ),
+        ({"data.n_workload": np.array([{}, []], object)}, "data.npz: is not a readable NumPy archive"),
+    ],
+)
+def test_a_wrong_archive_is_told_in_one_line(tmp_path, changes, message):
+    pitot_archives(tmp_path, **changes)
+    with pytest.raises(InputError) as error:
+        pitot.read(tmp_path)
+    assert str(error.value).startswith(f"{tmp_path}/{message}")
+
+
+def campaign(directory, pairs="600.a_s 605.b_s 0.9 0.8 0.5 0.8\n", curve="0 10.0\n4 12.0\n"):
+    """Two programs, beside each other and beside 4 MB."""
+    (directory / "sensitivity").mkdir(parents=True)
+    for name in ("600_a_s", "605_b_s"):
+        (directory / f"sensitivity/{name}_data.csv").write_text(f"footprint_mb perf\n{curve}")
+    (directory / "validated.csv").write_text(f"name1 name2 expected1 expected2 actual1 actual2\n{pairs}")
+    (directory / "reporter_sensitivity.csv").write_text("0 600.0\n4 700.0\n")
+    (directory / "contentiousness.csv").write_text(" 0\n600.a_s 900.0\n605.b_s 660.0\n")
+
+
+def test_campaigns_of_spec_corun_become_machines_of_one_device(tmp_path):
+    for name in ("ondemand", "conservative"):
+        campaign(tmp_path / name)
+    tables = spec_corun.read(tmp_path)
+    assert tables.hosts[["machine", "device"]].to_numpy().tolist() == [
+        ["conservative", "spec-corun"], ["ondemand", "spec-corun"],
+    ]  # fmt: skip
+    pairs = tables.pairs[tables.pairs["machine"] == "ondemand"]
+    assert pairs[["task", "corunner_1", "corun_seconds"]].to_numpy().tolist() == [
+        ["600.a_s", "605.b_s", 20.0], ["605.b_s", "600.a_s", 12.5],
+    ]  # fmt: skip
+    rates = tables.tasks[tables.events].div(tables.tasks["solo_seconds"], axis="index")
+    assert rates["beside_4mb"].tolist() == pytest.approx([1.2] * 4)
+    assert rates["reporter_slowdown"].tolist() == pytest.approx([1.5, 1.1] * 2)
+    corun_schema.check(tables)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"pairs": "600.a_s 605.b_s 1 1 0.5 x\n"}, 'validated.csv:2: actual2="x" is not a number'),
+        (
+            {"pairs": "600.a_s 605.b_s 1 1 1 1\n600.a_s 9.z 1 1 1 1\n"},
+            'validated.csv:3: the program "9.z" has no curve in sensitivity',
+        ),
+        (
+            {"curve": "4 12.0\n"},
+            "sensitivity/600_a_s_data.csv: lacks the row footprint_mb=0, which holds the solo seconds",
+        ),
+    ],
+)
+def test_a_wrong_campaign_is_told_in_one_line(tmp_path, wrong, message):
+    campaign(tmp_path / "c", **wrong)
+    with pytest.raises(InputError) as error:
+        spec_corun.read(tmp_path / "c")
+    assert str(error.value) == f"{tmp_path}/c/{message}"
+
+
+@pytest.mark.parametrize(("name", "least"), [("pitot", 20_000), ("spec-corun", 100)])
+def test_the_public_sets_can_be_learned_from(shared_data, name, least):
+    tables = corun_formats.read(name, [shared_data / name]).tables
+    decisions = decide(tables, 0.2)
+    assert decisions.pairs["kept"].sum() > least
+    assert decisions.events["kept"].sum() > 20
+    alone = tables.tasks.set_index(["machine", "task"])["solo_seconds"]
+    kept = decisions.kept(tables).pairs
+    impacts = (
+        kept["corun_seconds"].to_numpy() / alone.loc[list(zip(kept["machine"], kept["task"], strict=True))]
+    )
+    assert 1.0 < impacts.median() < 1.3
+
+
+def test_a_directory_that_is_none_of_it_is_told(tmp_path):
+    for name, message in (
+        ("pitot", f"{tmp_path}/data.npz: no such file"),
+        ("spec-corun", f"{tmp_path}: holds no campaign of spec-corun"),
+        ("tables", f"{tmp_path}/tasks.parquet: no such file"),
+    ):
+        with pytest.raises(InputError) as error:
+            corun_formats.read(name, [tmp_path])
+        assert str(error.value).startswith(message)
+
+
+def test_importing_says_what_came_in_and_tables_of_co_runs_are_told_from_others(tmp_path, capsys):
+    campaign(tmp_path / "one")
+    told = "1 machines, 2 tasks, 2 events, 2 solo_runs, 2 pairs, 0 samples, 0 skipped"
+    for kind, source, out in (("spec-corun", "one", "a"), ("tables", "a", "b")):
+        code = import_sources(kind, [tmp_path / source], tmp_path / out, keep_going=False, as_json=False)
+        assert (code, capsys.readouterr().out) == (0, f"{told} -> {tmp_path / out}\n")
+    for name in NAMES:
+        first, second = (pd.read_parquet(tmp_path / out / f"{name}.parquet") for out in ("a", "b"))
+        pd.testing.assert_frame_equal(first, second)

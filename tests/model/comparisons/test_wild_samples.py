@@ -1,0 +1,82 @@
+"""No verdict rests on one sample of many, whichever model gives it."""
+
+import numpy as np
+import pytest
+
+from data.errors import InputError
+from features.comparisons.asked import Asked
+from features.comparisons.vectors import columns, vectors
+from serving.comparisons.model import load
+from tests.code.comparisons.sides_by_hand import sides_of
+from training.estimators.catalogue import CATALOGUE
+from training.estimators.pipelines import fail_probability, pipeline
+
+COLUMNS = list(columns("extended"))
+DRAWS = 20
+
+
+def drawn(generator, number, worse=0.0, noise=0.01, better="lower"):
+    """Return comparisons of ten samples a side, as lists; `worse` is the share of the change."""
+    factor = 1 + worse if better == "lower" else 1 - worse
+    pairs = 100 * (1 + noise * generator.standard_normal((number, 2, 10)))
+    return [(before.tolist(), (after * factor).tolist()) for before, after in pairs]
+
+
+def sides(pairs, better):
+    return sides_of([[([before], [after])] for before, after in pairs], better)
+
+
+def with_wild(pairs, side, factor):
+    """Multiply the first sample of one side."""
+    place = ("baseline", "target").index(side)
+    return [
+        tuple(
+            [samples[0] * factor, *samples[1:]] if at == place else samples for at, samples in enumerate(pair)
+        )
+        for pair in pairs
+    ]
+
+
+def without_first(pairs, side):
+    place = ("baseline", "target").index(side)
+    return [
+        tuple(samples[1:] if at == place else samples for at, samples in enumerate(pair)) for pair in pairs
+    ]
+
+
+@pytest.fixture(scope="module", params=[*CATALOGUE, "champion"])
+def failed(request):
+    """Return which comparisons a model fails: each of the catalogue, quickly fitted, and the champion."""
+    if request.param == "champion":
+        try:
+            model = load().model
+        except InputError as exc:
+            pytest.skip(f"there is no champion: {exc}")
+        return lambda asked: model.probability(vectors(asked.sides)) >= model.card.threshold
+    generator = np.random.default_rng(1)
+    worse = np.where(np.arange(160) % 4 == 0, generator.uniform(0.03, 0.3, 160), 0.0)
+    known = [
+        drawn(generator, 1, share, noise)[0] for share, noise in zip(worse, [0.005, 0.02] * 80, strict=True)
+    ]
+    x, y = vectors(sides(known, "lower"))[COLUMNS].to_numpy(), (worse > 0).astype(np.int64)
+    entry = CATALOGUE[request.param]
+    fitted = pipeline(entry, entry.start, y, 1).fit(x, y)
+    return lambda asked: fail_probability(fitted, vectors(asked.sides)[COLUMNS].to_numpy()) >= 0.5
+
+
+@pytest.mark.parametrize("better", ["lower", "higher"])
+@pytest.mark.parametrize("side", ["baseline", "target"])
+@pytest.mark.parametrize("factor", [10.0, 2.0, 0.1])
+def test_one_wild_sample_of_ten_decides_nothing(failed, better, side, factor):
+    pairs = drawn(np.random.default_rng(7), DRAWS, better=better)
+    wild = failed(Asked.of(sides(with_wild(pairs, side, factor), better)))
+    assert wild.tolist() == failed(Asked.of(sides(without_first(pairs, side), better))).tolist()
+    assert wild.sum() <= failed(Asked.of(sides(pairs, better))).sum() + DRAWS // 10
+
+
+@pytest.mark.parametrize("better", ["lower", "higher"])
+@pytest.mark.parametrize("side", ["baseline", "target"])
+@pytest.mark.parametrize("factor", [10.0, 0.1])
+def test_a_real_regression_with_one_wild_sample_still_fails(failed, better, side, factor):
+    pairs = drawn(np.random.default_rng(8), DRAWS, worse=0.2, better=better)
+    assert failed(Asked.of(sides(with_wild(pairs, side, factor), better))).all()

@@ -1,0 +1,55 @@
+"""Whether samples alone and together were swapped, on the shipped measurement: asked both ways."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LinearRegression
+
+from data.corun.tables import CorunTables
+from features.corun.rates import Solo, instances
+from serving.corun.online import ASKED
+from training.corun.online import Sampled, fitted, paired
+from training.corun.splits import at_random, by_task
+
+SHIPPED = Path(__file__).parents[3] / "data/raw/corun"
+#: What perf stat counts on any machine without a hardware counter.
+PERF = ("context-switches", "cpu-migrations", "major-faults", "minor-faults", "page-faults", "task-clock")
+
+
+@pytest.fixture(scope="module")
+def shipped():
+    """The first 2 s of all runs, and which belong together."""
+    tables = CorunTables.read(SHIPPED)
+    sampled = Sampled.of(tables.samples, 2.0)
+    return sampled, paired(sampled.runs, instances(tables, Solo.of(tables)))
+
+
+def asked(shipped, divide, events):
+    """Return of each held-out pair whether it is asked about: as it is, and swapped."""
+    sampled, pairs = shipped
+    known = np.isin(sampled.events, events)
+    found: list[list[bool]] = []
+    for train, test in divide(pd.DataFrame({"families": pairs.families}), 5, 1):
+        learned, unseen = pairs.rows(train), pairs.rows(test)
+        model = fitted(sampled, learned, LinearRegression())
+        done = model.completed(sampled.start)
+        found += [
+            [model.changes.swapped(sign * ratios, known) > ASKED for sign in (1, -1)]
+            for ratios in done[unseen.corun] - done[unseen.solo]
+        ]
+    return np.array(found).mean(axis=0)
+
+
+@pytest.mark.parametrize("divide", [at_random, by_task])
+@pytest.mark.parametrize(("events", "least"), [(PERF, 0.85), (PERF[:1], 0.8)], ids=["perf", "one event"])
+def test_most_swapped_pairs_are_asked_about_and_hardly_one_that_is_right(shipped, divide, events, least):
+    falsely, noticed = asked(shipped, divide, events)
+    assert falsely <= 0.01
+    assert noticed >= least
+
+
+def test_an_event_that_changes_either_way_raises_no_question(shipped):
+    falsely, noticed = asked(shipped, at_random, ["page-faults"])
+    assert max(falsely, noticed) <= 0.02

@@ -1,0 +1,425 @@
+import json
+import os
+import subprocess
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from io import BytesIO, TextIOWrapper
+from pathlib import Path
+
+import httpx
+import pandas as pd
+import pytest
+import yaml
+
+from data.corun.tables import CorunTables
+from serving.cli import run
+from tests.system.conftest import Listening
+from tests.system.corun.inputs import EVENTS, MACHINE, names, perf_csv, rates, request, true_impact
+from tests.system.corun.test_collect import needs_programs
+
+PROGRAM = Path(sys.executable).with_name("perfjudge")
+
+
+def perfjudge(*arguments):
+    """Run the command here: a process of its own for each would import scikit-learn again."""
+    out, err = TextIOWrapper(BytesIO(), "utf-8"), TextIOWrapper(BytesIO(), "utf-8")
+    with redirect_stdout(out), redirect_stderr(err):
+        code = run(["corun", *map(str, arguments)])
+        out.flush()
+        err.flush()
+    told = (stream.buffer.getvalue().decode() for stream in (out, err))
+    return subprocess.CompletedProcess(arguments, code, *told)
+
+
+def in_process(*arguments):
+    """Run the command in a process of its own."""
+    return subprocess.run(
+        [PROGRAM, "corun", *map(str, arguments)], capture_output=True, text=True, timeout=300, check=False,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def static(corun_project):
+    return corun_project / "models/corun/random-forest"
+
+
+@pytest.fixture(scope="module")
+def online(corun_project):
+    return corun_project / "models/corun/online"
+
+
+def predicted(static, *arguments):
+    done = perfjudge("static", *arguments, "--model", static, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    (one,) = json.loads(done.stdout)["predictions"]
+    return one
+
+
+def width(one):
+    return one["high"] / one["low"]
+
+
+def refused(done, told):
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert told in done.stderr
+
+
+def test_a_known_pair_is_answered_with_an_interval_seconds_and_what_drives_it(static):
+    one = predicted(static, "--task", "task-7", "--with", "task-5")
+    assert one["low"] < true_impact("task-7", "task-5") < one["high"]
+    assert one["low"] < one["impact"] < one["high"]
+    assert one["corun_seconds"] == pytest.approx(one["solo_seconds"] * one["impact"])
+    assert (one["machine"], one["confidence"], one["notes"]) == (MACHINE, 0.9, [])
+    features = [driver["feature"] for driver in one["drivers"]]
+    assert (features[:2], len(features)) == (["others_all", "own_all"], 5)
+    assert {feature.partition("_")[0] for feature in features} == {"own", "others"}
+    # task-5 presses less than the usual one, task-7 suffers more
+    assert one["drivers"][1]["contribution"] > abs(one["drivers"][2]["contribution"])
+    text = in_process("static", "--task", "task-7", "--with", "task-5", "--model", static).stdout
+    assert text.startswith(f"task-7 beside task-5 on {MACHINE}: {one['impact'] - 1:.1%} slower")
+
+
+def test_what_is_unknown_is_said_and_widens_the_interval(static):
+    known = predicted(static, "--task", "task-7", "--with", "task-5")
+    elsewhere = predicted(static, "--task", "task-7", "--with", "task-5", "--machine", "other")
+    assert elsewhere["impact"] == known["impact"]
+    assert width(elsewhere) > width(known)
+    assert 'not trained on the machine "other"' in elsewhere["notes"][0]
+    assert (elsewhere["solo_seconds"], elsewhere["corun_seconds"]) == (None, None)
+
+
+def test_several_co_runners_count_in_any_order_and_more_than_one(static):
+    both = predicted(static, "--task", "task-7", "--with", "task-5", "task-3")
+    assert both == predicted(static, "--task", "task-7", "--with", "task-3", "--with", "task-5")
+    each = [predicted(static, "--task", "task-7", "--with", name)["impact"] for name in ("task-3", "task-5")]
+    assert both["impact"] == pytest.approx(1 + sum(impact - 1 for impact in each))
+    assert "added up" in both["notes"][0]
+
+
+def test_drivers_say_which_co_runner_and_which_model_they_explain(static):
+    names = ("task-3", "task-5", "task-7")
+    alone = {name: predicted(static, "--task", "task-7", "--with", name) for name in names}
+    strongest = max(alone.values(), key=lambda one: one["impact"])
+    several = predicted(static, "--task", "task-7", "--with", *names)
+    assert several["drivers"] == strongest["drivers"]
+    assert several["drivers_explain"] == strongest["drivers_explain"]
+    explained = several["drivers_explain"]
+    assert (explained["corunners"], explained["machine"]) == (strongest["corunners"], MACHINE)
+    assert explained["impact"] == strongest["impact"] < several["impact"]
+    said = perfjudge("static", "--task", "task-7", "--with", *names, "--model", static).stdout
+    assert (
+        f"what drives it: of task-7 beside {strongest['corunners'][0]}, the strongest of the 3 co-runners, "
+        f"alone (impact {explained['impact']:.3f} by {explained['model']})"
+    ) in said
+    assert explained["model"].startswith("random-forest ")
+    one = perfjudge("static", "--task", "task-7", "--with", "task-5", "--model", static).stdout
+    assert "\nwhat drives it: of task-7 beside task-5 (impact " in one
+
+
+def test_solo_runs_of_further_tasks_make_them_known_with_a_wider_interval(static, tmp_path):
+    own = {"task": "mine", "machine": MACHINE, "repetition": 1, "solo_seconds": 3.7}
+    CorunTables.of_rows([own | {event: 3.7 * rate for event, rate in rates("task-7").items()}], []).write(
+        tmp_path
+    )
+    mine = predicted(static, "--task", "mine", "--with", "task-5", "--tasks", tmp_path)
+    same = predicted(static, "--task", "task-7", "--with", "task-5")
+    assert mine["impact"] == pytest.approx(same["impact"], rel=0.1)
+    assert width(mine) > width(same)
+    assert "not trained on mine" in mine["notes"][0]
+
+
+def test_an_unknown_task_gets_one_line_that_offers_the_online_model(static):
+    done = perfjudge("static", "--task", "tusk-7", "--with", "task-5", "--model", static)
+    refused(done, 'task "tusk-7"')
+    assert 'did you mean "task-7"?' in done.stderr
+    assert "perfjudge corun online SOLO.csv CORUN.csv" in done.stderr
+    refused(perfjudge("static", "--task", "task-7", "--with", "x", "--model", static), 'task "x"')
+
+
+def test_without_a_model_one_line_says_which_command_makes_one(tmp_path, static):
+    refused(perfjudge("static", "--task", "a", "--with", "b", "--model", tmp_path), f"{tmp_path}/card.json")
+    refused(perfjudge("online", "a.csv", "b.csv", "--model", static), "a.csv: cannot be read")
+
+
+def asked(tmp_path, online, solo, corun, *arguments):
+    paths = tmp_path / "solo.csv", tmp_path / "corun.csv"
+    for path, text in zip(paths, (solo, corun), strict=True):
+        path.write_text(text)
+    return perfjudge("online", *paths, "--model", online, *arguments)
+
+
+def test_perfs_output_as_it_comes_is_answered(tmp_path, online):
+    done = asked(tmp_path, online, perf_csv("task-7"), perf_csv("task-7", 1.4), "--json")
+    told = json.loads(done.stdout)
+    assert told["low"] < 1.4 < told["high"]
+    assert told["impact"] == pytest.approx(1.4, rel=0.1)
+    assert (told["sampled_seconds"], told["notes"]) == (2.0, [])
+    assert {driver["feature"] for driver in told["drivers"]} <= set(EVENTS)
+
+
+@pytest.mark.parametrize(
+    ("solo", "corun", "told"),
+    [
+        ({}, {"without": ["instructions"]}, "corun.csv: lacks 1 of the model's"),
+        ({"uncounted": ["LLC-loads"]}, {}, "solo.csv: did not count 1 of the model's"),
+        ({"seconds": 1.0}, {}, "trained for 2 s of both runs, and there are 1.0 s"),
+        ({}, {"seconds": 4.0, "skip": [1.0, 1.2, 1.4]}, "corun.csv: has a gap of 0.8 s before 1.6 s"),
+    ],
+)
+def test_what_can_be_answered_is_answered_with_a_line_on_what_was_wrong(tmp_path, online, solo, corun, told):
+    usual = json.loads(asked(tmp_path, online, perf_csv("task-7"), perf_csv("task-7", 1.4), "--json").stdout)
+    done = asked(tmp_path, online, perf_csv("task-7", **solo), perf_csv("task-7", 1.4, **corun), "--json")
+    answer = json.loads(done.stdout)
+    assert sum(told in note for note in answer["notes"]) == 1
+    assert width(answer) >= width(usual)
+    assert answer["low"] < 1.4 < answer["high"]
+
+
+def test_another_machine_is_said(tmp_path, online):
+    done = asked(tmp_path, online, perf_csv("task-7"), perf_csv("task-7", 1.4), "--machine", "other")
+    assert 'not trained on the machine "other": the interval is twice as wide' in done.stdout
+
+
+@pytest.mark.parametrize("impact", [1.2, 1.4])
+def test_swapped_files_are_asked_about_and_right_ones_are_not(tmp_path, online, impact):
+    alone, together = perf_csv("task-7"), perf_csv("task-7", impact)
+    question = f"are {tmp_path / 'solo.csv'} and {tmp_path / 'corun.csv'} swapped?"
+    swapped = asked(tmp_path, online, together, alone).stdout
+    assert question in " ".join(swapped.split())
+    (note,) = json.loads(asked(tmp_path, online, together, alone, "--json").stdout)["notes"]
+    assert note.endswith(question)
+    assert "swapped" not in asked(tmp_path, online, alone, together).stdout
+
+
+@pytest.mark.parametrize(
+    ("corun", "told"),
+    [
+        (perf_csv("task-7", seconds=0.2), "0.2 s of samples are too few; expected at least 0.4 s"),
+        (perf_csv("task-7", without=EVENTS[:-1]).replace("task-clock", "x"), "counts none of the"),
+        (
+            perf_csv("task-7").replace(",1000,,context", ",-1,,context").replace(",11,,", ",-1,,"),
+            "-1 must be 0",
+        ),
+        ("", "holds no interval"),
+        ("time,value\n1,2\n", "expected time,count,unit,event"),
+    ],
+    ids=["too few", "no event", "negative", "empty", "no perf"],
+)
+def test_samples_that_cannot_be_used_get_one_line(tmp_path, online, corun, told):
+    done = asked(tmp_path, online, perf_csv("task-7"), corun)
+    refused(done, told)
+    assert "corun.csv" in done.stderr
+
+
+def test_a_placement_uses_every_task_once_and_beats_random_and_worst(static, tmp_path):
+    done = perfjudge("place", "--machines", 4, "--slots", 2, "--model", static, "--json")
+    told = json.loads(done.stdout)
+    best, worst = told["placements"][0], told["placements"][-1]
+    assert (best["name"], worst["name"], told["exact"]) == ("best", "worst", True)
+    for one in told["placements"]:
+        assert sorted(task for group in one["groups"] for task in group) == names(8)
+        assert best["slowdown"] <= one["slowdown"] <= worst["slowdown"]
+    assert best["seconds"] < worst["seconds"]
+    for saved, against in (
+        (told["saved_against_random"], told["random"]["seconds"]),
+        (told["saved_against_worst"], worst["seconds"]),
+    ):
+        assert saved["seconds"] == pytest.approx(against - best["seconds"])
+        assert saved["share"] == pytest.approx(saved["seconds"] / against)
+    assert told["random"]["seconds_low"] < told["random"]["seconds"] < told["random"]["seconds_high"]
+    said = perfjudge("place", "--machines", 4, "--slots", 2, "--model", static).stdout
+    saved = told["saved_against_worst"]
+    assert f"\n{saved['seconds']:.3g} s ({saved['share']:.1%} of run time) less than the worst (" in said
+    assert f"({told['saved_against_random']['share']:.1%} of run time) less than at random (" in said
+
+
+def test_where_tasks_never_ran_alone_only_slow_downs_are_said(static):
+    where = ("--machines", 4, "--slots", 2, "--machine", "other", "--model", static)
+    refused(perfjudge("place", *where), 'no task ran alone on "other"; name the tasks to place')
+    arguments = ("place", *names(8), *where)
+    told = json.loads(perfjudge(*arguments, "--json").stdout)
+    assert (told["saved_against_random"], told["saved_against_worst"]) == (None, None)
+    assert (told["random"]["seconds"], told["placements"][0]["seconds"]) == (None, None)
+    said = perfjudge(*arguments).stdout
+    assert f"at random {told['random']['mean']:.3f} on average" in said
+    assert "run times are not known" in said
+    assert "less than" not in said
+
+
+def test_a_name_may_stand_twice_and_too_many_tasks_are_refused(static):
+    twice = perfjudge(
+        "place", "task-7", "task-7", "task-1", "--machines", 2, "--slots", 2, "--model", static, "--json"
+    )
+    groups = json.loads(twice.stdout)["placements"][0]["groups"]
+    assert ["task-7", "task-7"] not in groups
+    refused(
+        perfjudge("place", *names(8), "--machines", 3, "--slots", 2, "--model", static), "8 tasks don't fit"
+    )
+
+
+@needs_programs
+def test_placements_are_really_run_and_compared(tmp_path):
+    tasks = [
+        {"name": name, "group": "x", "command": ["sh", "-c", f"sleep {seconds}"]}
+        for name, seconds in (("long", 0.4), ("short", 0.1))
+    ]
+    suite = {
+        "kind": "corun", "name": "naps", "seed": 1, "foreign": 1.0, "interval": 0.1, "events": ["task-clock"],
+        "tasks": tasks,
+    }  # fmt: skip
+    (tmp_path / "suite.yaml").write_text(yaml.safe_dump(suite))
+    groups = {"best": [["long", "short"]], "random-1": [["long"], ["short"]], "worst": [["short", "long"]]}
+    placements = [
+        {"name": name, "groups": put, "slowdown": 0.0, "seconds": 0.5} for name, put in groups.items()
+    ]
+    plan = {
+        "model": {"name": "m", "version": "1", "uri": "u"}, "machine": "m", "machines": 2, "slots": 2,
+        "exact": True, "notes": [],
+        "random": {"draws": 1, "mean": 0, "low": 0, "high": 0}, "placements": placements,
+    }  # fmt: skip
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    arguments = ("measure", tmp_path / "plan.json", tmp_path / "suite.yaml", "-o", tmp_path / "out")
+    done = in_process(*arguments, "--repetitions", 2)
+    assert done.returncode == 0, done.stderr
+    rows = pd.read_parquet(tmp_path / "out/placements.parquet")
+    assert rows.groupby(["placement", "repetition"]).size().to_dict() == {
+        (name, repetition): 2 for name in groups for repetition in (1, 2)
+    }
+    assert set(rows.loc[rows["placement"] == "random-1", "corunners"]) == {""}
+    total = rows.groupby(["placement", "repetition"])["corun_seconds"].sum().groupby(level=0).mean()
+    assert (total > 0.5).all()
+    assert f"the predicted best took {total['best']:.1f} s of run time in all" in done.stdout.replace(
+        "\n", " "
+    )
+    plan["placements"][0]["groups"] = [["stranger"]]
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    refused(in_process(*arguments), 'task "stranger": is not in the suite')
+
+
+@pytest.fixture(scope="module")
+def server(model_directory, static, online):
+    listening = Listening(
+        "--model", str(model_directory), "--corun-static", str(static), "--corun-online", str(online)
+    )
+    yield listening
+    listening.stop()
+
+
+def post(server, what, content, **headers):
+    return httpx.post(
+        f"{server.url}/v1/corun/{what}",
+        content=content if isinstance(content, bytes) else json.dumps(content).encode(),
+        headers={"content-type": "application/json"} | headers,
+        timeout=120,
+    )
+
+
+def test_the_server_answers_as_the_command_line(server, static, online, tmp_path):
+    question = {"coruns": [{"task": "task-7", "corunners": ["task-5"]}]}
+    answer = post(server, "static", question).json()
+    assert answer["predictions"] == [predicted(static, "--task", "task-7", "--with", "task-5")]
+    sampled = post(server, "online", request()).json()
+    told = json.loads(asked(tmp_path, online, perf_csv("task-7"), perf_csv("task-7", 1.4), "--json").stdout)
+    assert sampled["impact"] == pytest.approx(told["impact"], rel=0.02)
+
+
+def test_swapped_runs_are_asked_about_over_http(server):
+    right = request()
+    swapped = right | {"solo": right["corun"], "corun": right["solo"]}
+    assert [note.partition(": ")[2] for note in post(server, "online", swapped).json()["notes"]] == [
+        "are solo and corun swapped?"
+    ]
+    assert post(server, "online", right).json()["notes"] == []
+
+
+def test_all_models_that_answer_are_listed(server):
+    told = httpx.get(f"{server.url}/v1/models").json()["models"]
+    named = [one["serves"] for one in told]
+    # a champion of the family matrices comes after them, if there is one
+    assert named[:3] == ["regression-comparison", "corun-static", "corun-online"]
+    assert told[1]["machines"] == [MACHINE]
+
+
+def test_solo_runs_in_a_request_make_a_task_known(server):
+    example = httpx.get(f"{server.url}/openapi.json").json()
+    schemas = example["components"]["schemas"]
+    answer = post(server, "static", schemas["StaticRequest"]["examples"][0]).json()
+    (one,) = answer["predictions"]
+    assert (one["task"], one["machine"]) == ("mine", "m1")
+    assert any("mine" in note for note in one["notes"])
+    assert example["paths"]["/v1/corun/online"]["post"]["requestBody"]["required"]
+
+
+QUESTION = {"task": "task-7", "corunners": ["task-5"]}
+SOLO = {"task": "mine", "solo_seconds": 1.0, "events": {"page-faults": 1}}
+RUN = {"t_seconds": [0.2, 0.4, 0.6], "events": {"page-faults": [1, 2, 3]}}
+
+
+def solo_run(**changes):
+    return {"coruns": [QUESTION], "tasks": [SOLO | changes]}
+
+
+def sampled(solo=RUN, **changes):
+    return {"solo": solo, "corun": RUN | changes}
+
+
+REFUSED = {
+    "no JSON": ("static", b"{", 400, "JSON"),
+    "nothing asked": ("static", {"coruns": []}, 422, "coruns"),
+    "no co-runner": ("static", {"coruns": [QUESTION | {"corunners": []}]}, 422, "coruns.0.corunners"),
+    "an unknown task": ("static", {"coruns": [QUESTION | {"task": "x"}]}, 422, "corun online"),
+    "a zero duration": ("static", solo_run(solo_seconds=0), 422, "tasks.0.solo_seconds=0"),
+    "a negative count": ("static", solo_run(events={"x": -1}), 422, "tasks.0.events.x=-1"),
+    "an event called machine": ("static", solo_run(events={"machine": 1}), 422, "'machine' is no event"),
+    "an unknown key": ("static", {"coruns": [QUESTION | {"machin": "m1"}]}, 422, 'did you mean "machine"?'),
+    "an unknown key of a run": ("online", sampled(event={}), 422, 'corun.event is unknown; did you mean "e'),
+    "no samples": ("online", sampled(t_seconds=[]), 422, "corun.t_seconds"),
+    "a count beyond all counters": (
+        "static",
+        solo_run(events={"x": 2**64}),
+        422,
+        "tasks.0.events.x=18446744",
+    ),
+    "a sample beyond all counters": (
+        "online",
+        sampled(events={"x": [1, 1e308, 3]}),
+        422,
+        "events.x.1=1e+308",
+    ),
+    "an event called t_seconds": (
+        "online",
+        sampled(events={"t_seconds": [1, 2, 3]}),
+        422,
+        "corun.events: 't_seconds' is no event",
+    ),
+    "a negative sample": ("online", sampled(events={"x": [1, -2, 3]}), 422, "corun.events.x.1=-2"),
+    "time that goes back": ("online", sampled(t_seconds=[0.2, 0.1, 0.4]), 422, "must be after 0.2 s"),
+    "a count too many": ("online", sampled(RUN | {"t_seconds": [0.2]}), 422, "page-faults: has 3 counts"),
+    "too few seconds": ("online", request(seconds=0.2), 422, "too few"),
+    "none of the events": ("online", sampled(events={"x": [1, 1, 1]}), 422, "counts none"),
+    "too large": ("online", b" " * (16 * 1024 * 1024 + 1), 413, "bytes"),
+}
+
+
+@pytest.mark.parametrize(("what", "content", "status", "told"), REFUSED.values(), ids=REFUSED)
+def test_bad_requests_are_answered_with_problem_details(server, what, content, status, told):
+    answer = post(server, what, content)
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
+    assert told in answer.json()["detail"]
+
+
+def test_anything_but_json_is_refused(server):
+    assert post(server, "online", b"<a/>", **{"content-type": "text/csv"}).status_code == 415
+
+
+def test_without_a_champion_only_questions_about_co_runs_are_refused(model_directory, tmp_path, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'none.db'}")
+    listening = Listening("--model", str(model_directory))
+    try:
+        answer = post(listening, "static", {"coruns": [QUESTION]})
+        assert (answer.status_code, answer.json()["status"]) == (503, 503)
+        assert "dvc repro" in answer.json()["detail"]
+        assert httpx.get(f"{listening.url}/readyz").status_code == 200
+    finally:
+        listening.stop()

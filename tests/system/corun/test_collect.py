@@ -1,0 +1,116 @@
+"""Measuring co-runs with the real perf and stress-ng."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from data.corun import formats as corun_formats
+from data.corun.run import Means, together
+from data.corun.suite import CorunTask
+from data.corun.tables import CorunTables
+from data.errors import InputError
+from data.measure.proc_events import descendants
+
+ROOT = Path(__file__).parents[3]
+SUITE = {
+    "kind": "corun", "name": "tiny", "seed": 3, "solo": 2, "repeat": 1, "interval": 0.1, "foreign": 1.0,
+    "events": ["task-clock", "page-faults", "no-such-event"],
+    "tasks": [
+        {"name": "copy", "group": "memory", "workload": "memory-copy", "work": 1500},
+        {"name": "fork", "group": "kernel", "stressor": "fork", "work": 200},
+    ],
+}  # fmt: skip
+needs_programs = pytest.mark.skipif(
+    shutil.which("stress-ng") is None or shutil.which("perf") is None or (os.cpu_count() or 1) < 2,
+    reason="stress-ng, perf or a second processor is not there",
+)
+
+
+@pytest.fixture
+def command(tmp_path):
+    (tmp_path / "suite.yaml").write_text(yaml.safe_dump(SUITE))
+    return [
+        sys.executable, "-m", "data.collect", str(tmp_path / "suite.yaml"), "-o", str(tmp_path / "out"),
+    ]  # fmt: skip
+
+
+def kept(out):
+    journal = out / "journal.jsonl"
+    return journal.read_text().count("\n") - 1 if journal.exists() else 0
+
+
+def interrupt(command, out, request, after):
+    begun = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while kept(out) < after and time.monotonic() < deadline and begun.poll() is None:
+        os.sched_yield()
+    begun.send_signal(request)
+    return begun.communicate(timeout=60)[1], begun.returncode
+
+
+@needs_programs
+def test_an_interrupted_and_a_killed_measurement_resume_and_end_as_tables_to_learn_from(command, tmp_path):
+    out = tmp_path / "out"
+    told, code = interrupt(command, out, signal.SIGINT, 1)
+    assert code == 130
+    assert "perf cannot count no-such-event" in told
+    assert f"kept {kept(out)} measurements; start again to resume" in told
+    done = kept(out)
+    assert 1 <= done < 8
+    assert len(CorunTables.read(out).samples) > 0
+    assert interrupt(command, out, signal.SIGKILL, done + 1)[1] == -signal.SIGKILL
+    subprocess.run(command, cwd=ROOT, check=True, timeout=120)
+    assert kept(out) == 2 * 2 + 3 + 1
+
+    tables = corun_formats.read("tables", [out]).tables
+    assert tables.tasks.groupby("task").size().to_dict() == {"copy": 2, "fork": 2}
+    assert len(tables.pairs) == 8
+    assert set(zip(tables.pairs["task"], tables.pairs["corunner_1"], strict=True)) == {
+        ("copy", "copy"), ("copy", "fork"), ("fork", "copy"), ("fork", "fork"),
+    }  # fmt: skip
+    assert "no-such-event" not in tables.tasks
+    assert "perf counts 2 of 3 events here; not no-such-event" in tables.hosts["note"][0]
+    assert json.loads((out / "settings.json").read_text())["lacking"] == ["no-such-event"]
+
+    # perf counts what a program starts, too, and no more than the time that there is
+    forks = tables.tasks[tables.tasks["task"] == "fork"]
+    copies = tables.tasks[tables.tasks["task"] == "copy"]
+    assert forks["page-faults"].min() > 200 * 20
+    assert (copies["task-clock"] <= 1050 * copies["solo_seconds"]).all()
+    assert (copies["task-clock"] > 20).all()
+    # the intervals add up to the whole
+    keys = ["task", "repetition"]
+    solo = tables.samples[tables.samples["phase"] == "solo"].groupby(keys)
+    whole = tables.tasks.set_index(keys)
+    for event in ("page-faults", "process-minor-faults"):
+        assert solo[event].sum().loc[whole.index].tolist() == pytest.approx(whole[event].tolist())
+    assert solo["t_seconds"].max().loc[whole.index].tolist() == whole["solo_seconds"].tolist()
+    groups = Path("/sys/fs/cgroup").glob("**/perfjudge-*-0")
+    assert all(Path("/proc", group.name.split("-")[1]).exists() for group in groups)
+
+
+@needs_programs
+def test_a_task_that_fails_is_named_with_what_it_said_and_its_co_runner_ended():
+    failing, endless = (
+        CorunTask(name=name, group="x", command=command)
+        for name, command in (
+            ("own", ("sh", "-c", "sleep 0.3; echo no luck; exit 3")),
+            ("endless", ("sh", "-c", "sleep 61.5; true")),
+        )
+    )
+    cpus = sorted(os.sched_getaffinity(0))
+    before = set(descendants(os.getpid()))  # workers of other tests may still be there
+    with pytest.raises(InputError) as error:
+        together([failing, endless], cpus, Means(["task-clock"], 0.1, groups=False))
+    assert str(error.value) == 'task "own": exit code 3 (no luck)'
+    assert set(descendants(os.getpid())) <= before
+    # what the co-runner had started
+    assert subprocess.run(["pgrep", "-fx", "sleep 61.5"], check=False, capture_output=True).returncode == 1

@@ -1,0 +1,232 @@
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pandas as pd
+import pytest
+
+from tests.system.fingerprints.inputs import STRESSORS, fingerprints, request, written
+
+PROGRAM = Path(sys.executable).with_name("perfjudge")
+
+
+def perfjudge(*arguments):
+    """Run the command in a process of its own."""
+    return subprocess.run(
+        [PROGRAM, "irup", *map(str, arguments)], capture_output=True, text=True, timeout=300, check=False,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def machines(tmp_path_factory):
+    return written(tmp_path_factory.mktemp("irup") / "machines.csv", fingerprints())
+
+
+@pytest.fixture(scope="module")
+def profiles(machines):
+    """Profiles of both applications as files."""
+    paths = {}
+    for name in ("cached", "copying"):
+        paths[name] = machines.with_name(f"{name}.json")
+        assert perfjudge("profile", machines, name, "--json", "-o", paths[name]).returncode == 0
+    return paths
+
+
+def test_a_trusted_profile_ranks_what_the_application_follows_first(profiles):
+    for name, first in (("cached", "cache"), ("copying", "stream")):
+        told = json.loads(profiles[name].read_text())
+        assert told["trust"] == told["trust"] | {"verdict": "trusted", "reasons": [], "machines": 40}
+        assert next(row["stressor"] for row in told["features"]) == first
+        assert told["features"][0]["importance"] == 100
+        assert told["features"][0]["low"] <= 100 <= told["features"][0]["high"]
+        assert {row["stressor"] for row in told["features"]} == set(STRESSORS)
+
+
+def test_the_same_profile_twice_is_the_same_bytes(machines, profiles):
+    assert perfjudge("profile", machines, "cached", "--json").stdout == profiles["cached"].read_text()
+
+
+def test_two_profiles_differ_in_what_was_exchanged_and_one_does_not_differ_from_itself(profiles):
+    done = perfjudge("diff", profiles["cached"], profiles["copying"], "--json", "--fail-on-regression")
+    told = json.loads(done.stdout)
+    assert {"cache", "stream"} == set(told["moved"])
+    assert (done.returncode, told["reasons"], told["seed_algorithm"]["stops_at"]) == (1, [], "cache")
+    same = perfjudge("diff", profiles["cached"], profiles["cached"], "--fail-on-regression")
+    assert (same.returncode, "no stressor really moved" in same.stdout) == (0, True)
+    assert "equivalent" in same.stdout
+
+
+def test_own_measurements_are_profiled_and_machines_without_one_predicted(machines, tmp_path):
+    table = fingerprints()
+    own = table[["machine"]].assign(value=table["cached"]).iloc[5:]
+    path = written(tmp_path / "mine.csv", own)
+    done = perfjudge("profile", machines, path, "--metric", "ms", "--predict", "--json")
+    told = json.loads(done.stdout)
+    assert (told["application"], told["metric"], told["better"]) == ("mine", "ms", "lower")
+    predicted = {row["machine"]: row for row in told["predictions"]}
+    assert set(predicted) == {f"m{number}" for number in range(5)}
+    inside = [predicted[f"m{n}"]["low"] < table["cached"][n] < predicted[f"m{n}"]["high"] for n in range(5)]
+    assert sum(inside) >= 4
+
+
+def test_too_few_machines_to_trust_are_refused_in_words_and_no_line_looks_trusted(tmp_path):
+    few = written(tmp_path / "few.csv", fingerprints(8))
+    done = perfjudge("profile", few, "cached")
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0
+    assert "not enough diversity: 8 machines, fewer than 15" in lines[0]
+    ranked = [line for line in lines if line.startswith("│")]
+    assert len(ranked) == len(STRESSORS)
+    assert all(line.rstrip("│ ").endswith("no") for line in ranked)
+
+
+def test_gaps_are_named_with_their_machine_and_nothing_is_cut_short_in_json(tmp_path):
+    table = fingerprints()
+    table.loc[:7, "vm"] = None
+    path, answer = written(tmp_path / "m.csv", table), tmp_path / "answer.json"
+    done = perfjudge("profile", path, "cached", "--json", "-o", answer)
+    told = json.loads(answer.read_text())["warnings"]
+    assert (done.returncode, told) == (0, [f'imputed on machine "m{number}": vm' for number in range(8)])
+
+
+def test_pages_of_profiles_and_differences_hold_everything_themselves(machines, profiles, tmp_path):
+    whole, difference = tmp_path / "profile.html", tmp_path / "difference.html"
+    own = written(
+        tmp_path / "mine.csv",
+        fingerprints()[["machine", "cached"]].set_axis(["machine", "value"], axis=1)[3:],
+    )
+    html = ("--format", "html", "-o")
+    assert perfjudge("profile", machines, own, "--predict", *html, whole).returncode == 0
+    assert perfjudge("diff", *profiles.values(), *html, difference).returncode == 0
+    assert "mine leans on cache" in whole.read_text()
+    assert '<th scope="row">m2</th>' in whole.read_text()
+    assert "cached against copying" in difference.read_text()
+    for page in (whole, difference):
+        assert not re.search(r"https?://|<script|@import", page.read_text())
+
+
+def test_halves_of_the_same_machines_are_compared_from_two_files_of_values(machines, tmp_path):
+    own = fingerprints()[["machine", "cached"]].set_axis(["machine", "value"], axis="columns")
+    halves = [written(tmp_path / f"{name}.csv", own[start::2]) for start, name in enumerate(("even", "odd"))]
+    done = perfjudge("diff", *halves, "--machines", machines, "--json")
+    assert (done.returncode, json.loads(done.stdout)["moved"]) == (0, [])
+
+
+TWO = fingerprints(2)
+BAD = {
+    "two machines only": (TWO, "cached", "2 of 2 machines"),
+    "a negative rate": (fingerprints().assign(cache=-1.0), "cached", "ops_per_second=-1 must be above 0"),
+    "a rate of zero": (fingerprints().assign(vm=0.0), "cached", "must be above 0"),
+    "a machine twice": (pd.concat([fingerprints(), TWO]), "cached", "twice"),
+    "no such application": (fingerprints(), "nobody", "neither a file nor an application"),
+    "a constant application": (fingerprints().assign(cached=3.0), "cached", "same value"),
+    "all stressors constant": (fingerprints().assign(**dict.fromkeys(STRESSORS, 5.0)), "cached", "no str"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("table", "application", "told"), BAD.values(), ids=BAD)
+def test_bad_fingerprints_get_one_line_and_exit_2(table, application, told, tmp_path):
+    done = perfjudge("profile", written(tmp_path / "bad.csv", table), application)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert told in done.stderr.splitlines()[-1]
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_bad_rate_is_told_with_its_file(tmp_path):
+    path = written(tmp_path / "bad.csv", fingerprints().assign(vm=0.0))
+    assert perfjudge("profile", path, "cached").stderr.startswith(f"perfjudge: {path} machine ")
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [("{}", "is no profile"), ("no json", "is no profile"), ('{"measured": 1}', "is no profile")],
+)
+def test_a_file_that_is_no_profile_is_refused(profiles, tmp_path, content, told):
+    path = tmp_path / "bad.json"
+    path.write_text(content)
+    done = perfjudge("diff", profiles["cached"], path)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert f"{path}: {told}" in done.stderr
+
+
+def test_a_stressor_that_is_left_out_and_machines_without_fingerprint_are_named(machines, tmp_path):
+    table = fingerprints()
+    table.loc[5:, "vm"] = None
+    own = pd.DataFrame({"machine": [*table["machine"], "stranger"], "value": [*table["cached"], 7.0]})
+    done = perfjudge(
+        "profile", written(tmp_path / "m.csv", table), written(tmp_path / "a.csv", own), "--json"
+    )
+    told = json.loads(done.stdout)
+    assert any('stressor "vm"' in line for line in told["warnings"])
+    assert any('machine "stranger": has no fingerprint' in line for line in told["warnings"])
+    assert "vm" not in {row["stressor"] for row in told["features"]}
+
+
+def post(listening, content, **headers):
+    return httpx.post(
+        f"{listening.url}/v1/irup",
+        content=content if isinstance(content, bytes) else json.dumps(content).encode(),
+        headers={"content-type": "application/json"} | headers,
+        timeout=120,
+    )
+
+
+def test_the_server_answers_the_profile_of_the_command_line_with_predictions(listening, profiles):
+    answer = post(listening, request(fingerprints(), "cached", without=("m3", "m4")))
+    assert answer.status_code == 200
+    told = answer.json()
+    assert told["trust"]["verdict"] == "trusted"
+    assert told["features"][0]["stressor"] == "cache"
+    assert [row["machine"] for row in told["predictions"]] == ["m3", "m4"]
+    assert "measured" not in told
+    whole = post(listening, request(fingerprints(), "cached")).json()
+    saved = json.loads(profiles["cached"].read_text())
+    assert {name: whole[name] for name in ("features", "trust")} == {
+        name: saved[name] for name in ("features", "trust")
+    }
+
+
+def changed(**changes):
+    asked = request(fingerprints(), "cached")
+    return asked | {"application": asked["application"] | changes}
+
+
+REFUSED = {
+    "no JSON": (b"{", 400, "JSON"),
+    "a list": ([], 422, "dictionary"),
+    "no machines": ({"machines": [], "application": {"name": "x", "values": {}}}, 422, "machines"),
+    "an unknown direction": (changed(better="up"), 422, "application.better='up'"),
+    "a negative value": (changed(values={"m0": -1}), 422, "application.values.m0=-1"),
+    "a word for a value": (changed(values={"m0": "x"}), 422, "application.values.m0='x'"),
+    "an unknown key": (changed(beter="higher"), 422, 'application.beter is unknown; did you mean "better"?'),
+    "an overflowing number": (b'{"machines": [{"machine": "a", "rates": {"cpu": 1e999}}]}', 422, "cpu=inf"),
+    "values of strangers only": (changed(values={"nobody": 1.0}), 422, "0 machines"),
+    "two machines": (request(TWO, "cached"), 422, "2 of 2 machines"),
+    "too large": (b" " * (16 * 1024 * 1024 + 1), 413, "bytes"),
+}
+
+
+@pytest.mark.parametrize(("content", "status", "told"), REFUSED.values(), ids=REFUSED)
+def test_bad_requests_are_answered_with_problem_details(listening, content, status, told):
+    answer = post(listening, content)
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
+    assert answer.json()["status"] == status
+    assert told in answer.json()["detail"]
+
+
+def test_anything_but_json_is_refused(listening):
+    assert post(listening, b"<a/>", **{"content-type": "application/xml"}).status_code == 415
+
+
+def test_the_example_of_the_openapi_description_is_answered(listening):
+    described = httpx.get(f"{listening.url}/openapi.json", timeout=30).json()
+    body = described["paths"]["/v1/irup"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    example = described["components"]["schemas"][body["$ref"].rsplit("/", 1)[-1]]["examples"][0]
+    told = post(listening, example).json()
+    assert told["trust"]["verdict"] == "not enough diversity"
+    assert [row["machine"] for row in told["predictions"]] == ["m5"]

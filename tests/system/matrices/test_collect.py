@@ -1,0 +1,164 @@
+"""Measuring matrices with real programs, real defects and runs that are really made invalid."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from data.errors import InputError
+from data.matrices import collect as matrix_collector
+from data.matrices import formats as matrix_formats
+from data.matrices import suite as matrix_suite
+from data.matrices.collect import plan
+from data.matrices.run import Bench, Order
+from data.matrices.tables import MatrixTables
+from data.matrices.validity import decide
+from data.measure.proc_events import descendants
+from data.measure.screen import Screen
+from tests.system.corun.test_collect import ROOT, interrupt, kept
+
+SUITE = {
+    "kind": "matrix", "name": "tiny", "seed": 4, "seconds": 0.2, "interval": 0.05, "foreign": 1.0,
+    "versions": 1, "runs": 2, "abnormal": 0.5, "invalid": 0.35, "sizes": [0.5], "causes": ["extra-syscalls"],
+    "invalid_kinds": ["killed", "wrong-count"], "events": ["task-clock", "page-faults", "no-such-event"],
+    "cases": [
+        {"name": "words", "group": "sorting", "workload": "sort-words", "transactions": 40},
+        {"name": "pings", "group": "pipes", "workload": "ping-pong", "transactions": 30},
+    ],
+}  # fmt: skip
+needs_perf = pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not installed")
+
+
+@pytest.fixture
+def bench():
+    with Bench(max(os.sched_getaffinity(0)), 0.05, ["task-clock", "page-faults"]) as bench:
+        yield bench
+
+
+@pytest.fixture
+def sort(bench):
+    """Make one run of a small workload."""
+    return lambda **how: bench.run(Order("sort-words", 40, how.pop("units", 60.0), **how))
+
+
+@needs_perf
+def test_an_interrupted_and_a_killed_measurement_resume_and_end_as_matrices_to_learn_from(tmp_path):
+    (tmp_path / "suite.yaml").write_text(yaml.safe_dump(SUITE))
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "data.collect", str(tmp_path / "suite.yaml"), "-o", str(out)]
+    # two calibrations come first
+    told, code = interrupt(command, out, signal.SIGINT, 4)
+    assert code == 130
+    assert "perf cannot count no-such-event" in told
+    done = kept(out) - 2
+    assert f"kept {done} runs; start again to resume" in told
+    suite = matrix_suite.load(tmp_path / "suite.yaml")
+    whole = len(plan(suite, suite.causes, suite.invalid_kinds))
+    assert 2 <= done < whole
+    assert len(MatrixTables.read(out).runs) == done
+    assert interrupt(command, out, signal.SIGKILL, done + 3)[1] == -signal.SIGKILL
+    subprocess.run(command, cwd=ROOT, check=True, timeout=200)
+    assert kept(out) == 2 + whole
+
+    tables = matrix_formats.read("tables", [out]).tables
+    runs = tables.runs.set_index("run_id")
+    causes = tables.causes.set_index("run_id")
+    assert len(runs) == whole
+    assert runs.groupby(["pair_id", "side"])["valid"].sum().tolist() == [2] * 4
+    assert (runs["abnormal"].fillna(value=False).to_numpy().sum(), len(tables.summary)) == (2, 17)
+    assert len(tables.raw) > 60
+    assert (tables.metrics["unit"] != "").all()
+    # the rules find just those that were made invalid
+    decided = decide(tables, 0.5).runs.set_index("run_id")
+    assert set(decided.index[~decided["kept"]]) == set(causes.index[causes["invalid_kind"] != ""])
+    # the defect is in the counts of the kernel
+    spoiled = runs[runs["abnormal"].fillna(value=False).to_numpy(bool)]
+    sound = runs[
+        (runs["pair_id"] == spoiled["pair_id"].iloc[0]) & (runs["side"] == "baseline") & runs["valid"]
+    ]
+    assert spoiled["summary_io_calls"].min() > sound["summary_io_calls"].max() + 10
+    groups = Path("/sys/fs/cgroup").glob("**/perfjudge-*")
+    assert all(Path("/proc", group.name.split("-")[1]).exists() for group in groups)
+
+
+@needs_perf
+def test_a_run_does_what_was_ordered_and_counts_it(sort):
+    run = sort()
+    assert run.transactions == 40
+    assert run.metrics["perf.task-clock"] == pytest.approx(run.metrics["process.run"], rel=0.3)
+    assert run.metrics["process.run"] * 40 / 1000 <= 1.1 * run.elapsed
+    assert run.metrics["process.resident"] > 5
+    more = sort(units=120.0)
+    assert more.metrics["process.run"] > 1.5 * run.metrics["process.run"]
+
+
+@needs_perf
+@pytest.mark.parametrize(
+    ("defect", "metric", "least"),
+    [
+        ("extra-syscalls", "process.read_calls", 20),
+        ("small-buffer", "process.write_calls", 32),
+        ("extra-memory", "perf.page-faults", 32),
+        ("leak", "perf.page-faults", 3),
+        ("extra-switches", "process.voluntary_switches", 1),
+        ("lock-contention", "process.voluntary_switches", 1),
+        ("extra-fsync", "process.disk_written", 4),
+        ("logging", "process.write_calls", 1),
+    ],
+)
+def test_a_defect_shows_where_it_should(sort, defect, metric, least):
+    assert sort(defect=defect, amount=1.0).metrics[metric] - sort().metrics[metric] >= 0.9 * least
+
+
+@needs_perf
+def test_invalid_runs_are_really_made(sort, bench):
+    # the least disturbed of three, since others use this machine, too
+    whole = min((sort() for _ in range(3)), key=lambda run: run.metrics["process.wait"])
+    killed = sort(invalid="killed", moment=whole.elapsed / 2)
+    assert 0 < killed.transactions < 40
+    assert killed.elapsed < whole.elapsed
+    disturbed = sort(invalid="disturbed", moment=0.02, heavy=0.9)
+    assert disturbed.transactions == 40
+    assert disturbed.metrics["process.wait"] > whole.metrics["process.wait"]
+    if "counter-backwards" not in bench.missing:
+        fallen = sort(invalid="counter-backwards", moment=whole.elapsed / 2)
+        assert fallen.metrics["group.user_usec"] < 0
+        assert sort().metrics["group.user_usec"] > 0
+
+
+@needs_perf
+def test_a_program_that_is_killed_in_its_first_transaction_has_begun(bench):
+    run = bench.run(Order("sort-words", 1, 50_000.0, invalid="killed", moment=0.1))
+    assert run.transactions == 0
+    assert 0.05 < run.elapsed < 5
+
+
+def test_a_program_that_fails_is_told_with_what_it_said_and_nothing_is_left(bench):
+    with pytest.raises(InputError, match=r'^workload "no-such": failed \(KeyError: \'no-such\'\)$'):
+        bench.run(Order("no-such", 1, 1.0))
+    words = [Path(f"/proc/{pid}/cmdline").read_text().split("\0") for pid in descendants(os.getpid())]
+    assert not [command for command in words[1:] if "data.matrices.programs" in command]
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one processor")
+def test_a_heavy_program_waits_on_every_processor_and_we_look_from_another_than_the_measured(
+    tmp_path, monkeypatch
+):
+    (tmp_path / "suite.yaml").write_text(yaml.safe_dump(SUITE | {"events": []}))
+    cpus, found = os.sched_getaffinity(0), []
+
+    def look(*_, **__):
+        found.append(os.sched_getaffinity(0))
+        words = [Path(f"/proc/{pid}/cmdline").read_text().split("\0") for pid in descendants(os.getpid())]
+        found.append({int(line[line.index("compete") + 1]) for line in words if "compete" in line})
+
+    monkeypatch.setattr("data.matrices.collect.measure", look)
+    with Screen() as screen:
+        matrix_collector.collect(tmp_path / "suite.yaml", tmp_path / "out", screen)
+    assert found == [cpus - {max(cpus)}, cpus]
+    assert os.sched_getaffinity(0) == cpus
