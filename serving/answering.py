@@ -10,12 +10,13 @@ from pathlib import Path
 from data.comparisons import formats
 from data.comparisons.pair import paired
 from data.comparisons.params import Measure
-from data.comparisons.reading import Problems, joined
+from data.comparisons.reading import joined
 from data.comparisons.run import results_of_run
 from data.comparisons.tables import ComparisonTables
 from data.comparisons.versions import versions
 from data.errors import InputError
 from data.tables.files import replacing
+from data.tables.problems import Problems
 from serving.comparisons import render
 from serving.comparisons.judge import Judgement, judge
 from serving.comparisons.model import load

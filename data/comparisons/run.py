@@ -10,10 +10,11 @@ import pandas as pd
 from pydantic import Field, FiniteFloat, ValidationError
 
 from data.comparisons.params import Measure
-from data.comparisons.reading import Problems, joined
+from data.comparisons.reading import joined
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 from data.tables.given import Given, said
+from data.tables.problems import Problems
 
 _EXPECTED = '{"results": [{"benchmark", "operation", "machine", "unit", "better", "configurations": [...]}]}'
 

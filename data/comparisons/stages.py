@@ -12,16 +12,14 @@ from data.comparisons.params import Comparisons
 from data.comparisons.reading import Reading
 from data.comparisons.tables import ComparisonTables
 from data.comparisons.validity import unusable
-from data.errors import InputError
 from data.params import load
 from data.places import Places
 from data.tables.files import replacing
+from data.tables.problems import told
 
 PLACES = Places("comparisons")
 #: The columns of valid.parquet, which `validate` makes.
 VALID_DTYPES = {"comparison_id": "str", "valid": "bool", "reason": "str", "status": "str"}
-#: Skipped comparisons that are shown one by one.
-SHOWN = 5
 
 
 def ingest(section: Comparisons) -> Reading:
@@ -69,16 +67,6 @@ def majority(labels: pd.DataFrame) -> pd.Series:
     lead = 2 * fails["sum"] - fails["count"]
     status = np.select([lead > 0, lead < 0], ["fail", "pass"], "")
     return pd.Series(status, fails.index, name="status", dtype="str").where(lead != 0)
-
-
-def told(skipped: tuple[InputError, ...]) -> str:
-    """Say in a few lines how many were skipped, and why the first ones were."""
-    if not skipped:
-        return ""
-    lines = [f"{len(skipped)} skipped", *(f"  {error}" for error in skipped[:SHOWN])]
-    if len(skipped) > SHOWN:
-        lines.append(f"  ... and {len(skipped) - SHOWN} more")
-    return "\n".join(lines) + "\n"
 
 
 def ingest_stage() -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
-from data.tables import parquet
 from data.tables.files import replacing
+from data.tables.specs import read_table, typed
 
 RESULT_DTYPES = {
     "series_id": "str",
@@ -45,6 +44,8 @@ LABEL_DTYPES = {
 }
 STATS = ("min", "q1", "median", "q3", "max", "mean", "stdev")
 FIVE_NUMBERS = STATS[:5]
+#: Columns that a source may leave out.
+OPTIONAL = frozenset({"stat", "source", "measured_at", "version", "labelled_by", "labelled_at"})
 
 
 @dataclass(frozen=True)
@@ -86,9 +87,9 @@ class ComparisonTables:
             If a file is missing, is no Parquet file, or lacks a column.
         """
         return cls(
-            read_table(directory / "results.parquet", RESULT_DTYPES),
-            read_table(directory / "comparisons.parquet", COMPARISON_DTYPES),
-            read_table(directory / "labels.parquet", LABEL_DTYPES),
+            read_table(directory / "results.parquet", RESULT_DTYPES, OPTIONAL),
+            read_table(directory / "comparisons.parquet", COMPARISON_DTYPES, OPTIONAL),
+            read_table(directory / "labels.parquet", LABEL_DTYPES, OPTIONAL),
         )
 
     def write(self, directory: Path) -> None:
@@ -96,53 +97,3 @@ class ComparisonTables:
         for name in ("results", "comparisons", "labels"):
             with replacing(directory / f"{name}.parquet") as path:
                 getattr(self, name).to_parquet(path, index=False, compression="zstd")
-
-
-#: Columns that a source may leave out.
-OPTIONAL = frozenset({"stat", "source", "measured_at", "version", "labelled_by", "labelled_at"})
-
-
-def typed(frame: pd.DataFrame, dtypes: dict[str, str]) -> pd.DataFrame:
-    """Give `frame` the columns of `dtypes` first, with those types, and its other columns after them."""
-    others = [column for column in frame.columns if column not in dtypes]
-    ordered = frame.reindex(columns=[*dtypes, *others])
-    return ordered.astype(dtypes)
-
-
-def read_table(
-    path: Path,
-    dtypes: dict[str, str],
-    optional: Collection[str] = OPTIONAL,
-    unwanted: Collection[str] = (),
-) -> pd.DataFrame:
-    """Read one Parquet table and give its columns their types.
-
-    Those in `optional` may be absent; those in `unwanted` are taken as if they were.
-
-    Raises
-    ------
-    InputError
-        As of `data.tables.parquet.read`.
-    """
-    return typed(parquet.read(path, parquet.Wanted(dtypes, optional, unwanted)), dtypes)
-
-
-def read_counts(
-    path: Path,
-    dtypes: dict[str, str],
-    optional: Collection[str] = OPTIONAL,
-    unwanted: Collection[str] = (),
-    *,
-    further: Callable[[str], str] = lambda _: "float64",
-    blank: Collection[str] = (),
-) -> pd.DataFrame:
-    """Read one Parquet table whose further columns are measurements; for the rest see `read_table`.
-
-    Parameters
-    ----------
-    path, dtypes, optional, unwanted
-        As of `read_table`.
-    further, blank
-        As in `data.tables.parquet.Wanted`; all further columns are numbers, if nothing else is said.
-    """
-    return typed(parquet.read(path, parquet.Wanted(dtypes, optional, unwanted, further, blank)), dtypes)

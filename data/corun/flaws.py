@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data.comparisons.reading import Problems
 from data.corun.tables import AND, DTYPES, CorunTables, corunner_columns
 from data.errors import InputError
+from data.tables.problems import Problems
 
 
 def without_flaws(tables: CorunTables, problems: Problems) -> CorunTables:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from data.comparisons.schema import positive, require
 from data.corun.tables import DTYPES, CorunTables, corunner_columns
+from data.tables.checks import positive, require
 
 if TYPE_CHECKING:
     import pandas as pd

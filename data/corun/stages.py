@@ -6,7 +6,6 @@ import sys
 from collections.abc import Collection
 from dataclasses import replace
 
-from data.comparisons.stages import told
 from data.corun import formats as corun_formats
 from data.corun import schema as corun_schema
 from data.corun.formats import CorunReading
@@ -14,9 +13,10 @@ from data.corun.params import Corun
 from data.corun.tables import CorunTables
 from data.corun.validity import Decisions, decide
 from data.errors import InputError
-from data.fingerprints.stages import left_out
 from data.params import load
 from data.places import Places
+from data.tables.decisions import left_out
+from data.tables.problems import told
 
 PLACES = Places("corun")
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from data.comparisons.reading import Problems
 from data.errors import InputError
 from data.fingerprints.tables import FingerprintTables
+from data.tables.problems import Problems
 
 CELL = ["machine", "stressor", "threads", "repetition"]
 MEASUREMENT = ["machine", "application", "repetition"]

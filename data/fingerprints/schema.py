@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from data.comparisons.schema import positive, require
 from data.fingerprints.tables import FingerprintTables
+from data.tables.checks import positive, require
 
 if TYPE_CHECKING:
     import pandera.pandas as pa

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from data.comparisons.stages import SHOWN, told
 from data.fingerprints import formats as fingerprint_formats
 from data.fingerprints import schema as fingerprint_schema
 from data.fingerprints.formats import FingerprintReading
@@ -16,6 +15,8 @@ from data.fingerprints.tables import FingerprintTables
 from data.fingerprints.validity import Decisions, decide
 from data.params import load
 from data.places import Places
+from data.tables.decisions import left_out
+from data.tables.problems import SHOWN, told
 
 PLACES = Places("fingerprints")
 
@@ -67,19 +68,6 @@ def explained(decisions: Decisions, shown: int = SHOWN) -> str:
     for what, table in _tables(decisions):
         lines += left_out(table, what, shown)
     return "".join(f"{line}\n" for line in lines)
-
-
-def left_out(table: pd.DataFrame, what: str, shown: int = SHOWN) -> list[str]:
-    """Tell what decisions leave out: the first `shown` rows one by one, then how many more `what`."""
-    out = table[~table["kept"]].drop(columns="kept")
-    lines = []
-    for row in out.head(shown).to_dict("records"):
-        reason = row.pop("reason")
-        place = ", ".join(f'{name} "{value}"' for name, value in row.items())
-        lines.append(f"left out {place}: {reason}")
-    if len(out) > shown:
-        lines.append(f"... and {len(out) - shown} more {what}")
-    return lines
 
 
 def kept(decisions: Decisions) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from data.comparisons.tables import read_table, typed
 from data.tables.files import replacing
+from data.tables.specs import read_table, typed
 
 MACHINE_DTYPES = {
     "machine": "str",

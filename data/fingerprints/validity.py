@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from data.comparisons.tables import read_table
 from data.errors import InputError
 from data.fingerprints.tables import FingerprintTables
 from data.tables.files import replacing
+from data.tables.specs import read_table
 
 #: Machines that anything can be learned from at all.
 ENOUGH = 3

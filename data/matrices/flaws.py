@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from data.comparisons.reading import Problems
 from data.errors import InputError
 from data.matrices.tables import METADATA, SIDES, MatrixTables
+from data.tables.problems import Problems
 
 
 def without_flaws(tables: MatrixTables, problems: Problems) -> MatrixTables:

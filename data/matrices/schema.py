@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data.comparisons.schema import require
-from data.comparisons.tables import typed
 from data.matrices.summaries import ELAPSED
 from data.matrices.tables import METRIC_DTYPES, SIDES, MatrixTables
+from data.tables.checks import require
+from data.tables.specs import typed
 
 if TYPE_CHECKING:
     import pandera.pandas as pa

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from data.comparisons.stages import told
-from data.fingerprints.stages import left_out
 from data.matrices import formats as matrix_formats
 from data.matrices import schema as matrix_schema
 from data.matrices.formats import MatrixReading
@@ -14,6 +12,8 @@ from data.matrices.tables import MatrixTables
 from data.matrices.validity import Decisions, decide
 from data.params import load
 from data.places import Places
+from data.tables.decisions import left_out
+from data.tables.problems import told
 
 PLACES = Places("matrices")
 

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data.comparisons.tables import read_counts, read_table, typed
 from data.errors import InputError
 from data.tables.files import replacing
+from data.tables.specs import read_counts, read_table, typed
 
 RUN_DTYPES = {
     "run_id": "str",

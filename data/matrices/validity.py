@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data.comparisons.tables import read_table
 from data.errors import InputError
 from data.matrices.schema import impossible
 from data.matrices.summaries import TRANSACTIONS
 from data.matrices.tables import SIDES, MatrixTables
 from data.tables.files import replacing
+from data.tables.specs import read_table
 
 #: A baseline needs as many runs, or nothing is known of how much runs differ by themselves.
 BASELINE_RUNS = 2

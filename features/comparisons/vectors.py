@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from data.comparisons.sides import Sides
 from data.comparisons.stages import PLACES, VALID_DTYPES
-from data.comparisons.tables import ComparisonTables, read_table
+from data.comparisons.tables import ComparisonTables
 from data.tables.files import replacing
+from data.tables.specs import read_table
 from features.comparisons.asked import Asked
 from features.comparisons.five_numbers import (
     Floats,

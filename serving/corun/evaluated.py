@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel
 
-from data.comparisons.tables import read_table
 from data.corun.stages import explained
 from data.corun.tables import AND, CorunTables
 from data.corun.validity import Decisions
 from data.places import Places
 from data.tables.files import read_json
+from data.tables.specs import read_table
 from serving.corun.measured import Measured, read_measured
 
 #: Where ``perfjudge corun measure`` of the shipped tasks lies.

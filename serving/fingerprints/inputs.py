@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from data.comparisons.reading import Problems
-from data.comparisons.stages import SHOWN
 from data.errors import InputError
 from data.fingerprints import formats as fingerprint_formats
 from data.fingerprints import schema as fingerprint_schema
@@ -21,6 +19,7 @@ from data.fingerprints.params import Fingerprints
 from data.fingerprints.stages import explained
 from data.fingerprints.tables import ALL_THREADS, FingerprintTables
 from data.fingerprints.validity import Decisions, decide
+from data.tables.problems import SHOWN, Problems
 from features.fingerprints.matrix import EVERY_THREAD, FingerprintTable, Measured, featurize
 from serving.fingerprints.schemas import RUNS, IrupRequest
 

@@ -10,12 +10,12 @@ from typing import Any
 import pandas as pd
 from pydantic import BaseModel
 
-from data.comparisons.tables import read_table
 from data.errors import InputError
 from data.fingerprints.stages import explained
 from data.fingerprints.validity import Decisions
 from data.places import Places
 from data.tables.files import read_json
+from data.tables.specs import read_table
 from features.fingerprints.matrix import FingerprintTable
 from training.fingerprints.trust import Trust
 

@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel, ConfigDict
 
-from data.comparisons.tables import read_table
 from data.matrices.stages import explained
 from data.matrices.validity import Decisions
 from data.places import Places
 from data.tables.files import read_json
+from data.tables.specs import read_table
 from serving.pages.evaluated import OOF_DTYPES, Score
 from training.matrices.seed import ABNORMAL, ABNORMAL_PAIRS, PAIRS, VECTORS
 

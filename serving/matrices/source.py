@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from data.comparisons.reading import Problems
 from data.errors import InputError
 from data.matrices import formats as matrix_formats
 from data.matrices.formats import MatrixReading
+from data.tables.problems import Problems
 
 #: How the JSON of a request begins; that of comparisons begins with other keys.
 _REQUEST = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:pairs|units)"')

@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.comparisons.reading import Problems
 from data.corun import formats as corun_formats
 from data.corun import schema as corun_schema
 from data.corun.flaws import without_flaws
@@ -12,6 +11,7 @@ from data.corun.formats import pitot, spec_corun
 from data.corun.tables import CorunTables
 from data.corun.validity import Decisions, decide
 from data.errors import InputError
+from data.tables.problems import Problems
 from serving.importing import import_sources
 from tests.data.corun_rows import beside, sample, small, solo
 

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.comparisons.reading import Problems
 from data.errors import InputError
 from data.fingerprints import formats as fingerprint_formats
 from data.fingerprints import schema as fingerprint_schema
@@ -15,6 +14,7 @@ from data.fingerprints.formats import quiho, sparecores
 from data.fingerprints.stressors import CATEGORIES
 from data.fingerprints.tables import FingerprintTables
 from data.fingerprints.validity import Decisions, decide
+from data.tables.problems import Problems
 from tests.data.fingerprint_rows import MACHINES, STRESSORS, host, measured, rate, small
 
 SHIPPED = Path(__file__).parents[2] / "data/raw/fingerprints"

@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from data.comparisons.tables import ComparisonTables, read_table
+from data.comparisons.tables import ComparisonTables
 from data.corun.tables import CorunTables
 from data.errors import InputError
 from data.matrices.tables import MatrixTables
+from data.tables.specs import read_table
 from tests.data import corun_rows, matrix_rows
 
 DTYPES = {"name": "str", "count": "int64", "share": "float64", "judged": "boolean"}

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from data.comparisons.tables import read_counts, typed
 from data.corun.tables import HOST_DTYPES, PAIR_DTYPES, SAMPLE_DTYPES, TASK_DTYPES, CorunTables
 from data.tables.files import replacing
+from data.tables.specs import read_counts, typed
 from features.corun.rates import MOST, OTHERS, Placed, Solo, vectors
 from training.registry.stored import beside_model
 

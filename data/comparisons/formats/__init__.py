@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from data.comparisons.params import LabelRules, Measure
-from data.comparisons.reading import PIECE, Problems, Reading, joined
+from data.comparisons.reading import PIECE, Reading, joined
 from data.comparisons.tables import ComparisonTables
 from data.comparisons.validity import check
 from data.errors import InputError
 from data.tables.nearest import unknown
+from data.tables.problems import Problems
 
 __all__ = ["FORMATS", "Reading", "read", "sniff", "stream"]
 

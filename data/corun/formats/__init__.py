@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from data.comparisons.reading import Problems
 from data.corun import schema as corun_schema
 from data.corun.flaws import without_flaws
 from data.corun.tables import CorunTables
 from data.errors import InputError
 from data.tables.nearest import unknown
+from data.tables.problems import Problems
 
 
 @dataclass(frozen=True)

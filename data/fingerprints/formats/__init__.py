@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from data.comparisons.reading import Problems
 from data.errors import InputError
 from data.fingerprints import schema as fingerprint_schema
 from data.fingerprints.flaws import without_flaws
 from data.fingerprints.tables import FingerprintTables
 from data.tables.nearest import unknown
+from data.tables.problems import Problems
 
 
 @dataclass(frozen=True)

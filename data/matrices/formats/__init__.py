@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from data.comparisons.reading import Problems
 from data.errors import InputError
 from data.matrices import schema as matrix_schema
 from data.matrices.flaws import without_flawed_runs, without_flaws
 from data.matrices.tables import MatrixTables
 from data.tables.nearest import unknown
+from data.tables.problems import Problems
 
 #: A directory of PetShop's has this file so many levels down, at most.
 _REFERENCE = "noissue/metrics.csv"

@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data.comparisons.tables import read_counts
 from data.errors import InputError
 from data.matrices.tables import MatrixTables, Sides
+from data.tables.specs import read_counts
 
 KNOWN = {"cause": "str", "run": "int64", "second": "int64", "abnormal": "bool"}
 #: These count since the run began, so they tell how late it is, and the fault lies in the middle of a run.
