@@ -10,7 +10,6 @@ from pathlib import Path
 from data.comparisons import formats
 from data.comparisons.pair import paired
 from data.comparisons.params import Measure
-from data.comparisons.reading import joined
 from data.comparisons.run import results_of_run
 from data.comparisons.tables import ComparisonTables
 from data.comparisons.versions import versions
@@ -139,7 +138,9 @@ def read_source(
     InputError
         At the first thing that is wrong, unless ``problems.keep_going``; and if there is no comparison.
     """
-    tables = joined(list(formats.stream(kind, sources, problems, measure=measure, piece=None)))
+    tables = ComparisonTables.joined(
+        list(formats.stream(kind, sources, problems, measure=measure, piece=None))
+    )
     tell_skipped(problems.skipped)
     if tables.comparisons.empty:
         raise InputError("holds no comparison that could be read", file=sources[0])

@@ -1,28 +1,15 @@
-"""What a reader gives: pieces of tables as it goes, and what it had to skip."""
+"""What a reader gives: pieces of tables as it goes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-
-import pandas as pd
 
 from data.comparisons.columns import Records, Results
 from data.comparisons.tables import COMPARISON_DTYPES, LABEL_DTYPES, ComparisonTables
-from data.errors import InputError
 from data.tables.specs import typed
 
 #: Rows of results in a piece.
 PIECE = 50_000
-
-
-@dataclass(frozen=True)
-class Reading:
-    """Tables as read, what was skipped to read them, and what had to be assumed."""
-
-    tables: ComparisonTables
-    skipped: tuple[InputError, ...] = ()
-    notes: tuple[str, ...] = ()
 
 
 class Builder:
@@ -63,17 +50,3 @@ class Builder:
         for part in (self.results, self.comparisons, self.labels):
             part.clear()
         return tables
-
-
-def joined(parts: list[ComparisonTables]) -> ComparisonTables:
-    """Join pieces into one set of tables."""
-    if not parts:
-        return Builder().take()
-    if len(parts) == 1:
-        return parts[0]
-    return ComparisonTables(
-        *(
-            pd.concat([getattr(part, name) for part in parts], ignore_index=True)
-            for name in ("results", "comparisons", "labels")
-        )
-    )

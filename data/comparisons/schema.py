@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from data.comparisons.tables import STATS, ComparisonTables
-from data.tables.checks import require
+from data.tables.checks import one_of, sound
+from data.tables.problems import Problems
 
-if TYPE_CHECKING:
+
+def check(tables: ComparisonTables) -> None:
+    """Check all three tables: among others, that the baseline lies before the target.
+
+    Raises
+    ------
+    InputError
+        Naming the first table, column, row and value that is wrong.
+    """
     import pandera.pandas as pa
 
-
-def results() -> pa.DataFrameSchema:
-    """Return the schema of the results."""
-    import pandera.pandas as pa
-
-    return pa.DataFrameSchema(
-        {
-            "better": pa.Column("str", pa.Check.isin(["lower", "higher"], error='"lower" or "higher"')),
-            "threads": pa.Column("int64", pa.Check.ge(1, error="1 or more")),
-            "order": pa.Column("int64"),
-            "value": pa.Column("float64"),
-            "stat": pa.Column("str", pa.Check.isin(STATS, error=f"one of {', '.join(STATS)}"), nullable=True),
-        }
-    )
-
-
-def comparisons() -> pa.DataFrameSchema:
-    """Return the schema of the comparisons: the baseline lies before the target."""
-    import pandera.pandas as pa
-
+    results = {
+        "better": one_of("lower", "higher"),
+        "threads": pa.Column("int64", pa.Check.ge(1, error="1 or more")),
+        "order": pa.Column("int64"),
+        "value": pa.Column("float64"),
+        "stat": one_of(*STATS, nullable=True),
+    }
     ordered = pa.Check(
         lambda table: (
             (table["baseline_from"] <= table["baseline_to"])
@@ -38,28 +32,11 @@ def comparisons() -> pa.DataFrameSchema:
         ),
         name="baseline_from <= baseline_to < target_from <= target_to",
     )
-    return pa.DataFrameSchema({"comparison_id": pa.Column("str")}, checks=ordered)
-
-
-def labels() -> pa.DataFrameSchema:
-    """Return the schema of the labels."""
-    import pandera.pandas as pa
-
-    return pa.DataFrameSchema(
-        {
-            "comparison_id": pa.Column("str"),
-            "status": pa.Column("str", pa.Check.isin(["pass", "fail"], error='"pass" or "fail"')),
-        }
-    )
-
-
-def check(tables: ComparisonTables) -> None:
-    """Check all three tables.
-
-    Raises
-    ------
-    InputError
-        Naming the first table, column, row and value that is wrong.
-    """
-    for name, make in (("results", results), ("comparisons", comparisons), ("labels", labels)):
-        require(make(), name, getattr(tables, name))
+    comparison = pa.Column("str")
+    labels = {"comparison_id": comparison, "status": one_of("pass", "fail")}
+    for schema in (
+        pa.DataFrameSchema(results, name="results"),
+        pa.DataFrameSchema({"comparison_id": comparison}, checks=ordered, name="comparisons"),
+        pa.DataFrameSchema(labels, name="labels"),
+    ):
+        sound(getattr(tables, schema.name), ComparisonTables.SPECS[schema.name], schema, Problems())

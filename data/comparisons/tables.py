@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from typing import ClassVar
 
 import pandas as pd
 
-from data.tables.files import replacing
-from data.tables.specs import read_table, typed
+from data.tables.specs import Spec, Tables
 
 RESULT_DTYPES = {
     "series_id": "str",
@@ -44,12 +43,10 @@ LABEL_DTYPES = {
 }
 STATS = ("min", "q1", "median", "q3", "max", "mean", "stdev")
 FIVE_NUMBERS = STATS[:5]
-#: Columns that a source may leave out.
-OPTIONAL = frozenset({"stat", "source", "measured_at", "version", "labelled_by", "labelled_at"})
 
 
 @dataclass(frozen=True)
-class ComparisonTables:
+class ComparisonTables(Tables):
     """Results, comparisons and labels, as the contracts of the design name them.
 
     Attributes
@@ -64,36 +61,12 @@ class ComparisonTables:
         One row per person's verdict, with the columns of `LABEL_DTYPES`.
     """
 
+    SPECS: ClassVar = {
+        "results": Spec(RESULT_DTYPES, optional=("stat", "measured_at", "version")),
+        "comparisons": Spec(COMPARISON_DTYPES, optional=("source",)),
+        "labels": Spec(LABEL_DTYPES, optional=("labelled_by", "labelled_at")),
+    }
+
     results: pd.DataFrame
     comparisons: pd.DataFrame
     labels: pd.DataFrame
-
-    @classmethod
-    def of_rows(cls, results: list[dict], comparisons: list[dict], labels: list[dict]) -> ComparisonTables:  # type: ignore[type-arg]
-        """Make the tables from plain rows; a column that no row has is filled with missing values."""
-        return cls(
-            typed(pd.DataFrame(results), RESULT_DTYPES),
-            typed(pd.DataFrame(comparisons), COMPARISON_DTYPES),
-            typed(pd.DataFrame(labels), LABEL_DTYPES),
-        )
-
-    @classmethod
-    def read(cls, directory: Path) -> ComparisonTables:
-        """Read the three Parquet files of `directory`.
-
-        Raises
-        ------
-        InputError
-            If a file is missing, is no Parquet file, or lacks a column.
-        """
-        return cls(
-            read_table(directory / "results.parquet", RESULT_DTYPES, OPTIONAL),
-            read_table(directory / "comparisons.parquet", COMPARISON_DTYPES, OPTIONAL),
-            read_table(directory / "labels.parquet", LABEL_DTYPES, OPTIONAL),
-        )
-
-    def write(self, directory: Path) -> None:
-        """Write the three tables to `directory` as Parquet, each in one piece."""
-        for name in ("results", "comparisons", "labels"):
-            with replacing(directory / f"{name}.parquet") as path:
-                getattr(self, name).to_parquet(path, index=False, compression="zstd")
