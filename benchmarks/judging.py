@@ -18,7 +18,8 @@ import pandas as pd
 
 from benchmarks.table import Table, machine
 from data.comparisons.sides import Sides
-from data.comparisons.tables import COMPARISON_DTYPES, RESULT_DTYPES, ComparisonTables, typed
+from data.comparisons.tables import COMPARISON_DTYPES, RESULT_DTYPES, ComparisonTables
+from data.tables.specs import typed
 from features.comparisons.vectors import columns, vectors
 from serving.comparisons.judge import judge
 from serving.comparisons.model import ModelRef, Served

@@ -10,12 +10,12 @@ from pathlib import Path
 from data.comparisons import formats
 from data.comparisons.pair import paired
 from data.comparisons.params import Measure
-from data.comparisons.reading import Problems, joined
 from data.comparisons.run import results_of_run
 from data.comparisons.tables import ComparisonTables
 from data.comparisons.versions import versions
 from data.errors import InputError
 from data.tables.files import replacing
+from data.tables.problems import Problems
 from serving.comparisons import render
 from serving.comparisons.judge import Judgement, judge
 from serving.comparisons.model import load
@@ -138,7 +138,9 @@ def read_source(
     InputError
         At the first thing that is wrong, unless ``problems.keep_going``; and if there is no comparison.
     """
-    tables = joined(list(formats.stream(kind, sources, problems, measure=measure, piece=None)))
+    tables = ComparisonTables.joined(
+        list(formats.stream(kind, sources, problems, measure=measure, piece=None))
+    )
     tell_skipped(problems.skipped)
     if tables.comparisons.empty:
         raise InputError("holds no comparison that could be read", file=sources[0])

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from data.comparisons import formats
 from data.comparisons.params import LabelRules, Measure
-from data.comparisons.reading import PIECE, Problems
+from data.comparisons.reading import PIECE
 from data.comparisons.validity import CONTENT, check
 from data.errors import InputError
 from data.tables.files import replacing
+from data.tables.problems import Problems
 
 if TYPE_CHECKING:
     import pyarrow as pa

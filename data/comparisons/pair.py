@@ -8,8 +8,9 @@ import pandas as pd
 
 from data.comparisons.likeness import in_one_unit, require_one_direction
 from data.comparisons.missing import OPERATION, SIDES, Missing, comparable, missing, told
-from data.comparisons.tables import COMPARISON_DTYPES, LABEL_DTYPES, ComparisonTables, typed
+from data.comparisons.tables import COMPARISON_DTYPES, LABEL_DTYPES, ComparisonTables
 from data.errors import InputError
+from data.tables.specs import typed
 
 
 @dataclass(frozen=True)

@@ -1,58 +1,15 @@
-"""What a reader gives: pieces of tables as it goes, and what it had to skip."""
+"""What a reader gives: pieces of tables as it goes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-
-import pandas as pd
 
 from data.comparisons.columns import Records, Results
-from data.comparisons.tables import COMPARISON_DTYPES, LABEL_DTYPES, ComparisonTables, typed
-from data.errors import InputError
+from data.comparisons.tables import COMPARISON_DTYPES, LABEL_DTYPES, ComparisonTables
+from data.tables.specs import typed
 
 #: Rows of results in a piece.
 PIECE = 50_000
-
-
-@dataclass(frozen=True)
-class Reading:
-    """Tables as read, what was skipped to read them, and what had to be assumed."""
-
-    tables: ComparisonTables
-    skipped: tuple[InputError, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
-@dataclass
-class Problems:
-    """Bad input met while reading: raised at once, or kept when `keep_going`.
-
-    Attributes
-    ----------
-    notes : list of str
-        What a reader had to assume, one line each; it stands beside the answer.
-    """
-
-    keep_going: bool = False
-    skipped: list[InputError] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-    def add(self, error: InputError) -> None:
-        """Raise `error`, or keep it."""
-        if not self.keep_going:
-            raise error
-        self.skipped.append(error)
-
-    def note(self, text: str) -> None:
-        """Keep a line that the answer has to say, once."""
-        if text not in self.notes:
-            self.notes.append(text)
-
-    def assume_higher(self, file: object, otherwise: str = "--better says otherwise") -> str:
-        """Note, once per file, that nothing says which values are better, and return what is assumed."""
-        self.note(f"{file} does not say which values are better; higher is assumed ({otherwise})")
-        return "higher"
 
 
 class Builder:
@@ -93,17 +50,3 @@ class Builder:
         for part in (self.results, self.comparisons, self.labels):
             part.clear()
         return tables
-
-
-def joined(parts: list[ComparisonTables]) -> ComparisonTables:
-    """Join pieces into one set of tables."""
-    if not parts:
-        return Builder().take()
-    if len(parts) == 1:
-        return parts[0]
-    return ComparisonTables(
-        *(
-            pd.concat([getattr(part, name) for part in parts], ignore_index=True)
-            for name in ("results", "comparisons", "labels")
-        )
-    )

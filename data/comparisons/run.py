@@ -10,10 +10,10 @@ import pandas as pd
 from pydantic import Field, FiniteFloat, ValidationError
 
 from data.comparisons.params import Measure
-from data.comparisons.reading import Problems, joined
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 from data.tables.given import Given, said
+from data.tables.problems import Problems
 
 _EXPECTED = '{"results": [{"benchmark", "operation", "machine", "unit", "better", "configurations": [...]}]}'
 
@@ -70,7 +70,7 @@ def results_of_run(
         raise InputError(
             f"is {kind}; expected the results of one run: JSON samples, result-xml or tables", file=path
         )
-    results = joined(
+    results = ComparisonTables.joined(
         list(formats.stream(kind, [path], problems or Problems(), measure=measure, piece=None))
     ).results
     if results["order"].min() != results["order"].max():

@@ -2,47 +2,71 @@
 
 from __future__ import annotations
 
-import sys
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 
+from data import stages
 from data.comparisons import formats, schema
 from data.comparisons.params import Comparisons
-from data.comparisons.reading import Reading
 from data.comparisons.tables import ComparisonTables
 from data.comparisons.validity import unusable
-from data.errors import InputError
-from data.params import load
-from data.places import Places
-from data.tables.files import replacing
-
-PLACES = Places("comparisons")
-#: The columns of valid.parquet, which `validate` makes.
-VALID_DTYPES = {"comparison_id": "str", "valid": "bool", "reason": "str", "status": "str"}
-#: Skipped comparisons that are shown one by one.
-SHOWN = 5
+from data.tables.formats import Reading
+from data.tables.specs import Spec, Tables
 
 
-def ingest(section: Comparisons) -> Reading:
+@dataclass(frozen=True)
+class Valid(Tables):
+    """Which comparisons can be learned from.
+
+    Attributes
+    ----------
+    comparisons : DataFrame
+        One row per comparison: ``comparison_id, valid, reason``, and ``status``, the verdict of most of the
+        people who labelled it (missing where nobody did or they are tied).
+    """
+
+    SPECS: ClassVar = {
+        "comparisons": Spec(
+            {"comparison_id": "str", "valid": "bool", "reason": "str", "status": "str"}, file="valid"
+        )
+    }
+    COMPRESSION = "snappy"
+
+    comparisons: pd.DataFrame
+
+    def explained(self) -> list[str]:
+        """Tell nothing: `data.comparisons.formats.read` has told which comparisons cannot be used."""
+        return []
+
+    def counted(self) -> str:
+        """Say how many can be learned from."""
+        valid, labelled = self.comparisons["valid"], self.comparisons["status"].notna()
+        return f"{valid.sum()} of {len(valid)} are valid, {labelled.sum()} labelled"
+
+
+def ingest(section: Comparisons) -> Reading[ComparisonTables]:
     """Read the comparisons that params.yaml names."""
+    source = section.ingest
     return formats.read(
-        section.ingest.format,
-        [section.ingest.path],
-        label_rules=section.ingest.label_rules,
-        measure=section.ingest.measure,
-        keep_going=section.ingest.keep_going,
+        source.format,
+        [source.path],
+        label_rules=source.label_rules,
+        measure=source.measure,
+        keep_going=source.keep_going,
     )
 
 
-def validate(tables: ComparisonTables) -> pd.DataFrame:
-    """Say which comparisons can be learned from.
+def counted(tables: ComparisonTables) -> str:
+    """Say how much is in the tables."""
+    return f"{len(tables.comparisons)} comparisons, {len(tables.labels)} labels"
 
-    Returns
-    -------
-    DataFrame
-        One row per comparison: ``comparison_id, valid, reason``, and ``status``, the verdict of most of the
-        people who labelled it (missing where nobody did or they are tied).
+
+def validate(tables: ComparisonTables, _: Comparisons) -> Valid:
+    """Say which comparisons can be learned from.
 
     Raises
     ------
@@ -58,7 +82,7 @@ def validate(tables: ComparisonTables) -> pd.DataFrame:
             "reason": pd.Series(why, dtype="str"),
         }
     )
-    return valid.join(majority(tables.labels), on="comparison_id")
+    return Valid(valid.join(majority(tables.labels), on="comparison_id"))
 
 
 def majority(labels: pd.DataFrame) -> pd.Series:
@@ -71,28 +95,5 @@ def majority(labels: pd.DataFrame) -> pd.Series:
     return pd.Series(status, fails.index, name="status", dtype="str").where(lead != 0)
 
 
-def told(skipped: tuple[InputError, ...]) -> str:
-    """Say in a few lines how many were skipped, and why the first ones were."""
-    if not skipped:
-        return ""
-    lines = [f"{len(skipped)} skipped", *(f"  {error}" for error in skipped[:SHOWN])]
-    if len(skipped) > SHOWN:
-        lines.append(f"  ... and {len(skipped) - SHOWN} more")
-    return "\n".join(lines) + "\n"
-
-
-def ingest_stage() -> None:
-    """Stage ingest: the source becomes the three tables."""
-    reading = ingest(load(Comparisons).section)
-    reading.tables.write(PLACES.interim)
-    sys.stderr.write(told(reading.skipped))
-    sys.stderr.writelines(f"note: {note}\n" for note in reading.notes)
-    print(f"{len(reading.tables.comparisons)} comparisons, {len(reading.tables.labels)} labels")  # noqa: T201
-
-
-def validate_stage() -> None:
-    """Stage validate: which comparisons can be learned from."""
-    valid = validate(ComparisonTables.read(PLACES.interim))
-    with replacing(PLACES.valid / "valid.parquet") as path:
-        valid.to_parquet(path, index=False)
-    print(f"{valid['valid'].sum()} of {len(valid)} are valid, {valid['status'].notna().sum()} labelled")  # noqa: T201
+ingest_stage = partial(stages.ingest, Comparisons, ingest, counted)
+validate_stage = partial(stages.validate, Comparisons, ComparisonTables, validate)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from pathlib import Path
+from typing import ClassVar
 
 import pandas as pd
 
-from data.tables import parquet
-from data.tables.files import replacing
+from data.tables.specs import Spec, Tables
 
 RESULT_DTYPES = {
     "series_id": "str",
@@ -48,7 +46,7 @@ FIVE_NUMBERS = STATS[:5]
 
 
 @dataclass(frozen=True)
-class ComparisonTables:
+class ComparisonTables(Tables):
     """Results, comparisons and labels, as the contracts of the design name them.
 
     Attributes
@@ -63,86 +61,12 @@ class ComparisonTables:
         One row per person's verdict, with the columns of `LABEL_DTYPES`.
     """
 
+    SPECS: ClassVar = {
+        "results": Spec(RESULT_DTYPES, optional=("stat", "measured_at", "version")),
+        "comparisons": Spec(COMPARISON_DTYPES, optional=("source",)),
+        "labels": Spec(LABEL_DTYPES, optional=("labelled_by", "labelled_at")),
+    }
+
     results: pd.DataFrame
     comparisons: pd.DataFrame
     labels: pd.DataFrame
-
-    @classmethod
-    def of_rows(cls, results: list[dict], comparisons: list[dict], labels: list[dict]) -> ComparisonTables:  # type: ignore[type-arg]
-        """Make the tables from plain rows; a column that no row has is filled with missing values."""
-        return cls(
-            typed(pd.DataFrame(results), RESULT_DTYPES),
-            typed(pd.DataFrame(comparisons), COMPARISON_DTYPES),
-            typed(pd.DataFrame(labels), LABEL_DTYPES),
-        )
-
-    @classmethod
-    def read(cls, directory: Path) -> ComparisonTables:
-        """Read the three Parquet files of `directory`.
-
-        Raises
-        ------
-        InputError
-            If a file is missing, is no Parquet file, or lacks a column.
-        """
-        return cls(
-            read_table(directory / "results.parquet", RESULT_DTYPES),
-            read_table(directory / "comparisons.parquet", COMPARISON_DTYPES),
-            read_table(directory / "labels.parquet", LABEL_DTYPES),
-        )
-
-    def write(self, directory: Path) -> None:
-        """Write the three tables to `directory` as Parquet, each in one piece."""
-        for name in ("results", "comparisons", "labels"):
-            with replacing(directory / f"{name}.parquet") as path:
-                getattr(self, name).to_parquet(path, index=False, compression="zstd")
-
-
-#: Columns that a source may leave out.
-OPTIONAL = frozenset({"stat", "source", "measured_at", "version", "labelled_by", "labelled_at"})
-
-
-def typed(frame: pd.DataFrame, dtypes: dict[str, str]) -> pd.DataFrame:
-    """Give `frame` the columns of `dtypes` first, with those types, and its other columns after them."""
-    others = [column for column in frame.columns if column not in dtypes]
-    ordered = frame.reindex(columns=[*dtypes, *others])
-    return ordered.astype(dtypes)
-
-
-def read_table(
-    path: Path,
-    dtypes: dict[str, str],
-    optional: Collection[str] = OPTIONAL,
-    unwanted: Collection[str] = (),
-) -> pd.DataFrame:
-    """Read one Parquet table and give its columns their types.
-
-    Those in `optional` may be absent; those in `unwanted` are taken as if they were.
-
-    Raises
-    ------
-    InputError
-        As of `data.tables.parquet.read`.
-    """
-    return typed(parquet.read(path, parquet.Wanted(dtypes, optional, unwanted)), dtypes)
-
-
-def read_counts(
-    path: Path,
-    dtypes: dict[str, str],
-    optional: Collection[str] = OPTIONAL,
-    unwanted: Collection[str] = (),
-    *,
-    further: Callable[[str], str] = lambda _: "float64",
-    blank: Collection[str] = (),
-) -> pd.DataFrame:
-    """Read one Parquet table whose further columns are measurements; for the rest see `read_table`.
-
-    Parameters
-    ----------
-    path, dtypes, optional, unwanted
-        As of `read_table`.
-    further, blank
-        As in `data.tables.parquet.Wanted`; all further columns are numbers, if nothing else is said.
-    """
-    return typed(parquet.read(path, parquet.Wanted(dtypes, optional, unwanted, further, blank)), dtypes)

@@ -12,7 +12,6 @@ from typing import Any
 
 import pandas as pd
 
-from data.comparisons.tables import typed
 from data.corun import suite as corun_suite
 from data.corun.collect import PATIENCE, counting, processors
 from data.corun.run import Run, together
@@ -22,6 +21,7 @@ from data.errors import InputError
 from data.measure import machine
 from data.measure.screen import Screen
 from data.tables.files import replacing, write_json
+from data.tables.specs import typed
 
 DTYPES = {
     "placement": "str",

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection
 from dataclasses import replace
+from functools import partial
 
-from data.comparisons.stages import told
-from data.corun import formats as corun_formats
-from data.corun import schema as corun_schema
-from data.corun.formats import CorunReading
+from data import stages
+from data.corun import formats
+from data.corun.flaws import without_flaws
 from data.corun.params import Corun
 from data.corun.tables import CorunTables
-from data.corun.validity import Decisions, decide
+from data.corun.validity import CorunDecisions, decide
 from data.errors import InputError
-from data.fingerprints.stages import left_out
-from data.params import load
-from data.places import Places
-
-PLACES = Places("corun")
+from data.tables.formats import Reading
+from data.tables.problems import Problems
 
 
-def ingest(section: Corun) -> CorunReading:
+def ingest(section: Corun) -> Reading[CorunTables]:
     """Read the co-runs that params.yaml names."""
-    reading = corun_formats.read(
-        section.ingest.format, [section.ingest.path], keep_going=section.ingest.keep_going
-    )
-    return replace(reading, tables=of_engines(reading.tables, section.ingest.engines))
+    source = section.ingest
+    reading = formats.read(source.format, [source.path], keep_going=source.keep_going)
+    return replace(reading, tables=of_engines(reading.tables, source.engines))
 
 
 def of_engines(tables: CorunTables, engines: Collection[str]) -> CorunTables:
@@ -50,14 +45,6 @@ def of_engines(tables: CorunTables, engines: Collection[str]) -> CorunTables:
     return replace(tables, **{name: rows.reset_index(drop=True) for name, rows in chosen.items()})
 
 
-def ingest_stage() -> None:
-    """Stage ingest: the source becomes the four tables."""
-    reading = ingest(load(Corun).section)
-    reading.tables.write(PLACES.interim)
-    sys.stderr.write(told(reading.skipped))
-    print(counted(reading.tables))  # noqa: T201
-
-
 def counted(tables: CorunTables) -> str:
     """Say how much is in the tables."""
     machines, tasks = tables.tasks["machine"].nunique(), tables.tasks["task"].nunique()
@@ -67,41 +54,16 @@ def counted(tables: CorunTables) -> str:
     )
 
 
-def validate(tables: CorunTables, section: Corun) -> Decisions:
+def validate(tables: CorunTables, section: Corun) -> CorunDecisions:
     """Say what can be learned from.
 
     Raises
     ------
     InputError
-        If a table breaks its schema, or too little is left.
+        If a table is wrong, or too little is left.
     """
-    corun_schema.check(tables)
-    return decide(tables, section.checks.missing)
+    return decide(without_flaws(tables, Problems()), section.checks.missing)
 
 
-def validate_stage() -> None:
-    """Stage validate: which events, solo runs, co-runs and samples can be learned from."""
-    decisions = validate(CorunTables.read(PLACES.interim), load(Corun).section)
-    decisions.write(PLACES.valid)
-    sys.stderr.write(explained(decisions))
-    print(kept(decisions))  # noqa: T201
-
-
-WHAT = {"events": "events", "tasks": "solo runs", "pairs": "co-runs", "samples": "sampled runs"}
-
-
-def explained(decisions: Decisions) -> str:
-    """Tell in a few lines the warnings, what was left out and why."""
-    lines = [f"warning: {warning}" for warning in decisions.warnings["warning"]]
-    for name, what in WHAT.items():
-        lines += left_out(getattr(decisions, name).drop(columns="flag", errors="ignore"), what)
-    return "".join(f"{line}\n" for line in lines)
-
-
-def kept(decisions: Decisions) -> str:
-    """Say how much can be learned from."""
-    parts = [
-        f"{table['kept'].sum()} of {len(table)} {what}"
-        for table, what in ((getattr(decisions, name), what) for name, what in WHAT.items())
-    ]
-    return f"{', '.join(parts)} are kept"
+ingest_stage = partial(stages.ingest, Corun, ingest, counted)
+validate_stage = partial(stages.validate, Corun, CorunTables, validate)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import ClassVar, Self
 
 import pandas as pd
 
-from data.comparisons.tables import read_counts, typed
-from data.tables.files import replacing
+from data.tables.specs import Spec, Tables, typed
 
 TASK_DTYPES = {
     "task": "str",
@@ -35,10 +34,6 @@ SAMPLE_DTYPES = {
 }
 HOST_DTYPES = {"machine": "str", "device": "str", "engine": "str", "note": "str"}
 DTYPES = {"tasks": TASK_DTYPES, "pairs": PAIR_DTYPES, "samples": SAMPLE_DTYPES, "hosts": HOST_DTYPES}
-#: Columns that a source may leave out: a task is its own family, and a machine its own device.
-OPTIONAL = frozenset({"family", "device", "engine", "note"})
-#: Tables that a source may leave out.
-OPTIONAL_TABLES = frozenset({"samples", "hosts"})
 CORUNNER = "corunner_"
 #: What joins the names of co-runners in the samples.
 AND = "+"
@@ -46,8 +41,22 @@ AND = "+"
 UNCOUNTED = ("<not counted>", "<not supported>")
 
 
+def _further(column: str) -> str:
+    """Return the type of a further column: a count, unless it names co-runners."""
+    return "str" if column.startswith(CORUNNER) else "float64"
+
+
+def _spec(name: str, unique: tuple[str, ...], words: Mapping[str, str]) -> Spec:
+    # a task is its own family, and a machine its own device
+    optional = ("family", "device", "engine", "note")
+    absent = name in {"samples", "hosts"}
+    return Spec(
+        DTYPES[name], optional, further=_further, blank=UNCOUNTED, unique=unique, words=words, may_lack=absent
+    )
+
+
 @dataclass(frozen=True)
-class CorunTables:
+class CorunTables(Tables):
     """Tasks on their own and beside others, and what the machines are (seed 002, section 3).
 
     Attributes
@@ -71,6 +80,15 @@ class CorunTables:
         ``device`` are held out together; ``engine`` is what runs the tasks on it, ``note`` is for people.
     """
 
+    SPECS: ClassVar = {
+        "tasks": _spec("tasks", ("machine", "task", "repetition"), {}),
+        "pairs": _spec("pairs", ("machine", "task", "corunner_1", "repetition"), {"corunner_1": "beside"}),
+        "samples": _spec(
+            "samples", ("machine", "task", "corunners", "repetition", "t_seconds"), {"corunners": "beside"}
+        ),
+        "hosts": _spec("hosts", ("machine",), {}),
+    }
+
     tasks: pd.DataFrame
     pairs: pd.DataFrame
     samples: pd.DataFrame
@@ -87,52 +105,31 @@ class CorunTables:
         return corunner_columns(self.pairs)
 
     @classmethod
-    def of_rows(
-        cls,
-        tasks: list[dict[str, Any]],
-        pairs: list[dict[str, Any]],
-        samples: list[dict[str, Any]] | None = None,
-        hosts: list[dict[str, Any]] | None = None,
-    ) -> CorunTables:
-        """Make the tables from plain rows; a column that no row has is filled as `read` fills it."""
-        rows = {"tasks": tasks, "pairs": pairs, "samples": samples or [], "hosts": hosts or []}
-        return _filled({name: typed(pd.DataFrame(rows[name]), dtypes) for name, dtypes in DTYPES.items()})
-
-    @classmethod
-    def read(cls, directory: Path) -> CorunTables:
-        """Read the Parquet files of `directory`; samples and hosts may be absent.
-
-        Raises
-        ------
-        InputError
-            If a file is missing, is no Parquet file, lacks a column, or an event is no number.
-        """
-        frames = {}
-        for name, dtypes in DTYPES.items():
-            path = directory / f"{name}.parquet"
-            if name in OPTIONAL_TABLES and not path.exists():
-                frames[name] = typed(pd.DataFrame(), dtypes)
-            else:
-                frames[name] = read_counts(path, dtypes, OPTIONAL, further=_dtype, blank=UNCOUNTED)
-        return _filled(frames)
-
-    def write(self, directory: Path) -> None:
-        """Write the four tables to `directory` as Parquet, each in one piece."""
-        for name in DTYPES:
-            with replacing(directory / f"{name}.parquet") as path:
-                getattr(self, name).to_parquet(path, index=False, compression="zstd")
-
-    @classmethod
-    def joined(cls, parts: list[CorunTables]) -> CorunTables:
-        """Join the tables of several sources; an event that a source lacks is missing there."""
-        if len(parts) == 1:
-            return parts[0]
-        frames = {}
-        for name, dtypes in DTYPES.items():
-            tables = [getattr(part, name) for part in parts]
-            rows = pd.concat([table for table in tables if len(table)] or tables[:1], ignore_index=True)
-            frames[name] = typed(rows, dtypes)
-        return _filled(frames)
+    def of(cls, frames: Mapping[str, pd.DataFrame]) -> Self:
+        """Fill what a source may leave out, and bring columns of co-runners together."""
+        tasks, pairs, hosts = frames["tasks"], frames["pairs"], frames["hosts"]
+        corunners = corunner_columns(pairs)
+        first = dict.fromkeys(["task", *corunners, *PAIR_DTYPES])
+        pairs = pairs[[*first, *pairs.columns.drop(list(first))]].astype(dict.fromkeys(corunners, "str"))
+        unknown = tasks.loc[~tasks["machine"].isin(hosts["machine"]), "machine"].dropna().unique()
+        if len(unknown):
+            hosts = typed(
+                pd.concat([hosts, pd.DataFrame({"machine": unknown})], ignore_index=True)
+                if len(hosts)
+                else pd.DataFrame({"machine": unknown}),
+                HOST_DTYPES,
+            )
+        families = tasks["family"].fillna(tasks["task"])
+        return cls(
+            pd.concat([tasks[["task"]], families, tasks.drop(columns=["task", "family"])], axis="columns"),
+            pairs,
+            frames["samples"].assign(corunners=frames["samples"]["corunners"].fillna("")),
+            hosts.assign(
+                device=hosts["device"].fillna(hosts["machine"]),
+                engine=hosts["engine"].fillna(""),
+                note=hosts["note"].fillna(""),
+            ),
+        )
 
 
 def corunner_columns(pairs: pd.DataFrame) -> list[str]:
@@ -143,35 +140,3 @@ def corunner_columns(pairs: pd.DataFrame) -> list[str]:
         if column.startswith(CORUNNER) and column.removeprefix(CORUNNER).isdecimal()
     ]
     return sorted(found, key=lambda column: int(column.removeprefix(CORUNNER)))
-
-
-def _filled(frames: dict[str, pd.DataFrame]) -> CorunTables:
-    """Fill what a source may leave out, and bring columns of co-runners together."""
-    tasks, pairs, hosts = frames["tasks"], frames["pairs"], frames["hosts"]
-    corunners = corunner_columns(pairs)
-    first = dict.fromkeys(["task", *corunners, *PAIR_DTYPES])
-    pairs = pairs[[*first, *pairs.columns.drop(list(first))]].astype(dict.fromkeys(corunners, "str"))
-    unknown = tasks.loc[~tasks["machine"].isin(hosts["machine"]), "machine"].dropna().unique()
-    if len(unknown):
-        hosts = typed(
-            pd.concat([hosts, pd.DataFrame({"machine": unknown})], ignore_index=True)
-            if len(hosts)
-            else pd.DataFrame({"machine": unknown}),
-            HOST_DTYPES,
-        )
-    families = tasks["family"].fillna(tasks["task"])
-    return CorunTables(
-        pd.concat([tasks[["task"]], families, tasks.drop(columns=["task", "family"])], axis="columns"),
-        pairs,
-        frames["samples"],
-        hosts.assign(
-            device=hosts["device"].fillna(hosts["machine"]),
-            engine=hosts["engine"].fillna(""),
-            note=hosts["note"].fillna(""),
-        ),
-    )
-
-
-def _dtype(column: str) -> str:
-    """Return the type of a further column: a count, unless it names co-runners."""
-    return "str" if column.startswith(CORUNNER) else "float64"

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 
-from data.comparisons.tables import read_table
 from data.corun.tables import AND, CorunTables, corunner_columns
 from data.errors import InputError
-from data.tables.files import replacing
+from data.tables.decisions import WARNINGS, Decisions, decided, warned
+from data.tables.specs import Spec
 
 #: Co-runs that anything can be learned from at all.
 ENOUGH = 5
@@ -42,18 +42,10 @@ SAMPLE_DTYPES = {
     "kept": "bool",
     "reason": "str",
 }
-WARNING_DTYPES = {"warning": "str"}
-FILES = {
-    "pairs": ("valid", PAIR_DTYPES),
-    "tasks": ("valid_tasks", TASK_DTYPES),
-    "events": ("valid_events", EVENT_DTYPES),
-    "samples": ("valid_samples", SAMPLE_DTYPES),
-    "warnings": ("warnings", WARNING_DTYPES),
-}
 
 
 @dataclass(frozen=True)
-class Decisions:
+class CorunDecisions(Decisions):
     """What was decided about tables of co-runs; ``reason`` is empty for what is kept.
 
     Attributes
@@ -67,34 +59,22 @@ class Decisions:
         ``event, kept, reason``.
     samples : DataFrame
         ``task, corunners, machine, phase, repetition, kept, reason``: the runs that were sampled.
-    warnings : DataFrame
-        ``warning``: what a reader of the results should know.
     """
+
+    SPECS: ClassVar = {
+        "pairs": Spec(PAIR_DTYPES, file="valid"),
+        "tasks": Spec(TASK_DTYPES, file="valid_tasks"),
+        "events": Spec(EVENT_DTYPES, file="valid_events"),
+        "samples": Spec(SAMPLE_DTYPES, file="valid_samples"),
+        "warnings": WARNINGS,
+    }
+    WHAT: ClassVar = {"events": "events", "tasks": "solo runs", "pairs": "co-runs", "samples": "sampled runs"}
+    UNTOLD: ClassVar = ("kept", "flag")
 
     pairs: pd.DataFrame
     tasks: pd.DataFrame
     events: pd.DataFrame
     samples: pd.DataFrame
-    warnings: pd.DataFrame
-
-    @classmethod
-    def read(cls, directory: Path) -> Decisions:
-        """Read the Parquet files of `directory`.
-
-        Raises
-        ------
-        InputError
-            If a file is missing, is no Parquet file, or lacks a column.
-        """
-        return cls(
-            *(read_table(directory / f"{file}.parquet", dtypes, ()) for file, dtypes in FILES.values())
-        )
-
-    def write(self, directory: Path) -> None:
-        """Write ``valid.parquet`` (the pairs) and the others to `directory`."""
-        for name, (file, _) in FILES.items():
-            with replacing(directory / f"{file}.parquet") as path:
-                getattr(self, name).to_parquet(path, index=False)
 
     def kept(self, tables: CorunTables) -> CorunTables:
         """Return what of `tables` can be learned from; counts that are missing stay missing."""
@@ -110,7 +90,7 @@ class Decisions:
         )
 
 
-def decide(tables: CorunTables, missing: float) -> Decisions:
+def decide(tables: CorunTables, missing: float) -> CorunDecisions:
     """Decide what can be learned from.
 
     An event goes if more than `missing` of the solo runs lack it or all have the same count; then a solo run
@@ -121,7 +101,7 @@ def decide(tables: CorunTables, missing: float) -> Decisions:
     Parameters
     ----------
     tables : CorunTables
-        That satisfy `data.corun.schema.check`.
+        As left by `data.corun.flaws.without_flaws`.
     missing : float
         Between 0 and 1.
 
@@ -147,14 +127,12 @@ def decide(tables: CorunTables, missing: float) -> Decisions:
         reason=pairs,
         flag=[f"{impact:.2f} of its solo time" if impact < 1 - noise else "" for impact in impacts],
     )
-    return Decisions(
+    return CorunDecisions(
+        warned(list(_warnings(named, impacts, noise))),
         named[list(PAIR_DTYPES)].astype(PAIR_DTYPES),
         tables.tasks[RUN_OF_TASK].assign(kept=tasks == "", reason=tasks).astype(TASK_DTYPES),
-        pd.DataFrame({"event": events.index, "kept": events == "", "reason": events})
-        .reset_index(drop=True)
-        .astype(EVENT_DTYPES),
+        decided(events, EVENT_DTYPES),
         _samples(tables, named),
-        pd.DataFrame({"warning": list(_warnings(named, impacts, noise))}, dtype="str"),
     )
 
 

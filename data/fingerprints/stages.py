@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
+from functools import partial
 
-import pandas as pd
-
-from data.comparisons.stages import SHOWN, told
-from data.fingerprints import formats as fingerprint_formats
-from data.fingerprints import schema as fingerprint_schema
-from data.fingerprints.formats import FingerprintReading
+from data import stages
+from data.fingerprints import formats
+from data.fingerprints.flaws import without_flaws
 from data.fingerprints.params import Fingerprints
 from data.fingerprints.tables import FingerprintTables
-from data.fingerprints.validity import Decisions, decide
-from data.params import load
-from data.places import Places
-
-PLACES = Places("fingerprints")
+from data.fingerprints.validity import FingerprintDecisions, decide
+from data.tables.formats import Reading
+from data.tables.problems import Problems
 
 
-def ingest(section: Fingerprints) -> FingerprintReading:
+def ingest(section: Fingerprints) -> Reading[FingerprintTables]:
     """Read the fingerprints that params.yaml names."""
-    return fingerprint_formats.read(
-        section.ingest.format, [section.ingest.path], keep_going=section.ingest.keep_going
-    )
-
-
-def ingest_stage() -> None:
-    """Stage ingest: the source becomes the three tables."""
-    reading = ingest(load(Fingerprints).section)
-    reading.tables.write(PLACES.interim)
-    sys.stderr.write(told(reading.skipped))
-    print(counted(reading.tables))  # noqa: T201
+    source = section.ingest
+    return formats.read(source.format, [source.path], keep_going=source.keep_going)
 
 
 def counted(tables: FingerprintTables) -> str:
@@ -41,53 +26,16 @@ def counted(tables: FingerprintTables) -> str:
     return f"{machines.nunique()} machines, {len(machines)} rates, {applications.nunique()} applications"
 
 
-def validate(tables: FingerprintTables, section: Fingerprints) -> Decisions:
+def validate(tables: FingerprintTables, section: Fingerprints) -> FingerprintDecisions:
     """Say what can be learned from.
 
     Raises
     ------
     InputError
-        If a table breaks its schema, or too little is left.
+        If a table is wrong, or too little is left.
     """
-    fingerprint_schema.check(tables)
-    return decide(tables, section.checks.missing)
+    return decide(without_flaws(tables, Problems()), section.checks.missing)
 
 
-def validate_stage() -> None:
-    """Stage validate: which machines, stressors and applications can be learned from."""
-    decisions = validate(FingerprintTables.read(PLACES.interim), load(Fingerprints).section)
-    decisions.write(PLACES.valid)
-    sys.stderr.write(explained(decisions))
-    print(kept(decisions))  # noqa: T201
-
-
-def explained(decisions: Decisions, shown: int = SHOWN) -> str:
-    """Tell the warnings, what was left out and why, a line each; of each kind, at most `shown`."""
-    lines = [f"warning: {warning}" for warning in decisions.warnings["warning"]]
-    for what, table in _tables(decisions):
-        lines += left_out(table, what, shown)
-    return "".join(f"{line}\n" for line in lines)
-
-
-def left_out(table: pd.DataFrame, what: str, shown: int = SHOWN) -> list[str]:
-    """Tell what decisions leave out: the first `shown` rows one by one, then how many more `what`."""
-    out = table[~table["kept"]].drop(columns="kept")
-    lines = []
-    for row in out.head(shown).to_dict("records"):
-        reason = row.pop("reason")
-        place = ", ".join(f'{name} "{value}"' for name, value in row.items())
-        lines.append(f"left out {place}: {reason}")
-    if len(out) > shown:
-        lines.append(f"... and {len(out) - shown} more {what}")
-    return lines
-
-
-def kept(decisions: Decisions) -> str:
-    """Say how much can be learned from."""
-    parts = [f"{table['kept'].sum()} of {len(table)} {what}" for what, table in _tables(decisions)]
-    return f"{', '.join(parts)} are kept, {len(decisions.imputed)} gaps left to the model"
-
-
-def _tables(decisions: Decisions) -> Iterator[tuple[str, pd.DataFrame]]:
-    for what in ("machines", "runs", "stressors", "applications"):
-        yield what, getattr(decisions, what)
+ingest_stage = partial(stages.ingest, Fingerprints, ingest, counted)
+validate_stage = partial(stages.validate, Fingerprints, FingerprintTables, validate)

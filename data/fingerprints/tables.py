@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import ClassVar
 
 import pandas as pd
 
-from data.comparisons.tables import read_table, typed
-from data.tables.files import replacing
+from data.tables.specs import Spec, Tables
 
 MACHINE_DTYPES = {
     "machine": "str",
@@ -33,15 +31,12 @@ HOST_DTYPES = {
     "stress_ng": "str",
     "source": "str",
 }
-#: Columns of the hosts that a source may leave out.
-OPTIONAL = frozenset({"cores", "stress_ng", "source"})
 #: What ``threads`` says where a stressor ran on every thread that the machine has.
 ALL_THREADS = 0
-DTYPES = {"machines": MACHINE_DTYPES, "applications": APPLICATION_DTYPES, "hosts": HOST_DTYPES}
 
 
 @dataclass(frozen=True)
-class FingerprintTables:
+class FingerprintTables(Tables):
     """Fingerprints, the applications measured on the same machines, and what the machines are.
 
     Attributes
@@ -60,48 +55,12 @@ class FingerprintTables:
         where unknown; ``source`` says where the machine's data comes from.
     """
 
+    SPECS: ClassVar = {
+        "machines": Spec(MACHINE_DTYPES, unique=("machine", "stressor", "threads", "repetition")),
+        "applications": Spec(APPLICATION_DTYPES, unique=("machine", "application", "repetition")),
+        "hosts": Spec(HOST_DTYPES, optional=("cores", "stress_ng", "source"), unique=("machine",)),
+    }
+
     machines: pd.DataFrame
     applications: pd.DataFrame
     hosts: pd.DataFrame
-
-    @classmethod
-    def of_rows(
-        cls, machines: list[dict[str, Any]], applications: list[dict[str, Any]], hosts: list[dict[str, Any]]
-    ) -> FingerprintTables:
-        """Make the tables from plain rows; a column that no row has is filled with missing values."""
-        return cls(
-            typed(pd.DataFrame(machines), MACHINE_DTYPES),
-            typed(pd.DataFrame(applications), APPLICATION_DTYPES),
-            typed(pd.DataFrame(hosts), HOST_DTYPES),
-        )
-
-    @classmethod
-    def read(cls, directory: Path) -> FingerprintTables:
-        """Read the three Parquet files of `directory`.
-
-        Raises
-        ------
-        InputError
-            If a file is missing, is no Parquet file, or lacks a column.
-        """
-        return cls(
-            *(read_table(directory / f"{name}.parquet", dtypes, OPTIONAL) for name, dtypes in DTYPES.items())
-        )
-
-    def write(self, directory: Path) -> None:
-        """Write the three tables to `directory` as Parquet, each in one piece."""
-        for name in DTYPES:
-            with replacing(directory / f"{name}.parquet") as path:
-                getattr(self, name).to_parquet(path, index=False, compression="zstd")
-
-    @classmethod
-    def joined(cls, parts: list[FingerprintTables]) -> FingerprintTables:
-        """Join the tables of several sources."""
-        if len(parts) == 1:
-            return parts[0]
-        return cls(
-            *(
-                typed(pd.concat([getattr(part, name) for part in parts], ignore_index=True), dtypes)
-                for name, dtypes in DTYPES.items()
-            )
-        )

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 
-from data.comparisons.tables import read_table
 from data.errors import InputError
 from data.fingerprints.tables import FingerprintTables
-from data.tables.files import replacing
+from data.tables.decisions import WARNINGS, Decisions, decided, warned
+from data.tables.specs import Spec
 
 #: Machines that anything can be learned from at all.
 ENOUGH = 3
@@ -25,19 +25,10 @@ RUN_DTYPES = {"machine": "str", "repetition": "int64", "kept": "bool", "reason":
 STRESSOR_DTYPES = {"stressor": "str", "threads": "int64", "kept": "bool", "reason": "str"}
 APPLICATION_DTYPES = {"application": "str", "kept": "bool", "reason": "str"}
 IMPUTED_DTYPES = {"machine": "str", "repetition": "int64", "stressor": "str", "threads": "int64"}
-WARNING_DTYPES = {"warning": "str"}
-FILES = {
-    "machines": ("valid", MACHINE_DTYPES),
-    "runs": ("valid_runs", RUN_DTYPES),
-    "stressors": ("valid_stressors", STRESSOR_DTYPES),
-    "applications": ("valid_applications", APPLICATION_DTYPES),
-    "imputed": ("imputed", IMPUTED_DTYPES),
-    "warnings": ("warnings", WARNING_DTYPES),
-}
 
 
 @dataclass(frozen=True)
-class Decisions:
+class FingerprintDecisions(Decisions):
     """What was decided about tables of fingerprints; ``reason`` is empty for what is kept.
 
     Attributes
@@ -52,35 +43,27 @@ class Decisions:
         ``application, kept, reason``.
     imputed : DataFrame
         ``machine, repetition, stressor, threads``: the gaps in what is kept, which are left to the model.
-    warnings : DataFrame
-        ``warning``: what a reader of the results should know.
     """
+
+    SPECS: ClassVar = {
+        "machines": Spec(MACHINE_DTYPES, file="valid"),
+        "runs": Spec(RUN_DTYPES, file="valid_runs"),
+        "stressors": Spec(STRESSOR_DTYPES, file="valid_stressors"),
+        "applications": Spec(APPLICATION_DTYPES, file="valid_applications"),
+        "imputed": Spec(IMPUTED_DTYPES),
+        "warnings": WARNINGS,
+    }
+    WHAT: ClassVar = {name: name for name in ("machines", "runs", "stressors", "applications")}
 
     machines: pd.DataFrame
     runs: pd.DataFrame
     stressors: pd.DataFrame
     applications: pd.DataFrame
     imputed: pd.DataFrame
-    warnings: pd.DataFrame
 
-    @classmethod
-    def read(cls, directory: Path) -> Decisions:
-        """Read the Parquet files of `directory`.
-
-        Raises
-        ------
-        InputError
-            If a file is missing, is no Parquet file, or lacks a column.
-        """
-        return cls(
-            *(read_table(directory / f"{file}.parquet", dtypes, ()) for file, dtypes in FILES.values())
-        )
-
-    def write(self, directory: Path) -> None:
-        """Write ``valid.parquet`` (the machines) and the others to `directory`."""
-        for name, (file, _) in FILES.items():
-            with replacing(directory / f"{file}.parquet") as path:
-                getattr(self, name).to_parquet(path, index=False)
+    def counted(self) -> str:
+        """Say how much can be learned from, and what it still lacks."""
+        return f"{super().counted()}, {len(self.imputed)} gaps left to the model"
 
     def kept(self, tables: FingerprintTables) -> FingerprintTables:
         """Return what of `tables` can be learned from; gaps stay gaps."""
@@ -96,7 +79,7 @@ class Decisions:
         )
 
 
-def decide(tables: FingerprintTables, missing: float) -> Decisions:
+def decide(tables: FingerprintTables, missing: float) -> FingerprintDecisions:
     """Decide what can be learned from.
 
     A stressor goes if more than `missing` of the machines lack it or all have the same rate; then a run goes
@@ -107,7 +90,7 @@ def decide(tables: FingerprintTables, missing: float) -> Decisions:
     Parameters
     ----------
     tables : FingerprintTables
-        That satisfy `data.fingerprints.schema.check`.
+        As left by `data.fingerprints.flaws.without_flaws`.
     missing : float
         Between 0 and 1.
 
@@ -130,13 +113,13 @@ def decide(tables: FingerprintTables, missing: float) -> Decisions:
     applications = _applications(_of(tables.applications, left), tables.applications, missing)
     if not (applications == "").any():
         raise InputError(_none(applications), place="applications")
-    return Decisions(
-        _decided(machines.combine_first(_strangers(tables)), MACHINE_DTYPES),
-        _decided(whole, RUN_DTYPES),
-        _decided(columns, STRESSOR_DTYPES),
-        _decided(applications, APPLICATION_DTYPES),
+    return FingerprintDecisions(
+        warned(list(_warnings(tables, left))),
+        decided(machines.combine_first(_strangers(tables)), MACHINE_DTYPES),
+        decided(whole, RUN_DTYPES),
+        decided(columns, STRESSOR_DTYPES),
+        decided(applications, APPLICATION_DTYPES),
         _gaps(runs),
-        pd.DataFrame({"warning": list(_warnings(tables, left))}, dtype="str"),
     )
 
 
@@ -225,12 +208,6 @@ def _none(applications: pd.Series) -> str:
     if applications.empty:
         return "none is measured"
     return f'none can be learned from; "{applications.index[0]}" {applications.iloc[0]}'
-
-
-def _decided(reasons: pd.Series, dtypes: dict[str, str]) -> pd.DataFrame:
-    names = [name for name in dtypes if name not in {"kept", "reason"}]
-    table = reasons.rename("reason").rename_axis(names).reset_index()
-    return table.assign(kept=table["reason"] == "")[list(dtypes)].astype(dtypes)
 
 
 def _gaps(runs: pd.DataFrame) -> pd.DataFrame:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 import pandas as pd
 
-from data.comparisons.reading import Problems
 from data.errors import InputError
 from data.matrices.tables import METADATA, SIDES, MatrixTables
+from data.tables.checks import names, one_of, sound
+from data.tables.problems import Problems
 
 
 def without_flaws(tables: MatrixTables, problems: Problems) -> MatrixTables:
@@ -41,21 +41,11 @@ def without_flawed_runs(tables: MatrixTables, problems: Problems) -> MatrixTable
     InputError
         At the first of them, unless ``problems.keep_going``.
     """
-    runs = tables.runs
-    for column in ("run_id", "workload", "group", "pair_id"):
-        empty = runs[column].isna() | (runs[column] == "")
-        for row in runs.index[empty]:
-            problems.add(InputError(f"has no {column}", place=f"run row {row}"))
-        runs = runs[~empty]
-    odd = ~runs["side"].isin(SIDES)
-    for run in runs[odd].itertuples():
-        told = f'side="{run.side}" must be "baseline" or "target"'
-        problems.add(InputError(told, place=f'run "{run.run_id}"'))
-    runs = runs[~odd]
-    twice = runs.duplicated("run_id")
-    for name in runs.loc[twice, "run_id"]:
-        problems.add(InputError("stands twice", place=f'run "{name}"'))
-    return tables.of_runs(np.asarray(tables.runs.index.isin(runs.index[~twice])))
+    import pandera.pandas as pa
+
+    columns = names("run_id", "workload", "group", "pair_id") | {"side": one_of(*SIDES)}
+    schema = pa.DataFrameSchema(columns, name="runs")
+    return tables.with_runs(sound(tables.runs, MatrixTables.SPECS["runs"], schema, problems))
 
 
 def incomparable(runs: pd.DataFrame) -> dict[str, str]:

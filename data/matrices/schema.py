@@ -1,4 +1,4 @@
-"""What must hold in tables of matrices, and what no run can be (seed 001, section 4.1)."""
+"""What no run of a matrix can be (seed 001, section 4.1)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data.comparisons.schema import require
-from data.comparisons.tables import typed
 from data.matrices.summaries import ELAPSED
-from data.matrices.tables import METRIC_DTYPES, SIDES, MatrixTables
+from data.matrices.tables import MatrixTables
+from data.tables.specs import typed
 
 if TYPE_CHECKING:
     import pandera.pandas as pa
@@ -24,42 +23,6 @@ ALL, OVER = 100.0, 5.0
 #: No count is larger, and squares and ratios of what is smaller are finite.
 LARGEST = 1e100
 RULE_DTYPES = {"run_id": "str", "metric": "str", "rule": "str", "value": "float64"}
-
-
-def runs() -> pa.DataFrameSchema:
-    """Return the schema of runs: named, of one side, each once."""
-    import pandera.pandas as pa
-
-    named = pa.Check.ne("", error="a name")
-    sides = pa.Check.isin(SIDES, error='"baseline" or "target"')
-    return pa.DataFrameSchema(
-        {
-            "run_id": pa.Column("str", named, unique=True),
-            **{column: pa.Column("str", named) for column in ("workload", "group", "pair_id")},
-            "side": pa.Column("str", sides),
-            "valid": pa.Column("boolean", nullable=True),
-            "abnormal": pa.Column("boolean", nullable=True),
-        }
-    )
-
-
-def metrics() -> pa.DataFrameSchema:
-    """Return the schema of the metrics: each once."""
-    import pandera.pandas as pa
-
-    return pa.DataFrameSchema({"metric": pa.Column("str", unique=True), "unit": pa.Column("str")})
-
-
-def check(tables: MatrixTables) -> None:
-    """Check the tables.
-
-    Raises
-    ------
-    InputError
-        Naming the first table, column, row and value that is wrong.
-    """
-    require(runs(), "runs", tables.runs)
-    require(metrics(), "metrics", tables.metrics[list(METRIC_DTYPES)])
 
 
 def possible() -> pa.DataFrameSchema:
@@ -98,7 +61,7 @@ def impossible(tables: MatrixTables) -> pd.DataFrame:
         rows = broken["index"].to_numpy(np.int64)
         told = found.iloc[rows].assign(rule=broken["check"].to_numpy())
         return told.sort_index(kind="stable")[list(RULE_DTYPES)].reset_index(drop=True).astype(RULE_DTYPES)
-    return typed(pd.DataFrame(), RULE_DTYPES)
+    return typed(None, RULE_DTYPES)
 
 
 def signed(tables: MatrixTables) -> pd.Series:

@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-import sys
+from functools import partial
 
-from data.comparisons.stages import told
-from data.fingerprints.stages import left_out
-from data.matrices import formats as matrix_formats
-from data.matrices import schema as matrix_schema
-from data.matrices.formats import MatrixReading
+from data import stages
+from data.matrices import formats
+from data.matrices.flaws import without_flaws
 from data.matrices.params import Matrices
 from data.matrices.tables import MatrixTables
-from data.matrices.validity import Decisions, decide
-from data.params import load
-from data.places import Places
-
-PLACES = Places("matrices")
+from data.matrices.validity import MatrixDecisions, decide
+from data.tables.formats import Reading
+from data.tables.problems import Problems
 
 
-def ingest(section: Matrices) -> MatrixReading:
+def ingest(section: Matrices) -> Reading[MatrixTables]:
     """Read the matrices that params.yaml names."""
-    return matrix_formats.read(
-        section.ingest.format, [section.ingest.path], keep_going=section.ingest.keep_going
-    )
-
-
-def ingest_stage() -> None:
-    """Stage ingest: the source becomes the three tables."""
-    reading = ingest(load(Matrices).section)
-    reading.tables.write(PLACES.interim)
-    sys.stderr.write(told(reading.skipped))
-    print(counted(reading.tables))  # noqa: T201
+    source = section.ingest
+    return formats.read(source.format, [source.path], keep_going=source.keep_going)
 
 
 def counted(tables: MatrixTables) -> str:
@@ -42,41 +29,16 @@ def counted(tables: MatrixTables) -> str:
     )
 
 
-def validate(tables: MatrixTables, section: Matrices) -> Decisions:
+def validate(tables: MatrixTables, section: Matrices) -> MatrixDecisions:
     """Say what can be learned from and judged.
 
     Raises
     ------
     InputError
-        If a table breaks its schema, or too little is left.
+        If a table is wrong, or too little is left.
     """
-    matrix_schema.check(tables)
-    return decide(tables, section.checks.missing)
+    return decide(without_flaws(tables, Problems()), section.checks.missing)
 
 
-def validate_stage() -> None:
-    """Stage validate: which runs, pairs and metrics can be learned from, by the rules."""
-    decisions = validate(MatrixTables.read(PLACES.interim), load(Matrices).section)
-    decisions.write(PLACES.valid)
-    sys.stderr.write(explained(decisions))
-    print(kept(decisions))  # noqa: T201
-
-
-WHAT = {"metrics": "metrics", "runs": "runs", "pairs": "pairs"}
-
-
-def explained(decisions: Decisions) -> str:
-    """Tell in a few lines the warnings, what was left out and why."""
-    lines = [f"warning: {warning}" for warning in decisions.warnings["warning"]]
-    for name, what in WHAT.items():
-        lines += left_out(getattr(decisions, name).drop(columns="rule", errors="ignore"), what)
-    return "".join(f"{line}\n" for line in lines)
-
-
-def kept(decisions: Decisions) -> str:
-    """Say how much can be learned from."""
-    parts = [
-        f"{table['kept'].sum()} of {len(table)} {what}"
-        for table, what in ((getattr(decisions, name), what) for name, what in WHAT.items())
-    ]
-    return f"{', '.join(parts)} are kept"
+ingest_stage = partial(stages.ingest, Matrices, ingest, counted)
+validate_stage = partial(stages.validate, Matrices, MatrixTables, validate)

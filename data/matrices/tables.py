@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data.comparisons.tables import read_counts, read_table, typed
 from data.errors import InputError
-from data.tables.files import replacing
+from data.tables.specs import Spec, Tables, as_number, typed
 
 RUN_DTYPES = {
     "run_id": "str",
@@ -28,10 +27,6 @@ RUN_DTYPES = {
 }
 CAUSE_DTYPES = {"run_id": "str", "cause": "str", "cause_size": "float64", "invalid_kind": "str"}
 METRIC_DTYPES = {"metric": "str", "unit": "str", "signed": "boolean", "note": "str"}
-#: Columns that a source may leave out: nobody has judged the runs yet.
-OPTIONAL = frozenset({"valid", "abnormal"})
-#: And of the table of metrics.
-UNTOLD = frozenset({"signed", "note"})
 SIDES = ("baseline", "target")
 #: What the two sides of a pair are compared by: one of these differs, the others don't (seed 001, 2.1).
 METADATA = ("workload", "group", "version", "machine")
@@ -41,7 +36,7 @@ MOST_METRICS = 10_000
 
 
 @dataclass(frozen=True)
-class MatrixTables:
+class MatrixTables(Tables):
     """Measurement runs in pairs of matrices (seed 001, section 2.1).
 
     Attributes
@@ -59,6 +54,20 @@ class MatrixTables:
         ``metric, unit, signed, note``: one row per metric, in the order of the columns. An unknown unit is
         empty; a metric that is not ``signed`` is never negative; missing: the values must tell.
     """
+
+    SPECS: ClassVar = {
+        # where flags are absent, nobody has judged the runs yet
+        "runs": Spec(
+            RUN_DTYPES,
+            ("valid", "abnormal"),
+            further=as_number,
+            unique=("run_id",),
+            words={"run_id": "run"},
+            file="matrices",
+        ),
+        "causes": Spec(CAUSE_DTYPES, may_lack=True),
+        "metrics": Spec(METRIC_DTYPES, ("signed", "note"), may_lack=True),
+    }
 
     runs: pd.DataFrame
     causes: pd.DataFrame
@@ -80,26 +89,30 @@ class MatrixTables:
         return metrics_of(self.runs)
 
     @classmethod
-    def of_rows(
-        cls,
-        runs: list[dict[str, Any]] | pd.DataFrame,
-        causes: list[dict[str, Any]] | pd.DataFrame | None = None,
-        metrics: list[dict[str, Any]] | pd.DataFrame | None = None,
-    ) -> MatrixTables:
-        """Make the tables from plain rows; what `metrics` lacks gets a row without a unit."""
-        frames = [pd.DataFrame(rows if rows is not None else []) for rows in (runs, causes, metrics)]
-        dtypes = (RUN_DTYPES, CAUSE_DTYPES, METRIC_DTYPES)
-        return _filled(*(typed(frame, types) for frame, types in zip(frames, dtypes, strict=True)))
+    def of(cls, frames: Mapping[str, pd.DataFrame]) -> Self:
+        """Bring the metrics into one order, raw ones first, and give each a row in the table of metrics."""
+        runs = frames["runs"]
+        names = sorted(metrics_of(runs), key=lambda name: name.startswith(SUMMARY))
+        described = typed(
+            pd.DataFrame({"metric": names}).merge(
+                frames["metrics"].drop_duplicates("metric"), on="metric", how="left", validate="one_to_one"
+            ),
+            METRIC_DTYPES,
+        )
+        described = described.assign(unit=described["unit"].fillna(""), note=described["note"].fillna(""))
+        # a source may have rows under any index, even twice under one
+        whole = pd.concat([runs[list(RUN_DTYPES)], runs[names].astype("float64")], axis="columns")
+        return cls(whole.reset_index(drop=True), frames["causes"], described)
 
     @classmethod
-    def read(cls, path: Path, *, flags: bool = True) -> MatrixTables:
+    def read(cls, directory: Path, *, flags: bool = True) -> Self:
         """Read the directory that `write` wrote, or one Parquet file of runs.
 
         Causes and metrics may be absent; beside one file, a ``metrics.parquet`` is read, too.
 
         Parameters
         ----------
-        path : Path
+        directory : Path
         flags : bool
             Whether the flags of analysts are wanted. If not, it doesn't matter what stands there.
 
@@ -109,24 +122,22 @@ class MatrixTables:
             If a file is missing, is no whole Parquet file, lacks a column, has too many, or a metric is no
             number.
         """
-        runs = path / "matrices.parquet" if path.is_dir() else path
+        runs = directory / "matrices.parquet" if directory.is_dir() else directory
         _require_fewer(runs)
-        frames = [read_counts(runs, RUN_DTYPES, OPTIONAL, () if flags else OPTIONAL)]
-        for name, dtypes in (("causes", CAUSE_DTYPES), ("metrics", METRIC_DTYPES)):
+        spec = cls.SPECS["runs"]
+        frames = {"runs": (spec if flags else replace(spec, unwanted=spec.optional)).read(runs)}
+        for name in ("causes", "metrics"):
             beside = runs.with_name(f"{name}.parquet")
-            there = beside.exists() and beside != runs and (path.is_dir() or name == "metrics")
-            frames.append(read_table(beside, dtypes, UNTOLD) if there else typed(pd.DataFrame(), dtypes))
-        return _filled(*frames)
-
-    def write(self, directory: Path) -> None:
-        """Write ``matrices.parquet``, ``causes.parquet`` and ``metrics.parquet``, each in one piece."""
-        for name, frame in (("matrices", self.runs), ("causes", self.causes), ("metrics", self.metrics)):
-            with replacing(directory / f"{name}.parquet") as path:
-                frame.to_parquet(path, index=False, compression="zstd")
+            there = beside != runs and (directory.is_dir() or name == "metrics")
+            frames[name] = cls.SPECS[name].read(beside) if there else typed(None, cls.SPECS[name].dtypes)
+        return cls.of(frames)
 
     def of_runs(self, chosen: NDArray[np.bool_]) -> MatrixTables:
         """Return the tables with the runs that are `chosen` (bool, row by row)."""
-        runs = self.runs[chosen].reset_index(drop=True)
+        return self.with_runs(self.runs[chosen].reset_index(drop=True))
+
+    def with_runs(self, runs: pd.DataFrame) -> MatrixTables:
+        """Return the tables with these of its runs, and what is known of them."""
         causes = self.causes[self.causes["run_id"].isin(runs["run_id"])].reset_index(drop=True)
         return MatrixTables(runs, causes, self.metrics)
 
@@ -136,7 +147,7 @@ class MatrixTables:
         return MatrixTables(self.runs.assign(valid=nobody, abnormal=nobody), self.causes, self.metrics)
 
     @classmethod
-    def joined(cls, parts: list[MatrixTables]) -> MatrixTables:
+    def joined(cls, parts: Sequence[Self]) -> Self:
         """Join the tables of several sources; a metric that a source lacks is missing there.
 
         Raises
@@ -144,17 +155,9 @@ class MatrixTables:
         InputError
             If two sources have a metric in different units.
         """
-        if len(parts) == 1:
-            return parts[0]
-        known = pd.concat([part.metrics for part in parts], ignore_index=True)
-        _require_one_unit(known)
-        rows = [part.runs for part in parts if len(part.runs)] or [parts[0].runs]
-        found = [part.causes for part in parts if len(part.causes)] or [parts[0].causes]
-        return cls.of_rows(
-            pd.concat(rows, ignore_index=True),
-            pd.concat(found, ignore_index=True),
-            known.drop_duplicates("metric"),
-        )
+        if len(parts) > 1:
+            _require_one_unit(pd.concat([part.metrics for part in parts], ignore_index=True))
+        return super().joined(parts)
 
 
 class Sides:
@@ -188,21 +191,6 @@ class Sides:
 def metrics_of(runs: pd.DataFrame) -> list[str]:
     """Return the columns of `runs` that are metrics."""
     return [column for column in runs.columns if column not in RUN_DTYPES]
-
-
-def _filled(runs: pd.DataFrame, causes: pd.DataFrame, metrics: pd.DataFrame) -> MatrixTables:
-    """Bring the metrics into one order, raw ones first, and give each a row in the table of metrics."""
-    names = sorted(metrics_of(runs), key=lambda name: name.startswith(SUMMARY))
-    described = typed(
-        pd.DataFrame({"metric": names}).merge(
-            metrics.drop_duplicates("metric"), on="metric", how="left", validate="one_to_one"
-        ),
-        METRIC_DTYPES,
-    )
-    described = described.assign(unit=described["unit"].fillna(""), note=described["note"].fillna(""))
-    # a source may have rows under any index, even twice under one
-    whole = pd.concat([runs[list(RUN_DTYPES)], runs[names].astype("float64")], axis="columns")
-    return MatrixTables(whole.reset_index(drop=True), causes, described)
 
 
 def _require_fewer(path: Path) -> None:

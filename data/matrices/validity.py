@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data.comparisons.tables import read_table
 from data.errors import InputError
 from data.matrices.schema import impossible
 from data.matrices.summaries import TRANSACTIONS
 from data.matrices.tables import SIDES, MatrixTables
-from data.tables.files import replacing
+from data.tables.decisions import WARNINGS, Decisions, decided, warned
+from data.tables.specs import Spec
 
 #: A baseline needs as many runs, or nothing is known of how much runs differ by themselves.
 BASELINE_RUNS = 2
@@ -30,17 +30,10 @@ STEADY = 0.1
 RUN_DTYPES = {"run_id": "str", "kept": "bool", "rule": "str", "reason": "str"}
 PAIR_DTYPES = {"pair_id": "str", "kept": "bool", "reason": "str"}
 METRIC_DTYPES = {"metric": "str", "kept": "bool", "reason": "str"}
-WARNING_DTYPES = {"warning": "str"}
-FILES = {
-    "runs": ("valid", RUN_DTYPES),
-    "pairs": ("valid_pairs", PAIR_DTYPES),
-    "metrics": ("valid_metrics", METRIC_DTYPES),
-    "warnings": ("warnings", WARNING_DTYPES),
-}
 
 
 @dataclass(frozen=True)
-class Decisions:
+class MatrixDecisions(Decisions):
     """What was decided about matrices; ``reason`` is empty for what is kept.
 
     Attributes
@@ -52,33 +45,20 @@ class Decisions:
         ``pair_id, kept, reason``, in the order of the first run of each.
     metrics : DataFrame
         ``metric, kept, reason``.
-    warnings : DataFrame
-        ``warning``: what a reader of the results should know.
     """
+
+    SPECS: ClassVar = {
+        "runs": Spec(RUN_DTYPES, file="valid"),
+        "pairs": Spec(PAIR_DTYPES, file="valid_pairs"),
+        "metrics": Spec(METRIC_DTYPES, file="valid_metrics"),
+        "warnings": WARNINGS,
+    }
+    WHAT: ClassVar = {"metrics": "metrics", "runs": "runs", "pairs": "pairs"}
+    UNTOLD: ClassVar = ("kept", "rule")
 
     runs: pd.DataFrame
     pairs: pd.DataFrame
     metrics: pd.DataFrame
-    warnings: pd.DataFrame
-
-    @classmethod
-    def read(cls, directory: Path) -> Decisions:
-        """Read the Parquet files of `directory`.
-
-        Raises
-        ------
-        InputError
-            If a file is missing, is no Parquet file, or lacks a column.
-        """
-        return cls(
-            *(read_table(directory / f"{file}.parquet", dtypes, ()) for file, dtypes in FILES.values())
-        )
-
-    def write(self, directory: Path) -> None:
-        """Write ``valid.parquet`` (the runs) and the others to `directory`."""
-        for name, (file, _) in FILES.items():
-            with replacing(directory / f"{file}.parquet") as path:
-                getattr(self, name).to_parquet(path, index=False)
 
     def kept(self, tables: MatrixTables) -> MatrixTables:
         """Return the valid runs of pairs that can be judged, with the metrics that say something."""
@@ -90,18 +70,19 @@ class Decisions:
         return MatrixTables(whole.runs.drop(columns=out), whole.causes, described)
 
 
-def decide(tables: MatrixTables, missing: float) -> Decisions:
+def decide(tables: MatrixTables, missing: float) -> MatrixDecisions:
     """Decide what can be learned from and judged.
 
     A metric goes if more than `missing` of the runs lack it, or all have the same value. A run is invalid if
-    it breaks `data.matrices.schema.possible`, lacks more than `missing` of the raw metrics that are left, lacks
-    a summary metric that is left, or has another transaction count than most runs of its workload (table 3).
+    it breaks `data.matrices.schema.possible`, lacks more than `missing` of the raw metrics that are left,
+    lacks a summary metric that is left, or has another transaction count than most runs of its workload
+    (table 3).
     A pair goes if fewer than `BASELINE_RUNS` valid runs are left of the baseline, or none of the target.
 
     Parameters
     ----------
     tables : MatrixTables
-        That satisfy `data.matrices.schema.check`.
+        As left by `data.matrices.flaws.without_flaws`.
     missing : float
         Between 0 and 1.
 
@@ -123,15 +104,11 @@ def decide(tables: MatrixTables, missing: float) -> Decisions:
     if not (pairs == "").any():
         told = f'none can be judged; the first, "{pairs.index[0]}", {pairs.iloc[0]}'
         raise InputError(told, place="pairs")
-    return Decisions(
+    return MatrixDecisions(
+        warned(list(_warnings(tables, runs, left))),
         runs.astype(RUN_DTYPES),
-        pd.DataFrame({"pair_id": pairs.index, "kept": pairs == "", "reason": pairs})
-        .reset_index(drop=True)
-        .astype(PAIR_DTYPES),
-        pd.DataFrame({"metric": metrics.index, "kept": metrics == "", "reason": metrics})
-        .reset_index(drop=True)
-        .astype(METRIC_DTYPES),
-        pd.DataFrame({"warning": list(_warnings(tables, runs, left))}, dtype="str"),
+        decided(pairs, PAIR_DTYPES),
+        decided(metrics, METRIC_DTYPES),
     )
 
 

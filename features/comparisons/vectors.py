@@ -9,8 +9,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.comparisons.sides import Sides
-from data.comparisons.stages import PLACES, VALID_DTYPES
-from data.comparisons.tables import ComparisonTables, read_table
+from data.comparisons.stages import Valid
+from data.comparisons.tables import ComparisonTables
+from data.places import Places
 from data.tables.files import replacing
 from features.comparisons.asked import Asked
 from features.comparisons.five_numbers import (
@@ -27,6 +28,7 @@ from features.comparisons.reduce import over_configurations, signed_root
 
 Ints = NDArray[np.int64]
 
+PLACES = Places("comparisons")
 #: The order of figure 6.5, lines 31-34.
 SEED_FEATURES = tuple(
     f"{statistic}_{reduction}"
@@ -219,7 +221,7 @@ def _compressed(statistic: Floats) -> Floats:
 
 def featurize_stage() -> None:
     """Stage featurize: what models are trained on, and what they are asked, about labelled comparisons."""
-    valid = read_table(PLACES.valid / "valid.parquet", VALID_DTYPES)
+    valid = Valid.read(PLACES.valid).comparisons
     head, sides = labelled(ComparisonTables.read(PLACES.interim), valid)
     asked = Asked.of(sides)
     tables = {

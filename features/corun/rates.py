@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.corun.tables import AND, HOST_DTYPES, CorunTables, corunner_columns
-from data.corun.validity import Decisions
+from data.corun.validity import CorunDecisions
 from data.errors import InputError
 from data.places import Places
 from data.tables.files import replacing
@@ -283,7 +283,7 @@ def placed_of(table: pd.DataFrame) -> Placed:
 def featurize_stage() -> None:
     """Stage featurize: instances and their vectors."""
     tables = CorunTables.read(PLACES.interim)
-    tables = Decisions.read(PLACES.valid).kept(tables)
+    tables = CorunDecisions.read(PLACES.valid).kept(tables)
     solo = Solo.of(tables)
     table = instances(tables, solo)
     if table["impact"].isna().all():

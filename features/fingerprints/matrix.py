@@ -17,7 +17,7 @@ from data.errors import InputError
 from data.fingerprints.params import Fingerprints
 from data.fingerprints.stressors import CATEGORIES
 from data.fingerprints.tables import ALL_THREADS, FingerprintTables
-from data.fingerprints.validity import Decisions
+from data.fingerprints.validity import FingerprintDecisions
 from data.params import load
 from data.places import Places
 from data.tables.files import replacing
@@ -301,7 +301,7 @@ def zscores(x: NDArray[np.float64], known: NDArray[np.int64] | None = None) -> N
 def featurize_stage() -> None:
     """Stage featurize: the matrix and the applications beside it."""
     tables = FingerprintTables.read(PLACES.interim)
-    kept = Decisions.read(PLACES.valid).kept(tables)
+    kept = FingerprintDecisions.read(PLACES.valid).kept(tables)
     table = featurize(kept, load(Fingerprints).section.featurize.threads)
     table.write(PLACES.processed)
     told = f"{len(table.runs)} runs of {len(table.columns)} rates, {len(table.applications)} applications"

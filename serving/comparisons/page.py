@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from data.comparisons.tables import ComparisonTables, read_table
+from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 from data.places import Places
+from data.tables.specs import read_table
 from serving.comparisons.accuracy_charts import by_model, by_neighbours, by_trees
 from serving.comparisons.tree_chart import nodes_of, tree_chart
 from serving.comparisons.vector_chart import vectors_chart

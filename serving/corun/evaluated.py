@@ -11,12 +11,11 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel
 
-from data.comparisons.tables import read_table
-from data.corun.stages import explained
 from data.corun.tables import AND, CorunTables
-from data.corun.validity import Decisions
+from data.corun.validity import CorunDecisions
 from data.places import Places
 from data.tables.files import read_json
+from data.tables.specs import read_table
 from serving.corun.measured import Measured, read_measured
 
 #: Where ``perfjudge corun measure`` of the shipped tasks lies.
@@ -185,11 +184,11 @@ class Evaluated:
             If one is missing or broken.
         """
         places = Places("corun", root)
-        reports, decisions = places.evaluated, Decisions.read(places.valid)
+        reports, decisions = places.evaluated, CorunDecisions.read(places.valid)
         return cls(
             read_json(places.metrics, Metrics),
             decisions.kept(CorunTables.read(places.interim)),
-            tuple(explained(decisions).splitlines()),
+            tuple(decisions.explained()),
             read_table(places.processed / "features.parquet", INSTANCES)[list(INSTANCES)],
             read_table(reports / "oof.parquet", OOF),
             read_table(reports / "table1.parquet", TABLE_1),

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 from pydantic import ValidationError
 
-from data.comparisons.tables import read_table
 from data.corun.placements import DTYPES, FILE
 from data.errors import InputError
 from data.tables.given import said
+from data.tables.specs import read_table
 from serving.corun.schemas import PlaceAnswer
 from serving.pages.tables import printed
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, NoReturn
 
-from data.comparisons.reading import Problems
 from data.errors import MalformedError
+from data.tables.problems import Problems
 from serving.comparisons import render
 from serving.comparisons.judge import Judgement, judge
 from serving.comparisons.model import Served

@@ -10,17 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from data.comparisons.reading import Problems
-from data.comparisons.stages import SHOWN
 from data.errors import InputError
 from data.fingerprints import formats as fingerprint_formats
-from data.fingerprints import schema as fingerprint_schema
 from data.fingerprints.flaws import without_flaws
 from data.fingerprints.formats.machines_csv import Measure
 from data.fingerprints.params import Fingerprints
-from data.fingerprints.stages import explained
 from data.fingerprints.tables import ALL_THREADS, FingerprintTables
-from data.fingerprints.validity import Decisions, decide
+from data.fingerprints.validity import FingerprintDecisions, decide
+from data.tables.problems import SHOWN, Problems
 from features.fingerprints.matrix import EVERY_THREAD, FingerprintTable, Measured, featurize
 from serving.fingerprints.schemas import RUNS, IrupRequest
 
@@ -40,13 +37,13 @@ class Asked:
         All machines with a usable fingerprint, and this application's measurements.
     measured : Measured
         The application on those of them that it was measured on.
-    decisions : Decisions
+    decisions : FingerprintDecisions
         What was left out and why, and what to know about the fingerprints.
     """
 
     table: FingerprintTable
     measured: Measured
-    decisions: Decisions
+    decisions: FingerprintDecisions
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -153,8 +150,8 @@ def asked(tables: FingerprintTables, section: Fingerprints) -> Asked:
     return Asked(table, table.measured(application), decisions)
 
 
-def _warnings(decisions: Decisions, shown: int) -> tuple[str, ...]:
-    told = [line.removeprefix("warning: ") for line in explained(decisions, shown).splitlines()]
+def _warnings(decisions: FingerprintDecisions, shown: int) -> tuple[str, ...]:
+    told = [line.removeprefix("warning: ") for line in decisions.explained(shown)]
     gaps = decisions.imputed.groupby("machine")["stressor"].unique()
     for machine, stressors in gaps.head(shown).items():
         told.append(
@@ -193,9 +190,7 @@ def tables_of(request: IrupRequest) -> FingerprintTables:
         }
         for machine in request.machines
     ]
-    tables = without_flaws(FingerprintTables.of_rows(rates, values, hosts), Problems())
-    fingerprint_schema.check(tables)
-    return tables
+    return without_flaws(FingerprintTables.of_rows(rates, values, hosts), Problems())
 
 
 def _rates(request: IrupRequest) -> list[dict[str, Any]]:

@@ -10,12 +10,11 @@ from typing import Any
 import pandas as pd
 from pydantic import BaseModel
 
-from data.comparisons.tables import read_table
 from data.errors import InputError
-from data.fingerprints.stages import explained
-from data.fingerprints.validity import Decisions
+from data.fingerprints.validity import FingerprintDecisions
 from data.places import Places
 from data.tables.files import read_json
+from data.tables.specs import read_table
 from features.fingerprints.matrix import FingerprintTable
 from training.fingerprints.trust import Trust
 
@@ -135,7 +134,7 @@ class Profiled:
         return cls(
             read_json(places.metrics, Metrics),
             FingerprintTable.read(places.processed),
-            tuple(explained(Decisions.read(places.valid)).splitlines()),
+            tuple(FingerprintDecisions.read(places.valid).explained()),
             _profiles(places.profiled, trust),
             read_table(places.profiled / "claims.parquet", CLAIM_DTYPES),
             stability.set_axis(["application", "seed", "ours"], axis="columns"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from data.comparisons.reading import Problems
 from data.matrices import formats as matrix_formats
+from data.tables.problems import Problems
 from serving.doors.json_bodies import request_of
 from serving.matrices.json import answer
 from serving.matrices.judge import Judged, judge

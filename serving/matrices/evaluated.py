@@ -10,11 +10,10 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel, ConfigDict
 
-from data.comparisons.tables import read_table
-from data.matrices.stages import explained
-from data.matrices.validity import Decisions
+from data.matrices.validity import MatrixDecisions
 from data.places import Places
 from data.tables.files import read_json
+from data.tables.specs import read_table
 from serving.pages.evaluated import OOF_DTYPES, Score
 from training.matrices.seed import ABNORMAL, ABNORMAL_PAIRS, PAIRS, VECTORS
 
@@ -269,7 +268,7 @@ class Evaluated:
         }  # fmt: skip
         return cls(
             read_json(places.metrics, Metrics),
-            tuple(explained(Decisions.read(places.valid)).splitlines()),
+            tuple(MatrixDecisions.read(places.valid).explained()),
             *(
                 read_table(places.evaluated / f"{name}.parquet", dtypes, ())
                 for name, dtypes in frames.items()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from data.comparisons.reading import Problems
 from data.errors import InputError
 from data.matrices import formats as matrix_formats
-from data.matrices.formats import MatrixReading
+from data.matrices.tables import MatrixTables
+from data.tables.formats import Reading
+from data.tables.problems import Problems
 
 #: How the JSON of a request begins; that of comparisons begins with other keys.
 _REQUEST = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:pairs|units)"')
@@ -20,7 +21,7 @@ def recognised(source: Path) -> bool:
     return matrix_formats.sniff(source) is not None or _requests(source)
 
 
-def read(source: Path, *, keep_going: bool) -> MatrixReading:
+def read(source: Path, *, keep_going: bool) -> Reading[MatrixTables]:
     """Read matrices that `recognised` found, as they are to be judged.
 
     Raises

@@ -8,9 +8,9 @@ from typing import Literal
 import pandas as pd
 from pydantic import BaseModel
 
-from data.comparisons.tables import read_table
 from data.places import Places
 from data.tables.files import read_json
+from data.tables.specs import read_table
 from serving.pages.charts import percent
 
 OOF_DTYPES = {

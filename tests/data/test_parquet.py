@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from data.comparisons.tables import ComparisonTables, read_table
+from data.comparisons.tables import ComparisonTables
 from data.corun.tables import CorunTables
 from data.errors import InputError
 from data.matrices.tables import MatrixTables
+from data.tables.specs import read_table
 from tests.data.corun import rows as corun_rows
 from tests.data.matrices import rows as matrix_rows
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from data.comparisons.tables import read_counts, typed
 from data.corun.tables import HOST_DTYPES, PAIR_DTYPES, SAMPLE_DTYPES, TASK_DTYPES, CorunTables
 from data.tables.files import replacing
+from data.tables.specs import as_number, read_table, typed
 from features.corun.rates import MOST, OTHERS, Placed, Solo, vectors
 from training.registry.stored import beside_model
 
@@ -46,8 +46,8 @@ class KnownTasks:
             If a file is missing or lacks a column.
         """
         return cls(
-            read_counts(beside_model(directory, TASKS), TASK_DTYPES),
-            read_counts(beside_model(directory, HOSTS), HOST_DTYPES),
+            read_table(beside_model(directory, TASKS), TASK_DTYPES, further=as_number),
+            read_table(beside_model(directory, HOSTS), HOST_DTYPES, further=as_number),
         )
 
     def write(self, directory: Path) -> None:
@@ -110,4 +110,4 @@ def _missing(columns: tuple[str, ...], made: pd.DataFrame) -> list[str]:
 
 
 def _tables(tasks: pd.DataFrame, hosts: pd.DataFrame) -> CorunTables:
-    return CorunTables(tasks, typed(pd.DataFrame(), PAIR_DTYPES), typed(pd.DataFrame(), SAMPLE_DTYPES), hosts)
+    return CorunTables(tasks, typed(None, PAIR_DTYPES), typed(None, SAMPLE_DTYPES), hosts)

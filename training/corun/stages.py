@@ -11,7 +11,7 @@ import pandas as pd
 
 from data.corun.params import Corun
 from data.corun.tables import CorunTables
-from data.corun.validity import Decisions
+from data.corun.validity import CorunDecisions
 from data.errors import InputError
 from data.params import Params, load
 from data.tables.files import replacing, write_json
@@ -120,7 +120,7 @@ def read_tuned(path: Path) -> Tuned:
 def kept_tables() -> CorunTables:
     """Read what can be learned from."""
     tables = CorunTables.read(PLACES.interim)
-    return Decisions.read(PLACES.valid).kept(tables)
+    return CorunDecisions.read(PLACES.valid).kept(tables)
 
 
 def train_stage() -> None:

@@ -10,7 +10,7 @@ import pandas as pd
 from data.errors import InputError
 from data.matrices.schema import LARGEST
 from data.matrices.tables import SIDES, MatrixTables
-from data.matrices.validity import Decisions, unjudgeable
+from data.matrices.validity import MatrixDecisions, unjudgeable
 from data.tables.digest import digest_of
 
 
@@ -27,7 +27,7 @@ class MatrixExamples:
     pairs : DataFrame
         ``pair_id, workload, group, abnormal`` (bool), in the order of the runs: pairs whose valid runs can be
         judged, and whose target is labelled.
-    decisions : Decisions
+    decisions : MatrixDecisions
         What the rules say.
     measured : MatrixTables
         As measured: what a person who asks would hand in.
@@ -37,7 +37,7 @@ class MatrixExamples:
 
     tables: MatrixTables
     pairs: pd.DataFrame
-    decisions: Decisions
+    decisions: MatrixDecisions
     measured: MatrixTables
     digest: str
 
@@ -50,11 +50,11 @@ class MatrixExamples:
         InputError
             If a file is missing or wrong, or no pair has a label.
         """
-        tables, decisions = MatrixTables.read(interim), Decisions.read(processed)
+        tables, decisions = MatrixTables.read(interim), MatrixDecisions.read(processed)
         return cls.of(tables, decisions, digest_of(*_files(interim, processed)))
 
     @classmethod
-    def of(cls, tables: MatrixTables, decisions: Decisions, digest: str) -> MatrixExamples:
+    def of(cls, tables: MatrixTables, decisions: MatrixDecisions, digest: str) -> MatrixExamples:
         """Flag the runs of `tables` by `decisions`.
 
         Raises

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Literal
 import pandas as pd
 
 from data.errors import InputError
-from data.matrices import schema as matrix_schema
-from data.matrices.flaws import incomparable
+from data.matrices.flaws import incomparable, without_flawed_runs
 from data.matrices.match import matched
 from data.matrices.tables import SIDES, MatrixTables
 from data.matrices.validity import decide_runs, unit_changes, unjudgeable
+from data.tables.problems import Problems
 
 if TYPE_CHECKING:
     from training.matrices.engine.stored import TrainedEngine
@@ -138,12 +138,11 @@ def judge(trained: TrainedEngine, tables: MatrixTables, drivers: int = 5) -> Jud
     Raises
     ------
     InputError
-        If the tables break their schema, there is no run, or more metrics are missing than the model can do
+        If a run has no place in the tables, there is no run, or more metrics are missing than the model can do
         without.
     """
     card = trained.card
-    asked = tables.without_flags()
-    matrix_schema.check(asked)
+    asked = without_flawed_runs(tables.without_flags(), Problems())
     if asked.runs.empty:
         raise InputError("there is none; expected at least one pair of matrices", place="runs")
     known = matched(asked, card.known_metrics(), card.groups, card.missing)

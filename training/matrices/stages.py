@@ -54,8 +54,8 @@ import pandas as pd
 
 from data.errors import InputError
 from data.matrices.params import Matrices
-from data.matrices.stages import PLACES
 from data.params import Params, load
+from data.places import Places
 from data.tables.files import replacing, write_json
 from data.tables.written import written
 from training.evaluation.metrics import best_model, entries
@@ -84,6 +84,7 @@ from training.matrices.schemes import (
 from training.matrices.scores import Held
 from training.matrices.training import Recipe
 
+PLACES = Places("matrices")
 #: The name of the split that is more like the seed's.
 PAIRS = "pairs"
 

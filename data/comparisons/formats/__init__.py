@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from data.comparisons.params import LabelRules, Measure
-from data.comparisons.reading import PIECE, Problems, Reading, joined
+from data.comparisons.reading import PIECE
 from data.comparisons.tables import ComparisonTables
 from data.comparisons.validity import check
 from data.errors import InputError
-from data.tables.nearest import unknown
-
-__all__ = ["FORMATS", "Reading", "read", "sniff", "stream"]
+from data.tables.formats import Format, Reading, chosen
+from data.tables.problems import Problems
 
 
 @dataclass(frozen=True)
@@ -72,12 +71,12 @@ def _sap_hana(request: Request) -> Iterator[ComparisonTables]:
         yield from sap_hana.read(path, request.problems, request.label_rules, request.piece)
 
 
-FORMATS: dict[str, Reader] = {
-    "tables": _tables,
-    "result-xml": _result_xml,
-    "comparison-xml": _comparison_xml,
-    "comparison-json": _comparison_json,
-    "sap-hana": _sap_hana,
+FORMATS: dict[str, Format[Reader]] = {
+    "tables": Format(_tables, sign="results.parquet"),
+    "result-xml": Format(_result_xml, sign="*.xml", suffix=".xml"),
+    "comparison-xml": Format(_comparison_xml, sign="*.xml", suffix=".xml"),
+    "comparison-json": Format(_comparison_json, sign="*.json", suffix=".json"),
+    "sap-hana": Format(_sap_hana, sign="annotations.json"),
 }
 
 
@@ -100,13 +99,9 @@ def stream(
         If the format is unknown or a path missing; and, unless ``problems.keep_going``, at the first thing
         that is wrong.
     """
-    if name not in FORMATS:
-        raise InputError(f'format "{name}" {unknown(name, FORMATS)}')
-    for path in paths:
-        if not path.exists():
-            raise InputError("no such file or directory", file=path)
+    reader = chosen(FORMATS, name, paths)
     request = Request(paths, problems, label_rules or LabelRules(), measure or Measure(), piece)
-    return FORMATS[name](request)
+    return reader(request)
 
 
 def read(
@@ -116,7 +111,7 @@ def read(
     label_rules: LabelRules | None = None,
     measure: Measure | None = None,
     keep_going: bool = False,
-) -> Reading:
+) -> Reading[ComparisonTables]:
     """Read all of `paths` and check that every comparison can be judged.
 
     Parameters
@@ -139,7 +134,7 @@ def read(
     """
     problems = Problems(keep_going)
     pieces = stream(name, paths, problems, label_rules=label_rules, measure=measure, piece=None)
-    tables = joined(list(pieces))
+    tables = ComparisonTables.joined(list(pieces))
     for error in check(tables):
         problems.add(error)
     refuse_nothing(name, paths, problems, results=len(tables.results), comparisons=len(tables.comparisons))
@@ -186,8 +181,8 @@ def sniff(path: Path) -> str:
 
 
 def _sniff_directory(path: Path) -> str:
-    for name, sign in (("tables", "results.parquet"), ("sap-hana", "annotations.json")):
-        if (path / sign).exists():
+    for name in ("tables", "sap-hana"):
+        if FORMATS[name].recognises(path):
             return name
     for suffix in (".xml", ".json"):
         inside = sorted(path.glob(f"*{suffix}"))

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from data.comparisons.columns import Series
-from data.comparisons.reading import Builder, Problems
+from data.comparisons.reading import Builder
 from data.comparisons.tables import FIVE_NUMBERS, STATS, ComparisonTables
 from data.errors import InputError
 from data.tables.json_document import content_of
 from data.tables.nearest import unknown
+from data.tables.problems import Problems
 
 BETTER = ("lower", "higher")
 OPTIONAL = ("benchmark", "machine", "unit")

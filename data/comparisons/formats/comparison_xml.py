@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 
 from data.comparisons.columns import Series
 from data.comparisons.formats.comparison_json import Taken
-from data.comparisons.reading import Builder, Problems
+from data.comparisons.reading import Builder
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
+from data.tables.problems import Problems
 from data.tables.xml_stream import Document, Element, Walk
 
 UUIDS = ("base_uuid", "report_uuid", "target_uuid")

@@ -10,8 +10,8 @@ from data.comparisons.formats import settings_xml
 from data.comparisons.formats.comparison_xml import NEEDED, OPTIONAL
 from data.comparisons.formats.settings_xml import Collector, Settings
 from data.comparisons.params import Measure
-from data.comparisons.reading import Problems
 from data.errors import InputError
+from data.tables.problems import Problems
 from data.tables.xml_stream import Document, Element, Walk
 
 ROOT = "beaker_run_result"

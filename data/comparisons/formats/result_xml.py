@@ -9,9 +9,10 @@ from data.comparisons.columns import Series
 from data.comparisons.formats import result_run, settings_xml
 from data.comparisons.formats.result_run import TIMES, Configuration, Operation, Run
 from data.comparisons.params import Measure
-from data.comparisons.reading import Builder, Problems
+from data.comparisons.reading import Builder
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
+from data.tables.problems import Problems
 
 UNKNOWN = "unknown"
 

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 
 from data.comparisons.formats.change_points import Boundary, Mark, Span, boundaries
 from data.comparisons.params import LabelRules
-from data.comparisons.reading import Builder, Problems
+from data.comparisons.reading import Builder
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 from data.tables.json_document import content_of
+from data.tables.problems import Problems
 
 BENCHMARK = "sap-hana"
 MACHINE = "unknown"

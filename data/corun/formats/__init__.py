@@ -3,52 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
-from data.comparisons.reading import Problems
-from data.corun import schema as corun_schema
 from data.corun.flaws import without_flaws
+from data.corun.formats import pitot, spec_corun
 from data.corun.tables import CorunTables
 from data.errors import InputError
-from data.tables.nearest import unknown
+from data.tables.formats import Format, Reading, chosen, holds
+from data.tables.problems import Problems
 
-
-@dataclass(frozen=True)
-class CorunReading:
-    """Tables as read, and what was skipped to read them."""
-
-    tables: CorunTables
-    skipped: tuple[InputError, ...] = ()
-
-
-def _pitot(path: Path) -> CorunTables:
-    from data.corun.formats import pitot
-
-    return pitot.read(path)
-
-
-def _spec_corun(path: Path) -> CorunTables:
-    from data.corun.formats import spec_corun
-
-    return spec_corun.read(path)
-
-
-FORMATS: dict[str, Callable[[Path], CorunTables]] = {
-    "tables": CorunTables.read,
-    "pitot": _pitot,
-    "spec-corun": _spec_corun,
+FORMATS: dict[str, Format[Callable[[Path], CorunTables]]] = {
+    "tables": Format(CorunTables.read, sign="pairs.parquet"),
+    "pitot": Format(pitot.read, sign="if2.npz"),
+    "spec-corun": Format(spec_corun.read, sign=f"**/{spec_corun.PAIRS}"),
 }
 
 
 def holds_coruns(name: str, path: Path) -> bool:
     """Tell whether `path` holds co-runs; the format ``tables`` belongs to several families."""
-    if name == "tables":
-        return (path / "pairs.parquet").exists()
-    return name in FORMATS
+    return holds(FORMATS, name, path)
 
 
-def read(name: str, paths: list[Path], *, keep_going: bool = False) -> CorunReading:
+def read(name: str, paths: list[Path], *, keep_going: bool = False) -> Reading[CorunTables]:
     """Read all of `paths`.
 
     Parameters
@@ -65,16 +41,9 @@ def read(name: str, paths: list[Path], *, keep_going: bool = False) -> CorunRead
         If the format is unknown, a path is missing, a source cannot be read, or there is no co-run; and,
         unless `keep_going`, at the first thing that is wrong.
     """
-    if name not in FORMATS:
-        raise InputError(f'format "{name}" {unknown(name, FORMATS)}')
-    for path in paths:
-        if not path.exists():
-            raise InputError("no such file or directory", file=path)
-    problems = Problems(keep_going)
-    joined = CorunTables.joined([FORMATS[name](path) for path in paths])
-    tables = without_flaws(joined, problems)
-    corun_schema.check(tables)
+    reader, problems = chosen(FORMATS, name, paths), Problems(keep_going)
+    tables = without_flaws(CorunTables.joined([reader(path) for path in paths]), problems)
     if tables.pairs.empty or tables.tasks.empty:
         lacking = "pair" if tables.pairs.empty else "solo run"
         raise InputError(f"holds no {lacking}", file=paths[0])
-    return CorunReading(tables, tuple(problems.skipped))
+    return Reading(tables, tuple(problems.skipped))

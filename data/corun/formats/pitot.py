@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data.comparisons.tables import typed
 from data.corun.tables import HOST_DTYPES, PAIR_DTYPES, TASK_DTYPES, CorunTables
 from data.errors import InputError
 from data.tables import arrays
 from data.tables.arrays import Spec
+from data.tables.specs import typed
 
 _RUNS = ("runs",)
 _TIMES = {

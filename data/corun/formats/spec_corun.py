@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from data.comparisons.tables import typed
 from data.corun.tables import HOST_DTYPES, PAIR_DTYPES, TASK_DTYPES, CorunTables
 from data.errors import InputError
+from data.tables.specs import typed
 
 PAIRS = "validated.csv"
 PAIR_COLUMNS = ("name1", "name2", "actual1", "actual2")

@@ -3,60 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
-from data.comparisons.reading import Problems
 from data.errors import InputError
-from data.fingerprints import schema as fingerprint_schema
 from data.fingerprints.flaws import without_flaws
+from data.fingerprints.formats import machines_csv, quiho, sparecores
 from data.fingerprints.tables import FingerprintTables
-from data.tables.nearest import unknown
-
-
-@dataclass(frozen=True)
-class FingerprintReading:
-    """Tables as read, and what was skipped to read them."""
-
-    tables: FingerprintTables
-    skipped: tuple[InputError, ...] = ()
+from data.tables.formats import Format, Reading, chosen, holds
+from data.tables.problems import Problems
 
 
 def _tables(path: Path) -> FingerprintTables:
-    if path.is_dir():
-        return FingerprintTables.read(path)
-    from data.fingerprints.formats import machines_csv as fingerprint_csv
-
-    return fingerprint_csv.read(path)
+    return FingerprintTables.read(path) if path.is_dir() else machines_csv.read(path)
 
 
-def _quiho(path: Path) -> FingerprintTables:
-    from data.fingerprints.formats import quiho
-
-    return quiho.read(path)
-
-
-def _sparecores(path: Path) -> FingerprintTables:
-    from data.fingerprints.formats import sparecores
-
-    return sparecores.read(path)
-
-
-FORMATS: dict[str, Callable[[Path], FingerprintTables]] = {
-    "tables": _tables,
-    "quiho": _quiho,
-    "sparecores": _sparecores,
+FORMATS: dict[str, Format[Callable[[Path], FingerprintTables]]] = {
+    "tables": Format(_tables, sign="machines.parquet", suffix=".csv"),
+    "quiho": Format(quiho.read, sign="results.csv"),
+    "sparecores": Format(sparecores.read, sign="fingerprint.parquet"),
 }
 
 
 def holds_fingerprints(name: str, path: Path) -> bool:
     """Tell whether `path` holds fingerprints; the format ``tables`` belongs to several families."""
-    if name == "tables":
-        return path.suffix == ".csv" or (path / "machines.parquet").exists()
-    return name in FORMATS
+    return holds(FORMATS, name, path)
 
 
-def read(name: str, paths: list[Path], *, keep_going: bool = False) -> FingerprintReading:
+def read(name: str, paths: list[Path], *, keep_going: bool = False) -> Reading[FingerprintTables]:
     """Read all of `paths`.
 
     Parameters
@@ -73,15 +46,8 @@ def read(name: str, paths: list[Path], *, keep_going: bool = False) -> Fingerpri
         If the format is unknown, a path is missing, a source cannot be read, or there is no fingerprint; and,
         unless `keep_going`, at the first thing that is wrong.
     """
-    if name not in FORMATS:
-        raise InputError(f'format "{name}" {unknown(name, FORMATS)}')
-    for path in paths:
-        if not path.exists():
-            raise InputError("no such file or directory", file=path)
-    problems = Problems(keep_going)
-    joined = FingerprintTables.joined([FORMATS[name](path) for path in paths])
-    tables = without_flaws(joined, problems)
-    fingerprint_schema.check(tables)
+    reader, problems = chosen(FORMATS, name, paths), Problems(keep_going)
+    tables = without_flaws(FingerprintTables.joined([reader(path) for path in paths]), problems)
     if tables.machines.empty:
         raise InputError("holds no fingerprint", file=paths[0])
-    return FingerprintReading(tables, tuple(problems.skipped))
+    return Reading(tables, tuple(problems.skipped))

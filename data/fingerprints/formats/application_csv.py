@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from data.comparisons.tables import typed
 from data.errors import InputError
 from data.fingerprints.formats.machines_csv import Measure
 from data.fingerprints.tables import APPLICATION_DTYPES
 from data.tables.nearest import unknown
+from data.tables.specs import typed
 
 COLUMNS = ("machine", "value")
 REPETITION = "repetition"

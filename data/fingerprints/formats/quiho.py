@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from data.comparisons.tables import typed
 from data.errors import InputError
 from data.fingerprints.tables import APPLICATION_DTYPES, HOST_DTYPES, MACHINE_DTYPES, FingerprintTables
+from data.tables.specs import typed
 
 COLUMNS = {
     "timestamp": "str",

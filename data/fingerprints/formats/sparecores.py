@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from data.comparisons.tables import read_table, typed
 from data.errors import InputError
 from data.fingerprints.tables import (
     ALL_THREADS,
@@ -16,6 +15,7 @@ from data.fingerprints.tables import (
     MACHINE_DTYPES,
     FingerprintTables,
 )
+from data.tables.specs import read_table, typed
 
 SERVER_DTYPES = {"vendor": "str", "server": "str", "cpu": "str", "ncpu": "Int64"}
 KEY_DTYPES = {"vendor": "str", "server": "str"}

@@ -3,53 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
-from data.comparisons.reading import Problems
 from data.errors import InputError
-from data.matrices import schema as matrix_schema
 from data.matrices.flaws import without_flawed_runs, without_flaws
+from data.matrices.formats import dbsherlock, petshop
 from data.matrices.tables import MatrixTables
-from data.tables.nearest import unknown
+from data.tables.formats import Format, Reading, chosen, holds
+from data.tables.problems import Problems
 
-#: A directory of PetShop's has this file so many levels down, at most.
-_REFERENCE = "noissue/metrics.csv"
+#: A directory of PetShop's has its reference two levels further down, at most.
 _LEVELS = ("", "*/", "*/*/")
-
-
-@dataclass(frozen=True)
-class MatrixReading:
-    """Tables as read, and what was skipped to read them."""
-
-    tables: MatrixTables
-    skipped: tuple[InputError, ...] = ()
-
-
-def _dbsherlock(path: Path) -> MatrixTables:
-    from data.matrices.formats import dbsherlock
-
-    return dbsherlock.read(path)
-
-
-def _petshop(path: Path) -> MatrixTables:
-    from data.matrices.formats import petshop
-
-    return petshop.read(path)
-
-
-FORMATS: dict[str, Callable[[Path], MatrixTables]] = {
-    "tables": MatrixTables.read,
-    "dbsherlock": _dbsherlock,
-    "petshop": _petshop,
+FORMATS: dict[str, Format[Callable[[Path], MatrixTables]]] = {
+    "tables": Format(MatrixTables.read, sign="matrices.parquet", suffix=".parquet"),
+    "dbsherlock": Format(dbsherlock.read, sign="*.parquet", suffix=".parquet"),
+    "petshop": Format(petshop.read, sign=f"**/noissue/{petshop.FILE}"),
 }
 
 
 def holds_matrices(name: str, path: Path) -> bool:
     """Tell whether `path` holds matrices; the format ``tables`` belongs to several families."""
-    if name == "tables":
-        return path.suffix == ".parquet" or (path / "matrices.parquet").exists()
-    return name in FORMATS
+    return holds(FORMATS, name, path)
 
 
 def sniff(path: Path) -> str | None:
@@ -58,7 +32,9 @@ def sniff(path: Path) -> str | None:
         inside = sorted(path.glob("*.parquet"))
         if inside and _holds_seconds(inside[0]):
             return "dbsherlock"
-        return "petshop" if any(any(path.glob(f"{level}{_REFERENCE}")) for level in _LEVELS) else None
+        return (
+            "petshop" if any(any(path.glob(f"{level}noissue/{petshop.FILE}")) for level in _LEVELS) else None
+        )
     if not holds_matrices("tables", path):
         return None
     return "dbsherlock" if path.is_file() and _holds_seconds(path) else "tables"
@@ -69,8 +45,6 @@ def _holds_seconds(path: Path) -> bool:
     import pyarrow.parquet as pq
     from pyarrow import ArrowException
 
-    from data.matrices.formats import dbsherlock
-
     try:
         names = set(pq.read_schema(path).names)
     except (OSError, ValueError, ArrowException):
@@ -78,7 +52,7 @@ def _holds_seconds(path: Path) -> bool:
     return names.issuperset(dbsherlock.KNOWN) and "run_id" not in names
 
 
-def read(name: str, paths: list[Path], *, keep_going: bool = False) -> MatrixReading:
+def read(name: str, paths: list[Path], *, keep_going: bool = False) -> Reading[MatrixTables]:
     """Read all of `paths`.
 
     Parameters
@@ -95,17 +69,12 @@ def read(name: str, paths: list[Path], *, keep_going: bool = False) -> MatrixRea
         If the format is unknown, a path is missing, a source cannot be read, or there is no run or no metric;
         and, unless `keep_going`, at the first thing that is wrong.
     """
-    if name not in FORMATS:
-        raise InputError(f'format "{name}" {unknown(name, FORMATS)}')
-    for path in paths:
-        if not path.exists():
-            raise InputError("no such file or directory", file=path)
-    problems = Problems(keep_going)
-    usable = without_flaws(MatrixTables.joined([FORMATS[name](path) for path in paths]), problems)
+    reader, problems = chosen(FORMATS, name, paths), Problems(keep_going)
+    usable = without_flaws(MatrixTables.joined([reader(path) for path in paths]), problems)
     return _reading(usable, paths[0], problems)
 
 
-def read_asked(name: str, path: Path, *, keep_going: bool = False) -> MatrixReading:
+def read_asked(name: str, path: Path, *, keep_going: bool = False) -> Reading[MatrixTables]:
     """Read what is to be judged: as `read` does, but pairs that cannot be compared stay in.
 
     They get the verdict ``invalid``. What analysts have flagged is not read at all.
@@ -115,11 +84,11 @@ def read_asked(name: str, path: Path, *, keep_going: bool = False) -> MatrixRead
     InputError
         As of `read`.
     """
-    tables = MatrixTables.read(path, flags=False) if name == "tables" else FORMATS[name](path)
+    tables = MatrixTables.read(path, flags=False) if name == "tables" else FORMATS[name].read(path)
     return asked(tables, path, Problems(keep_going))
 
 
-def asked(tables: MatrixTables, source: Path | str, problems: Problems) -> MatrixReading:
+def asked(tables: MatrixTables, source: Path | str, problems: Problems) -> Reading[MatrixTables]:
     """Return what of `tables` can be judged, or at least be called invalid.
 
     Parameters
@@ -138,9 +107,8 @@ def asked(tables: MatrixTables, source: Path | str, problems: Problems) -> Matri
     return _reading(without_flawed_runs(tables, problems), source, problems)
 
 
-def _reading(usable: MatrixTables, source: Path | str, problems: Problems) -> MatrixReading:
-    matrix_schema.check(usable)
+def _reading(usable: MatrixTables, source: Path | str, problems: Problems) -> Reading[MatrixTables]:
     if usable.runs.empty or not usable.raw:
         lacking = "run" if usable.runs.empty else "raw metric"
         raise InputError(f"holds no {lacking}", file=source)
-    return MatrixReading(usable, tuple(problems.skipped))
+    return Reading(usable, tuple(problems.skipped))

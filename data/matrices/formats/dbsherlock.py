@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data.comparisons.tables import read_counts
 from data.errors import InputError
 from data.matrices.tables import MatrixTables, Sides
+from data.tables.specs import as_number, read_table
 
 KNOWN = {"cause": "str", "run": "int64", "second": "int64", "abnormal": "bool"}
 #: These count since the run began, so they tell how late it is, and the fault lies in the middle of a run.
@@ -46,7 +46,7 @@ def read(path: Path) -> MatrixTables:
 
 
 def _of_file(path: Path) -> MatrixTables:
-    seconds = read_counts(path, KNOWN, ())
+    seconds = read_table(path, KNOWN, further=as_number)
     metrics = [column for column in seconds if column not in {*KNOWN, *CLOCKS}]
     draw = np.random.default_rng(SEED)
     sides, causes = Sides(metrics), []

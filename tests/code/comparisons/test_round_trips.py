@@ -18,8 +18,8 @@ from data.comparisons.formats.comparison_json import tables_of as of_json
 from data.comparisons.formats.comparison_status import with_status
 from data.comparisons.formats.comparison_xml import tables_of
 from data.comparisons.importing import import_tables
-from data.comparisons.reading import Problems
 from data.comparisons.tables import ComparisonTables
+from data.tables.problems import Problems
 from features.comparisons.vectors import EXTENDED_FEATURES, SEED_FEATURES
 from serving.comparisons.judge import judge
 from serving.comparisons.model import ModelRef, Served

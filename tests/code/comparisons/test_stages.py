@@ -6,9 +6,11 @@ import pandas as pd
 import pytest
 import yaml
 
-from data.comparisons.stages import majority, told, validate
-from data.comparisons.tables import LABEL_DTYPES, ComparisonTables, typed
+from data.comparisons.stages import majority, validate
+from data.comparisons.tables import LABEL_DTYPES, ComparisonTables
 from data.errors import InputError
+from data.tables.problems import told
+from data.tables.specs import typed
 
 FIGURES = Path(__file__).parents[2] / "data/comparisons/figures"
 ASSUMED = (

@@ -5,10 +5,11 @@ import pytest
 from data.comparisons import formats
 from data.comparisons.formats.comparison_status import with_status, write_with_status
 from data.comparisons.formats.comparison_xml import read, tables_of
-from data.comparisons.reading import Problems
 from data.comparisons.sides import Sides
-from data.comparisons.tables import RESULT_DTYPES, typed
+from data.comparisons.tables import RESULT_DTYPES
 from data.errors import InputError
+from data.tables.problems import Problems
+from data.tables.specs import typed
 from data.tables.xml_stream import CHUNK, Document
 
 FIGURES = Path(__file__).parents[2] / "data/comparisons/figures"

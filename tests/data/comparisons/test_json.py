@@ -5,9 +5,9 @@ import pytest
 
 from data.comparisons import formats
 from data.comparisons.formats.comparison_json import of_request, tables_of
-from data.comparisons.reading import Problems
 from data.comparisons.sides import Sides
 from data.errors import InputError
+from data.tables.problems import Problems
 
 FIVE = {"min": 1, "q1": 2, "median": 3, "q3": 4, "max": 5}
 

@@ -26,7 +26,7 @@ def test_what_a_reader_gives_satisfies_the_schema(tables):
 @pytest.mark.parametrize(
     ("table", "column", "value", "message"),
     [
-        ("results", "better", "up", 'results row 0: better=up must be "lower" or "higher"'),
+        ("results", "better", "up", 'results row 0: better="up" must be "lower" or "higher"'),
         ("results", "threads", 0, "results row 0: threads=0 must be 1 or more"),
     ],
 )
@@ -51,7 +51,7 @@ def test_an_unknown_status_is_refused(tables):
     broken = ComparisonTables(
         tables.results, tables.comparisons, ComparisonTables.of_rows([], [], labels).labels
     )
-    with pytest.raises(InputError, match='labels row 0: status=maybe must be "pass" or "fail"'):
+    with pytest.raises(InputError, match='labels row 0: status="maybe" must be "pass" or "fail"'):
         schema.check(broken)
 
 

@@ -17,7 +17,7 @@ from data.matrices.formats import dbsherlock, petshop
 from data.matrices.match import matched
 from data.matrices.suite import INVALID_KINDS
 from data.matrices.tables import MOST_METRICS, MatrixTables
-from data.matrices.validity import Decisions, decide, decide_runs
+from data.matrices.validity import MatrixDecisions, decide, decide_runs
 from serving.importing import import_sources
 from tests.data.matrices.rows import pair, run, small
 
@@ -37,8 +37,8 @@ def needs(name):
 
 
 FLAWS = {
-    "no name": ({"run_id": ""}, "run row 0: has no run_id"),
-    "no group": ({"group": None}, "run row 0: has no group"),
+    "no name": ({"run_id": ""}, "runs row 0: has no run_id"),
+    "no group": ({"group": None}, f'run "{SORT}": has no group'),
     "an unknown side": ({"side": "left"}, f'run "{SORT}": side="left" must be "baseline" or "target"'),
     "a mixed side": (
         {"version": "v2"}, 'pair "sort 1": the target mixes version "v2" and "v1"; expected one',
@@ -100,7 +100,7 @@ def test_the_row_that_is_told_is_that_of_the_file(tmp_path):
     rows.loc[1, "run_id"], rows.loc[4, "pair_id"] = "", ""
     kept = read(MatrixTables.of_rows(rows), tmp_path, keep_going=True)
     assert [str(skipped) for skipped in kept.skipped] == [
-        "run row 1: has no run_id", "run row 4: has no pair_id",
+        "runs row 1: has no run_id", f'run "{rows["run_id"][4]}": has no pair_id',
     ]  # fmt: skip
 
 
@@ -245,7 +245,7 @@ def test_a_baseline_with_one_run_is_no_baseline_and_other_pairs_are_judged(tmp_p
     assert decided.kept(one).runs["pair_id"].unique().tolist() == ["pipe 1"]
     decided.write(tmp_path)
     for name in ("runs", "pairs", "metrics", "warnings"):
-        assert getattr(Decisions.read(tmp_path), name).equals(getattr(decided, name))
+        assert getattr(MatrixDecisions.read(tmp_path), name).equals(getattr(decided, name))
 
 
 def test_a_change_of_unit_is_a_warning():

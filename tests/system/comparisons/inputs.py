@@ -1,6 +1,6 @@
 """Small made-up files as the stages leave them, for the report to read."""
 
-# ruff: noqa: E501 - rows of made-up data read best on one line
+
 import json
 
 import numpy as np

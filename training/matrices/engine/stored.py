@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from pydantic import FiniteFloat
 
-from data.comparisons.tables import typed
 from data.errors import InputError
 from data.matrices.tables import METRIC_DTYPES
 from data.tables.files import read_json, replacing, write_json
+from data.tables.specs import typed
 from training.registry.stored import CARD, beside_model, loaded
 
 if TYPE_CHECKING:

@@ -1,0 +1,51 @@
+"""What is wrong with input: raised at once, or kept and told at the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from data.errors import InputError
+
+#: What was skipped or left out that is told one by one.
+SHOWN = 5
+
+
+@dataclass
+class Problems:
+    """Bad input met while reading: raised at once, or kept when `keep_going`.
+
+    Attributes
+    ----------
+    notes : list of str
+        What a reader had to assume, one line each; it stands beside the answer.
+    """
+
+    keep_going: bool = False
+    skipped: list[InputError] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, error: InputError) -> None:
+        """Raise `error`, or keep it."""
+        if not self.keep_going:
+            raise error
+        self.skipped.append(error)
+
+    def note(self, text: str) -> None:
+        """Keep a line that the answer has to say, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def assume_higher(self, file: object, otherwise: str = "--better says otherwise") -> str:
+        """Note, once per file, that nothing says which values are better, and return what is assumed."""
+        self.note(f"{file} does not say which values are better; higher is assumed ({otherwise})")
+        return "higher"
+
+
+def told(skipped: tuple[InputError, ...]) -> str:
+    """Say in a few lines how many were skipped, and why the first ones were."""
+    if not skipped:
+        return ""
+    lines = [f"{len(skipped)} skipped", *(f"  {error}" for error in skipped[:SHOWN])]
+    if len(skipped) > SHOWN:
+        lines.append(f"  ... and {len(skipped) - SHOWN} more")
+    return "\n".join(lines) + "\n"
