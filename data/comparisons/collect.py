@@ -13,22 +13,21 @@ from pathlib import Path
 from typing import Self
 
 from data.comparisons import suite as suites
-from data.comparisons.suite import Operation, Suite, Version
+from data.comparisons.suite import Suite, Version
 from data.comparisons.truth import tables
-from data.measure.disturbance import Disturbance
+from data.measure.disturbance import PATIENCE, Disturbance
 from data.measure.interventions import Competition, Quota
 from data.measure.journal import Entry, Journal
 from data.measure.machine import settings
 from data.measure.programs import run
 from data.measure.screen import Screen
+from data.measure.suite import Operation
 from data.tables.files import write_json
 
 #: Units of work are a multiple of this: 1 % of the work is a whole number of units for each of 4 threads.
 UNITS = 400
 #: Repetitions between two looks at what others use; short enough to lose little, long enough for 10 ms ticks.
 BATCH = 10
-#: Seconds to wait when others use the machine.
-PATIENCE = 2.0
 
 
 @dataclass(frozen=True)

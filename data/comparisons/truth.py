@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from data.comparisons.suite import Operation, Suite, Version
+from data.comparisons.suite import Suite, Version
 from data.comparisons.tables import ComparisonTables
 from data.measure.journal import Journal
 from data.measure.machine import name
+from data.measure.suite import Operation
 from data.tables.files import replacing
 
 #: Slower by this much or more is a regression (seed 000, section 6.1).

@@ -21,12 +21,10 @@ from data.corun.suite import CorunSuite
 from data.corun.tables import AND, CORUNNER, CorunTables
 from data.errors import InputError
 from data.measure import machine, perf_stat
+from data.measure.disturbance import PATIENCE
 from data.measure.proc_events import Group, remove_abandoned_groups
 from data.measure.screen import Screen
 from data.tables.files import write_json
-
-#: Seconds to wait when others used the machine.
-PATIENCE = 2.0
 
 
 def plan(suite: CorunSuite) -> list[Planned]:

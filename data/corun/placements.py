@@ -14,12 +14,13 @@ import pandas as pd
 
 from data.comparisons.tables import typed
 from data.corun import suite as corun_suite
-from data.corun.collect import PATIENCE, counting, processors
+from data.corun.collect import counting, processors
 from data.corun.run import Run, together
 from data.corun.suite import CorunSuite
 from data.corun.tables import AND
 from data.errors import InputError
 from data.measure import machine
+from data.measure.disturbance import PATIENCE
 from data.measure.screen import Screen
 from data.tables.files import replacing, write_json
 

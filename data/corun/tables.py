@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from data.comparisons.tables import read_counts, typed
+from data.measure.perf_stat import UNCOUNTED
 from data.tables.files import replacing
 
 TASK_DTYPES = {
@@ -42,8 +43,6 @@ OPTIONAL_TABLES = frozenset({"samples", "hosts"})
 CORUNNER = "corunner_"
 #: What joins the names of co-runners in the samples.
 AND = "+"
-#: What perf writes in place of a count that it has not.
-UNCOUNTED = ("<not counted>", "<not supported>")
 
 
 @dataclass(frozen=True)

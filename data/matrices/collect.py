@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from data.corun.collect import PATIENCE
 from data.matrices import rates as matrix_rates
 from data.matrices import suite as matrix_suite
 from data.matrices import summaries
@@ -23,6 +22,7 @@ from data.matrices.run import HEAVY, Bench, Order, Run, calibrate
 from data.matrices.suite import EXTRA_WORK, KILLED, QUOTA, WRONG_COUNT, MatrixSuite, TestCase
 from data.matrices.tables import SIDES, SUMMARY, MatrixTables
 from data.measure import machine, perf_stat
+from data.measure.disturbance import PATIENCE
 from data.measure.proc_events import remove_abandoned_groups
 from data.measure.screen import Screen
 from data.tables.files import write_json

@@ -6,16 +6,18 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from data.corun.tables import SAMPLE_DTYPES, UNCOUNTED
 from data.errors import InputError
 
+#: The column of time, and what perf writes in place of a count that it has not.
+TIME = "t_seconds"
+UNCOUNTED = ("<not counted>", "<not supported>")
 _TIME = re.compile(r"\s*(\d+\.\d+)(\D)")
 _MODIFIER = re.compile(r":[a-zA-Z]+$")
 #: The count and the event of a line, after its time.
@@ -117,8 +119,14 @@ class Counting:
             os.close(self._acknowledged)
 
 
-def intervals(path: Path) -> pd.DataFrame:
+def intervals(path: Path, reserved: Container[str] = (TIME,)) -> pd.DataFrame:
     """Read what ``perf stat -I MS -x SEPARATOR`` printed.
+
+    Parameters
+    ----------
+    path : Path
+    reserved : container of str
+        Names of columns beside which the counts will stand; no event may have one of them.
 
     Returns
     -------
@@ -130,8 +138,8 @@ def intervals(path: Path) -> pd.DataFrame:
     Raises
     ------
     InputError
-        If the file cannot be read, a line is none of perf's, an event has the name of another column of
-        samples, a count is negative, infinite or beyond `MOST`, or there is no interval.
+        If the file cannot be read, a line is none of perf's, an event has a name that is reserved,
+        a count is negative, infinite or beyond `MOST`, or there is no interval.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -140,26 +148,26 @@ def intervals(path: Path) -> pd.DataFrame:
     rows: dict[float, dict[str, float]] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip() and not line.startswith("#"):
-            seconds, event, count = _line(line, path, number)
+            seconds, event, count = _line(line, reserved, path, number)
             if event in rows.setdefault(seconds, {}):
                 raise InputError(f'counts "{event}" twice in one interval', file=path, line=number)
             rows[seconds][event] = count
     if not rows:
         raise InputError("holds no interval; expected the output of perf stat -I 200 -x,", file=path)
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("t_seconds").sort_index().reset_index()
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis(TIME).sort_index().reset_index()
 
 
-def _line(line: str, path: Path, number: int) -> tuple[float, str, float]:
+def _line(line: str, reserved: Container[str], path: Path, number: int) -> tuple[float, str, float]:
     begin = _TIME.match(line)
     fields = line[begin.end() :].split(begin[2]) if begin else []
     if begin is None or len(fields) <= _EVENT or not fields[_EVENT]:
         expected = "expected time,count,unit,event as perf stat -I 200 -x, prints them"
         raise InputError(f"{line.strip()[:40]!r}: {expected}", file=path, line=number)
     event, told = _MODIFIER.sub("", fields[_EVENT]), fields[_COUNT]
-    if event in SAMPLE_DTYPES:
+    if event in reserved:
         problem = f'counts an event called "{event}", which is the name of a column of samples'
         raise InputError(problem, file=path, line=number)
-    seconds = _number(begin[1], "t_seconds", path, number)
+    seconds = _number(begin[1], TIME, path, number)
     return seconds, event, np.nan if told in UNCOUNTED else _number(told, event, path, number)
 
 

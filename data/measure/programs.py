@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
 
-from data.comparisons.suite import Operation
 from data.errors import InputError
+from data.measure.suite import Operation
 
 WORKLOADS = Path(__file__).with_name("workloads.py")
 

@@ -13,6 +13,7 @@ from data.corun.collect import measure, plan, tables
 from data.corun.journal import Coruns, Measured, Planned
 from data.corun.run import Run, intervals
 from data.corun.suite import CorunSuite
+from data.corun.tables import SAMPLE_DTYPES
 from data.errors import InputError
 from data.measure import perf_stat
 from data.measure.proc_events import Tree, descendants
@@ -189,7 +190,7 @@ def test_what_perf_never_prints_is_told_in_one_line(tmp_path, text, message):
     path = tmp_path / "perf.csv"
     path.write_text(text)
     with pytest.raises(InputError) as error:
-        perf_stat.intervals(path)
+        perf_stat.intervals(path, SAMPLE_DTYPES)
     assert str(error.value).startswith(f"{path}{message}")
 
 
@@ -250,4 +251,4 @@ def test_a_wrong_suite_is_told_in_one_line(tmp_path, change, message):
 
 
 def test_the_kind_of_the_shipped_suite_chooses_its_collector():
-    assert collect.collector(SHIPPED).__module__ == "data.corun.collect"
+    assert collect.collector(SHIPPED).__module__ == "data.corun"

@@ -156,8 +156,8 @@ def test_a_wrong_suite_is_told_in_one_line(tmp_path, change, message):
 
 
 def test_the_kind_of_a_suite_chooses_its_collector(tmp_path):
-    assert collect.collector(SHIPPED).__module__ == "data.fingerprints.collect"
-    assert collect.collector(SHIPPED.with_name("comparisons.yaml")).__module__ == "data.comparisons.collect"
+    assert collect.collector(SHIPPED).__module__ == "data.fingerprints"
+    assert collect.collector(SHIPPED.with_name("comparisons.yaml")).__module__ == "data.comparisons"
     path = tmp_path / "suite.yaml"
     path.write_text("kind: weather\n")
     with pytest.raises(InputError, match=r"suite\.yaml: kind='weather': expected comparisons or fingerprint"):

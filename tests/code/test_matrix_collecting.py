@@ -320,4 +320,4 @@ def test_a_wrong_suite_is_told_in_one_line(tmp_path, change, message):
 
 
 def test_the_kind_of_the_shipped_suite_chooses_its_collector():
-    assert collect.collector(SHIPPED).__module__ == "data.matrices.collect"
+    assert collect.collector(SHIPPED).__module__ == "data.matrices"
