@@ -16,8 +16,8 @@ import pandas as pd
 from data.matrices import rates as matrix_rates
 from data.matrices import suite as matrix_suite
 from data.matrices import summaries
+from data.matrices.defects import DEFECTS
 from data.matrices.journal import Matrices, Measured, Planned
-from data.matrices.programs import DEFECTS
 from data.matrices.run import HEAVY, Bench, Order, Run, calibrate
 from data.matrices.suite import EXTRA_WORK, KILLED, QUOTA, WRONG_COUNT, MatrixSuite, TestCase
 from data.matrices.tables import SIDES, SUMMARY, MatrixTables

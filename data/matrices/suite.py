@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from data.errors import InputError
-from data.matrices.programs import DEFECTS, WORKLOADS
+from data.matrices.defects import DEFECTS
+from data.matrices.workloads import WORKLOADS
 from data.measure.suite import Count, content, typed, unique
 from data.tables.given import Section
 from data.tables.nearest import unknown

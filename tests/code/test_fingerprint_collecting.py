@@ -160,5 +160,5 @@ def test_the_kind_of_a_suite_chooses_its_collector(tmp_path):
     assert collect.collector(SHIPPED.with_name("comparisons.yaml")).__module__ == "data.comparisons"
     path = tmp_path / "suite.yaml"
     path.write_text("kind: weather\n")
-    with pytest.raises(InputError, match=r"suite\.yaml: kind='weather': expected comparisons or fingerprint"):
+    with pytest.raises(InputError, match=r"suite\.yaml: kind='weather': expected comparisons or matrix"):
         collect.collector(path)

@@ -14,12 +14,13 @@ from data.matrices import rates as matrix_rates
 from data.matrices import suite as matrix_suite
 from data.matrices import summaries
 from data.matrices.collect import measure, order, plan, tables, trials
+from data.matrices.defects import DEFECTS
 from data.matrices.journal import Matrices, Planned
-from data.matrices.programs import DEFECTS, WORKLOADS
 from data.matrices.rates import Look, rates
 from data.matrices.run import Run
 from data.matrices.suite import CAUSES, INVALID_KINDS, MatrixSuite
 from data.matrices.validity import decide
+from data.matrices.workloads import WORKLOADS
 from data.measure import kernel_counts
 
 SHIPPED = Path(__file__).parents[2] / "data/suites/matrices.yaml"
