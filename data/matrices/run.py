@@ -57,7 +57,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Run:
+class Outcome:
     """What came of it: ``elapsed`` seconds, transactions done, raw metrics, and the share others used."""
 
     elapsed: float
@@ -127,7 +127,7 @@ class Bench:
             if means is not None:
                 means.close()
 
-    def run(self, order: Order) -> Run:
+    def run(self, order: Order) -> Outcome:
         """Run `order` once.
 
         Raises
@@ -154,7 +154,7 @@ class Bench:
             done, begin, end = Progress.read(started.progress)
             # before it is reaped: what its children used would go to nobody
             foreign = watch.share(self._competing() + _used(looks))
-            return Run((end or started.ended) - begin, done, rates(looks, perf, done), round(foreign, 4))
+            return Outcome((end or started.ended) - begin, done, rates(looks, perf, done), round(foreign, 4))
 
     def _competing(self) -> float:
         return self._competition.seconds if self._competition is not None else 0.0

@@ -7,9 +7,6 @@ import resource
 import time
 from pathlib import Path
 
-#: Seconds to wait when others use the machine.
-PATIENCE = 2.0
-
 
 class Disturbance:
     """Processor time of the whole machine less what the measurement itself used.
