@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -20,6 +19,7 @@ from data.corun.suite import CorunSuite
 from data.corun.tables import AND, CORUNNER, CorunTables
 from data.errors import InputError
 from data.measure import machine, perf_stat
+from data.measure.child import Child
 from data.measure.journal import Journal
 from data.measure.proc_events import Group, remove_abandoned_groups
 from data.measure.screen import Screen
@@ -222,13 +222,12 @@ def _groups() -> str:
     """Say why programs cannot be put into control groups; empty if they can."""
     try:
         group = Group("trial")
-        with subprocess.Popen(["sleep", "9"]) as program:
-            try:
-                group.add(program.pid)
-            finally:
-                program.kill()
-                program.wait()
-                group.close()
+        program = Child(["sleep", "9"], "control groups")
+        try:
+            group.add(program.pid)
+        finally:
+            program.end()
+            group.close()
     except OSError as exc:
         return f"no control groups to count in ({exc})"
     return ""

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import yaml
 
-from data.errors import InputError
 from data.fingerprints.rates import Rate, Task
+from data.measure.child import Finished, execute
 from data.measure.disturbance import Disturbance
-from data.measure.programs import Finished, execute
 
 #: Seconds that a stressor may take to start and to end beyond the time it is given, before it is killed.
 PATIENCE = 60.0
@@ -31,10 +30,7 @@ def available() -> frozenset[str]:
     """
     with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch:
         done = execute(["stress-ng", "--stressors"], Path(scratch), "stressors")
-    if done.code:
-        raise InputError(
-            f"stress-ng --stressors: exit code {done.code} ({done.last_line})", place="stressors"
-        )
+    done.require("stress-ng --stressors")
     return frozenset(done.output.split())
 
 

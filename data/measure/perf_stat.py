@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from data.errors import InputError
+from data.measure.child import Child
 
 #: The column of time, and what perf writes in place of a count that it has not.
 TIME = "t_seconds"
@@ -80,14 +81,9 @@ class Counting:
             *("-D", "-1", "--control", f"fd:{commands},{acknowledge}"),
             *("-e", ",".join(events), "-p", ",".join(map(str, programs))),
         ]
-        self._perf = subprocess.Popen(
-            command,
-            pass_fds=(commands, acknowledge),
-            env=os.environ | {"LC_ALL": "C"},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            process_group=0,
-        )
+        said = output.with_suffix(".said")
+        taken = (commands, acknowledge)
+        self._perf = Child(command, "perf", said, environment={"LC_ALL": "C"}, pass_fds=taken)
         os.close(commands)
         os.close(acknowledge)
 
@@ -103,7 +99,8 @@ class Counting:
         with suppress(BrokenPipeError):
             os.write(self._commands, command)
         if not os.read(self._acknowledged, 16):
-            raise InputError(f"perf did not begin to count (exit code {self._perf.wait()})")
+            self._perf.wait()
+            raise InputError(f"perf did not begin to count ({self._perf.last_line})")
 
     def stop(self) -> pd.DataFrame:
         """End counting; return the counts as `intervals` does."""
@@ -112,9 +109,10 @@ class Counting:
 
     def close(self) -> None:
         """End perf, once."""
-        if self._perf.returncode is None:
-            self._perf.send_signal(signal.SIGINT)
+        if self._perf.code is None:
+            self._perf.send(signal.SIGINT)
             self._perf.wait()
+            self._perf.end()
             os.close(self._commands)
             os.close(self._acknowledged)
 

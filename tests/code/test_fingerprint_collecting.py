@@ -13,8 +13,8 @@ from data.fingerprints.collect import measure, plan, problems, tables
 from data.fingerprints.rates import Rate, Task
 from data.fingerprints.stressors import CATEGORIES
 from data.fingerprints.suite import FingerprintSuite
+from data.measure.child import Finished
 from data.measure.journal import Journal
-from data.measure.programs import Finished
 from data.measure.session import Session
 from tests.seen import Seen
 
