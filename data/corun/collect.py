@@ -20,8 +20,8 @@ from data.corun.tables import AND, CORUNNER, CorunTables
 from data.errors import InputError
 from data.measure import machine, perf_stat
 from data.measure.child import Child
+from data.measure.groups import Group, remove_abandoned_groups
 from data.measure.journal import Journal
-from data.measure.proc_events import Group, remove_abandoned_groups
 from data.measure.screen import Screen
 from data.measure.session import Session
 from data.tables.files import write_json

@@ -15,12 +15,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from data.corun import events
 from data.corun.suite import CorunTask
 from data.errors import InputError
 from data.measure.child import Child
 from data.measure.disturbance import Disturbance
+from data.measure.groups import Group
 from data.measure.perf_stat import Counting
-from data.measure.proc_events import Group, Tree
+from data.measure.process_counts import Tree
 
 #: Seconds after which a program that has not ended is an error.
 LIMIT = 300.0
@@ -146,7 +148,7 @@ class _Program(Child):
 
     def seconds(self) -> float:
         """Return the processor time it has used."""
-        return Tree(self.pid, self.cpu, None).seconds()
+        return Tree(self.pid).seconds()
 
 
 @dataclass
@@ -162,7 +164,7 @@ class _Watched:
         self._group = Group(self.name) if self.means.groups else None
         if self._group is not None:
             self._group.add(self.program.pid)
-        self._tree = Tree(self.program.pid, self.program.cpu, self._group)
+        self._tree = Tree(self.program.pid)
         self._resident = 0.0
         self._counting = Counting(
             self.program.pid, self.means.events, self.means.interval, self.program.scratch / "perf.csv"
@@ -183,7 +185,7 @@ class _Watched:
         self._look(now - self._begin)
 
     def _look(self, seconds: float) -> None:
-        counts = self._tree.counts()
+        counts = events.counts(self._tree, self.program.cpu, self._group)
         if self._looks:
             self._resident += (seconds - self._looks[-1][0]) * self._tree.resident_mebibytes
         self._looks.append((seconds, counts | {RESIDENT: self._resident}))

@@ -23,8 +23,8 @@ from data.matrices.run import HEAVY, Bench, Order, Outcome, calibrate
 from data.matrices.suite import EXTRA_WORK, KILLED, QUOTA, WRONG_COUNT, MatrixSuite, TestCase
 from data.matrices.tables import SIDES, SUMMARY, MatrixTables
 from data.measure import machine, perf_stat
+from data.measure.groups import remove_abandoned_groups
 from data.measure.journal import Journal
-from data.measure.proc_events import remove_abandoned_groups
 from data.measure.screen import Screen
 from data.measure.session import Session
 from data.tables.files import write_json

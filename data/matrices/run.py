@@ -20,9 +20,10 @@ from data.matrices.suite import BACKWARDS, DISTURBED, KILLED, QUOTA
 from data.measure import kernel_counts
 from data.measure.child import Talking, execute
 from data.measure.disturbance import Disturbance
+from data.measure.groups import Group
 from data.measure.interventions import Competition, Quota
 from data.measure.perf_stat import Counting
-from data.measure.proc_events import Group, descendants
+from data.measure.proc import descendants
 from data.measure.process_counts import Program
 
 #: Of our programs in Python.
@@ -141,7 +142,7 @@ class Bench:
             if counting is not None:
                 stack.callback(counting.close)
             self._confine(started.pid, order)
-            program = Program(started.pid, self.cpu)
+            program = Program(started.pid)
             if counting is not None:
                 counting.ready()
                 counting.enable()
@@ -179,7 +180,7 @@ class Bench:
             time.perf_counter(),
             kernel_counts.counts(self.cpu),
             program.counts(),
-            {name.removeprefix("group-").replace("-", "_"): value for name, value in group.items()},
+            group,
             kernel_counts.levels(self.cpu),
             program.levels(),
         )

@@ -10,6 +10,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from data.measure.child import Talking
+from data.measure.groups import remove_abandoned
+from data.measure.process_counts import own_seconds
 from data.measure.programs import WORKLOADS
 
 #: Control group period: short beside a repetition, so that a quota slows evenly.
@@ -74,13 +76,6 @@ class Quota:
         self.path.rmdir()
 
 
-def remove_abandoned(root: Path) -> None:
-    """Remove groups of measurements that were killed; their names go on with the measurement's process."""
-    for group in root.glob("perfjudge-*"):
-        if not Path(f"/proc/{group.name.split('-')[1]}").exists():
-            group.rmdir()
-
-
 class Competition:
     """One stopped program for each processor and share, that is let run around a repetition."""
 
@@ -102,13 +97,8 @@ class Competition:
     @property
     def seconds(self) -> float:
         """Processor time that the competitors have used so far."""
-        ticks = os.sysconf("SC_CLK_TCK")
-        total = 0
-        for programs in self._programs.values():
-            for program in programs:
-                fields = Path(f"/proc/{program.pid}/stat").read_text().rpartition(")")[2].split()
-                total += int(fields[11]) + int(fields[12])
-        return total / ticks
+        running = (program.pid for programs in self._programs.values() for program in programs)
+        return sum(map(own_seconds, running))
 
     def close(self) -> None:
         """End the competitors."""

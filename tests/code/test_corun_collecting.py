@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from data import collect
+from data.corun import events
 from data.corun import suite as corun_suite
 from data.corun.collect import measure, plan, tables
 from data.corun.measured import MeasuredCorun, PlannedCorun
@@ -17,7 +18,8 @@ from data.corun.tables import SAMPLE_DTYPES
 from data.errors import InputError
 from data.measure import perf_stat
 from data.measure.journal import Journal
-from data.measure.proc_events import Tree, descendants
+from data.measure.proc import descendants
+from data.measure.process_counts import Tree
 from data.measure.session import Session
 from tests.seen import Seen
 
@@ -202,15 +204,15 @@ def test_intervals_of_perf_go_to_those_that_end_nearest_and_no_count_falls():
 
 
 def test_the_kernel_counts_a_program_with_all_it_started():
-    tree = Tree(os.getpid(), min(os.sched_getaffinity(0)), None)
-    before = tree.counts()
+    tree, cpu = Tree(os.getpid()), min(os.sched_getaffinity(0))
+    before = events.counts(tree, cpu, None)
     child = os.fork()
     if child == 0:
         Path("/proc/self/io").read_bytes()
         os._exit(0 if sum(range(10**6)) else 1)
     assert list(descendants(os.getpid()))[:2] == [os.getpid(), child]
     os.waitpid(child, 0)
-    after = tree.counts()
+    after = events.counts(tree, cpu, None)
     assert before.keys() == after.keys()
     assert after["process-minor-faults"] > before["process-minor-faults"]
     assert after["process-rchar"] > before["process-rchar"]

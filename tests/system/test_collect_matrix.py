@@ -18,7 +18,7 @@ from data.matrices.collect import plan
 from data.matrices.run import Bench, Order
 from data.matrices.tables import MatrixTables
 from data.matrices.validity import decide
-from data.measure.proc_events import descendants
+from data.measure.proc import descendants
 from data.measure.screen import Screen
 from tests.system.test_collect_corun import ROOT, interrupt, kept
 
