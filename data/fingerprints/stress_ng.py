@@ -28,8 +28,7 @@ def available() -> frozenset[str]:
     InputError
         If stress-ng is not installed or does not say.
     """
-    with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch:
-        done = execute(["stress-ng", "--stressors"], Path(scratch), "stressors")
+    done = execute(["stress-ng", "--stressors"], "stressors")
     done.require("stress-ng --stressors")
     return frozenset(done.output.split())
 
@@ -39,7 +38,7 @@ def run(task: Task, seconds: int) -> Rate:
     at, watch = datetime.now(UTC).isoformat(), Disturbance()
     with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch:
         report = Path(scratch) / "report.yaml"
-        done = execute(command(task, seconds, report), Path(scratch), "fingerprint", seconds + PATIENCE)
+        done = execute(command(task, seconds, report), "fingerprint", Path(scratch), seconds + PATIENCE)
         rate = reported(report)
     foreign = round(watch.share(), 4)
     problem = why_no_rate(task.stressor, done) if rate is None or done.code else ""

@@ -280,9 +280,8 @@ def _used(looks: Sequence[Look]) -> float:
 def calibrate(workload: str, seconds: float, cpu: int) -> dict[str, float]:
     """Return what `data.matrices.programs.calibrate` does, measured on processor `cpu`."""
     place = f'workload "{workload}"'
-    with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch:
-        command = _command({"workload": workload, "calibrate": seconds})
-        done = execute(command, Path(scratch), place, LIMIT, cpu=cpu, environment=ENVIRONMENT)
+    command = _command({"workload": workload, "calibrate": seconds})
+    done = execute(command, place, limit=LIMIT, cpu=cpu, environment=ENVIRONMENT)
     done.require(place)
     costs: dict[str, float] = json.loads(done.last_line)
     return costs

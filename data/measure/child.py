@@ -6,6 +6,7 @@ import os
 import select
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -180,8 +181,8 @@ class Finished:
 
 def execute(
     command: Sequence[str],
-    scratch: Path,
     place: str,
+    scratch: Path | None = None,
     limit: float | None = None,
     *,
     cpu: int | None = None,
@@ -192,10 +193,10 @@ def execute(
     Parameters
     ----------
     command : sequence of str
-    scratch : Path
-        Where it may leave temporary files.
     place : str
         What an error names.
+    scratch : Path, optional
+        Where it may leave temporary files; they go when it has ended, if none is given.
     limit : float, optional
         Seconds after which the program and what it started are killed.
     cpu, environment
@@ -206,19 +207,21 @@ def execute(
     InputError
         If the program is not installed.
     """
-    begin = time.perf_counter()
-    child = Child(command, place, scratch / "output", cpu=cpu, environment=environment)
-    try:
-        child.wait(limit)
-        real = time.perf_counter() - begin
-    except BaseException:
-        # stress-ng tidies up when it is asked to end
-        child.kill(signal.SIGTERM)
-        child.wait()
-        raise
-    finally:
-        child.end()
-    return Finished(child.end(), child.output, (real, *child.used))
+    with tempfile.TemporaryDirectory(prefix="perfjudge-") as own:
+        begin = time.perf_counter()
+        said = (scratch or Path(own)) / "output"
+        child = Child(command, place, said, cpu=cpu, environment=environment)
+        try:
+            child.wait(limit)
+            real = time.perf_counter() - begin
+        except BaseException:
+            # stress-ng tidies up when it is asked to end
+            child.kill(signal.SIGTERM)
+            child.wait()
+            raise
+        finally:
+            child.end()
+        return Finished(child.end(), child.output, (real, *child.used))
 
 
 def _last_line(output: str) -> str:

@@ -67,7 +67,7 @@ def levels(cpu: int) -> Numbers:
 
 
 def stat(cpu: int) -> tuple[Numbers, Numbers]:
-    """Return counts and levels of /proc/stat: times of all processors and of `cpu`, and what programs do."""
+    """Return counts and levels of programs, and times of all processors and of `cpu`."""
     counted: Numbers = {}
     level: Numbers = {}
     for name, values in rows(PROC / "stat"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 from collections.abc import Container, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from data.errors import InputError
-from data.measure.child import Child
+from data.measure.child import Child, execute
 
 #: The column of time, and what perf writes in place of a count that it has not.
 TIME = "t_seconds"
@@ -25,6 +24,8 @@ _MODIFIER = re.compile(r":[a-zA-Z]+$")
 _COUNT, _EVENT = 0, 2
 #: The kernel's counters have 64 bits; a number beyond them counts nothing.
 MOST = 2.0**64
+#: Numbers without any country's separators.
+PLAIN = {"LC_ALL": "C"}
 
 
 def countable(events: Sequence[str]) -> dict[str, str]:
@@ -44,16 +45,10 @@ def countable(events: Sequence[str]) -> dict[str, str]:
 
 
 def _why_not(event: str) -> str:
-    command = ["perf", "stat", "-x,", "-e", event, "true"]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, env=os.environ | {"LC_ALL": "C"}
-        )
-    except FileNotFoundError as exc:
-        raise InputError("needs the program 'perf', which is not installed") from exc
-    if done.returncode:
+    done = execute(["perf", "stat", "-x,", "-e", event, "true"], "events", environment=PLAIN)
+    if done.code:
         return "is unknown to perf"
-    return next((mark.strip("<>") for mark in UNCOUNTED[1:] if mark in done.stderr), "")
+    return next((mark.strip("<>") for mark in UNCOUNTED[1:] if mark in done.output), "")
 
 
 class Counting:
@@ -83,7 +78,7 @@ class Counting:
         ]
         said = output.with_suffix(".said")
         taken = (commands, acknowledge)
-        self._perf = Child(command, "perf", said, environment={"LC_ALL": "C"}, pass_fds=taken)
+        self._perf = Child(command, "perf", said, environment=PLAIN, pass_fds=taken)
         os.close(commands)
         os.close(acknowledge)
 

@@ -58,7 +58,7 @@ def run(operation: Operation, work: int, threads: int, before: Sequence[str] = (
         report = Path(scratch) / "report.yaml"
         command = [*before, *command_of(operation, work, threads, report)]
         place = f'operation "{operation.name}"'
-        done = execute(command, Path(scratch), place)
+        done = execute(command, place, Path(scratch))
         done.require(f"{place}: {command[0]}")
         return Clocks(_own_seconds(operation, report, done.output), *done.seconds)
 

@@ -17,15 +17,15 @@ def gone(pid):
     return bool(select.select([ended], [], [], 30)[0])
 
 
-def test_a_program_that_takes_too_long_is_killed_with_all_it_started(tmp_path):
-    done = execute(["sh", "-c", "sleep 77 & echo $!; wait"], tmp_path, "x", 0.3)
+def test_a_program_that_takes_too_long_is_killed_with_all_it_started():
+    done = execute(["sh", "-c", "sleep 77 & echo $!; wait"], "x", limit=0.3)
     assert done.code == -9
     assert gone(done.last_line)
     assert 0.3 <= done.seconds[0] < 30
 
 
-def test_what_a_program_leaves_running_ends_with_it(tmp_path):
-    done = execute(["sh", "-c", "sleep 77 & echo $!"], tmp_path, "x")
+def test_what_a_program_leaves_running_ends_with_it():
+    done = execute(["sh", "-c", "sleep 77 & echo $!"], "x")
     assert done.code == 0
     assert gone(done.last_line)
 
@@ -42,7 +42,7 @@ def test_a_program_that_fails_or_is_missing_is_told_in_one_line_with_what_it_sai
 def test_a_program_is_pinned_and_leaves_temporary_files_beside_what_it_says(tmp_path):
     cpu = max(os.sched_getaffinity(0))
     told = "import os; print(os.sched_getaffinity(0), os.environ['TMPDIR'], os.environ['X'])"
-    done = execute([sys.executable, "-c", told], tmp_path, "x", cpu=cpu, environment={"X": "y"})
+    done = execute([sys.executable, "-c", told], "x", tmp_path, cpu=cpu, environment={"X": "y"})
     assert done.output == f"{{{cpu}}} {tmp_path} y\n"
 
 
