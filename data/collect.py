@@ -8,10 +8,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from data.comparisons import suite as suites
 from data.errors import InputError
 from data.families import FAMILIES
 from data.measure.screen import Screen
+from data.measure.suite import content
 from data.stage import guard
 from data.supply import supply
 
@@ -36,8 +36,8 @@ def collect(path: Path, directory: Path) -> bool:
 
 def collector(path: Path) -> Callable[[Path, Path, Screen], bool]:
     """Return what collects the suite at `path`, as its ``kind`` says; InputError if it is unknown."""
-    content = suites.content(path)
-    kind = content.get("kind") if isinstance(content, dict) else None
+    suite = content(path)
+    kind = suite.get("kind") if isinstance(suite, dict) else None
     collectors = {supply(family).suite: supply(family).collect for family in FAMILIES}
     if not isinstance(kind, str) or kind not in collectors:
         raise InputError(f"kind={kind!r}: expected {' or '.join(collectors)}", file=path)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,22 +13,23 @@ from pathlib import Path
 from typing import Self
 
 from data.comparisons import suite as suites
-from data.comparisons.suite import Operation, Suite, Version
+from data.comparisons.repetitions import Repetition, Work
+from data.comparisons.suite import Suite, Version
 from data.comparisons.truth import tables
 from data.measure.disturbance import Disturbance
 from data.measure.interventions import Competition, Quota
-from data.measure.journal import Entry, Journal
+from data.measure.journal import Journal
 from data.measure.machine import settings
 from data.measure.programs import run
 from data.measure.screen import Screen
+from data.measure.session import Session
+from data.measure.suite import Operation
 from data.tables.files import write_json
 
 #: Units of work are a multiple of this: 1 % of the work is a whole number of units for each of 4 threads.
 UNITS = 400
 #: Repetitions between two looks at what others use; short enough to lose little, long enough for 10 ms ticks.
 BATCH = 10
-#: Seconds to wait when others use the machine.
-PATIENCE = 2.0
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,11 @@ class Task:
     def key(self) -> tuple[str, str, int, str, int]:
         """What its journal entry will be known by."""
         return self.operation.name, self.version.name, self.threads, self.purpose, self.repetition
+
+    @property
+    def told(self) -> str:
+        """The operation, for people."""
+        return self.operation.name
 
 
 def plan(suite: Suite, available: frozenset[str]) -> list[Task]:
@@ -105,7 +111,7 @@ class Laboratory:
         if self._quota is not None:
             self._quota.close()
 
-    def measure(self, task: Task, nominal: int) -> Entry:
+    def measure(self, task: Task, nominal: int) -> Repetition:
         """Run one repetition with its change injected."""
         before: tuple[str, ...] = ()
         with ExitStack() as stack:
@@ -116,7 +122,7 @@ class Laboratory:
                 stack.enter_context(self._competition.running(task.version.size))
             at = datetime.now(UTC).isoformat()
             clocks = run(task.operation, round(nominal * task.version.work), task.threads, before)
-        return Entry(
+        return Repetition(
             *task.key,
             nominal=nominal,
             at=at,
@@ -127,7 +133,7 @@ class Laboratory:
             out_of_cpu_seconds=clocks.out_of_cpu_seconds(task.threads),
         )
 
-    def batch(self, tasks: list[Task], works: dict[str, int]) -> tuple[list[Entry], float]:
+    def batch(self, tasks: Sequence[Task], works: dict[str, int]) -> tuple[list[Repetition], float]:
         """Measure `tasks`; return their entries and the share of the machine that others used meanwhile."""
         watch = Disturbance(self._competition.seconds)
         entries = [self.measure(task, works[task.operation.name]) for task in tasks]
@@ -145,34 +151,19 @@ def calibrate(operation: Operation, seconds: float) -> int:
     return max(1, round(work * seconds / took / UNITS)) * UNITS
 
 
-def measure(
-    suite: Suite, journal: Journal, laboratory: Laboratory, progress: Callable[[int, int, str], None]
-) -> None:
-    """Measure what the journal lacks, keeping every undisturbed batch at once.
+def measure(session: Session[Repetition], suite: Suite, laboratory: Laboratory) -> None:
+    """Measure what the journal lacks, keeping every undisturbed batch at once."""
+    journal = session.journal
+    works = {note.operation: note.work for note in journal.notes}
 
-    Parameters
-    ----------
-    progress : callable
-        Called with repetitions done, repetitions in all, and what is being measured or waited for.
-    """
-    tasks = plan(suite, laboratory.available)
-    kept = {entry.key for entry in journal.entries}
-    waiting = [task for task in tasks if task.key not in kept]
-    while waiting:
-        batch = waiting[:BATCH]
-        for operation in {task.operation.name: task.operation for task in batch}.values():
-            if operation.name not in journal.works:
-                journal.calibrate(operation.name, calibrate(operation, suite.seconds))
-        entries, foreign = laboratory.batch(batch, journal.works)
-        if foreign <= suite.foreign:
-            journal.add(entries)
-            waiting = waiting[len(batch) :]
-            progress(len(tasks) - len(waiting), len(tasks), batch[-1].operation.name)
-        else:
-            progress(
-                len(tasks) - len(waiting), len(tasks), f"waiting: others use {foreign:.0%} of the machine"
-            )
-            time.sleep(PATIENCE)
+    def batch(tasks: Sequence[Task]) -> tuple[list[Repetition], float]:
+        for operation in {task.operation.name: task.operation for task in tasks}.values():
+            if operation.name not in works:
+                works[operation.name] = calibrate(operation, suite.seconds)
+                journal.note(Work(operation.name, works[operation.name]))
+        return laboratory.batch(tasks, works)
+
+    session.measure(plan(suite, laboratory.available), batch, BATCH)
 
 
 def collect(path: Path, directory: Path, screen: Screen) -> bool:
@@ -189,19 +180,17 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
         If the suite is wrong or a program is missing.
     """
     suite = suites.load(path)
-    journal = Journal.open(directory / "journal.jsonl", suite.model_dump(mode="json"))
-    finished = True
+    described = suite.model_dump(mode="json")
+    journal = Journal.open(directory / "journal.jsonl", described, Repetition, Work)
+    session = Session(journal, screen, "repetitions", suite.foreign, math.inf)
     with Laboratory(suite) as laboratory:
         for change, why in laboratory.missing.items():
             screen.say(f"leaving out versions by {change}: {why}")
-        try:
-            measure(suite, journal, laboratory, screen.advance)
-        except KeyboardInterrupt:
-            finished = False
-            screen.say(f"kept {len(journal.entries)} repetitions; start again to resume")
+        with session:
+            measure(session, suite, laboratory)
         available = laboratory.available
-    measured = tables(suite, journal, available)
+    measured = tables(suite, journal.entries, available)
     measured.tables.write(directory)
     measured.write_reference(directory / "reference.parquet")
-    write_json(directory / "settings.json", {"machine": settings(), "suite": suite.model_dump(mode="json")})
-    return finished
+    write_json(directory / "settings.json", {"machine": settings(), "suite": described})
+    return session.finished

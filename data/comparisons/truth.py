@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from data.comparisons.suite import Operation, Suite, Version
+from data.comparisons.repetitions import Repetition
+from data.comparisons.suite import Suite, Version
 from data.comparisons.tables import ComparisonTables
-from data.measure.journal import Journal
 from data.measure.machine import name
+from data.measure.suite import Operation
 from data.tables.files import replacing
 
 #: Slower by this much or more is a regression (seed 000, section 6.1).
@@ -40,14 +42,14 @@ class Measured:
             self.reference.to_parquet(temporary, index=False, compression="zstd")
 
 
-def tables(suite: Suite, journal: Journal, available: frozenset[str]) -> Measured:
+def tables(suite: Suite, repetitions: Sequence[Repetition], available: frozenset[str]) -> Measured:
     """Make results, comparisons and labels of all operations whose repetitions are complete.
 
     The truth of a comparison is the injected slow-down where that is exact, and otherwise the worst
     configuration's in the reference measurement. Truth and injection are columns ``truth_*`` and
     ``injected_*`` of the comparisons, never features.
     """
-    entries = pd.DataFrame([entry.__dict__ for entry in journal.entries])
+    entries = pd.DataFrame([asdict(entry) for entry in repetitions])
     results, comparisons, labels, references = [], [], [], []
     for operation in suite.operations:
         versions = [version for version in suite.versions_of(operation) if version.change in available]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -15,21 +13,21 @@ from pathlib import Path
 from typing import Any
 
 from data.corun import suite as corun_suite
-from data.corun.journal import Coruns, Measured, Planned
+from data.corun.measured import MeasuredCorun, PlannedCorun
 from data.corun.run import Means, Run, together
 from data.corun.suite import CorunSuite
 from data.corun.tables import AND, CORUNNER, CorunTables
 from data.errors import InputError
 from data.measure import machine, perf_stat
-from data.measure.proc_events import Group, remove_abandoned_groups
+from data.measure.child import Child
+from data.measure.groups import Group, remove_abandoned_groups
+from data.measure.journal import Journal
 from data.measure.screen import Screen
+from data.measure.session import Session
 from data.tables.files import write_json
 
-#: Seconds to wait when others used the machine.
-PATIENCE = 2.0
 
-
-def plan(suite: CorunSuite) -> list[Planned]:
+def plan(suite: CorunSuite) -> list[PlannedCorun]:
     """List what to run: in as many blocks as there are solo runs, each with one solo run of every task.
 
     The combinations are shared among the blocks at random, in random order and on random processors; what is
@@ -37,7 +35,9 @@ def plan(suite: CorunSuite) -> list[Planned]:
     """
     shuffle = random.Random(suite.seed)
     names = [task.name for task in suite.tasks]
-    blocks = [[Planned((name,), repetition) for name in names] for repetition in range(1, suite.solo + 1)]
+    blocks = [
+        [PlannedCorun((name,), repetition) for name in names] for repetition in range(1, suite.solo + 1)
+    ]
     combinations = list(combinations_with_replacement(names, suite.together))
     shuffle.shuffle(combinations)
     again = set(shuffle.sample(range(len(combinations)), min(suite.repeat, len(combinations))))
@@ -45,49 +45,36 @@ def plan(suite: CorunSuite) -> list[Planned]:
         for repetition in (1, 2) if number in again else (1,):
             block = number + (repetition - 1) * (suite.solo // 2)
             tasks = tuple(shuffle.sample(combination, len(combination)))
-            blocks[block % suite.solo].append(Planned(tasks, repetition))
+            blocks[block % suite.solo].append(PlannedCorun(tasks, repetition))
     for block_of in blocks:
         shuffle.shuffle(block_of)
     return [planned for block_of in blocks for planned in block_of]
 
 
 def measure(
+    session: Session[MeasuredCorun],
     suite: CorunSuite,
-    coruns: Coruns,
-    run: Callable[[Planned], tuple[list[Run], float]],
-    progress: Callable[[int, int, str], None],
+    run: Callable[[PlannedCorun], tuple[list[Run], float]],
 ) -> None:
     """Measure what the journal lacks, keeping each measurement at once.
 
     Parameters
     ----------
+    session : Session
+    suite : CorunSuite
     run : callable
         Measures one plan; returns its runs and the share of the machine that others used.
-    progress : callable
-        Called with measurements done, measurements in all, and what is being measured or waited for.
     """
-    everything = plan(suite)
-    kept = {entry.planned for entry in coruns.entries}
-    for number, planned in enumerate(everything):
-        if planned in kept:
-            continue
-        progress(number, len(everything), AND.join(planned.tasks))
-        best: Measured | None = None
-        for attempt in range(suite.attempts):
-            at = datetime.now(UTC).isoformat()
-            runs, foreign = run(planned)
-            if best is None or foreign < best.foreign:
-                best = Measured(planned, at, foreign, tuple(runs))
-            if foreign <= suite.foreign or attempt + 1 == suite.attempts:
-                break
-            progress(number, len(everything), f"waiting: others use {foreign:.0%} of the machine")
-            time.sleep(PATIENCE)
-        if best is not None:
-            coruns.add(best)
-    progress(len(everything), len(everything), "done")
+
+    def made(now: Sequence[PlannedCorun]) -> tuple[list[MeasuredCorun], float]:
+        at = datetime.now(UTC).isoformat()
+        runs, foreign = run(now[0])
+        return [MeasuredCorun(now[0], at, foreign, tuple(runs))], foreign
+
+    session.measure(plan(suite), made)
 
 
-def tables(entries: Sequence[Measured], host: dict[str, Any]) -> CorunTables:
+def tables(entries: Sequence[MeasuredCorun], host: dict[str, Any]) -> CorunTables:
     """Make the tables of what is measured.
 
     Parameters
@@ -142,7 +129,7 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
     means, why, groups, lacking = here.means, here.why, here.groups, here.lacking
     described = machine.settings()
     begun = suite.model_dump(mode="json") | {"machine": described["processor"], "kernel": described["kernel"]}
-    coruns = Coruns.open(directory / "journal.jsonl", begun)
+    journal = Journal.open(directory / "journal.jsonl", begun, MeasuredCorun)
     for note in (
         *([f"perf cannot count {', '.join(lacking)}"] if lacking else []),
         *([groups] if groups else []),
@@ -150,20 +137,17 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
         screen.say(note)
     by_name = {task.name: task for task in suite.tasks}
 
-    def run(planned: Planned) -> tuple[list[Run], float]:
+    def run(planned: PlannedCorun) -> tuple[list[Run], float]:
         # solo runs take turns on the processors
         first = planned.repetition if len(planned.tasks) == 1 else 0
         places = [cpus[(first + number) % len(cpus)] for number in range(len(planned.tasks))]
         return together([by_name[name] for name in planned.tasks], places, means)
 
-    finished = True
-    try:
-        measure(suite, coruns, run, screen.advance)
-    except KeyboardInterrupt:
-        finished = False
-        screen.say(f"kept {len(coruns.entries)} measurements; start again to resume")
+    session = Session(journal, screen, "measurements", suite.foreign, suite.attempts)
+    with session:
+        measure(session, suite, run)
     host = _host(suite, described, why, groups)
-    tables(coruns.entries, host).write(directory)
+    tables(journal.entries, host).write(directory)
     write_json(
         directory / "settings.json",
         {
@@ -171,10 +155,10 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
             "topology": asdict(machine.topology()),
             "suite": suite.model_dump(mode="json"),
             "lacking": lacking,
-            "foreign": sorted(entry.foreign for entry in coruns.entries),
+            "foreign": sorted(entry.foreign for entry in journal.entries),
         },
     )
-    return finished
+    return session.finished
 
 
 @dataclass(frozen=True)
@@ -238,13 +222,12 @@ def _groups() -> str:
     """Say why programs cannot be put into control groups; empty if they can."""
     try:
         group = Group("trial")
-        with subprocess.Popen(["sleep", "9"]) as program:
-            try:
-                group.add(program.pid)
-            finally:
-                program.kill()
-                program.wait()
-                group.close()
+        program = Child(["sleep", "9"], "control groups")
+        try:
+            group.add(program.pid)
+        finally:
+            program.end()
+            group.close()
     except OSError as exc:
         return f"no control groups to count in ({exc})"
     return ""

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import random
 import signal
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from data.corun import suite as corun_suite
-from data.corun.collect import PATIENCE, counting, processors
+from data.corun.collect import counting, processors
 from data.corun.run import Run, together
 from data.corun.suite import CorunSuite
 from data.corun.tables import AND
 from data.errors import InputError
 from data.measure import machine
 from data.measure.screen import Screen
+from data.measure.session import quietest
 from data.tables.files import replacing, write_json
 from data.tables.specs import typed
 
@@ -40,7 +41,7 @@ Measure = Callable[[Sequence[str]], tuple[list[Run], float]]
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedGroup:
     """One group of one placement, run side by side."""
 
     placement: str
@@ -49,7 +50,7 @@ class Planned:
     tasks: tuple[str, ...]
 
 
-def plan(placements: Sequence[Placement], repetitions: int, seed: int) -> list[Planned]:
+def plan(placements: Sequence[Placement], repetitions: int, seed: int) -> list[PlannedGroup]:
     """List what to run: all groups of all placements in random order, once through for each repetition.
 
     So no placement is measured at a time of its own, when the machine may have been slower.
@@ -57,7 +58,7 @@ def plan(placements: Sequence[Placement], repetitions: int, seed: int) -> list[P
     shuffle = random.Random(seed)
     blocks = [
         [
-            Planned(name, repetition, number, tuple(shuffle.sample(list(group), len(group))))
+            PlannedGroup(name, repetition, number, tuple(shuffle.sample(list(group), len(group))))
             for name, groups in placements
             for number, group in enumerate(groups, 1)
         ]
@@ -69,7 +70,10 @@ def plan(placements: Sequence[Placement], repetitions: int, seed: int) -> list[P
 
 
 def measure(
-    planned: Sequence[Planned], suite: CorunSuite, run: Measure, progress: Callable[[int, int, str], None]
+    planned: Sequence[PlannedGroup],
+    suite: CorunSuite,
+    run: Measure,
+    progress: Callable[[int, int, str], None],
 ) -> pd.DataFrame:
     """Run every group; when others use the machine, again, as the suite says.
 
@@ -87,25 +91,16 @@ def measure(
     """
     rows: list[dict[str, Any]] = []
     for number, one in enumerate(planned):
-        progress(number, len(planned), f"{one.placement}: {AND.join(one.tasks)}")
-        runs, foreign = min(_attempts(one, suite, run), key=lambda tried: tried[1])
+        waited = partial(progress, number, len(planned))
+        waited(f"{one.placement}: {AND.join(one.tasks)}")
+        runs, foreign = quietest(partial(run, one.tasks), suite.foreign, suite.attempts, waited)
         rows += [_row(one, place, runs, foreign) for place in range(len(runs))]
     progress(len(planned), len(planned), "done")
     order = ["placement", "repetition", "group"]
     return typed(pd.DataFrame(rows), DTYPES).sort_values(order, kind="stable", ignore_index=True)
 
 
-def _attempts(one: Planned, suite: CorunSuite, run: Measure) -> Iterator[tuple[list[Run], float]]:
-    for attempt in range(suite.attempts):
-        if attempt:
-            time.sleep(PATIENCE)
-        tried = run(one.tasks)
-        yield tried
-        if tried[1] <= suite.foreign:
-            return
-
-
-def _row(one: Planned, place: int, runs: list[Run], foreign: float) -> dict[str, Any]:
+def _row(one: PlannedGroup, place: int, runs: list[Run], foreign: float) -> dict[str, Any]:
     beside = sorted(one.tasks[:place] + one.tasks[place + 1 :])
     return {
         "placement": one.placement,

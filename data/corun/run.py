@@ -5,23 +5,24 @@ from __future__ import annotations
 import os
 import select
 import signal
-import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from data.corun import events
 from data.corun.suite import CorunTask
 from data.errors import InputError
+from data.measure.child import Child
 from data.measure.disturbance import Disturbance
+from data.measure.groups import Group
 from data.measure.perf_stat import Counting
-from data.measure.proc_events import Group, Tree
-from data.measure.programs import environment
+from data.measure.process_counts import Tree
 
 #: Seconds after which a program that has not ended is an error.
 LIMIT = 300.0
@@ -86,7 +87,7 @@ def together(tasks: Sequence[CorunTask], cpus: Sequence[int], means: Means) -> t
         for number, (task, cpu) in enumerate(zip(tasks, cpus, strict=True)):
             places[number].mkdir()
             program = _Program(task, cpu, places[number])
-            stack.callback(program.kill)
+            stack.callback(program.end)
             watched = _Watched(program, means, str(number))
             stack.callback(watched.close)
             measured.append(watched)
@@ -119,11 +120,11 @@ def _until_ended(measured: list[_Watched], interval: float, stack: ExitStack) ->
                 first.pop(ended).end(now)
         for ended, _ in ready:
             program = running.pop(ended)
-            program.reap()
+            program.require()
             if first:
                 again = _Program(program.task, program.cpu, program.scratch)
-                stack.callback(again.kill)
-                again.start()
+                stack.callback(again.end)
+                again.send(signal.SIGCONT)
                 running[again.ended] = again
                 poll.register(again.ended, select.POLLIN)
         if now >= begin + tick * interval:
@@ -136,60 +137,18 @@ def _until_ended(measured: list[_Watched], interval: float, stack: ExitStack) ->
     return list(running.values())
 
 
-class _Program:
-    """A program that is started stopped, on its processor.
-
-    ``ended`` is a descriptor that can be read from when it has ended.
-    """
+class _Program(Child):
+    """A program that is started stopped, on its processor."""
 
     def __init__(self, task: CorunTask, cpu: int, scratch: Path) -> None:
         self.task, self.cpu, self.scratch = task, cpu, scratch
-        self._output = scratch / "output"
-        with self._output.open("wb") as output:
-            self._process = subprocess.Popen(
-                [*STOPPED, *task.words(scratch / "report.yaml")],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env=environment(scratch),
-                process_group=0,  # Ctrl-C is for us; we end the programs
-            )
-        self.pid = self._process.pid
+        command = [*STOPPED, *task.words(scratch / "report.yaml")]
+        super().__init__(command, f'task "{task.name}"', scratch / "output", cpu=cpu)
         os.waitpid(self.pid, os.WUNTRACED)
-        os.sched_setaffinity(self.pid, {cpu})
-        self.ended = os.pidfd_open(self.pid)
-
-    def start(self) -> None:
-        """Let it run."""
-        os.kill(self.pid, signal.SIGCONT)
 
     def seconds(self) -> float:
         """Return the processor time it has used."""
-        return Tree(self.pid, self.cpu, None).seconds()
-
-    def reap(self) -> None:
-        """Take note that it has ended, with all it started; InputError if it failed."""
-        self._end_group()
-        code = self._process.wait()
-        self._close()
-        if code:
-            lines = self._output.read_text(errors="replace").strip().splitlines() or ["it printed nothing"]
-            raise InputError(f"exit code {code} ({lines[-1]})", place=f'task "{self.task.name}"')
-
-    def kill(self) -> None:
-        """End it, if it still runs, and all it started."""
-        # the number of a program that was waited for may be another's by now
-        if self._process.returncode is None:
-            self._end_group()
-            self._process.wait()
-            self._close()
-
-    def _end_group(self) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGKILL)
-
-    def _close(self) -> None:
-        os.close(self.ended)
+        return Tree(self.pid).seconds()
 
 
 @dataclass
@@ -205,7 +164,7 @@ class _Watched:
         self._group = Group(self.name) if self.means.groups else None
         if self._group is not None:
             self._group.add(self.program.pid)
-        self._tree = Tree(self.program.pid, self.program.cpu, self._group)
+        self._tree = Tree(self.program.pid)
         self._resident = 0.0
         self._counting = Counting(
             self.program.pid, self.means.events, self.means.interval, self.program.scratch / "perf.csv"
@@ -220,13 +179,13 @@ class _Watched:
     def begin(self) -> None:
         self._look(0.0)
         self._begin = time.perf_counter()
-        self.program.start()
+        self.program.send(signal.SIGCONT)
 
     def look(self, now: float) -> None:
         self._look(now - self._begin)
 
     def _look(self, seconds: float) -> None:
-        counts = self._tree.counts()
+        counts = events.counts(self._tree, self.program.cpu, self._group)
         if self._looks:
             self._resident += (seconds - self._looks[-1][0]) * self._tree.resident_mebibytes
         self._looks.append((seconds, counts | {RESIDENT: self._resident}))
@@ -238,7 +197,7 @@ class _Watched:
 
     def close(self) -> None:
         self._counting.close()
-        self.program.kill()
+        self.program.end()
         if self._group is not None:
             self._group.close()
 

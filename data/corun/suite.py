@@ -7,11 +7,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from data.comparisons import suite as suites
-from data.comparisons.suite import Count, Operation
 from data.corun.tables import AND
 from data.errors import InputError
 from data.measure.programs import command_of
+from data.measure.suite import Count, Operation, content, typed, unique
 from data.tables.given import Section
 
 #: Seconds after which stress-ng would end with its work undone; the run has been given up long before.
@@ -21,8 +20,8 @@ UNENDING = 86400
 class CorunTask(Operation):
     """A program with a fixed amount of work.
 
-    It is a stressor of stress-ng with ``work`` bogo operations, ``work`` units of one of `data.measure.workloads`, or
-    any other ``command``. The ``group`` says what it is like.
+    It is a stressor of stress-ng with ``work`` bogo operations, ``work`` units of one of
+    `data.measure.workloads`, or any other ``command``. The ``group`` says what it is like.
     """
 
     work: Count = 1
@@ -64,7 +63,7 @@ def load(path: Path) -> CorunSuite:
     InputError
         Naming file, key and value.
     """
-    suite = suites.typed(CorunSuite, suites.content(path), path)
+    suite = typed(CorunSuite, content(path), path)
     for task in suite.tasks:
         place = f'task "{task.name}"'
         given = [kind for kind in ("stressor", "workload", "command") if getattr(task, kind)]
@@ -72,6 +71,6 @@ def load(path: Path) -> CorunSuite:
             raise InputError("names a stressor, a workload or a command, one of them", file=path, place=place)
         if AND in task.name:
             raise InputError(f'must be without "{AND}", which joins names', file=path, place=place)
-    suites.unique([task.name for task in suite.tasks], "task", path)
-    suites.unique(suite.events, "event", path)
+    unique([task.name for task in suite.tasks], "task", path)
+    unique(suite.events, "event", path)
     return suite

@@ -8,6 +8,7 @@ from typing import ClassVar, Self
 
 import pandas as pd
 
+from data.measure.perf_stat import UNCOUNTED
 from data.tables.specs import Spec, Tables, typed
 
 TASK_DTYPES = {
@@ -37,8 +38,6 @@ DTYPES = {"tasks": TASK_DTYPES, "pairs": PAIR_DTYPES, "samples": SAMPLE_DTYPES, 
 CORUNNER = "corunner_"
 #: What joins the names of co-runners in the samples.
 AND = "+"
-#: What perf writes in place of a count that it has not.
-UNCOUNTED = ("<not counted>", "<not supported>")
 
 
 def _further(column: str) -> str:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from data.fingerprints import stress_ng
 from data.fingerprints import suite as fingerprint_suite
-from data.fingerprints.rates import Rates, Task
+from data.fingerprints.rates import Rate, Task
 from data.fingerprints.suite import THREADS, FingerprintSuite
 from data.fingerprints.tables import FingerprintTables
 from data.measure import machine
+from data.measure.journal import Journal
 from data.measure.screen import Screen
+from data.measure.session import Session
 from data.tables.files import write_json
 
 
@@ -34,29 +36,17 @@ def plan(suite: FingerprintSuite, stressors: frozenset[str]) -> list[Task]:
     return tasks
 
 
-def measure(
-    suite: FingerprintSuite,
-    rates: Rates,
-    stressors: frozenset[str],
-    progress: Callable[[int, int, str], None],
-) -> None:
-    """Measure what the journal lacks, keeping each rate at once.
+def measure(session: Session[Rate], suite: FingerprintSuite, stressors: frozenset[str]) -> None:
+    """Measure what the journal lacks, keeping each rate at once."""
 
-    Parameters
-    ----------
-    progress : callable
-        Called with rates measured, rates in all, and the stressor that runs.
-    """
-    tasks = plan(suite, stressors)
-    measured = {entry.task for entry in rates.entries}
-    for number, task in enumerate(tasks):
-        progress(number, len(tasks), task.stressor)
-        if task not in measured:
-            rates.add(stress_ng.run(task, suite.seconds))
-    progress(len(tasks), len(tasks), "done")
+    def made(tasks: Sequence[Task]) -> tuple[list[Rate], float]:
+        rates = [stress_ng.run(task, suite.seconds) for task in tasks]
+        return rates, rates[-1].foreign
+
+    session.measure(plan(suite, stressors), made)
 
 
-def tables(suite: FingerprintSuite, rates: Rates, described: dict[str, str]) -> FingerprintTables:
+def tables(suite: FingerprintSuite, rates: Sequence[Rate], described: dict[str, str]) -> FingerprintTables:
     """Make the tables of what is measured; a stressor that ran without a rate has a missing one.
 
     Parameters
@@ -73,7 +63,7 @@ def tables(suite: FingerprintSuite, rates: Rates, described: dict[str, str]) -> 
             "repetition": entry.repetition,
             "bogo_ops_per_second": entry.rate,
         }
-        for entry in rates.entries
+        for entry in rates
     ]
     host = {
         "machine": name,
@@ -82,7 +72,7 @@ def tables(suite: FingerprintSuite, rates: Rates, described: dict[str, str]) -> 
         "stress_ng": described["stress-ng"],
         "source": f"suite {suite.name}",
         "seconds": suite.seconds,
-        "foreign": float(np.median([entry.foreign for entry in rates.entries])) if rates.entries else np.nan,
+        "foreign": float(np.median([entry.foreign for entry in rates])) if rates else np.nan,
         **{key: described[key] for key in ("memory", "kernel", "distribution", "nice")},
     }
     return FingerprintTables.of_rows(machines, [], [host])
@@ -102,34 +92,33 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
         If the suite is wrong or stress-ng is missing.
     """
     suite, stressors = fingerprint_suite.load(path), stress_ng.available()
-    rates = Rates.open(directory / "journal.jsonl", suite)
+    described = machine.settings()
+    begun = suite.model_dump(mode="json") | {"stress-ng": described["stress-ng"]}
+    journal = Journal.open(directory / "journal.jsonl", begun, Rate)
     lacking = [stressor for stressor in suite.stressors if stressor not in stressors]
     if lacking:
         screen.say(f"leaving out what this stress-ng lacks: {', '.join(lacking)}")
-    finished = True
-    try:
-        measure(suite, rates, stressors, screen.advance)
-    except KeyboardInterrupt:
-        finished = False
-        screen.say(f"kept {len(rates.entries)} rates; start again to resume")
-    for problem in problems(rates):
+    session = Session(journal, screen, "rates")
+    with session:
+        measure(session, suite, stressors)
+    without_rate = problems(journal.entries)
+    for problem in without_rate:
         screen.say(problem)
-    described = machine.settings()
-    tables(suite, rates, described).write(directory)
+    tables(suite, journal.entries, described).write(directory)
     write_json(
         directory / "settings.json",
         {
             "machine": described,
             "suite": suite.model_dump(mode="json"),
             "lacking": lacking,
-            "without_rate": problems(rates),
-            "foreign": sorted(entry.foreign for entry in rates.entries),
+            "without_rate": without_rate,
+            "foreign": sorted(entry.foreign for entry in journal.entries),
         },
     )
-    return finished
+    return session.finished
 
 
-def problems(rates: Rates) -> list[str]:
+def problems(rates: Sequence[Rate]) -> list[str]:
     """Say for each stressor that has no rate why, once."""
-    first = {entry.stressor: entry.problem for entry in reversed(rates.entries) if entry.problem}
+    first = {entry.stressor: entry.problem for entry in reversed(rates) if entry.problem}
     return [f"no rate of {stressor}: it {why}" for stressor, why in sorted(first.items())]

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import yaml
 
-from data.errors import InputError
 from data.fingerprints.rates import Rate, Task
+from data.measure.child import Finished, execute
 from data.measure.disturbance import Disturbance
-from data.measure.programs import Finished, execute
 
 #: Seconds that a stressor may take to start and to end beyond the time it is given, before it is killed.
 PATIENCE = 60.0
@@ -29,12 +28,8 @@ def available() -> frozenset[str]:
     InputError
         If stress-ng is not installed or does not say.
     """
-    with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch:
-        done = execute(["stress-ng", "--stressors"], Path(scratch), "stressors")
-    if done.code:
-        raise InputError(
-            f"stress-ng --stressors: exit code {done.code} ({done.last_line})", place="stressors"
-        )
+    done = execute(["stress-ng", "--stressors"], "stressors")
+    done.require("stress-ng --stressors")
     return frozenset(done.output.split())
 
 
@@ -43,7 +38,7 @@ def run(task: Task, seconds: int) -> Rate:
     at, watch = datetime.now(UTC).isoformat(), Disturbance()
     with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch:
         report = Path(scratch) / "report.yaml"
-        done = execute(command(task, seconds, report), Path(scratch), "fingerprint", seconds + PATIENCE)
+        done = execute(command(task, seconds, report), "fingerprint", Path(scratch), seconds + PATIENCE)
         rate = reported(report)
     foreign = round(watch.share(), 4)
     problem = why_no_rate(task.stressor, done) if rate is None or done.code else ""

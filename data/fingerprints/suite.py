@@ -7,9 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from data.comparisons import suite as suites
-from data.comparisons.suite import Count
 from data.fingerprints.tables import ALL_THREADS
+from data.measure.suite import Count, content, typed, unique
 from data.tables.given import Section
 
 #: How ``threads`` of a suite stands in the tables.
@@ -40,7 +39,7 @@ def load(path: Path) -> FingerprintSuite:
     InputError
         Naming file, key and value.
     """
-    suite = suites.typed(FingerprintSuite, suites.content(path), path)
-    suites.unique(suite.stressors, "stressor", path)
-    suites.unique(suite.threads, "threads", path)
+    suite = typed(FingerprintSuite, content(path), path)
+    unique(suite.stressors, "stressor", path)
+    unique(suite.threads, "threads", path)
     return suite

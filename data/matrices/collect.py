@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import cycle
@@ -13,18 +14,19 @@ from pathlib import Path
 
 import pandas as pd
 
-from data.corun.collect import PATIENCE
 from data.matrices import rates as matrix_rates
 from data.matrices import suite as matrix_suite
 from data.matrices import summaries
-from data.matrices.journal import Matrices, Measured, Planned
-from data.matrices.programs import DEFECTS
-from data.matrices.run import HEAVY, Bench, Order, Run, calibrate
+from data.matrices.defects import DEFECTS
+from data.matrices.measured import Costs, MeasuredRun, PlannedRun
+from data.matrices.run import HEAVY, Bench, Order, Outcome, calibrate
 from data.matrices.suite import EXTRA_WORK, KILLED, QUOTA, WRONG_COUNT, MatrixSuite, TestCase
 from data.matrices.tables import SIDES, SUMMARY, MatrixTables
 from data.measure import machine, perf_stat
-from data.measure.proc_events import remove_abandoned_groups
+from data.measure.groups import remove_abandoned_groups
+from data.measure.journal import Journal
 from data.measure.screen import Screen
+from data.measure.session import Session
 from data.tables.files import write_json
 
 #: Seconds that each cost is calibrated from.
@@ -37,7 +39,7 @@ VARIES = 0.005
 Seconds = Callable[[Order], float]
 
 
-def plan(suite: MatrixSuite, causes: Sequence[str], kinds: Sequence[str]) -> list[Planned]:
+def plan(suite: MatrixSuite, causes: Sequence[str], kinds: Sequence[str]) -> list[PlannedRun]:
     """List all runs: pairs in random order, and within a pair all runs of both sides in random order.
 
     Parameters
@@ -51,7 +53,9 @@ def plan(suite: MatrixSuite, causes: Sequence[str], kinds: Sequence[str]) -> lis
     defects = _defects(suite, causes, shuffle)
     runs = {
         (pair, side): [
-            Planned(*pair, side, number, *(defects.get(pair, ("", 0.0)) if side == SIDES[1] else ("", 0.0)))
+            PlannedRun(
+                *pair, side, number, *(defects.get(pair, ("", 0.0)) if side == SIDES[1] else ("", 0.0))
+            )
             for number in range(1, suite.runs + 1)
         ]
         for pair in pairs
@@ -98,7 +102,7 @@ def _defects(
     return chosen
 
 
-def order(suite: MatrixSuite, planned: Planned, costs: dict[str, float]) -> Order:
+def order(suite: MatrixSuite, planned: PlannedRun, costs: dict[str, float]) -> Order:
     """Return how to make the run that is planned, from what a unit of its work and of its defect costs."""
     case = next(case for case in suite.cases if case.name == planned.case)
     draw = random.Random(f"{suite.seed} {planned.run_id}")
@@ -137,7 +141,7 @@ def trials(
         Makes one run and returns its elapsed seconds.
     """
     costs = dict(first)
-    plain = Planned(case.name, 0, SIDES[0], 0)
+    plain = PlannedRun(case.name, 0, SIDES[0], 0)
     for _ in range(TRIALS):
         costs["unit"] *= seconds(order(suite, plain, costs)) / suite.seconds
     for cause in needed:
@@ -150,51 +154,63 @@ def trials(
 
 
 def measure(
+    session: Session[MeasuredRun],
     suite: MatrixSuite,
-    matrices: Matrices,
-    everything: Sequence[Planned],
+    everything: Sequence[PlannedRun],
     *,
-    run: Callable[[Order], Run],
+    run: Callable[[Order], Outcome],
     cost: Callable[[TestCase, Sequence[str]], dict[str, float]],
-    progress: Callable[[int, int, str], None],
 ) -> None:
     """Measure what the journal lacks, keeping each run at once.
 
     Parameters
     ----------
+    session : Session
+    suite : MatrixSuite
+    everything : sequence of PlannedRun
     run : callable
         Makes one run.
     cost : callable
         Calibrates a test case, and for it the defects that are named.
-    progress : callable
-        Called with runs done, runs in all, and what is being measured or waited for.
     """
-    kept = {entry.planned.run_id for entry in matrices.entries}
-    cases = {case.name: case for case in suite.cases}
-    waiting = [planned for planned in everything if planned.run_id not in kept]
-    for name in dict.fromkeys(planned.case for planned in waiting):
-        if name not in matrices.costs:
-            progress(len(kept), len(everything), f"calibrating {name}")
-            needed = {run.cause for run in everything if run.case == name and run.cause in DEFECTS}
-            matrices.calibrate(name, cost(cases[name], sorted(needed)))
-    for number, planned in enumerate(waiting, len(kept)):
-        progress(number, len(everything), planned.pair_id)
-        best: Measured | None = None
-        for attempt in range(suite.attempts):
-            at = datetime.now(UTC).isoformat()
-            made = run(order(suite, planned, matrices.costs[planned.case]))
-            if best is None or made.foreign < best.foreign:
-                best = Measured(planned, at, made.elapsed, made.transactions, made.foreign, made.metrics)
-            if best.foreign <= suite.foreign or attempt + 1 == suite.attempts:
-                break
-            progress(number, len(everything), f"waiting: others use {made.foreign:.0%} of the machine")
-            time.sleep(PATIENCE)
-        if best is not None:
-            matrices.add(best)
-    progress(len(everything), len(everything), "done")
+    costs = calibrated(session, suite, everything, cost)
+
+    def made(now: Sequence[PlannedRun]) -> tuple[list[MeasuredRun], float]:
+        at = datetime.now(UTC).isoformat()
+        outcome = run(order(suite, now[0], costs[now[0].case]))
+        return [_measured(now[0], at, outcome)], outcome.foreign
+
+    session.measure(everything, made)
 
 
-def tables(suite: MatrixSuite, entries: Sequence[Measured], name: str) -> MatrixTables:
+def calibrated(
+    session: Session[MeasuredRun],
+    suite: MatrixSuite,
+    everything: Sequence[PlannedRun],
+    cost: Callable[[TestCase, Sequence[str]], dict[str, float]],
+) -> dict[str, dict[str, float]]:
+    """Return what units cost by test case, after finding it for those that wait to be measured."""
+    costs: dict[str, dict[str, float]] = {note.case: note.costs for note in session.journal.notes}
+    waiting = session.waiting(everything)
+    names = {planned.case for planned in waiting} - set(costs)
+    for case in (case for case in suite.cases if case.name in names):
+        done = len(everything) - len(waiting)
+        session.screen.advance(done, len(everything), f"calibrating {case.name}")
+        needed = {run.cause for run in everything if run.case == case.name and run.cause in DEFECTS}
+        costs[case.name] = cost(case, sorted(needed))
+        session.journal.note(Costs(case.name, costs[case.name]))
+    return costs
+
+
+def _measured(planned: PlannedRun, at: str, outcome: Outcome) -> MeasuredRun:
+    """Return what is kept of an outcome: metrics in six digits."""
+    metrics = {
+        name: None if math.isnan(value) else float(f"{value:.6g}") for name, value in outcome.metrics.items()
+    }
+    return MeasuredRun(planned, at, outcome.elapsed, outcome.transactions, outcome.foreign, metrics)
+
+
+def tables(suite: MatrixSuite, entries: Sequence[MeasuredRun], name: str) -> MatrixTables:
     """Make the tables of what is measured; metrics that are the same in all runs are left out.
 
     Parameters
@@ -256,6 +272,17 @@ def varies(values: pd.Series) -> bool:
     return bool(1 - values.value_counts(normalize=True, dropna=False).max() >= VARIES)
 
 
+@contextmanager
+def running_on(cpus: Sequence[int]) -> Iterator[None]:
+    """Let this process run on these processors only while the block runs."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cpus)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
 def collect(path: Path, directory: Path, screen: Screen) -> bool:
     """Measure the suite at `path` into `directory`, resuming what is there; write what is measured.
 
@@ -280,7 +307,6 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
     begun = suite.model_dump(mode="json") | {"machine": described["processor"], "kernel": described["kernel"]}
     if lacking:
         screen.say(f"perf cannot count {', '.join(lacking)}")
-    finished = True
     counted = [event for event in suite.events if not why[event]]
     with Bench(cpu, suite.interval, counted) as bench:
         for what, problem in bench.missing.items():
@@ -290,13 +316,13 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
             for asked in (suite.causes, suite.invalid_kinds)
         )
         able = {"causes": causes, "kinds of invalid runs": kinds, "events": counted}
-        matrices = Matrices.open(directory / "journal.jsonl", begun, able)
-        try:
-            # we look from another processor than the one that programs run on
-            os.sched_setaffinity(0, cpus[:-1] or cpus)
+        journal = Journal.open(directory / "journal.jsonl", begun, MeasuredRun, Costs, able)
+        session = Session(journal, screen, "runs", suite.foreign, suite.attempts)
+        # we look from another processor than the one that programs run on
+        with running_on(cpus[:-1] or cpus), session:
             measure(
+                session,
                 suite,
-                matrices,
                 plan(suite, causes, kinds),
                 run=bench.run,
                 cost=lambda case, needed: trials(
@@ -306,21 +332,15 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
                     calibrate(case.workload, CALIBRATION, cpu),
                     lambda trial: bench.run(trial).elapsed,
                 ),
-                progress=screen.advance,
             )
-        except KeyboardInterrupt:
-            finished = False
-            screen.say(f"kept {len(matrices.entries)} runs; start again to resume")
-        finally:
-            os.sched_setaffinity(0, cpus)
-    tables(suite, matrices.entries, machine.name()).write(directory)
+    tables(suite, journal.entries, machine.name()).write(directory)
     write_json(
         directory / "settings.json",
         {
             "machine": described,
             "suite": suite.model_dump(mode="json"),
             "lacking": lacking,
-            "foreign": sorted(entry.foreign for entry in matrices.entries),
+            "foreign": sorted(entry.foreign for entry in journal.entries),
         },
     )
-    return finished
+    return session.finished

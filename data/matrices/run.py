@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import select
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -22,14 +18,16 @@ from data.matrices.programs import PROGRESS, Progress
 from data.matrices.rates import Look, rates
 from data.matrices.suite import BACKWARDS, DISTURBED, KILLED, QUOTA
 from data.measure import kernel_counts
+from data.measure.child import Talking, execute
 from data.measure.disturbance import Disturbance
+from data.measure.groups import Group
 from data.measure.interventions import Competition, Quota
 from data.measure.perf_stat import Counting
-from data.measure.proc_events import Group, descendants
+from data.measure.proc import descendants
 from data.measure.process_counts import Program
-from data.measure.programs import environment
 
-ROOT = Path(__file__).parents[2]
+#: Of our programs in Python.
+ENVIRONMENT = {"PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONHASHSEED": "0"}
 #: Seconds after which a program that has not ended is an error.
 LIMIT = 60.0
 #: How much of every processor a heavy program takes.
@@ -57,7 +55,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Run:
+class Outcome:
     """What came of it: ``elapsed`` seconds, transactions done, raw metrics, and the share others used."""
 
     elapsed: float
@@ -113,8 +111,8 @@ class Bench:
             return
         scratch = self._keeper.enter_context(tempfile.TemporaryDirectory(prefix="perfjudge-"))
         # it ends when we do, whatever ends us
-        sleeper = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, process_group=0)
-        self._keeper.callback(sleeper.communicate)
+        sleeper = Talking(["cat"], "events")
+        self._keeper.callback(sleeper.end)
         counting = Counting(sleeper.pid, self.events, 5.0, Path(scratch) / "perf.csv")
         self._keeper.callback(counting.close)
         counting.ready()
@@ -127,7 +125,7 @@ class Bench:
             if means is not None:
                 means.close()
 
-    def run(self, order: Order) -> Run:
+    def run(self, order: Order) -> Outcome:
         """Run `order` once.
 
         Raises
@@ -138,13 +136,13 @@ class Bench:
         with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch, ExitStack() as stack:
             watch = Disturbance(self._competing())
             started = _Started(order, Path(scratch), self.cpu)
-            stack.callback(started.close)
+            stack.callback(started.end)
             started.expect(b"r")
             counting = self._counting(started.pid, Path(scratch))
             if counting is not None:
                 stack.callback(counting.close)
             self._confine(started.pid, order)
-            program = Program(started.pid, self.cpu)
+            program = Program(started.pid)
             if counting is not None:
                 counting.ready()
                 counting.enable()
@@ -154,7 +152,7 @@ class Bench:
             done, begin, end = Progress.read(started.progress)
             # before it is reaped: what its children used would go to nobody
             foreign = watch.share(self._competing() + _used(looks))
-            return Run((end or started.ended) - begin, done, rates(looks, perf, done), round(foreign, 4))
+            return Outcome((end or started.seen) - begin, done, rates(looks, perf, done), round(foreign, 4))
 
     def _competing(self) -> float:
         return self._competition.seconds if self._competition is not None else 0.0
@@ -182,7 +180,7 @@ class Bench:
             time.perf_counter(),
             kernel_counts.counts(self.cpu),
             program.counts(),
-            {name.removeprefix("group-").replace("-", "_"): value for name, value in group.items()},
+            group,
             kernel_counts.levels(self.cpu),
             program.levels(),
         )
@@ -193,7 +191,7 @@ class Bench:
         """Let the program go, look every `interval` until it is done, and spoil the run on the way."""
         spoil = self._spoiler(started, order, stack)
         begin, tick, spoiled = time.perf_counter(), 1, not order.invalid
-        started.go()
+        started.say(b"g")
         while True:
             now = time.perf_counter() - begin
             due = tick * self.interval
@@ -213,7 +211,7 @@ class Bench:
 
     def _spoiler(self, started: _Started, order: Order, stack: ExitStack) -> Callable[[], None]:
         if order.invalid == KILLED:
-            return started.kill
+            return started.stop
         if order.invalid == DISTURBED and self._competition is not None:
             running = self._competition.running(order.heavy)
             return lambda: stack.enter_context(running)
@@ -231,67 +229,39 @@ class Bench:
             old.close()
 
 
-class _Started:
-    """A program of `data.matrices.programs` that is set up; ``ended`` is when it was seen to end."""
+class _Started(Talking):
+    """A program of `data.matrices.programs` that is set up; ``seen`` is when it was last heard or ended."""
 
     def __init__(self, order: Order, scratch: Path, cpu: int) -> None:
         self.progress = scratch / "progress"
         self.progress.write_bytes(PROGRESS.pack(0, 0, 0))
-        self._order, self._errors, self._killed = order, scratch / "errors", False
+        self._killed, self.seen, self._word = False, 0.0, b""
         asked = {
-            **{key: getattr(order, key) for key in ("workload", "transactions", "units", "defect", "amount")},
-            "progress": str(self.progress),
+            key: getattr(order, key) for key in ("workload", "transactions", "units", "defect", "amount")
         }
-        with self._errors.open("wb") as errors:
-            self._process = _python(asked, scratch, errors)
-        self.pid = self._process.pid
-        os.sched_setaffinity(self.pid, {cpu})
-        self.ended = 0.0
+        command = _command(asked | {"progress": str(self.progress)})
+        place = f'workload "{order.workload}"'
+        super().__init__(command, place, scratch / "errors", cpu=cpu, environment=ENVIRONMENT)
 
     def expect(self, word: bytes) -> None:
         """Wait until the program says `word`."""
-        if not self.done(LIMIT) or self._said != word:
-            raise self._failed()
-
-    def go(self) -> None:
-        """Let it begin."""
-        os.write(self._stdin, b"g")
+        if not self.done(LIMIT) or self._word != word:
+            raise self.failed()
 
     def done(self, seconds: float) -> bool:
         """Wait until the program says something or ends, for some seconds; tell whether it has."""
-        stdout = self._process.stdout
-        if stdout is None:
-            return True
-        if not select.select([stdout], [], [], seconds)[0]:
+        word = self.heard(seconds)
+        if word is None:
             return False
-        self._said = os.read(stdout.fileno(), 1)
-        self.ended = time.monotonic()
-        if not self._said and not self._killed:
-            raise self._failed()
+        self._word, self.seen = word, time.monotonic()
+        if not word and not self._killed:
+            raise self.failed()
         return True
 
-    def kill(self) -> None:
-        """End it at once, with all it started."""
+    def stop(self) -> None:
+        """Kill it and all it started before it is done."""
         self._killed = True
-        with suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGKILL)
-
-    def close(self) -> None:
-        """End it and wait for it, once."""
-        if self._process.returncode is None:
-            self.kill()
-            self._process.communicate()
-
-    @property
-    def _stdin(self) -> int:
-        if self._process.stdin is None:
-            raise RuntimeError("the program has no standard input")
-        return self._process.stdin.fileno()
-
-    def _failed(self) -> InputError:
-        self.close()
-        said = self._errors.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
-        return InputError(f"failed ({said[-1]})", place=f'workload "{self._order.workload}"')
+        self.kill()
 
 
 def _totals(counting: Counting | None) -> dict[str, float]:
@@ -309,28 +279,13 @@ def _used(looks: Sequence[Look]) -> float:
 
 def calibrate(workload: str, seconds: float, cpu: int) -> dict[str, float]:
     """Return what `data.matrices.programs.calibrate` does, measured on processor `cpu`."""
-    with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch:
-        process = _python({"workload": workload, "calibrate": seconds}, Path(scratch), subprocess.PIPE)
-        try:
-            os.sched_setaffinity(process.pid, {cpu})
-            output, errors = process.communicate(timeout=LIMIT)
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-        if process.returncode:
-            said = errors.decode(errors="replace").strip().splitlines() or ["it said nothing"]
-            raise InputError(f"failed ({said[-1]})", place=f'workload "{workload}"')
-        costs: dict[str, float] = json.loads(output)
-        return costs
+    place = f'workload "{workload}"'
+    command = _command({"workload": workload, "calibrate": seconds})
+    done = execute(command, place, limit=LIMIT, cpu=cpu, environment=ENVIRONMENT)
+    done.require(place)
+    costs: dict[str, float] = json.loads(done.last_line)
+    return costs
 
 
-def _python(asked: dict[str, Any], scratch: Path, errors: Any) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-S", "-m", "data.matrices.programs", json.dumps(asked)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=errors,
-        env=environment(scratch) | {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0"},
-        bufsize=0,
-        process_group=0,  # Ctrl-C is for us; we end the program
-    )
+def _command(asked: dict[str, Any]) -> list[str]:
+    return [sys.executable, "-S", "-m", "data.matrices.programs", json.dumps(asked)]

@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from data.comparisons import suite as suites
-from data.comparisons.suite import Count
 from data.errors import InputError
-from data.matrices.programs import DEFECTS, WORKLOADS
+from data.matrices.defects import DEFECTS
+from data.matrices.workloads import WORKLOADS
+from data.measure.suite import Count, content, typed, unique
 from data.tables.given import Section
 from data.tables.nearest import unknown
 
@@ -72,7 +72,7 @@ def load(path: Path) -> MatrixSuite:
     InputError
         Naming file, key and value.
     """
-    suite = suites.typed(MatrixSuite, suites.content(path), path)
+    suite = typed(MatrixSuite, content(path), path)
     for what, names, known in (
         ("workload", [case.workload for case in suite.cases], WORKLOADS),
         ("cause", suite.causes, CAUSES),
@@ -87,6 +87,6 @@ def load(path: Path) -> MatrixSuite:
     ):
         if share and not names:
             raise InputError(f"{what}=[]: expected at least one", file=path)
-    suites.unique([case.name for case in suite.cases], "case", path)
-    suites.unique(suite.events, "event", path)
+    unique([case.name for case in suite.cases], "case", path)
+    unique(suite.events, "event", path)
     return suite

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import resource
 import time
-from pathlib import Path
+
+from data.measure.proc import CPU_TIMES, PROC, TICKS_PER_SECOND, rows
 
 
 class Disturbance:
@@ -31,9 +32,9 @@ class Disturbance:
 
 def _busy_seconds() -> float:
     """Return user, nice, system, irq, softirq and steal time of the machine since it started."""
-    fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
-    user, nice, system, _, _, irq, softirq, steal = (int(field) for field in fields[:8])
-    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+    _, words = next(rows(PROC / "stat"))
+    times = dict(zip(CPU_TIMES, map(int, words), strict=False))
+    return (sum(times.values()) - times["idle"] - times["iowait"]) / TICKS_PER_SECOND
 
 
 def _own_seconds() -> float:

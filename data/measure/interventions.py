@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from data.measure.child import Talking
+from data.measure.groups import remove_abandoned
+from data.measure.process_counts import own_seconds
 from data.measure.programs import WORKLOADS
 
 #: Control group period: short beside a repetition, so that a quota slows evenly.
 PERIOD_MICROSECONDS = 10_000
+#: Seconds that a competitor may take to start.
+LIMIT = 60.0
 CGROUPS = Path("/sys/fs/cgroup")
 
 
@@ -72,18 +76,11 @@ class Quota:
         self.path.rmdir()
 
 
-def remove_abandoned(root: Path) -> None:
-    """Remove groups of measurements that were killed; their names go on with the measurement's process."""
-    for group in root.glob("perfjudge-*"):
-        if not Path(f"/proc/{group.name.split('-')[1]}").exists():
-            group.rmdir()
-
-
 class Competition:
     """One stopped program for each processor and share, that is let run around a repetition."""
 
     def __init__(self, shares: Sequence[float]) -> None:
-        self._programs: dict[float, list[subprocess.Popen[bytes]]] = {}
+        self._programs: dict[float, list[Talking]] = {}
         for share in shares:
             self._programs[share] = [_competitor(cpu, share) for cpu in sorted(os.sched_getaffinity(0))]
 
@@ -93,33 +90,27 @@ class Competition:
         programs = self._programs[share]
         with ExitStack() as stack:
             for program in programs:
-                stack.callback(program.send_signal, signal.SIGSTOP)
-                program.send_signal(signal.SIGCONT)
+                stack.callback(program.send, signal.SIGSTOP)
+                program.send(signal.SIGCONT)
             yield
 
     @property
     def seconds(self) -> float:
         """Processor time that the competitors have used so far."""
-        ticks = os.sysconf("SC_CLK_TCK")
-        total = 0
-        for programs in self._programs.values():
-            for program in programs:
-                fields = Path(f"/proc/{program.pid}/stat").read_text().rpartition(")")[2].split()
-                total += int(fields[11]) + int(fields[12])
-        return total / ticks
+        running = (program.pid for programs in self._programs.values() for program in programs)
+        return sum(map(own_seconds, running))
 
     def close(self) -> None:
         """End the competitors."""
         for programs in self._programs.values():
             for program in programs:
-                program.kill()
-                program.communicate()
+                program.end()
 
 
-def _competitor(cpu: int, share: float) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-I", "-S", str(WORKLOADS), "compete", str(cpu), str(share)]
-    program = subprocess.Popen(command, stdout=subprocess.PIPE, process_group=0)
-    if program.stdout is None or not program.stdout.read(1):
-        raise RuntimeError(f"the competitor on processor {cpu} did not start")
-    program.send_signal(signal.SIGSTOP)
+def _competitor(cpu: int, share: float) -> Talking:
+    place = f"competitor on processor {cpu}"
+    program = Talking([sys.executable, "-I", "-S", str(WORKLOADS), "compete", str(cpu), str(share)], place)
+    if not program.heard(LIMIT):
+        raise program.failed()
+    program.send(signal.SIGSTOP)
     return program

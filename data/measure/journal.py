@@ -3,96 +3,102 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
 
 from data.errors import InputError
 from data.tables.files import write_text
+from data.tables.given import said
 
 
-@dataclass(frozen=True)
-class Entry:
-    """One repetition.
+class Keyed(Protocol):
+    """A dataclass of what was measured."""
 
-    ``purpose`` is "sample" or "reference", ``nominal`` the work of the baseline in units, ``at`` a UTC time.
-    """
-
-    operation: str
-    version: str
-    threads: int
-    purpose: str
-    repetition: int
-    nominal: int
-    at: str
-    seconds: float
-    real_seconds: float
-    user_seconds: float
-    kernel_seconds: float
-    out_of_cpu_seconds: float
+    __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
-    def key(self) -> tuple[str, str, int, str, int]:
-        """What tells one repetition from another."""
-        return self.operation, self.version, self.threads, self.purpose, self.repetition
+    def key(self) -> Hashable:
+        """What tells one entry from another."""
 
 
-class Journal:
-    """The file that `entries` and `works` (units of work by operation) live in.
+Entry = TypeVar("Entry", bound=Keyed)
 
-    Raises
-    ------
-    InputError
-        From `open`, if the file belongs to another suite or has a line that is no entry.
-    """
 
-    def __init__(self, path: Path, entries: list[Entry], works: dict[str, int]) -> None:
-        self.path = path
-        self.entries = entries
-        self.works = works
+@dataclass
+class Journal(Generic[Entry]):
+    """The file that ``entries`` live in, and ``notes``: dataclasses of what else is to be known again."""
+
+    path: Path
+    entries: list[Entry]
+    notes: list[Any] = field(default_factory=list)
 
     @classmethod
-    def open(cls, path: Path, suite: dict[str, Any]) -> Journal:
-        """Read the journal at `path`, or begin one for `suite`."""
-        records = resume(path, suite)
-        works = {record["operation"]: record["work"] for record in records if "work" in record}
-        entries = [Entry(**record) for record in records if "work" not in record]
-        return cls(path, entries, works)
+    def open(
+        cls,
+        path: Path,
+        begun: Mapping[str, Any],
+        entry: type[Entry],
+        note: type | None = None,
+        able: Mapping[str, Sequence[str]] | None = None,
+    ) -> Self:
+        """Read the journal at `path`, or begin one for what `begun` describes.
 
-    def add(self, entries: list[Entry]) -> None:
+        Parameters
+        ----------
+        path : Path
+        begun : mapping
+            The suite, and what of the machine must be the same all the time.
+        entry, note : type
+            What lines are read into: a note if they have just its keys.
+        able : mapping, optional
+            By name what this machine and this user can do of the suite: it must be the same, too, or entries
+            would differ by who measured them. Older journals don't have it.
+
+        Raises
+        ------
+        InputError
+            If the file belongs to another suite or machine, was begun by who can do other things, or has a
+            line that is no record.
+        """
+        records = _resume(path, begun, able)
+        keys = {one.name for one in fields(note)} if note else set()
+        an_entry = TypeAdapter(entry)
+        a_note: TypeAdapter[Any] = TypeAdapter(note or entry)
+        journal = cls(path, [])
+        for number, record in enumerate(records, 2):
+            try:
+                if record.keys() == keys:
+                    journal.notes.append(a_note.validate_python(record))
+                else:
+                    journal.entries.append(an_entry.validate_python(record))
+            except ValidationError as exc:
+                raise InputError(said(exc, "the line"), file=path, line=number) from exc
+        return journal
+
+    def add(self, *entries: Entry) -> None:
         """Keep `entries`."""
         self.entries += entries
-        append(self.path, [asdict(entry) for entry in entries])
+        self._append(entries)
 
-    def calibrate(self, operation: str, work: int) -> None:
-        """Keep the units of work that `operation`'s baseline does."""
-        self.works[operation] = work
-        append(self.path, [{"operation": operation, "work": work}])
+    def note(self, note: Any) -> None:
+        """Keep what is no entry."""
+        self.notes.append(note)
+        self._append([note])
+
+    def _append(self, records: Iterable[Any]) -> None:
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write("".join(json.dumps(asdict(record)) + "\n" for record in records))
 
 
-def resume(
-    path: Path, suite: dict[str, Any], able: Mapping[str, Sequence[str]] | None = None
+def _resume(
+    path: Path, begun: Mapping[str, Any], able: Mapping[str, Sequence[str]] | None
 ) -> list[dict[str, Any]]:
-    """Return the records of the journal at `path`, or begin one for `suite`.
-
-    Parameters
-    ----------
-    path : Path
-    suite : dict
-        What is measured; it must be the same all the time.
-    able : mapping, optional
-        By name what this machine and this user can do of it, kept with the suite: it must be the same, too,
-        or runs would differ by who measured them. Older journals don't have it.
-
-    Raises
-    ------
-    InputError
-        If the file belongs to another suite, was begun by who can do other things, or has a line that is no
-        record.
-    """
     if not path.exists():
-        begin = {"suite": suite} | ({} if able is None else {"able": able})
+        begin = {"suite": begun} | ({} if able is None else {"able": able})
         write_text(path, json.dumps(begin) + "\n")
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     # A line that was being written when the power went has no end.
@@ -100,7 +106,7 @@ def resume(
     if len(whole) < len(lines):
         write_text(path, "".join(whole))
     records = [_record(line, path, number) for number, line in enumerate(whole, 1)]
-    if not records or records[0].get("suite") != suite:
+    if not records or records[0].get("suite") != begun:
         raise InputError("was begun with another suite; name another directory or remove it", file=path)
     _require_able(able or {}, records[0].get("able", {}), path)
     return records[1:]
@@ -114,12 +120,6 @@ def _require_able(able: Mapping[str, Sequence[str]], before: Any, path: Path) ->
             told = "is not to be had here" if changed[0] in then else "was not to be had then"
             told = f'was begun with other {what} ("{changed[0]}" {told})'
             raise InputError(f"{told}; go on as then, or name another directory", file=path)
-
-
-def append(path: Path, records: list[dict[str, Any]]) -> None:
-    """Add `records` to the journal at `path`."""
-    with path.open("a", encoding="utf-8") as file:
-        file.write("".join(json.dumps(record) + "\n" for record in records))
 
 
 def _record(line: str, path: Path, number: int) -> dict[str, Any]:

@@ -10,9 +10,8 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from data.measure.proc_events import CPU_TIMES, PRESSURES, TICK_MILLISECONDS, lines
+from data.measure.proc import CPU_TIMES, PRESSURES, PROC, TICK_MILLISECONDS, lines, pressure, rows
 
-PROC = Path("/proc")
 #: Those of the nr_ lines of vmstat that only grow.
 NR_COUNTS = frozenset(
     {
@@ -57,20 +56,21 @@ Numbers = dict[str, float]
 
 def counts(cpu: int) -> Numbers:
     """Return all counts so far; ``cpu.`` and ``irq.cpu.`` are those of processor `cpu`."""
-    machine = _stat(cpu)[0] | _vmstat()[0] | _interrupts(cpu) | _disks()[0]
-    return machine | _network() | _pressure() | _schedule(cpu)
+    return (
+        stat(cpu)[0] | vmstat()[0] | interrupts(cpu) | _disks()[0] | _network() | _pressure() | _schedule(cpu)
+    )
 
 
 def levels(cpu: int) -> Numbers:
     """Return all levels."""
-    return _stat(cpu)[1] | _vmstat()[1] | _disks()[1] | _memory() | _objects()
+    return stat(cpu)[1] | vmstat()[1] | _disks()[1] | _memory() | _objects()
 
 
-def _stat(cpu: int) -> tuple[Numbers, Numbers]:
+def stat(cpu: int) -> tuple[Numbers, Numbers]:
+    """Return counts and levels of programs, and times of all processors and of `cpu`."""
     counted: Numbers = {}
     level: Numbers = {}
-    for line in lines(PROC / "stat"):
-        name, *values = line.split()
+    for name, values in rows(PROC / "stat"):
         if name in {"cpu", f"cpu{cpu}"}:
             place = "stat" if name == "cpu" else "cpu"
             for kind, ticks in zip(CPU_TIMES, values, strict=False):
@@ -82,24 +82,23 @@ def _stat(cpu: int) -> tuple[Numbers, Numbers]:
     return counted, level
 
 
-def _vmstat() -> tuple[Numbers, Numbers]:
+def vmstat() -> tuple[Numbers, Numbers]:
+    """Return counts and levels of memory."""
     counted: Numbers = {}
     level: Numbers = {}
-    for line in lines(PROC / "vmstat"):
-        name, value = line.split()
+    for name, (value,) in rows(PROC / "vmstat"):
         gauge = (name.startswith("nr_") and name not in NR_COUNTS) or name == "workingset_nodes"
         (level if gauge else counted)[f"vmstat.{name}"] = float(value)
     return counted, level
 
 
-def _interrupts(cpu: int) -> Numbers:
+def interrupts(cpu: int) -> Numbers:
+    """Return interrupts and soft interrupts of all processors and of `cpu`."""
     counted: Counter[str] = Counter()
     for file in ("interrupts", "softirqs"):
-        head, *rows = lines(PROC / file) or [""]
-        processors = head.split()
-        for row in rows:
-            number, _, rest = row.strip().partition(":")
-            words = rest.split()
+        first, *numbers = [*rows(PROC / file)] or [("", [])]
+        processors = [first[0], *first[1]]
+        for number, words in numbers:
             values = [int(word) for word in words[: len(processors)] if word.isdecimal()]
             # a device keeps its name where its number changes from start to start
             name = words[-1] if number.isdecimal() and len(words) > len(processors) else number
@@ -112,8 +111,7 @@ def _interrupts(cpu: int) -> Numbers:
 
 def _disks() -> tuple[Numbers, Numbers]:
     total: Counter[str] = Counter()
-    for line in lines(PROC / "diskstats"):
-        _, _, name, *values = line.split()
+    for _, (_, name, *values) in rows(PROC / "diskstats"):
         if not NOT_DISKS.match(name) and not (Path("/sys/class/block") / name / "partition").exists():
             total.update(dict(zip(DISK, map(int, values), strict=False)))
     found = {
@@ -126,36 +124,31 @@ def _disks() -> tuple[Numbers, Numbers]:
 
 def _network() -> Numbers:
     counted: Counter[str] = Counter({f"net.{name}": 0 for name in NET})
-    for line in lines(PROC / "net/dev")[2:]:
-        interface, _, rest = line.strip().partition(":")
-        values = rest.split()
+    for interface, values in list(rows(PROC / "net/dev"))[2:]:
         for name, column in zip(NET, _NET_COLUMNS, strict=True):
             counted[f"net.{name}"] += int(values[column])
             if interface == "lo":
                 counted[f"net.lo_{name}"] += int(values[column])
-    rows = lines(PROC / "net/snmp")
-    for head, row in zip(rows[::2], rows[1::2], strict=False):
-        protocol, *names = head.split()
-        if protocol in {"Ip:", "Tcp:", "Udp:"}:
-            for name, value in zip(names, row.split()[1:], strict=False):
+    protocols = list(rows(PROC / "net/snmp"))
+    for (protocol, names), (_, values) in zip(protocols[::2], protocols[1::2], strict=False):
+        if protocol in {"Ip", "Tcp", "Udp"}:
+            for name, value in zip(names, values, strict=False):
                 if name.startswith(("In", "Out", "Active", "Passive", "Retrans")):
-                    counted[f"net.{protocol[:-1]}_{name}"] = int(value)
+                    counted[f"net.{protocol}_{name}"] = int(value)
     return {name: float(value) for name, value in counted.items()}
 
 
 def _pressure() -> Numbers:
-    counted: Numbers = {}
-    for resource in PRESSURES:
-        for line in lines(PROC / "pressure" / resource):
-            kind, *_, total = line.split()
-            counted[f"pressure.{resource}_{kind}"] = float(total.partition("=")[2])
-    return counted
+    return {
+        f"pressure.{resource}_{kind}": total
+        for resource in PRESSURES
+        for kind, total in pressure(PROC / "pressure" / resource).items()
+    }
 
 
 def _schedule(cpu: int) -> Numbers:
     """Return what the scheduler counts, where the kernel tells."""
-    for line in lines(PROC / "schedstat"):
-        name, *values = line.split()
+    for name, values in rows(PROC / "schedstat"):
         if name == f"cpu{cpu}":
             return {
                 f"sched.{kind}": float(value) for kind, value in zip(SCHEDULE, values, strict=False) if kind
@@ -165,26 +158,23 @@ def _schedule(cpu: int) -> Numbers:
 
 def _memory() -> Numbers:
     level: Numbers = {}
-    for line in lines(PROC / "meminfo"):
-        name, _, value = line.partition(":")
+    for name, words in rows(PROC / "meminfo"):
         if name in MEMINFO:
-            level[f"meminfo.{name}"] = float(value.split()[0])
+            level[f"meminfo.{name}"] = float(words[0])
     zone = ""
-    for line in lines(PROC / "zoneinfo"):
-        words = line.split()
-        if words[:1] == ["Node"]:
+    for name, words in rows(PROC / "zoneinfo"):
+        if name == "Node":
             zone = words[-1]
-        elif words[:2] == ["pages", "free"]:
-            level[f"zone.{zone}_free"] = float(words[2])
-        elif words[:1] == ["count:"]:
-            level[f"zone.{zone}_ready"] = level.get(f"zone.{zone}_ready", 0.0) + float(words[1])
+        elif name == "pages" and words[0] == "free":
+            level[f"zone.{zone}_free"] = float(words[1])
+        elif name == "count":
+            level[f"zone.{zone}_ready"] = level.get(f"zone.{zone}_ready", 0.0) + float(words[0])
     return level
 
 
 def _objects() -> Numbers:
     level: Numbers = {}
-    for line in lines(PROC / "slabinfo"):
-        name, *values = line.split()
+    for name, values in rows(PROC / "slabinfo"):
         if name in SLABS:
             level[f"slab.{name}"] = float(values[0])
     for line in lines(PROC / "buddyinfo"):

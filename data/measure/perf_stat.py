@@ -5,23 +5,27 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from data.corun.tables import SAMPLE_DTYPES, UNCOUNTED
 from data.errors import InputError
+from data.measure.child import Child, execute
 
+#: The column of time, and what perf writes in place of a count that it has not.
+TIME = "t_seconds"
+UNCOUNTED = ("<not counted>", "<not supported>")
 _TIME = re.compile(r"\s*(\d+\.\d+)(\D)")
 _MODIFIER = re.compile(r":[a-zA-Z]+$")
 #: The count and the event of a line, after its time.
 _COUNT, _EVENT = 0, 2
 #: The kernel's counters have 64 bits; a number beyond them counts nothing.
 MOST = 2.0**64
+#: Numbers without any country's separators.
+PLAIN = {"LC_ALL": "C"}
 
 
 def countable(events: Sequence[str]) -> dict[str, str]:
@@ -41,16 +45,10 @@ def countable(events: Sequence[str]) -> dict[str, str]:
 
 
 def _why_not(event: str) -> str:
-    command = ["perf", "stat", "-x,", "-e", event, "true"]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, env=os.environ | {"LC_ALL": "C"}
-        )
-    except FileNotFoundError as exc:
-        raise InputError("needs the program 'perf', which is not installed") from exc
-    if done.returncode:
+    done = execute(["perf", "stat", "-x,", "-e", event, "true"], "events", environment=PLAIN)
+    if done.code:
         return "is unknown to perf"
-    return next((mark.strip("<>") for mark in UNCOUNTED[1:] if mark in done.stderr), "")
+    return next((mark.strip("<>") for mark in UNCOUNTED[1:] if mark in done.output), "")
 
 
 class Counting:
@@ -78,14 +76,9 @@ class Counting:
             *("-D", "-1", "--control", f"fd:{commands},{acknowledge}"),
             *("-e", ",".join(events), "-p", ",".join(map(str, programs))),
         ]
-        self._perf = subprocess.Popen(
-            command,
-            pass_fds=(commands, acknowledge),
-            env=os.environ | {"LC_ALL": "C"},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            process_group=0,
-        )
+        said = output.with_suffix(".said")
+        taken = (commands, acknowledge)
+        self._perf = Child(command, "perf", said, environment=PLAIN, pass_fds=taken)
         os.close(commands)
         os.close(acknowledge)
 
@@ -101,7 +94,8 @@ class Counting:
         with suppress(BrokenPipeError):
             os.write(self._commands, command)
         if not os.read(self._acknowledged, 16):
-            raise InputError(f"perf did not begin to count (exit code {self._perf.wait()})")
+            self._perf.wait()
+            raise InputError(f"perf did not begin to count ({self._perf.last_line})")
 
     def stop(self) -> pd.DataFrame:
         """End counting; return the counts as `intervals` does."""
@@ -110,15 +104,22 @@ class Counting:
 
     def close(self) -> None:
         """End perf, once."""
-        if self._perf.returncode is None:
-            self._perf.send_signal(signal.SIGINT)
+        if self._perf.code is None:
+            self._perf.send(signal.SIGINT)
             self._perf.wait()
+            self._perf.end()
             os.close(self._commands)
             os.close(self._acknowledged)
 
 
-def intervals(path: Path) -> pd.DataFrame:
+def intervals(path: Path, reserved: Container[str] = (TIME,)) -> pd.DataFrame:
     """Read what ``perf stat -I MS -x SEPARATOR`` printed.
+
+    Parameters
+    ----------
+    path : Path
+    reserved : container of str
+        Names of columns beside which the counts will stand; no event may have one of them.
 
     Returns
     -------
@@ -130,8 +131,8 @@ def intervals(path: Path) -> pd.DataFrame:
     Raises
     ------
     InputError
-        If the file cannot be read, a line is none of perf's, an event has the name of another column of
-        samples, a count is negative, infinite or beyond `MOST`, or there is no interval.
+        If the file cannot be read, a line is none of perf's, an event has a name that is reserved,
+        a count is negative, infinite or beyond `MOST`, or there is no interval.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -140,26 +141,26 @@ def intervals(path: Path) -> pd.DataFrame:
     rows: dict[float, dict[str, float]] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip() and not line.startswith("#"):
-            seconds, event, count = _line(line, path, number)
+            seconds, event, count = _line(line, reserved, path, number)
             if event in rows.setdefault(seconds, {}):
                 raise InputError(f'counts "{event}" twice in one interval', file=path, line=number)
             rows[seconds][event] = count
     if not rows:
         raise InputError("holds no interval; expected the output of perf stat -I 200 -x,", file=path)
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("t_seconds").sort_index().reset_index()
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis(TIME).sort_index().reset_index()
 
 
-def _line(line: str, path: Path, number: int) -> tuple[float, str, float]:
+def _line(line: str, reserved: Container[str], path: Path, number: int) -> tuple[float, str, float]:
     begin = _TIME.match(line)
     fields = line[begin.end() :].split(begin[2]) if begin else []
     if begin is None or len(fields) <= _EVENT or not fields[_EVENT]:
         expected = "expected time,count,unit,event as perf stat -I 200 -x, prints them"
         raise InputError(f"{line.strip()[:40]!r}: {expected}", file=path, line=number)
     event, told = _MODIFIER.sub("", fields[_EVENT]), fields[_COUNT]
-    if event in SAMPLE_DTYPES:
+    if event in reserved:
         problem = f'counts an event called "{event}", which is the name of a column of samples'
         raise InputError(problem, file=path, line=number)
-    seconds = _number(begin[1], "t_seconds", path, number)
+    seconds = _number(begin[1], TIME, path, number)
     return seconds, event, np.nan if told in UNCOUNTED else _number(told, event, path, number)
 
 

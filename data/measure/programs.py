@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Timer
 
-from data.comparisons.suite import Operation
 from data.errors import InputError
+from data.measure.child import execute
+from data.measure.suite import Operation
 
 WORKLOADS = Path(__file__).with_name("workloads.py")
 
@@ -41,20 +37,6 @@ class Clocks:
         return self.real_seconds * threads - (self.user_seconds + self.kernel_seconds)
 
 
-@dataclass(frozen=True)
-class Finished:
-    """A program that has run: its exit code (negative: a signal), output, and real, user and kernel time."""
-
-    code: int
-    output: str
-    seconds: tuple[float, float, float]
-
-    @property
-    def last_line(self) -> str:
-        """What it printed last."""
-        return (self.output.strip().splitlines() or ["it printed nothing"])[-1]
-
-
 def run(operation: Operation, work: int, threads: int, before: Sequence[str] = ()) -> Clocks:
     """Run `operation` once.
 
@@ -76,9 +58,8 @@ def run(operation: Operation, work: int, threads: int, before: Sequence[str] = (
         report = Path(scratch) / "report.yaml"
         command = [*before, *command_of(operation, work, threads, report)]
         place = f'operation "{operation.name}"'
-        done = execute(command, Path(scratch), place)
-        if done.code:
-            raise InputError(f"exit code {done.code} ({done.last_line})", place=f"{place}: {command[0]}")
+        done = execute(command, place, Path(scratch))
+        done.require(f"{place}: {command[0]}")
         return Clocks(_own_seconds(operation, report, done.output), *done.seconds)
 
 
@@ -97,61 +78,6 @@ def command_of(operation: Operation, work: int, threads: int, report: Path, limi
         *("--metrics-brief", "--yaml", str(report), "--temp-path", str(report.parent)),
         *("--no-rand-seed", "--timeout", str(limit)),
     ]
-
-
-def execute(command: Sequence[str], scratch: Path, place: str, limit: float | None = None) -> Finished:
-    """Run `command` to its end.
-
-    Parameters
-    ----------
-    command : sequence of str
-    scratch : Path
-        Where it may leave temporary files.
-    place : str
-        What an error names.
-    limit : float, optional
-        Seconds after which the program and what it started are killed.
-
-    Raises
-    ------
-    InputError
-        If the program is not installed.
-    """
-    begin = time.perf_counter()
-    try:
-        process = subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=environment(scratch),
-            text=True,
-            process_group=0,  # Ctrl-C is for us; we end the program
-        )
-    except FileNotFoundError as exc:
-        raise InputError(f"needs the program {command[0]!r}, which is not installed", place=place) from exc
-    # a timer that never runs out costs no thread: it is not started
-    killer = Timer(limit or 0, os.killpg, (process.pid, signal.SIGKILL))
-    try:
-        if limit is not None:
-            killer.start()
-        output = process.stdout.read() if process.stdout else ""
-        _, status, usage = os.wait4(process.pid, 0)
-        real = time.perf_counter() - begin
-        process.returncode = os.waitstatus_to_exitcode(status)
-    except BaseException:
-        os.killpg(process.pid, signal.SIGTERM)
-        process.wait()
-        raise
-    finally:
-        killer.cancel()
-        if process.stdout:
-            process.stdout.close()
-    return Finished(process.returncode, output, (real, usage.ru_utime, usage.ru_stime))
-
-
-def environment(scratch: Path) -> dict[str, str]:
-    """Return the environment of a measured program, which leaves temporary files in `scratch`."""
-    return {**os.environ, "OPENBLAS_NUM_THREADS": "1", "TMPDIR": str(scratch)}
 
 
 def _own_seconds(operation: Operation, report: Path, output: str) -> float:

@@ -16,7 +16,9 @@ from collections.abc import Callable
 Units = Callable[[int], object]
 
 
-def _repeat(unit: Callable[[], object]) -> Units:
+def repeat(unit: Callable[[], object]) -> Units:
+    """Return what does a number of units, one after the other."""
+
     def run(count: int) -> None:
         for _ in range(count):
             unit()
@@ -29,7 +31,7 @@ def sort() -> Units:
     import random
 
     numbers = random.Random(1).sample(range(10**6), 800)
-    return _repeat(lambda: sorted(numbers))
+    return repeat(lambda: sorted(numbers))
 
 
 def hashing() -> Units:
@@ -37,7 +39,7 @@ def hashing() -> Units:
     import hashlib
 
     block = bytes(65536)
-    return _repeat(lambda: hashlib.sha256(block).digest())
+    return repeat(lambda: hashlib.sha256(block).digest())
 
 
 def compression() -> Units:
@@ -45,7 +47,7 @@ def compression() -> Units:
     import zlib
 
     text = b"".join(b"%d squared is %d;" % (i, i * i) for i in range(500))[:8192]
-    return _repeat(lambda: zlib.compress(text, 6))
+    return repeat(lambda: zlib.compress(text, 6))
 
 
 def json_text() -> Units:
@@ -53,7 +55,7 @@ def json_text() -> Units:
     import json
 
     document = [{"id": i, "name": f"row {i}", "values": [i, i / 7, None, True]} for i in range(50)]
-    return _repeat(lambda: json.loads(json.dumps(document)))
+    return repeat(lambda: json.loads(json.dumps(document)))
 
 
 def matrix() -> Units:
@@ -65,7 +67,7 @@ def matrix() -> Units:
     import numpy as np
 
     left = np.random.default_rng(1).random((80, 80))
-    return _repeat(lambda: left @ left)
+    return repeat(lambda: left @ left)
 
 
 def memory_copy() -> Units:
@@ -75,7 +77,7 @@ def memory_copy() -> Units:
     def copy() -> None:
         target[:] = source
 
-    return _repeat(copy)
+    return repeat(copy)
 
 
 def sqlite() -> Units:
@@ -93,7 +95,7 @@ def sqlite() -> Units:
             connection.execute("select balance from account where id = ?", (i,)).fetchone()
         connection.execute("commit")
 
-    return _repeat(transaction)
+    return repeat(transaction)
 
 
 def regex() -> Units:
@@ -102,7 +104,7 @@ def regex() -> Units:
 
     text = "".join(f"2018-05-{i % 28 + 1:02d} host{i} took {i * 7} ms\n" for i in range(130))
     pattern = re.compile(r"(\d{4})-(\d{2})-(\d{2}) (\w+) took (\d+) ms")
-    return _repeat(lambda: pattern.findall(text))
+    return repeat(lambda: pattern.findall(text))
 
 
 def file_io() -> Units:
@@ -153,7 +155,7 @@ def dictionary() -> Units:
         for word in words:
             counts[word] = counts.get(word, 0) + 1
 
-    return _repeat(count)
+    return repeat(count)
 
 
 def recursion() -> Units:
@@ -162,7 +164,7 @@ def recursion() -> Units:
     def fibonacci(n: int) -> int:
         return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)  # noqa: PLR2004
 
-    return _repeat(lambda: fibonacci(13))
+    return repeat(lambda: fibonacci(13))
 
 
 WORKLOADS: dict[str, Callable[[], Units]] = {

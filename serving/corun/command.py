@@ -61,10 +61,11 @@ def sample(solo: Path, corun: Path, machine: str | None, uri: str | None, shown:
     InputError
         If a file or the model cannot be used.
     """
+    from data.corun.tables import SAMPLE_DTYPES
     from data.measure.perf_stat import intervals
     from serving.corun.online import answer
 
-    alone, together = intervals(solo), intervals(corun)
+    alone, together = intervals(solo, SAMPLE_DTYPES), intervals(corun, SAMPLE_DTYPES)
     online = load_online(uri)
     found = answer(alone, together, machine, online, (str(solo), str(corun)))
     return _give(corun_json.online_answer(found, online), corun_text.online_text(found, online), shown)

@@ -1,3 +1,4 @@
+import json
 from dataclasses import asdict
 from pathlib import Path
 
@@ -6,9 +7,13 @@ import yaml
 
 from data.comparisons import suite as suites
 from data.comparisons.collect import plan
+from data.comparisons.repetitions import Repetition, Work
 from data.comparisons.truth import tables
+from data.corun.measured import MeasuredCorun
 from data.errors import InputError
-from data.measure.journal import Entry, Journal
+from data.fingerprints.rates import Rate
+from data.matrices.measured import Costs, MeasuredRun
+from data.measure.journal import Journal
 from data.measure.programs import Clocks
 from data.measure.workloads import WORKLOADS, run, shares
 
@@ -36,11 +41,11 @@ def entries(suite, quota_slowdown):
     for number, task in enumerate(plan(suite, ALL)):
         seconds = slower[task.version.name] * (1 + 0.001 * (task.repetition % 3)) / task.threads
         at = f"2026-11-21T00:00:{number % 60:02d}+00:00"
-        yield Entry(*task.key, 400, at, seconds, seconds, seconds, 0.0, 0.0)
+        yield Repetition(*task.key, 400, at, seconds, seconds, seconds, 0.0, 0.0)
 
 
 def measured(suite, quota_slowdown):
-    return tables(suite, Journal(Path("x"), list(entries(suite, quota_slowdown)), {}), ALL)
+    return tables(suite, list(entries(suite, quota_slowdown)), ALL)
 
 
 def test_the_shipped_suite_covers_what_a_measurement_must_cover():
@@ -90,8 +95,7 @@ def test_the_truth_stands_beside_the_comparison_and_the_reference_beside_the_tab
 
 
 def test_an_operation_with_missing_repetitions_makes_no_comparison(suite):
-    journal = Journal(Path("x"), list(entries(suite, 0.1))[:-50], {})
-    assert len(tables(suite, journal, ALL).tables.comparisons) == 0
+    assert len(tables(suite, list(entries(suite, 0.1))[:-50], ALL).tables.comparisons) == 0
 
 
 def test_time_out_of_cpu_is_real_time_of_all_threads_less_user_and_kernel_time():
@@ -100,22 +104,22 @@ def test_time_out_of_cpu_is_real_time_of_all_threads_less_user_and_kernel_time()
 
 def test_a_journal_resumes_and_drops_a_line_that_was_cut_short(suite, tmp_path):
     path, key = tmp_path / "journal.jsonl", {"suite": "s"}
-    journal = Journal.open(path, key)
-    journal.calibrate("sort", 800)
+    journal = Journal.open(path, key, Repetition, Work)
+    journal.note(Work("sort", 800))
     first, second, *_ = entries(suite, 0.1)
-    journal.add([first, second])
+    journal.add(first, second)
     with path.open("a") as file:
         file.write('{"operation": "so')
-    again = Journal.open(path, key)
+    again = Journal.open(path, key, Repetition, Work)
     assert again.entries == [first, second]
-    assert again.works == {"sort": 800}
+    assert again.notes == [Work("sort", 800)]
     assert asdict(first) == asdict(again.entries[0])
 
 
 def test_a_journal_of_another_suite_is_refused(tmp_path):
-    Journal.open(tmp_path / "journal.jsonl", {"suite": "a"})
+    Journal.open(tmp_path / "journal.jsonl", {"suite": "a"}, Repetition)
     with pytest.raises(InputError, match=r"journal.jsonl: was begun with another suite"):
-        Journal.open(tmp_path / "journal.jsonl", {"suite": "b"})
+        Journal.open(tmp_path / "journal.jsonl", {"suite": "b"}, Repetition)
 
 
 @pytest.mark.parametrize(
@@ -150,3 +154,61 @@ def test_a_workload_does_its_units_in_parallel_processes(name):
 
 def test_units_are_shared_evenly():
     assert shares(10, 4) == [3, 3, 2, 2]
+
+
+def test_a_line_that_is_no_entry_is_told_in_one_line(suite, tmp_path):
+    path, whole = tmp_path / "journal.jsonl", asdict(next(entries(suite, 0.1)))
+    for changed, told in (
+        ({key: value for key, value in whole.items() if key != "at"}, "at: Field required"),
+        (whole | {"seconds": "long"}, "seconds='long': Input should be a valid number"),
+    ):
+        path.write_text('{"suite": {}}\n{"operation": "sort", "work": 800}\n' + json.dumps(changed) + "\n")
+        with pytest.raises(InputError) as error:
+            Journal.open(path, {}, Repetition, Work)
+        assert str(error.value).startswith(f"{path}:3: {told}")
+
+
+@pytest.mark.parametrize(
+    ("kind", "note", "lines", "keys"),
+    [
+        (
+            Repetition, Work,
+            ['{"operation": "sort", "work": 800}',
+             ('{"operation": "sort", "version": "v", "threads": 2, "purpose": "sample", "repetition": 0,'
+             ' "nominal": 800, "at": "2026-11-21T00:00:00+00:00", "seconds": 0.5, "real_seconds": 0.6,'
+             ' "user_seconds": 0.4, "kernel_seconds": 0.1, "out_of_cpu_seconds": 0.7}')],
+            [("sort", "v", 2, "sample", 0)],
+        ),
+        (
+            MeasuredRun, Costs,
+            ['{"case": "json", "costs": {"unit": 0.001, "leak": 0.0001}}',
+             ('{"planned": {"case": "json", "pair": 1, "side": "target", "number": 2, "cause": "leak",'
+             ' "size": 0.2, "invalid": ""}, "at": "2026-11-21T00:00:00+00:00", "elapsed": 0.5,'
+             ' "transactions": 9, "foreign": 0.01, "metrics": {"faults": 1.5, "perf.lost": null}}')],
+            ["json 1 target 2"],
+        ),
+        (
+            MeasuredCorun, None,
+            [('{"planned": {"tasks": ["a", "b"], "repetition": 1}, "at": "2026-11-21T00:00:00+00:00",'
+             ' "foreign": 0.01, "runs": [{"task": "a", "cpu": 0, "seconds": 0.5, "events": ["faults"],'
+             ' "counts": [null], "samples": [[0.5, null]]}]}')],
+            [(("a", "b"), 1)],
+        ),
+        (
+            Rate, None,
+            [('{"stressor": "cpu", "threads": 0, "repetition": 1, "at": "2026-11-21T00:00:00+00:00",'
+             ' "rate": null, "problem": "did nothing", "foreign": 0.25}')],
+            [("cpu", 0, 1)],
+        ),
+    ],
+)  # fmt: skip
+def test_a_journal_is_read_and_written_as_it_always_was(tmp_path, kind, note, lines, keys):
+    path = tmp_path / "journal.jsonl"
+    path.write_text("".join(f"{line}\n" for line in ['{"suite": {"name": "s"}}', *lines]))
+    journal = Journal.open(path, {"name": "s"}, kind, note)
+    assert [entry.key for entry in journal.entries] == keys
+    written = Journal.open(tmp_path / "again.jsonl", {"name": "s"}, kind, note)
+    for told in journal.notes:
+        written.note(told)
+    written.add(*journal.entries)
+    assert written.path.read_text() == path.read_text()

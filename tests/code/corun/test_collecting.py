@@ -8,14 +8,20 @@ import pytest
 import yaml
 
 from data import collect
+from data.corun import events
 from data.corun import suite as corun_suite
 from data.corun.collect import measure, plan, tables
-from data.corun.journal import Coruns, Measured, Planned
+from data.corun.measured import MeasuredCorun, PlannedCorun
 from data.corun.run import Run, intervals
 from data.corun.suite import CorunSuite
+from data.corun.tables import SAMPLE_DTYPES
 from data.errors import InputError
 from data.measure import perf_stat
-from data.measure.proc_events import Tree, descendants
+from data.measure.journal import Journal
+from data.measure.proc import descendants
+from data.measure.process_counts import Tree
+from data.measure.session import Session
+from tests.seen import Seen
 
 SHIPPED = Path(__file__).parents[3] / "data/suites/corun.yaml"
 NAMES = ("sort", "json", "regex")
@@ -44,7 +50,7 @@ def run_of(name, seconds=1.0, counts=(5.0, None)):
 
 
 def measured(planned, foreign=0.0):
-    return Measured(planned, "2026-11-21T00:00:00+00:00", foreign, tuple(map(run_of, planned.tasks)))
+    return MeasuredCorun(planned, "2026-11-21T00:00:00+00:00", foreign, tuple(map(run_of, planned.tasks)))
 
 
 def test_the_shipped_suite_has_28_tasks_and_the_30_events_that_make_the_seeds_406_pairs():
@@ -90,42 +96,37 @@ def test_only_what_the_journal_lacks_is_measured_and_kept_at_once(suite, tmp_pat
         ran.append(planned)
         return list(measured(planned).runs), 0.0
 
-    path, seen = tmp_path / "journal.jsonl", []
-    with pytest.raises(KeyboardInterrupt):
-        measure(suite, Coruns.open(path, begun), run, lambda *line: seen.append(line))
-    again = Coruns.open(path, begun)
+    path, seen = tmp_path / "journal.jsonl", Seen()
+    with Session(Journal.open(path, begun, MeasuredCorun), seen, "measurements") as session:
+        measure(session, suite, run)
+    assert not session.finished
+    again = Journal.open(path, begun, MeasuredCorun)
     assert [entry.planned for entry in again.entries] == ran == plan(suite)[:4]
     assert again.entries[0].runs == measured(ran[0]).runs
-    measure(
-        suite, again, lambda planned: (list(measured(planned).runs), 0.0), lambda *line: seen.append(line)
-    )
-    assert [entry.planned for entry in Coruns.open(path, begun).entries] == plan(suite)
-    assert seen[-1] == (17, 17, "done")
+    measure(Session(again, seen, "measurements"), suite, lambda planned: (list(measured(planned).runs), 0.0))
+    assert [entry.planned for entry in Journal.open(path, begun, MeasuredCorun).entries] == plan(suite)
+    assert seen.lines[-1] == (17, 17, "done")
     with pytest.raises(InputError, match="was begun with another suite"):
-        Coruns.open(path, begun | {"seed": 4})
+        Journal.open(path, begun | {"seed": 4}, MeasuredCorun)
 
 
 def test_a_disturbed_measurement_is_made_again_and_the_quietest_kept(suite, tmp_path, monkeypatch):
-    monkeypatch.setattr("data.corun.collect.PATIENCE", 0)
+    monkeypatch.setattr("data.measure.session.PATIENCE", 0)
     shares = iter([0.5, 0.2, 0.4, *[0.0] * 99])
-    coruns, told = Coruns.open(tmp_path / "journal.jsonl", {}), []
-    measure(
-        suite,
-        coruns,
-        lambda planned: (list(measured(planned).runs), next(shares)),
-        lambda *line: told.append(line[2]),
-    )
-    assert [entry.foreign for entry in coruns.entries] == [0.2] + [0.0] * 16
-    assert told.count("waiting: others use 50% of the machine") == 1
+    journal, seen = Journal.open(tmp_path / "journal.jsonl", {}, MeasuredCorun), Seen()
+    session = Session(journal, seen, "measurements", suite.foreign, suite.attempts)
+    measure(session, suite, lambda planned: (list(measured(planned).runs), next(shares)))
+    assert [entry.foreign for entry in journal.entries] == [0.2] + [0.0] * 16
+    assert [line[2] for line in seen.lines].count("waiting: others use 50% of the machine") == 1
 
 
 def test_both_directions_become_rows_and_both_of_two_equal_tasks():
     entries = [
-        measured(Planned(("sort",), 1)),
-        measured(Planned(("sort", "json"), 1)),
-        measured(Planned(("json", "sort"), 2)),
-        measured(Planned(("json", "json"), 1)),
-        measured(Planned(("json", "sort", "sort"), 1)),
+        measured(PlannedCorun(("sort",), 1)),
+        measured(PlannedCorun(("sort", "json"), 1)),
+        measured(PlannedCorun(("json", "sort"), 2)),
+        measured(PlannedCorun(("json", "json"), 1)),
+        measured(PlannedCorun(("json", "sort", "sort"), 1)),
     ]
     found = tables(entries, HOST)
     assert found.tasks.to_dict("records")[0]["task-clock"] == 5.0
@@ -189,7 +190,7 @@ def test_what_perf_never_prints_is_told_in_one_line(tmp_path, text, message):
     path = tmp_path / "perf.csv"
     path.write_text(text)
     with pytest.raises(InputError) as error:
-        perf_stat.intervals(path)
+        perf_stat.intervals(path, SAMPLE_DTYPES)
     assert str(error.value).startswith(f"{path}{message}")
 
 
@@ -203,15 +204,15 @@ def test_intervals_of_perf_go_to_those_that_end_nearest_and_no_count_falls():
 
 
 def test_the_kernel_counts_a_program_with_all_it_started():
-    tree = Tree(os.getpid(), min(os.sched_getaffinity(0)), None)
-    before = tree.counts()
+    tree, cpu = Tree(os.getpid()), min(os.sched_getaffinity(0))
+    before = events.counts(tree, cpu, None)
     child = os.fork()
     if child == 0:
         Path("/proc/self/io").read_bytes()
         os._exit(0 if sum(range(10**6)) else 1)
     assert list(descendants(os.getpid()))[:2] == [os.getpid(), child]
     os.waitpid(child, 0)
-    after = tree.counts()
+    after = events.counts(tree, cpu, None)
     assert before.keys() == after.keys()
     assert after["process-minor-faults"] > before["process-minor-faults"]
     assert after["process-rchar"] > before["process-rchar"]
@@ -250,4 +251,4 @@ def test_a_wrong_suite_is_told_in_one_line(tmp_path, change, message):
 
 
 def test_the_kind_of_the_shipped_suite_chooses_its_collector():
-    assert collect.collector(SHIPPED).__module__ == "data.corun.collect"
+    assert collect.collector(SHIPPED).__module__ == "data.corun"

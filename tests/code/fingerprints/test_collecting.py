@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -7,11 +8,15 @@ from data import collect
 from data.errors import InputError
 from data.fingerprints import stress_ng
 from data.fingerprints import suite as fingerprint_suite
+from data.fingerprints.collect import collect as collect_fingerprint
 from data.fingerprints.collect import measure, plan, problems, tables
-from data.fingerprints.rates import Rate, Rates, Task
+from data.fingerprints.rates import Rate, Task
 from data.fingerprints.stressors import CATEGORIES
 from data.fingerprints.suite import FingerprintSuite
-from data.measure.programs import Finished
+from data.measure.child import Finished
+from data.measure.journal import Journal
+from data.measure.session import Session
+from tests.seen import Seen
 
 SHIPPED = Path(__file__).parents[3] / "data/suites/fingerprint.yaml"
 SUITE = {
@@ -98,27 +103,34 @@ def test_only_what_the_journal_lacks_is_measured_and_kept_at_once(suite, tmp_pat
         return rate(task.stressor, task.threads, task.repetition)
 
     monkeypatch.setattr(stress_ng, "run", run)
-    path, seen = tmp_path / "journal.jsonl", []
-    with pytest.raises(KeyboardInterrupt):
-        measure(suite, Rates.open(path, suite), HAS, lambda *line: seen.append(line))
-    again = Rates.open(path, suite)
-    assert [entry.task for entry in again.entries] == ran == plan(suite, HAS)[:3]
+    path, seen = tmp_path / "journal.jsonl", Seen()
+    with Session(Journal.open(path, SUITE, Rate), seen, "rates") as session:
+        measure(session, suite, HAS)
+    assert not session.finished
+    assert seen.notes == ["kept 3 rates; start again to resume"]
+    again = Journal.open(path, SUITE, Rate)
+    assert [entry.key for entry in again.entries] == [task.key for task in ran]
+    assert ran == plan(suite, HAS)[:3]
     monkeypatch.setattr(stress_ng, "run", lambda task, _: rate(task.stressor, task.threads, task.repetition))
-    measure(suite, again, HAS, lambda *line: seen.append(line))
-    assert [entry.task for entry in Rates.open(path, suite).entries] == plan(suite, HAS)
-    assert seen[-1] == (12, 12, "done")
+    with Session(again, seen, "rates") as session:
+        measure(session, suite, HAS)
+    assert session.finished
+    kept = [entry.key for entry in Journal.open(path, SUITE, Rate).entries]
+    assert kept == [task.key for task in plan(suite, HAS)]
+    assert seen.lines[-1] == (12, 12, "done")
 
 
-def test_a_journal_of_another_stress_ng_is_refused(suite, tmp_path, monkeypatch):
-    Rates.open(tmp_path / "journal.jsonl", suite)
-    monkeypatch.setattr("data.measure.machine.stress_ng", lambda: "0.18.04")
+def test_a_fingerprint_that_was_begun_with_another_stress_ng_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "suite.yaml").write_text(yaml.safe_dump(SUITE))
+    (tmp_path / "journal.jsonl").write_text(json.dumps({"suite": SUITE | {"stress-ng": "0.1"}}) + "\n")
+    monkeypatch.setattr(stress_ng, "available", lambda: HAS)
     with pytest.raises(InputError, match="was begun with another suite"):
-        Rates.open(tmp_path / "journal.jsonl", suite)
+        collect_fingerprint(tmp_path / "suite.yaml", tmp_path, Seen())
 
 
 def test_the_tables_hold_what_is_measured_and_a_gap_where_a_stressor_did_nothing(suite):
     idle = rate("af-alg", 1, 1, None, "did nothing (x)")
-    rates = Rates(Path("x"), [rate("cpu", 0, 1, 7.5), idle, rate("af-alg", 0, 1, None, "did nothing (y)")])
+    rates = [rate("cpu", 0, 1, 7.5), idle, rate("af-alg", 0, 1, None, "did nothing (y)")]
     found = tables(suite, rates, MACHINE)
     assert found.machines["bogo_ops_per_second"].tolist()[0] == 7.5
     assert found.machines["bogo_ops_per_second"].isna().tolist() == [False, True, True]
@@ -156,9 +168,9 @@ def test_a_wrong_suite_is_told_in_one_line(tmp_path, change, message):
 
 
 def test_the_kind_of_a_suite_chooses_its_collector(tmp_path):
-    assert collect.collector(SHIPPED).__module__ == "data.fingerprints.collect"
-    assert collect.collector(SHIPPED.with_name("comparisons.yaml")).__module__ == "data.comparisons.collect"
+    assert collect.collector(SHIPPED).__module__ == "data.fingerprints"
+    assert collect.collector(SHIPPED.with_name("comparisons.yaml")).__module__ == "data.comparisons"
     path = tmp_path / "suite.yaml"
     path.write_text("kind: weather\n")
-    with pytest.raises(InputError, match=r"suite\.yaml: kind='weather': expected comparisons or fingerprint"):
+    with pytest.raises(InputError, match=r"suite\.yaml: kind='weather': expected comparisons or matrix"):
         collect.collector(path)

@@ -14,13 +14,17 @@ from data.matrices import rates as matrix_rates
 from data.matrices import suite as matrix_suite
 from data.matrices import summaries
 from data.matrices.collect import measure, order, plan, tables, trials
-from data.matrices.journal import Matrices, Planned
-from data.matrices.programs import DEFECTS, WORKLOADS
+from data.matrices.defects import DEFECTS
+from data.matrices.measured import Costs, MeasuredRun, PlannedRun
 from data.matrices.rates import Look, rates
-from data.matrices.run import Run
+from data.matrices.run import Outcome
 from data.matrices.suite import CAUSES, INVALID_KINDS, MatrixSuite
 from data.matrices.validity import decide
+from data.matrices.workloads import WORKLOADS
 from data.measure import kernel_counts
+from data.measure.journal import Journal
+from data.measure.session import Session
+from tests.seen import Seen
 
 SHIPPED = Path(__file__).parents[3] / "data/suites/matrices.yaml"
 CASES = [
@@ -43,14 +47,19 @@ def made(order):
     faults = order.units * 10 + order.amount
     rare = {"rare": 1.0} if faults > 117 else {}
     metrics = {"faults": faults, "switches": 5.0, "perf.lost": math.nan} | rare
-    return Run(order.units * order.transactions / 1000, order.transactions, metrics, 0.0)
+    return Outcome(order.units * order.transactions / 1000, order.transactions, metrics, 0.0)
+
+
+def opened(path, begun, able=None):
+    return Journal.open(path, begun, MeasuredRun, Costs, able)
 
 
 def everything_measured(suite, path):
-    matrices = Matrices.open(path, suite.model_dump(mode="json"))
+    journal = opened(path, suite.model_dump(mode="json"))
     planned = plan(suite, CAUSES, INVALID_KINDS)
-    measure(suite, matrices, planned, run=made, cost=lambda case, needed: COSTS, progress=lambda *line: None)
-    return matrices
+    session = Session(journal, Seen(), "runs")
+    measure(session, suite, planned, run=made, cost=lambda case, needed: COSTS)
+    return journal
 
 
 def test_the_shipped_suite_measures_more_than_4000_runs_of_39_test_cases_in_13_groups():
@@ -93,19 +102,19 @@ def test_runs_of_a_pair_come_together_and_in_random_order(suite):
 
 
 def test_a_defect_costs_its_share_of_the_time_and_invalid_runs_their_count(suite):
-    plain = order(suite, Planned("sort", 1, "baseline", 1), COSTS)
+    plain = order(suite, PlannedRun("sort", 1, "baseline", 1), COSTS)
     assert plain.units * plain.transactions * COSTS["unit"] == pytest.approx(suite.seconds)
     assert (plain.amount, plain.quota) == (0, 1)
-    work = order(suite, Planned("sort", 1, "target", 1, "extra-work", 0.2), COSTS)
+    work = order(suite, PlannedRun("sort", 1, "target", 1, "extra-work", 0.2), COSTS)
     assert work.units == pytest.approx(1.2 * plain.units)
-    leak = order(suite, Planned("sort", 1, "target", 1, "leak", 0.4), COSTS)
+    leak = order(suite, PlannedRun("sort", 1, "target", 1, "leak", 0.4), COSTS)
     assert leak.amount * leak.transactions * COSTS["leak"] == pytest.approx(0.4 * suite.seconds)
     assert leak.units == plain.units
-    assert order(suite, Planned("sort", 1, "target", 1, "quota", 0.25), COSTS).quota == pytest.approx(0.8)
+    assert order(suite, PlannedRun("sort", 1, "target", 1, "quota", 0.25), COSTS).quota == pytest.approx(0.8)
     for number in range(9):
-        wrong = order(suite, Planned("sort", 1, "target", number, invalid="wrong-count"), COSTS)
+        wrong = order(suite, PlannedRun("sort", 1, "target", number, invalid="wrong-count"), COSTS)
         assert wrong.transactions != plain.transactions
-        killed = order(suite, Planned("sort", 1, "target", number, invalid="killed"), COSTS)
+        killed = order(suite, PlannedRun("sort", 1, "target", number, invalid="killed"), COSTS)
         assert 0.1 < killed.moment / suite.seconds < 0.75
 
 
@@ -135,53 +144,51 @@ def test_only_what_the_journal_lacks_is_measured_and_kept_at_once(suite, tmp_pat
         return COSTS
 
     begun = suite.model_dump(mode="json")
-    with pytest.raises(KeyboardInterrupt):
-        measure(
-            suite, Matrices.open(path, begun), planned, run=stopped, cost=cost, progress=lambda *line: None
-        )
-    again = Matrices.open(path, begun)
+    with Session(opened(path, begun), Seen(), "runs") as session:
+        measure(session, suite, planned, run=stopped, cost=cost)
+    again = opened(path, begun)
     assert [entry.planned for entry in again.entries] == planned[:7]
-    assert math.isnan(again.entries[0].metrics["perf.lost"])
+    assert again.entries == session.journal.entries
+    assert again.entries[0].metrics["perf.lost"] is None
     matrices = everything_measured(suite, path)
     assert [entry.planned for entry in matrices.entries] == planned
     assert sorted(calibrated) == sorted(case["name"] for case in CASES)
     with pytest.raises(InputError, match="was begun with another suite"):
-        Matrices.open(path, begun | {"seed": 4})
+        opened(path, begun | {"seed": 4})
 
 
 def test_a_measurement_is_resumed_by_who_can_make_and_count_the_same(suite, tmp_path):
     path, begun = tmp_path / "journal.jsonl", suite.model_dump(mode="json")
     able = {"causes": ["leak", "quota"], "events": ["task-clock"]}
-    Matrices.open(path, begun, able)
-    assert Matrices.open(path, begun, able).entries == []
+    opened(path, begun, able)
+    assert opened(path, begun, able).entries == []
     for what, changed, told in (
         ("causes", ["leak"], '"quota" is not to be had here'),
         ("events", ["task-clock", "page-faults"], '"page-faults" was not to be had then'),
     ):
         with pytest.raises(InputError) as error:
-            Matrices.open(path, begun, able | {what: changed})
+            opened(path, begun, able | {what: changed})
         assert str(error.value) == (
             f"{path}: was begun with other {what} ({told}); go on as then, or name another directory"
         )
     # who began before this was written down may go on
     old = tmp_path / "old.jsonl"
-    Matrices.open(old, begun)
-    assert Matrices.open(old, begun, able).entries == []
+    opened(old, begun)
+    assert opened(old, begun, able).entries == []
 
 
 def test_a_disturbed_run_is_made_again_and_the_quietest_kept(suite, tmp_path, monkeypatch):
-    monkeypatch.setattr("data.matrices.collect.PATIENCE", 0)
-    shares, told = iter([0.5, 0.2, 0.4, *[0.0] * 999]), []
-    matrices = Matrices.open(tmp_path / "journal.jsonl", {})
+    monkeypatch.setattr("data.measure.session.PATIENCE", 0)
+    shares, seen = iter([0.5, 0.2, 0.4, *[0.0] * 999]), Seen()
+    session = Session(opened(tmp_path / "journal.jsonl", {}), seen, "runs", suite.foreign, suite.attempts)
     planned = plan(suite, CAUSES, INVALID_KINDS)
     measure(
-        suite, matrices, planned,
-        run=lambda order: Run(1.0, 1, {}, next(shares)),
+        session, suite, planned,
+        run=lambda order: Outcome(1.0, 1, {}, next(shares)),
         cost=lambda case, needed: COSTS,
-        progress=lambda *line: told.append(line[2]),
     )  # fmt: skip
-    assert [entry.foreign for entry in matrices.entries] == [0.2, *[0.0] * (len(planned) - 1)]
-    assert told.count("waiting: others use 50% of the machine") == 1
+    assert [entry.foreign for entry in session.journal.entries] == [0.2, *[0.0] * (len(planned) - 1)]
+    assert [line[2] for line in seen.lines].count("waiting: others use 50% of the machine") == 1
 
 
 def test_causes_stand_beside_the_tables_and_metrics_that_never_vary_are_left_out(suite, tmp_path):
@@ -320,4 +327,4 @@ def test_a_wrong_suite_is_told_in_one_line(tmp_path, change, message):
 
 
 def test_the_kind_of_the_shipped_suite_chooses_its_collector():
-    assert collect.collector(SHIPPED).__module__ == "data.matrices.collect"
+    assert collect.collector(SHIPPED).__module__ == "data.matrices"

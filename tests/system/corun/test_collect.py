@@ -17,7 +17,7 @@ from data.corun.run import Means, together
 from data.corun.suite import CorunTask
 from data.corun.tables import CorunTables
 from data.errors import InputError
-from data.measure.proc_events import descendants
+from data.measure.proc import descendants
 
 ROOT = Path(__file__).parents[3]
 SUITE = {

@@ -18,7 +18,7 @@ from data.matrices.collect import plan
 from data.matrices.run import Bench, Order
 from data.matrices.tables import MatrixTables
 from data.matrices.validity import decide
-from data.measure.proc_events import descendants
+from data.measure.proc import descendants
 from data.measure.screen import Screen
 from tests.system.corun.test_collect import ROOT, interrupt, kept
 
@@ -139,7 +139,7 @@ def test_a_program_that_is_killed_in_its_first_transaction_has_begun(bench):
 
 
 def test_a_program_that_fails_is_told_with_what_it_said_and_nothing_is_left(bench):
-    with pytest.raises(InputError, match=r'^workload "no-such": failed \(KeyError: \'no-such\'\)$'):
+    with pytest.raises(InputError, match=r'^workload "no-such": exit code 1 \(KeyError: \'no-such\'\)$'):
         bench.run(Order("no-such", 1, 1.0))
     words = [Path(f"/proc/{pid}/cmdline").read_text().split("\0") for pid in descendants(os.getpid())]
     assert not [command for command in words[1:] if "data.matrices.programs" in command]

@@ -1,0 +1,56 @@
+"""Reading ``/proc``, whose files may be gone or not ours to read: their lines, and the words of each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+PROC = Path("/proc")
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+TICK_MILLISECONDS = 1000 // TICKS_PER_SECOND
+#: Columns of a processor in /proc/stat.
+CPU_TIMES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+#: What is waited for, as far as the kernel counts it.
+PRESSURES = ("cpu", "memory", "io")
+_NAME_END = ")"
+
+
+def lines(path: Path) -> list[str]:
+    """Return the lines of a file; none if it is gone, or not ours to read."""
+    try:
+        return path.read_text().splitlines()
+    except OSError:
+        return []
+
+
+def rows(path: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield of each line its first word, which may end in a colon, and the others."""
+    for line in lines(path):
+        name, *words = line.replace(":", " ", 1).split() or [""]
+        yield name, words
+
+
+def pressure(path: Path) -> dict[str, float]:
+    """Return the microseconds that "some" and "full" of the tasks have waited so far."""
+    return {kind: float(words[-1].partition("=")[2]) for kind, words in rows(path)}
+
+
+def stat(pid: int) -> list[str]:
+    """Return the words of ``/proc/PID/stat`` after the name, none if it is gone."""
+    return "".join(lines(PROC / str(pid) / "stat")).rpartition(_NAME_END)[2].split()
+
+
+def threads(pid: int) -> Iterator[Path]:
+    """Yield the folder of each thread of a process."""
+    with suppress(OSError):
+        yield from (PROC / str(pid) / "task").iterdir()
+
+
+def descendants(pid: int) -> Iterator[int]:
+    """Yield `pid` and what it started that still is."""
+    yield pid
+    for thread in threads(pid):
+        for child in " ".join(lines(thread / "children")).split():
+            yield from descendants(int(child))

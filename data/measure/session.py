@@ -1,0 +1,118 @@
+"""A measurement from its plan to its end: what the journal lacks is made, and made again when disturbed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from types import TracebackType
+from typing import Generic, Protocol, Self, TypeVar
+
+from data.measure.journal import Entry, Journal
+from data.measure.screen import Screen
+
+#: Seconds to wait when others use the machine.
+PATIENCE = 2.0
+
+
+class Planned(Protocol):
+    """One thing to measure: its key in the journal, and what a person reads meanwhile."""
+
+    @property
+    def key(self) -> Hashable:
+        """What its entry will be known by."""
+
+    @property
+    def told(self) -> str:
+        """What is being measured."""
+
+
+Plan = TypeVar("Plan", bound=Planned)
+Made = TypeVar("Made")
+
+
+@dataclass
+class Session(Generic[Entry]):
+    """A measurement that Ctrl-C ends in good order: what was measured is kept, and ``finished`` is False.
+
+    What is measured while others use more than the share ``foreign`` of the machine is made again,
+    ``attempts`` times at most; the least disturbed stays. ``unit`` is what entries of the journal are called.
+    """
+
+    journal: Journal[Entry]
+    screen: Screen
+    unit: str
+    foreign: float = 1.0
+    attempts: float = 1
+    finished: bool = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> bool:
+        if kind is not KeyboardInterrupt:
+            return False
+        self.finished = False
+        self.screen.say(f"kept {len(self.journal.entries)} {self.unit}; start again to resume")
+        return True
+
+    def waiting(self, everything: Sequence[Plan]) -> list[Plan]:
+        """Return what of it is not yet in the journal."""
+        kept = {entry.key for entry in self.journal.entries}
+        return [planned for planned in everything if planned.key not in kept]
+
+    def measure(
+        self,
+        everything: Sequence[Plan],
+        make: Callable[[Sequence[Plan]], tuple[Sequence[Entry], float]],
+        batch: int = 1,
+    ) -> None:
+        """Measure what the journal lacks, keeping each batch at once.
+
+        Parameters
+        ----------
+        everything : sequence of Planned
+        make : callable
+            Measures a batch; returns its entries and the share of the machine that others used.
+        batch : int
+            How many are made one after the other, and again together.
+        """
+        waiting, whole = self.waiting(everything), len(everything)
+        for at in range(0, len(waiting), batch):
+            now = waiting[at : at + batch]
+            progress = partial(self.screen.advance, whole - len(waiting) + at, whole)
+            progress(now[-1].told)
+            entries, _ = quietest(partial(make, now), self.foreign, self.attempts, progress)
+            self.journal.add(*entries)
+        self.screen.advance(whole, whole, "done")
+
+
+def quietest(
+    make: Callable[[], tuple[Made, float]], foreign: float, attempts: float, progress: Callable[[str], None]
+) -> tuple[Made, float]:
+    """Make something, and again while others use more than `foreign`; return the least disturbed.
+
+    Parameters
+    ----------
+    make : callable
+        Returns what it made and the share of the machine that others used meanwhile.
+    foreign : float
+    attempts : float
+        How many times at most.
+    progress : callable
+        Told what is being waited for.
+    """
+    made, least = make()
+    for attempt in count(1):
+        if least <= foreign or attempt >= attempts:
+            break
+        progress(f"waiting: others use {least:.0%} of the machine")
+        time.sleep(PATIENCE)
+        again, share = make()
+        if share < least:
+            made, least = again, share
+    return made, least

@@ -1,0 +1,60 @@
+"""What to measure: reading a SUITE.yaml of any kind, and what all kinds say alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import yaml
+from pydantic import Field, ValidationError
+
+from data.errors import InputError
+from data.tables.given import Section, said
+
+Count = Annotated[int, Field(ge=1)]
+Kind = TypeVar("Kind", bound=Section)
+
+
+class Operation(Section):
+    """One thing to measure.
+
+    ``stressor`` names a stress-ng stressor, ``workload`` one of `data.measure.workloads`; exactly one is
+    given. ``options`` are further arguments of stress-ng.
+    """
+
+    name: str
+    group: str
+    stressor: str | None = None
+    workload: str | None = None
+    options: tuple[str, ...] = ()
+
+    @property
+    def program(self) -> Literal["stress-ng", "workload"]:
+        """Which kind of program runs it."""
+        return "workload" if self.stressor is None else "stress-ng"
+
+
+def content(path: Path) -> Any:
+    """Read the YAML of a suite of any kind; InputError if it is none."""
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError) as exc:
+        raise InputError(f"cannot be read ({exc})", file=path) from exc
+    except (RecursionError, yaml.YAMLError) as exc:
+        raise InputError(f"is not YAML ({exc})", file=path) from exc
+
+
+def typed(kind: type[Kind], content: Any, path: Path) -> Kind:
+    """Validate what a suite says; InputError naming file, key and value."""
+    try:
+        return kind.model_validate(content)
+    except ValidationError as exc:
+        raise InputError(said(exc), file=path) from exc
+
+
+def unique(names: Sequence[str], what: str, path: Path) -> None:
+    """Raise an InputError if a name stands twice."""
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError("stands twice", file=path, place=f'{what} "{name}"')
