@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from training.registry.champions import local_store, project_root, tracking_uri
+from training.registry.place import local_store, project_root, tracking_uri
 from training.registry.store_file import StoreFile
 
 #: Set before MLflow is imported for the first time; it reads them once.
