@@ -19,10 +19,10 @@ from tests.families import feature_table, small_family
 from training.comparisons.decision import AskedTable, below_floor, decided
 from training.comparisons.evaluate import out_of_fold
 from training.comparisons.examples import FeatureTable
+from training.comparisons.stored import Card, TrainedModel
 from training.comparisons.tuning import Tuned
 from training.estimators.catalogue import CATALOGUE
 from training.estimators.pipelines import answering, pipeline
-from training.registry.stored import Card, TrainedModel
 
 
 def judged(served, *configurations, floor=None):  # noqa: F811 - a fixture's name

@@ -5,12 +5,12 @@ import pandas as pd
 import pytest
 
 from data.errors import InputError
+from training.comparisons.ready import ReadyModel
+from training.comparisons.stored import Card, TrainedModel
 from training.estimators import frozen
 from training.estimators.answering import Fitted
 from training.estimators.catalogue import CATALOGUE
 from training.estimators.pipelines import answering, fail_probability, pipeline
-from training.registry.ready import ReadyModel
-from training.registry.stored import Card, TrainedModel
 
 NAMES = tuple("abcdef")
 FREEZING = ("logistic", "decision-tree", "random-forest", "extra-trees")

@@ -11,6 +11,7 @@ from tests.families import feature_table, small_family
 from training.comparisons import tuning
 from training.comparisons.examples import Examples, FeatureTable
 from training.comparisons.splits import grouped, parts
+from training.comparisons.stored import Card, TrainedModel
 from training.comparisons.tune import tasks_of
 from training.comparisons.tuning import search
 from training.estimators.catalogue import CATALOGUE
@@ -19,7 +20,6 @@ from training.evaluation.bootstrap import paired_difference
 from training.evaluation.metrics import best_model, precision_by_recall, scores, summary
 from training.evaluation.opponents import opponents
 from training.evaluation.threshold import best_cut
-from training.registry.stored import Card, TrainedModel
 
 
 @pytest.fixture

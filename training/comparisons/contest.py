@@ -21,6 +21,8 @@ from training.comparisons.decision import AskedTable, decided
 from training.comparisons.examples import FeatureTable
 from training.comparisons.family import Family
 from training.comparisons.fitting import read_tuned
+from training.comparisons.ready import ReadyModel
+from training.comparisons.stored import TrainedModel
 from training.estimators.catalogue import CATALOGUE
 from training.estimators.frozen import FILE as FROZEN
 from training.estimators.pipelines import fail_probability
@@ -28,8 +30,6 @@ from training.evaluation.bootstrap import paired_difference
 from training.evaluation.figures import confusion_matrix, precision_recall
 from training.evaluation.metrics import as_dict, scores_of
 from training.registry.contest import Compared, Means
-from training.registry.ready import ReadyModel
-from training.registry.stored import TrainedModel
 from training.registry.tracking import Nested, Run, Tracked, client, experiment_of, mlflow, scores_by_name
 from training.registry.trusted import TRUSTED_TYPES
 

@@ -6,9 +6,9 @@ from training.comparisons.bound import bound
 from training.comparisons.examples import FeatureTable
 from training.comparisons.family import Family
 from training.comparisons.fitting import Fit, fitted, read_tuned
+from training.comparisons.stored import Card, TrainedModel
 from training.estimators.pipelines import answering
 from training.evaluation.sidebyside import side_by_side
-from training.registry.stored import Card, TrainedModel
 
 
 def train(family: Family) -> None:
