@@ -15,7 +15,15 @@ from training.comparisons.stored import Card, TrainedModel
 from training.comparisons.tune import tasks_of
 from training.comparisons.tuning import search
 from training.estimators.catalogue import CATALOGUE
-from training.estimators.pipelines import Counts, InfeasibleError, answering, fail_probability, pipeline
+from training.estimators.pipelines import (
+    Counts,
+    InfeasibleError,
+    answering,
+    fail_probability,
+    pipeline,
+    space_of,
+)
+from training.estimators.spaces import suggested
 from training.evaluation.bootstrap import paired_difference
 from training.evaluation.metrics import best_model, precision_by_recall, scores, summary
 from training.evaluation.opponents import opponents
@@ -77,7 +85,7 @@ def test_the_first_trial_of_every_search_is_the_configuration_of_the_seed(name):
     model = CATALOGUE[name]
     study = optuna.create_study(direction="maximize")
     study.enqueue_trial(model.start)
-    assert model.space(study.ask()) == model.start
+    assert suggested(space_of(model), study.ask()) == model.start
 
 
 def test_no_operation_is_in_training_and_test_at_once(examples):
