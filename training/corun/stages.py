@@ -166,10 +166,10 @@ def _train_online(table: ImpactTable, knobs: Params[Corun]) -> None:
         tuple(map(tuple, model.coefficients.tolist())),
         section.trained_at,
         {
-            f"{seconds:g}": impact_scores.half_width(own, confidence)
+            f"{seconds:g}": impact_scores.log_width(own, confidence)
             for seconds, own in rows.groupby("seconds", sort=True)
         },
-        impact_scores.half_width(nothing, confidence),
+        impact_scores.log_width(nothing, confidence),
         tuple(sorted(sampled.runs["machine"].unique())),
         table.digest,
         knobs.seed,
@@ -180,7 +180,7 @@ def _train_online(table: ImpactTable, knobs: Params[Corun]) -> None:
 
 def _half_widths(oof: pd.DataFrame, confidence: float) -> dict[str, float]:
     return {
-        str(design): impact_scores.half_width(rows, confidence)
+        str(design): impact_scores.log_width(rows, confidence)
         for design, rows in oof.groupby("design", sort=True)
     }
 
