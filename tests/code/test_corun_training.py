@@ -212,7 +212,7 @@ def test_the_online_model_tells_impact_from_rates_that_fell() -> None:
     )
     train = np.arange(0, len(impacts), 2)
     known, unseen = pairing.rows(train), pairing.rows(train + 1)
-    linear = CATALOGUE["linear"].build({"alpha": 1e-6}, 0)
+    linear = CATALOGUE["linear"].build({"alpha": 1e-6}, 0, None)
     model = fitted(sampled, known, linear)
     predicted = model.predict(sampled.start[unseen.solo], sampled.start[unseen.corun])
     np.testing.assert_allclose(predicted, unseen.impact, rtol=1e-3)
