@@ -20,15 +20,16 @@ from data.errors import InputError
 from training.comparisons.decision import AskedTable, decided
 from training.comparisons.examples import FeatureTable
 from training.comparisons.family import Family
-from training.comparisons.fitting import read_tuned
 from training.comparisons.ready import ReadyModel
 from training.comparisons.stored import TrainedModel
+from training.comparisons.tuning import Classified
 from training.estimators.catalogue import CATALOGUE
 from training.estimators.frozen import FILE as FROZEN
 from training.estimators.pipelines import fail_probability
 from training.evaluation.bootstrap import paired_difference
 from training.evaluation.figures import confusion_matrix, precision_recall
 from training.evaluation.metrics import as_dict, scores_of
+from training.evaluation.tuned import read_tuned
 from training.registry.contest import Compared, Means
 from training.registry.tracking import Nested, Run, Tracked, client, experiment_of, mlflow, scores_by_name
 from training.registry.trusted import TRUSTED_TYPES
@@ -127,7 +128,7 @@ def track(outs: Outs, tags: dict[str, str]) -> Tracked:
     store, best = client(), outs.metrics["champion"]
     experiment = experiment_of(store, outs.family.name)
     known = _known(store, experiment, tags["evidence"])
-    for name in read_tuned(outs.family.places.tuned / "tuned.json")["all"]:
+    for name in read_tuned(outs.family.places.tuned, Classified)["all"]:
         if name not in known and name != best:
             _track_model(store, experiment, outs, name, tags["evidence"])
     return _track_model(store, experiment, outs, best, tags["evidence"])

@@ -29,6 +29,7 @@ from training.evaluation import search as evaluation_search
 from training.evaluation import threshold
 from training.evaluation.search import Search, drawn
 from training.evaluation.threshold import best_cut
+from training.evaluation.tuned import Found, TrialRow, Tuned
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
@@ -62,45 +63,19 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Tuned:
-    """What a search chose.
+class Classified(Tuned):
+    """What a search chose of a classifier.
 
     Attributes
     ----------
-    params : dict
-        As `training.estimators.pipelines.space_of` has them.
     threshold : float
         ``fail`` from this probability on.
-    score : float
-        The best trial's value.
     """
 
-    params: dict[str, Any]
     threshold: float
-    score: float
 
 
-@dataclass(frozen=True)
-class TrialRow:
-    """One trial of a search, as trials.parquet holds it."""
-
-    part: str
-    model: str
-    trial: int
-    state: str
-    value: float | None
-    params: str
-
-
-@dataclass(frozen=True)
-class Found:
-    """The outcome of a task."""
-
-    tuned: Tuned
-    trials: list[TrialRow]
-
-
-def search(task: Task) -> Found:
+def search(task: Task) -> Found[Classified]:
     """Run or finish the search of `task`.
 
     The parameters come from the trials, on a sample of the rows if there are many; the threshold then
@@ -126,7 +101,8 @@ def search(task: Task) -> Found:
         task.log,
     )
     study = how.run(objective)
-    return Found(_tuned(study, model, task), [_row(task, trial) for trial in study.trials])
+    trials = [_row(task, trial) for trial in study.trials]
+    return Found(task.part, task.model, _tuned(study, model, task), trials)
 
 
 class _Objective:
@@ -173,11 +149,12 @@ def _worth(y: NDArray[np.int64], probability: NDArray[np.float64]) -> float:
     return (best_cut(y, probability).balanced_accuracy + precision) / 2
 
 
-def _tuned(study: Study, model: Model, task: Task) -> Tuned:
+def _tuned(study: Study, model: Model, task: Task) -> Classified:
     best = study.best_trial
     params = {**_fixed(model), **best.params}
     probability = _out_of_fold(model, params, task)
-    return Tuned(params, best_cut(task.examples.y, probability).threshold, float(study.best_value))
+    cut = best_cut(task.examples.y, probability)
+    return Classified(params, float(study.best_value), cut.threshold)
 
 
 def _fixed(model: Model) -> dict[str, Any]:

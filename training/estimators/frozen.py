@@ -182,7 +182,7 @@ def by_name(frozen: Frozen | Forest) -> dict[str, NDArray[Any]]:
     return {field.name: np.asarray(getattr(frozen, field.name)) for field in fields(frozen)}
 
 
-def write_arrays(path: Path, version: int, model: Path, content: Mapping[str, NDArray[Any]]) -> None:
+def write_arrays(path: Path, version: int, model: Path, content: Mapping[str, Any]) -> None:
     """Write arrays to `path`, with the SHA-256 of the file `model` that they belong to."""
     with replacing(path) as temporary:
         np.savez(temporary, version=version, model_digest=digest_of(model), **content)

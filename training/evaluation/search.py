@@ -64,7 +64,7 @@ class Search:
         study = self._opened(self.log)
         finished = _finished(study)
         if len(finished) < len(study.trials):
-            # an interrupted trial keeps its number; without it the others are numbered as if never interrupted
+            # an interrupted trial keeps its number; without it the others are numbered as if there were none
             self.log.unlink()
             study = self._opened(self.log)
             study.add_trials(finished)

@@ -25,8 +25,8 @@ def scores(rows: pd.DataFrame) -> dict[str, float]:
     dict
         ``within_tolerance``: the share predicted rightly
         (`training.corun.estimators.fitting.Learned.right`); ``mape``, ``median_error``, ``p90_error``: mean,
-        median and 90th percentile of |predicted / measured - 1|; ``r2``; ``coverage``: the share of measured impacts inside the interval; ``interval_width``: its mean
-        width over the predicted impact.
+        median and 90th percentile of |predicted / measured - 1|; ``r2``; ``coverage``: the share of measured
+        impacts inside the interval; ``interval_width``: its mean width over the predicted impact.
     """
     measured, predicted = rows["measured"].to_numpy(np.float64), rows["predicted"].to_numpy(np.float64)
     error = np.abs(predicted / measured - 1)

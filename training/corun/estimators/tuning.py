@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from training.corun.estimators.models import CATALOGUE
 from training.corun.splits import inner
 from training.estimators.spaces import suggested
 from training.evaluation.search import Search, drawn
+from training.evaluation.tuned import Found, TrialRow, Tuned
 
 if TYPE_CHECKING:
     from optuna import Trial
@@ -47,23 +49,7 @@ class ImpactTask:
     how: TuneImpact
 
 
-@dataclass(frozen=True)
-class TunedImpact:
-    """What a search chose: parameters, and the mean relative error that they had on inner test rows."""
-
-    params: dict[str, Any]
-    score: float
-
-
-@dataclass(frozen=True)
-class FoundImpact:
-    """The outcome of a search: what was chosen, and a row per trial."""
-
-    tuned: TunedImpact
-    trials: list[dict[str, Any]]
-
-
-def search(task: ImpactTask) -> FoundImpact:
+def search(task: ImpactTask) -> Found[Tuned]:
     """Run the search of `task`; the same task gives the same outcome."""
     model = CATALOGUE[task.recipe.model]
     rows = _sampled(task)
@@ -84,15 +70,19 @@ def search(task: ImpactTask) -> FoundImpact:
 
     first = model.first(len(task.recipe.rates))
     study = Search("minimize", task.how.trials, [first], lambda _: sampler).run(error)
+    part, name = task.part, task.recipe.model
     trials = [
-        {**_named(task), "trial": trial.number, "value": trial.value, "params": params}
+        TrialRow(
+            part,
+            name,
+            trial.number,
+            trial.state.name.lower(),
+            trial.value,
+            json.dumps(params, sort_keys=True),
+        )
         for trial, params in zip(study.trials, tried, strict=True)
     ]
-    return FoundImpact(TunedImpact(tried[study.best_trial.number], float(study.best_value)), trials)
-
-
-def _named(task: ImpactTask) -> dict[str, str]:
-    return {"part": task.part, "model": task.recipe.model}
+    return Found(part, name, Tuned(tried[study.best_trial.number], float(study.best_value)), trials)
 
 
 def _sampled(task: ImpactTask) -> pd.DataFrame:
