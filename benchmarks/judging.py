@@ -23,9 +23,9 @@ from data.tables.specs import typed
 from features.comparisons.vectors import columns, vectors
 from serving.comparisons.judge import judge
 from serving.comparisons.model import ModelRef, Served
+from training.comparisons.ready import ReadyModel
+from training.comparisons.stored import Card, TrainedModel
 from training.estimators.catalogue import CATALOGUE
-from training.registry.ready import ReadyModel
-from training.registry.stored import Card, TrainedModel
 
 COMMAND = "python -m benchmarks.judging"
 VERDICTS = 100_000

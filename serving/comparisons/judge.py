@@ -21,8 +21,8 @@ from serving.comparisons.moves import Move, floored, improved, left_out, moves
 from serving.comparisons.reasons import strongest
 from serving.pages.verdict_lines import Answer
 from training.comparisons.decision import below_floor
+from training.comparisons.ready import ReadyModel
 from training.estimators.answering import Unit
-from training.registry.ready import ReadyModel
 
 #: How many reasons a verdict gives.
 REASONS = 3

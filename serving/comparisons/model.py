@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from data.comparisons.params import Comparisons
 from data.errors import InputError
+from training.comparisons.ready import ReadyModel
 from training.registry.champions import FOREIGN, Located, located, project_params
-from training.registry.ready import ReadyModel
 
 T = TypeVar("T")
 

@@ -20,7 +20,7 @@ from serving.pages.charts import Chart, counted
 from serving.pages.evaluated import Confusion, Evaluated, Split
 from serving.pages.mistakes import Mistake, mistake_chart, worst_mistakes
 from serving.report import render
-from training.registry.stored import TrainedModel
+from training.comparisons.stored import TrainedModel
 
 #: Components of seed 000, figure 6.5: the ones that are signed square roots.
 _SEED_FEATURE = re.compile(r"(medians|mins|maxes|q1s|q3s)_(min|med|median|max)")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from serving.pages.charts import FAIL, MUTED, PAPER, PASS, Chart, counted, inline, percent, sketch
-from training.registry.stored import TrainedModel
+from training.comparisons.stored import TrainedModel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,12 +5,12 @@ import pandas as pd
 import pytest
 
 from data.errors import InputError
+from training.comparisons.ready import ReadyModel
+from training.comparisons.stored import Card, TrainedModel
 from training.estimators import frozen
 from training.estimators.answering import Fitted
 from training.estimators.catalogue import CATALOGUE
 from training.estimators.pipelines import answering, fail_probability, pipeline
-from training.registry.ready import ReadyModel
-from training.registry.stored import Card, TrainedModel
 
 NAMES = tuple("abcdef")
 FREEZING = ("logistic", "decision-tree", "random-forest", "extra-trees")
@@ -100,7 +100,7 @@ LEAVES = np.full(3, -1)
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"share": np.array([{}], object)}, "is not a readable NumPy archive (Object arrays"),
+        ({"value": np.array([{}], object)}, "is not a readable NumPy archive (Object arrays"),
         (
             {"children": np.zeros((3, 2), np.intp), "feature": np.zeros(3, np.intp)},
             "children[0, 0]=0 does not lie after its parent",
@@ -115,9 +115,9 @@ LEAVES = np.full(3, -1)
         ({"roots": np.array([3])}, "roots[0]=3 is none of the 3 nodes"),
         ({"roots": np.array([], np.intp)}, 'array "roots": is empty'),
         ({"roots": None}, 'lacks the array "roots"; found version, '),
-        ({"share": np.zeros(4)}, 'array "share": holds float64 of shape (4,); expected numbers of shape (3'),
-        ({"share": np.array([0.5, np.nan, 1.0])}, 'array "share": holds nan; expected finite numbers'),
-        ({"share": np.array([0.5, 2.0, 1.0])}, "share holds what is no share"),
+        ({"value": np.zeros(4)}, 'array "value": holds float64 of shape (4,); expected numbers of shape (3'),
+        ({"value": np.array([0.5, np.nan, 1.0])}, 'array "value": holds nan; expected finite numbers'),
+        ({"value": np.array([0.5, 2.0, 1.0])}, "value holds what is no share"),
         ({"feature": LEAVES * 1.0}, 'array "feature": holds float64 of shape (3,); expected whole numbers'),
         ({"threshold": np.array(["a"] * 3)}, 'array "threshold": holds <U1 of shape (3,); expected numbers'),
         ({"scale": np.zeros(6)}, "scale holds what is not above 0"),
@@ -128,7 +128,7 @@ LEAVES = np.full(3, -1)
 def test_arrays_that_cannot_be_walked_or_trusted_are_refused_by_name(tmp_path, changes, told):
     nodes = {
         "children": np.array([[1, 2], [-1, -1], [-1, -1]]), "feature": np.array([0, -1, -1]),
-        "threshold": np.zeros(3), "share": np.array([0.5, 0.0, 1.0]),
+        "threshold": np.zeros(3), "value": np.array([0.5, 0.0, 1.0]),
     }  # fmt: skip
     with pytest.raises(InputError) as caught:
         frozen.read(*rewritten(tmp_path, **nodes | changes))

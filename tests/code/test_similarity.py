@@ -4,8 +4,10 @@ from scipy.optimize import check_grad
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from training.estimators import similarity
+from training.estimators import similarity_climb
 from training.estimators.similarity import SimilarityLogistic
+from training.estimators.similarity_climb import Curvature, direct, expectation_maximisation, maximise
+from training.estimators.similarity_likelihood import Pairs, Penalty
 
 
 @parametrize_with_checks([SimilarityLogistic(), SimilarityLogistic("direct")])
@@ -61,7 +63,7 @@ def test_em_never_falls_and_ends_where_direct_maximum_likelihood_does(name):
 
 def pairs_of(x, y, ridge=1.0):
     sides = np.hsplit(x, 2)
-    return similarity._Pairs.of(*sides, y == 1, np.ones(len(y)), similarity._Penalty(ridge, True))
+    return Pairs.of(*sides, y == 1, np.ones(len(y)), Penalty(ridge, True))
 
 
 def test_both_solvers_meet_from_a_start_that_is_not_their_own():
@@ -69,17 +71,17 @@ def test_both_solvers_meet_from_a_start_that_is_not_their_own():
     x, y = SETS["as the model says"]
     pairs = pairs_of(x, y)
     start = np.random.default_rng(1).normal(0, 0.3, pairs.rows.shape[1])
-    em = similarity._expectation_maximisation(pairs, start, 1e-8, 500)
-    direct = similarity._direct(pairs, start, 1e-8, 500)
+    em = expectation_maximisation(pairs, start, 1e-8, 500)
+    by_gradient = direct(pairs, start, 1e-8, 500)
     assert em.history[-1] - em.history[0] > 100
-    assert em.history[-1] == pytest.approx(direct.history[-1], abs=1e-4)
-    mirrored = np.sign(em.weights @ direct.weights)
-    np.testing.assert_allclose(em.weights, mirrored * direct.weights, atol=1e-4)
+    assert em.history[-1] == pytest.approx(by_gradient.history[-1], abs=1e-4)
+    mirrored = np.sign(em.weights @ by_gradient.weights)
+    np.testing.assert_allclose(em.weights, mirrored * by_gradient.weights, atol=1e-4)
 
 
 def test_an_em_iteration_is_the_seeds(monkeypatch):
     """Against responsibilities from Bayes' rule, and scikit-learn's logistic regression of them."""
-    monkeypatch.setattr(similarity, "_PRECISE", 1e-12)
+    monkeypatch.setattr(similarity_climb, "PRECISE", 1e-12)
     from sklearn.linear_model import LogisticRegression
 
     x, y = drawn(400, np.array([1.5, -1.0, 0.5]))
@@ -99,7 +101,7 @@ def test_an_em_iteration_is_the_seeds(monkeypatch):
     )
     pairs = pairs_of(x, y)
     scores = pairs.rows @ weights
-    found, _ = similarity._maximise(pairs, weights, scores, similarity._Curvature(pairs, scores))
+    found, _ = maximise(pairs, weights, scores, Curvature(pairs, scores))
     np.testing.assert_allclose(found, [*expected.coef_[0], *expected.intercept_], atol=1e-3)
 
 

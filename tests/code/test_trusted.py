@@ -4,9 +4,9 @@ import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from training.comparisons.stored import Card, TrainedModel
 from training.estimators.similarity import SimilarityLogistic
 from training.estimators.tan import TAN
-from training.registry.stored import Card, TrainedModel
 
 
 @pytest.mark.parametrize(

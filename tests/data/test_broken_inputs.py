@@ -72,7 +72,7 @@ def linear(directory):
 
 def trees(directory):
     (directory / "model.skops").write_bytes(b"its pipeline")
-    nodes = {"threshold": np.zeros(5), "share": np.full(5, 0.5)}
+    nodes = {"threshold": np.zeros(5), "value": np.full(5, 0.5)}
     below = np.array([[2, 1], [4, 3], [-1, -1], [-1, -1], [-1, -1]])
     shape = {"roots": np.array([0, 1]), "feature": np.array([1, 2, -1, -1, -1]), "children": below}
     ones = np.ones(3)
@@ -86,7 +86,7 @@ def impact(directory):
     arrays = {
         "version": impact_arrays.VERSION, "model_digest": digest_of(directory / "model.skops"),
         "fill": np.ones(3), "base": 0.1, "roots": np.array([0, 1]), "feature": np.array([1, 4, -1, -1, -1]),
-        "threshold": np.zeros(5, np.float32), "gap": np.zeros(5, bool), "value": np.ones(5),
+        "threshold": np.zeros(5), "gap": np.zeros(5, bool), "value": np.ones(5),
         "children": np.array([[2, 1], [4, 3], [-1, -1], [-1, -1], [-1, -1]]),
         "pairs_": np.array(["a\nb", "b\na"]), "known_": np.ones(2), "shares_new_": np.array([0.5, 0.5, 0]),
         "shares_known_": np.array([0.5, 0.2, 0.3]), "tasks_": np.array(["a", "b"]),

@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 from features.comparisons.vectors import SEED_FEATURES
 from tests.system.corun import inputs as corun_inputs
-from training.registry.stored import Card, TrainedModel
+from training.comparisons.stored import Card, TrainedModel
 
 #: Figure 6.1 of seed 000, closed, with the operation once as it was and once 10 % slower at 8 threads.
 FIGURE = """<?xml version="1.0"?>

@@ -20,17 +20,27 @@ from data.errors import InputError
 from training.comparisons.decision import AskedTable, decided
 from training.comparisons.examples import FeatureTable
 from training.comparisons.family import Family
-from training.comparisons.fitting import read_tuned
+from training.comparisons.ready import ReadyModel
+from training.comparisons.stored import TrainedModel
+from training.comparisons.tuning import Classified
 from training.estimators.catalogue import CATALOGUE
 from training.estimators.frozen import FILE as FROZEN
 from training.estimators.pipelines import fail_probability
 from training.evaluation.bootstrap import paired_difference
 from training.evaluation.figures import confusion_matrix, precision_recall
 from training.evaluation.metrics import as_dict, scores_of
+from training.evaluation.tuned import read_tuned
 from training.registry.contest import Compared, Means
-from training.registry.ready import ReadyModel
-from training.registry.stored import TrainedModel
-from training.registry.tracking import Nested, Run, Tracked, client, experiment_of, mlflow, scores_by_name
+from training.registry.tracking import (
+    Nested,
+    Run,
+    Tracked,
+    client,
+    experiment_of,
+    mlflow,
+    scores_by_name,
+    trials_of,
+)
 from training.registry.trusted import TRUSTED_TYPES
 
 _REQUIREMENTS = ["scikit-learn", "xgboost-cpu", "skops"]
@@ -52,7 +62,6 @@ class Outs:
     family: Family
     table: FeatureTable
     asked: AskedTable
-    trials: pd.DataFrame
     verdicts: pd.DataFrame
     metrics: dict[str, Any]
 
@@ -64,7 +73,6 @@ class Outs:
             family,
             table,
             AskedTable.read(family.asked, table),
-            pd.read_parquet(family.places.tuned / "trials.parquet"),
             pd.read_parquet(family.places.evaluated / "oof.parquet"),
             metrics,
         )
@@ -127,7 +135,7 @@ def track(outs: Outs, tags: dict[str, str]) -> Tracked:
     store, best = client(), outs.metrics["champion"]
     experiment = experiment_of(store, outs.family.name)
     known = _known(store, experiment, tags["evidence"])
-    for name in read_tuned(outs.family.places.tuned / "tuned.json")["all"]:
+    for name in read_tuned(outs.family.places.tuned, Classified)["all"]:
         if name not in known and name != best:
             _track_model(store, experiment, outs, name, tags["evidence"])
     return _track_model(store, experiment, outs, best, tags["evidence"])
@@ -148,7 +156,7 @@ def _track_model(store: Any, experiment: str, outs: Outs, name: str, evidence: s
     params = {**model.card.params, "threshold": model.card.threshold, "seed": model.card.seed}
     run.log(scores_by_name(outs.metrics["splits"], name), params)
     store.log_inputs(run.run_id, [_dataset(outs.metrics["data"])])
-    for one in (*_trials(outs.trials, name), *_folds(outs.verdicts, name, model.card.seed)):
+    for one in (*trials_of(outs.family.places.tuned, name), *_folds(outs.verdicts, name, model.card.seed)):
         run.nest(one)
     title = f"{CATALOGUE[name].title}, folds of whole operations"
     store.log_figure(run.run_id, confusion_matrix(grouped, title), "confusion.png")
@@ -172,14 +180,6 @@ def _dataset(data: dict[str, Any]) -> Any:
         profile=json.dumps({"comparisons": data["comparisons"], "fails": data["fails"]}),
     )
     return DatasetInput(dataset)
-
-
-def _trials(trials: pd.DataFrame, model: str) -> Iterator[Nested]:
-    for row in trials[(trials["part"] == "all") & (trials["model"] == model)].to_dict("records"):
-        scores = {"value": None if pd.isna(row["value"]) else row["value"]}
-        yield Nested(
-            f"trial {row['trial']}", scores, json.loads(row["params"]), {"trial_state": row["state"]}
-        )
 
 
 def _folds(verdicts: pd.DataFrame, model: str, seed: int) -> Iterator[Nested]:

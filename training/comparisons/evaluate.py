@@ -7,24 +7,24 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from data.errors import InputError
 from data.tables.files import replacing, write_json
 from training.comparisons.bound import bound
 from training.comparisons.curves import curves
 from training.comparisons.decision import AskedTable, decided
 from training.comparisons.examples import FeatureTable
 from training.comparisons.family import Family
-from training.comparisons.fitting import Fit, read_tuned, tested
+from training.comparisons.fitting import Fit, tested
 from training.comparisons.splits import Part, parts, stratified
-from training.comparisons.tuning import Tuned
+from training.comparisons.tuning import Classified
 from training.evaluation.metrics import best_model, entries
 from training.evaluation.sidebyside import side_by_side
+from training.evaluation.tuned import read_tuned, require_parts
 
 
 def evaluate(family: Family) -> None:
     """Write metrics.json, oof.parquet and curves.parquet."""
     table = FeatureTable.read(family.features, family.columns())
-    verdicts = out_of_fold(family, table, read_tuned(family.places.tuned / "tuned.json"))
+    verdicts = out_of_fold(family, table, read_tuned(family.places.tuned, Classified))
     with replacing(family.places.evaluated / "oof.parquet") as path:
         verdicts.to_parquet(path, index=False)
     folds = stratified(table.examples, family.section.evaluate, family.params.seed)
@@ -33,17 +33,13 @@ def evaluate(family: Family) -> None:
     write_json(family.places.metrics, metrics(family, table, verdicts))
 
 
-def out_of_fold(family: Family, table: FeatureTable, tuned: dict[str, dict[str, Tuned]]) -> pd.DataFrame:
+def out_of_fold(family: Family, table: FeatureTable, tuned: dict[str, dict[str, Classified]]) -> pd.DataFrame:
     """Return every model's and every rule's verdict on the test rows of every fold (oof.parquet)."""
     examples, seed = table.examples, family.params.seed
     asked, floor = AskedTable.read(family.asked, table), family.section.decide.floor or 0.0
     vectors = asked.frame[list(table.columns)].to_numpy(np.float64)
     folds = [part for part in parts(examples, family.section.evaluate, seed) if part.split != "all"]
-    missing = [part.name for part in folds if part.name not in tuned]
-    if missing:
-        raise InputError(
-            f"lacks the part {missing[0]!r}; run tune first", file=family.places.tuned / "tuned.json"
-        )
+    require_parts(family.places.tuned, tuned, [part.name for part in folds])
     cells = [(part, name, chosen) for part in folds for name, chosen in tuned[part.name].items()]
     fits = [
         Fit(name, chosen, examples.rows(part.train), vectors[part.test], seed) for part, name, chosen in cells
@@ -58,7 +54,9 @@ def out_of_fold(family: Family, table: FeatureTable, tuned: dict[str, dict[str, 
     return pd.concat(rows, ignore_index=True)
 
 
-def _of_model(table: FeatureTable, part: Part, name: str, tuned: Tuned, probability: Any) -> pd.DataFrame:
+def _of_model(
+    table: FeatureTable, part: Part, name: str, tuned: Classified, probability: Any
+) -> pd.DataFrame:
     frame = _of_entry(table, part, name, "model", probability >= tuned.threshold)
     return frame.assign(probability=probability, threshold=tuned.threshold)
 

@@ -15,11 +15,21 @@ from data.comparisons.params import Tune
 from data.tables.digest import digest_of
 from training.comparisons.examples import Examples
 from training.comparisons.splits import group_folds
-from training.estimators import catalogue, pipelines
+from training.estimators import catalogue, pipelines, spaces
 from training.estimators.catalogue import CATALOGUE, Model
-from training.estimators.pipelines import InfeasibleError, fail_probability, pipeline, strict_pipeline
+from training.estimators.pipelines import (
+    InfeasibleError,
+    fail_probability,
+    pipeline,
+    space_of,
+    strict_pipeline,
+)
+from training.estimators.spaces import suggested
+from training.evaluation import search as evaluation_search
 from training.evaluation import threshold
+from training.evaluation.search import Search, drawn
 from training.evaluation.threshold import best_cut
+from training.evaluation.tuned import Found, TrialRow, Tuned
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
@@ -53,45 +63,19 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Tuned:
-    """What a search chose.
+class Classified(Tuned):
+    """What a search chose of a classifier.
 
     Attributes
     ----------
-    params : dict
-        As `Model.space` gives them.
     threshold : float
         ``fail`` from this probability on.
-    score : float
-        The best trial's value.
     """
 
-    params: dict[str, Any]
     threshold: float
-    score: float
 
 
-@dataclass(frozen=True)
-class TrialRow:
-    """One trial of a search, as trials.parquet holds it."""
-
-    part: str
-    model: str
-    trial: int
-    state: str
-    value: float | None
-    params: str
-
-
-@dataclass(frozen=True)
-class Found:
-    """The outcome of a task."""
-
-    tuned: Tuned
-    trials: list[TrialRow]
-
-
-def search(task: Task) -> Found:
+def search(task: Task) -> Found[Classified]:
     """Run or finish the search of `task`.
 
     The parameters come from the trials, on a sample of the rows if there are many; the threshold then
@@ -104,19 +88,21 @@ def search(task: Task) -> Found:
     InputError
         If fails or passes come from too few groups for the inner folds.
     """
-    from optuna.trial import TrialState
+    from optuna.pruners import MedianPruner
 
     model = CATALOGUE[task.model]
     objective = _Objective(model, task.examples.sample(task.how.rows, task.seed), task)
-    study = _study(task)
-    if not study.trials:
-        study.enqueue_trial(model.start)
-    for number in range(len(study.get_trials(states=_finished())), task.how.trials):
-        study.sampler = _sampler(task, number)
-        trial = study.ask()
-        value = objective(trial)
-        study.tell(trial, value, TrialState.PRUNED if value is None else TrialState.COMPLETE)
-    return Found(_tuned(study, model, task), [_row(task, trial) for trial in study.trials])
+    how = Search(
+        "maximize",
+        task.how.trials,
+        [model.start],
+        lambda number: drawn(_seed(task, number), STARTUP),
+        MedianPruner(n_startup_trials=STARTUP),
+        task.log,
+    )
+    study = how.run(objective)
+    trials = [_row(task, trial) for trial in study.trials]
+    return Found(task.part, task.model, _tuned(study, model, task), trials)
 
 
 class _Objective:
@@ -136,7 +122,7 @@ class _Objective:
 
     def __call__(self, trial: Trial) -> float | None:
         """Return the value of `trial`, or None if it is pruned."""
-        params = {**self.model.space(trial), **self.model.in_search}
+        params = {**suggested(space_of(self.model), trial), **self.model.in_search}
         tested: list[NDArray[np.int64]] = []
         probability = np.zeros(len(self.examples.y))
         value = 0.0
@@ -163,11 +149,12 @@ def _worth(y: NDArray[np.int64], probability: NDArray[np.float64]) -> float:
     return (best_cut(y, probability).balanced_accuracy + precision) / 2
 
 
-def _tuned(study: Study, model: Model, task: Task) -> Tuned:
+def _tuned(study: Study, model: Model, task: Task) -> Classified:
     best = study.best_trial
     params = {**_fixed(model), **best.params}
     probability = _out_of_fold(model, params, task)
-    return Tuned(params, best_cut(task.examples.y, probability).threshold, float(study.best_value))
+    cut = best_cut(task.examples.y, probability)
+    return Classified(params, float(study.best_value), cut.threshold)
 
 
 def _fixed(model: Model) -> dict[str, Any]:
@@ -187,66 +174,16 @@ def _out_of_fold(model: Model, params: dict[str, Any], task: Task) -> NDArray[np
 
 def log_of(directory: Path, features_digest: str, columns: tuple[str, ...], task: Task) -> Path:
     """Return where the trials of `task` are kept: another file if anything differs that they depend on."""
-    modules = (catalogue, pipelines, threshold)
+    modules = (catalogue, spaces, pipelines, threshold, evaluation_search)
     code = digest_of(Path(__file__), *(Path(module.__file__ or "") for module in modules))
     content = [features_digest, columns, task.how.model_dump(exclude={"models"}), task.seed, code]
     digest = zlib.crc32(json.dumps(content, default=str).encode())
     return directory / f"{features_digest[:12]}-{digest:08x}" / task.part / f"{task.model}.log"
 
 
-def _study(task: Task) -> Study:
-    """Open the study of `task` with its finished trials, or begin it."""
-    import optuna
-
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    if task.log is None:
-        return _create(optuna.storages.InMemoryStorage())
-    task.log.parent.mkdir(parents=True, exist_ok=True)
-    study = _opened(task.log)
-    finished = study.get_trials(states=_finished())
-    if len(finished) < len(study.trials):
-        # an interrupted trial keeps its number; without it the others are numbered as if never interrupted
-        task.log.unlink()
-        study = _opened(task.log)
-        study.add_trials(finished)
-    return study
-
-
-def _opened(log: Path) -> Study:
-    from optuna.storages import JournalStorage
-    from optuna.storages.journal import JournalFileBackend
-
-    try:
-        return _create(JournalStorage(JournalFileBackend(str(log))))
-    except (ValueError, KeyError):  # cut off in the middle of a line
-        log.unlink()
-        return _create(JournalStorage(JournalFileBackend(str(log))))
-
-
-def _create(storage: Any) -> Study:
-    import optuna
-
-    return optuna.create_study(
-        storage=storage,
-        study_name="search",
-        load_if_exists=True,
-        direction="maximize",
-        pruner=optuna.pruners.MedianPruner(n_startup_trials=STARTUP),
-    )
-
-
-def _finished() -> tuple[Any, ...]:
-    from optuna.trial import TrialState
-
-    return (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
-
-
-def _sampler(task: Task, number: int) -> Any:
-    from optuna.samplers import TPESampler
-
+def _seed(task: Task, number: int) -> int:
     place = zlib.crc32(f"{task.part}/{task.model}".encode())
-    seed = int(np.random.SeedSequence([task.seed, place, number]).generate_state(1)[0])
-    return TPESampler(seed=seed, n_startup_trials=STARTUP)
+    return int(np.random.SeedSequence([task.seed, place, number]).generate_state(1)[0])
 
 
 def _row(task: Task, trial: Any) -> TrialRow:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -19,7 +18,7 @@ from training.corun.stored import TrainedImpact, TrainedOnline
 from training.evaluation.bootstrap import paired_gain
 from training.registry.contest import Compared, Means
 from training.registry.kept_verdicts import OOF, Kept
-from training.registry.tracking import Nested, scores_by_name
+from training.registry.tracking import Nested, scores_by_name, trials_of
 
 KEYS = ["task", "corunners", "machine"]
 KEPT = [*KEYS, "measured", "predicted", "group"]
@@ -30,7 +29,7 @@ def static(knobs: Params[Corun], metrics: dict[str, Any], places: Places) -> Mea
     model, design = metrics["champion"], main_design(tuple(metrics["splits"]))
     oof = pd.read_parquet(places.evaluated / OOF)
     rows = _grouped(oof[(oof["model"] == model) & (oof["design"] == design)])
-    nested = [*_trials(pd.read_parquet(places.tuned / "trials.parquet"), model), *_folds(rows)]
+    nested = [*trials_of(places.tuned, model), *_folds(rows)]
     title, scores = f"{knobs.section.promote.name} {model}", scores_by_name(metrics["splits"], model)
     kept = Kept("corun", title, places.models / model, scores, nested, rows[KEPT])
     return kept.means(TrainedImpact.read, partial(_compared, knobs))
@@ -65,11 +64,6 @@ def _compared(knobs: Params[Corun], own: pd.DataFrame, theirs: pd.DataFrame) -> 
         seed=knobs.seed,
     )
     return Compared(difference, "the same unseen co-runs", "mean error smaller by")
-
-
-def _trials(trials: pd.DataFrame, model: str) -> Iterator[Nested]:
-    for row in trials[(trials["part"] == "all") & (trials["model"] == model)].to_dict("records"):
-        yield Nested(f"trial {row['trial']}", {"value": row["value"]}, json.loads(row["params"]))
 
 
 def _grouped(rows: pd.DataFrame) -> pd.DataFrame:

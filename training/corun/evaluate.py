@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 from data.corun.params import Corun
-from data.errors import InputError
 from data.params import Params, load
 from data.tables.files import replacing, write_json
 from features.corun.rates import PLACES
@@ -21,9 +20,10 @@ from training.corun.online_evaluating import KEYS as ONLINE_KEYS
 from training.corun.online_evaluating import Asked, by_seconds, judged, ratios
 from training.corun.seed import ONLINE, TABLE_1, row_of
 from training.corun.splits import DESIGNS, Part, main_design
-from training.corun.stages import FEATURES, divisions, kept_tables, read_tuned, recipe_of
+from training.corun.stages import FEATURES, divisions, kept_tables, recipe_of
 from training.evaluation.metrics import DIGITS
 from training.evaluation.sidebyside import side_by_side
+from training.evaluation.tuned import Tuned, read_tuned, require_parts
 
 TABLE_1_COLUMNS = ("predictor", "kind", "preparation", "accuracy", "spread", "seeds")
 ONLINE_COLUMNS = (
@@ -76,13 +76,11 @@ def predicted(cell: Cell) -> pd.DataFrame:
 def evaluate_stage() -> None:
     """Stage evaluate: all models on held-out rows of every design, table 1, what the champion rests on."""
     knobs, table = load(Corun), ImpactTable.read(FEATURES)
-    section, tuned = knobs.section, read_tuned(PLACES.tuned / "tuned.json")
+    section, tuned = knobs.section, read_tuned(PLACES.tuned, Tuned)
     parts_ = [part for part in divisions(table, section, knobs.seed) if part.fold >= 0]
-    missing = [part.name for part in parts_ if part.name not in tuned]
-    if missing:
-        raise InputError(f"lacks the part {missing[0]!r}; run tune first", file=PLACES.tuned / "tuned.json")
+    require_parts(PLACES.tuned, tuned, [part.name for part in parts_])
     cells = [
-        Cell(part, recipe_of(table, name, section, knobs.seed, found["params"]), table.frame)
+        Cell(part, recipe_of(table, name, section, knobs.seed, found.params), table.frame)
         for part in parts_
         for name, found in tuned[part.name].items()
     ]

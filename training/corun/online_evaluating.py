@@ -39,7 +39,7 @@ def second(name: str, seed: int) -> Any:
     from training.corun.estimators.models import CATALOGUE
 
     model = CATALOGUE[name]
-    return model.build({**model.start, **model.in_search, "trees": 100}, seed)
+    return model.build({**model.start, **model.in_search, "trees": 100}, seed, None)
 
 
 @dataclass(frozen=True)

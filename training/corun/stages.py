@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -14,24 +11,23 @@ from data.corun.tables import CorunTables
 from data.corun.validity import CorunDecisions
 from data.errors import InputError
 from data.params import Params, load
-from data.tables.files import replacing, write_json
 from data.tables.written import written
 from features.corun.rates import PLACES
 from training.corun.estimators import scores as impact_scores
 from training.corun.estimators.fitting import ImpactTable, Recipe
 from training.corun.estimators.models import CATALOGUE
-from training.corun.estimators.tuning import FoundImpact, ImpactTask, search
+from training.corun.estimators.tuning import ImpactTask, search
 from training.corun.known_tasks import KnownTasks
 from training.corun.online import Sampled, fitted, paired
 from training.corun.online_evaluating import second
 from training.corun.splits import Part, parts
 from training.corun.stored import ImpactCard, OnlineCard, TrainedImpact, TrainedOnline
 from training.evaluation.sidebyside import side_by_side
+from training.evaluation.tuned import Tuned, read_tuned, require_known, slowest_first, write_found
 
 FEATURES = PLACES.processed / "features.parquet"
-#: Models whose searches take longest begin first.
+#: Searches that take longest.
 _SLOWEST = ("contention", "xgboost-ranges", "xgboost", "random-forest")
-Tuned = dict[str, dict[str, dict[str, Any]]]
 
 
 def searches(table: ImpactTable, section: Corun, seed: int) -> list[ImpactTask]:
@@ -42,11 +38,7 @@ def searches(table: ImpactTable, section: Corun, seed: int) -> list[ImpactTask]:
     InputError
         If params.yaml names an unknown model, or no design is possible.
     """
-    unknown = [name for name in section.tune.models if name not in CATALOGUE]
-    if unknown:
-        raise InputError(
-            f"models={unknown[0]!r} is none of {', '.join(CATALOGUE)}", file="params.yaml", place="corun.tune"
-        )
+    require_known(section.tune.models, CATALOGUE, "corun.tune")
     return [
         ImpactTask(
             part.name,
@@ -55,14 +47,10 @@ def searches(table: ImpactTable, section: Corun, seed: int) -> list[ImpactTask]:
             _trained_on(table, part),
             section.tune,
         )
-        for name in sorted(section.tune.models, key=_order)
+        for name in slowest_first(section.tune.models, _SLOWEST)
         for part in divisions(table, section, seed)
         if CATALOGUE[name].kind == "regression" or part.design == "random"
     ]
-
-
-def _order(model: str) -> int:
-    return _SLOWEST.index(model) if model in _SLOWEST else len(_SLOWEST)
 
 
 def divisions(table: ImpactTable, section: Corun, seed: int) -> list[Part]:
@@ -87,34 +75,7 @@ def tune_stage() -> None:
     knobs, table = load(Corun), ImpactTable.read(FEATURES)
     tasks = searches(table, knobs.section, knobs.seed)
     found = side_by_side(search, tasks, knobs.jobs, "tune corun")
-    write_json(PLACES.tuned / "tuned.json", _chosen(tasks, found))
-    with replacing(PLACES.tuned / "trials.parquet") as path:
-        _trials(found).to_parquet(path, index=False)
-
-
-def _chosen(tasks: list[ImpactTask], found: list[FoundImpact]) -> Tuned:
-    tuned: Tuned = {}
-    for task, one in zip(tasks, found, strict=True):
-        tuned.setdefault(task.part, {})[task.recipe.model] = asdict(one.tuned)
-    return tuned
-
-
-def _trials(found: list[FoundImpact]) -> pd.DataFrame:
-    rows = [
-        {**row, "params": json.dumps(row["params"], sort_keys=True)} for one in found for row in one.trials
-    ]
-    return pd.DataFrame(rows).sort_values(["part", "model", "trial"], ignore_index=True)
-
-
-def read_tuned(path: Path) -> Tuned:
-    """Read tuned.json: what was chosen, by part and model.
-
-    Raises
-    ------
-    InputError
-        If the file is missing or is no JSON.
-    """
-    return written(path, "tune")
+    write_found(PLACES.tuned, found)
 
 
 def kept_tables() -> CorunTables:
@@ -126,17 +87,17 @@ def kept_tables() -> CorunTables:
 def train_stage() -> None:
     """Stage train: fit every model that answers with a number to all rows."""
     knobs, table = load(Corun), ImpactTable.read(FEATURES)
-    tuned, oof = read_tuned(PLACES.tuned / "tuned.json")["all"], _oof()
+    tuned, oof = read_tuned(PLACES.tuned, Tuned)["all"], _oof()
     known = KnownTasks.of(kept_tables())
     for name, found in tuned.items():
         if CATALOGUE[name].kind != "regression":
             continue
-        recipe = recipe_of(table, name, knobs.section, knobs.seed, found["params"])
+        recipe = recipe_of(table, name, knobs.section, knobs.seed, found.params)
         trained = recipe.fit(table.frame)
         card = ImpactCard(
             name,
             trained.columns,
-            found["params"],
+            found.params,
             _half_widths(oof[oof["model"] == name], knobs.section.evaluate.confidence),
             tuple(sorted(table.frame["machine"].unique())),
             tuple(sorted(table.frame["task"].unique())),
@@ -166,10 +127,10 @@ def _train_online(table: ImpactTable, knobs: Params[Corun]) -> None:
         tuple(map(tuple, model.coefficients.tolist())),
         section.trained_at,
         {
-            f"{seconds:g}": impact_scores.half_width(own, confidence)
+            f"{seconds:g}": impact_scores.log_width(own, confidence)
             for seconds, own in rows.groupby("seconds", sort=True)
         },
-        impact_scores.half_width(nothing, confidence),
+        impact_scores.log_width(nothing, confidence),
         tuple(sorted(sampled.runs["machine"].unique())),
         table.digest,
         knobs.seed,
@@ -180,7 +141,7 @@ def _train_online(table: ImpactTable, knobs: Params[Corun]) -> None:
 
 def _half_widths(oof: pd.DataFrame, confidence: float) -> dict[str, float]:
     return {
-        str(design): impact_scores.half_width(rows, confidence)
+        str(design): impact_scores.log_width(rows, confidence)
         for design, rows in oof.groupby("design", sort=True)
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,12 +14,12 @@ from pydantic import Field, FiniteFloat
 from data.errors import InputError
 from data.tables import arrays
 from data.tables.arrays import Spec
-from data.tables.files import read_json, replacing, write_json
+from data.tables.files import replacing
 from training.corun.estimators import arrays as impact_arrays
 from training.corun.estimators.contention import ContentionRegressor
 from training.corun.estimators.fitting import Learned
 from training.corun.online import Changes, OnlineModel
-from training.registry.stored import CARD, beside_model, loaded, require_width
+from training.registry.stored import MODEL, StoredCard, beside_model, loaded, require_width, store
 
 Floats = NDArray[np.float64]
 CHANGES = "changes.npz"
@@ -27,7 +27,7 @@ _CHANGES = {"mean": Spec("f", ("events",)), "covariance": Spec("f", ("events", "
 
 
 @dataclass(frozen=True)
-class ImpactCard:
+class ImpactCard(StoredCard):
     """What must be known beside a model of impact to use it.
 
     Attributes
@@ -60,17 +60,6 @@ class ImpactCard:
     seed: int
     confidence: FiniteFloat
 
-    @classmethod
-    def read(cls, directory: Path) -> ImpactCard:
-        """Read ``card.json``.
-
-        Raises
-        ------
-        InputError
-            If it is missing, or a key is not as it should be.
-        """
-        return read_json(beside_model(directory, CARD), cls)
-
     def half_width(self, machine: str, tasks: list[str]) -> float:
         """Return the half width of the interval: the widest of what is unknown of this co-run.
 
@@ -94,13 +83,9 @@ class TrainedImpact:
 
     def write(self, directory: Path) -> None:
         """Write ``model.skops`` and ``card.json`` to `directory`, and ``model.npz`` if arrays can answer."""
-        import skops.io
-
-        with replacing(directory / "model.skops") as path:
-            skops.io.dump(self.model, path)
+        stored = store(directory, self.model, self.card)
         if isinstance(self.model, ContentionRegressor):
-            impact_arrays.write(directory / impact_arrays.FILE, self.model, directory / "model.skops")
-        write_json(directory / CARD, asdict(self.card))
+            impact_arrays.write(directory / impact_arrays.FILE, self.model, stored)
 
     @classmethod
     def read_quick(cls, directory: Path) -> TrainedImpact:
@@ -111,7 +96,7 @@ class TrainedImpact:
         InputError
             As `read`.
         """
-        quick = impact_arrays.read(directory / impact_arrays.FILE, directory / "model.skops")
+        quick = impact_arrays.read(directory / impact_arrays.FILE, directory / MODEL)
         if quick is None:
             return cls.read(directory)
         card = ImpactCard.read(directory)
@@ -151,7 +136,7 @@ class TrainedImpact:
 
 
 @dataclass(frozen=True)
-class OnlineCard:
+class OnlineCard(StoredCard):
     """What must be known beside the second stage of the online model: its first stage, and what it is worth.
 
     Attributes
@@ -192,17 +177,6 @@ class OnlineCard:
         for seconds in self.half_widths:
             float(seconds)
 
-    @classmethod
-    def read(cls, directory: Path) -> OnlineCard:
-        """Read ``card.json``.
-
-        Raises
-        ------
-        InputError
-            If it is missing, or a key is not as it should be.
-        """
-        return read_json(beside_model(directory, CARD), cls)
-
     def half_width(self, machine: str | None, seconds: float, missing: float) -> float:
         """Return the half width of the interval.
 
@@ -233,14 +207,10 @@ class TrainedOnline:
 
     def write(self, directory: Path) -> None:
         """Write stage two as ``model.skops``, stage one in ``card.json``, its ratios as ``changes.npz``."""
-        import skops.io
-
-        with replacing(directory / "model.skops") as path:
-            skops.io.dump(self.model.second, path)
+        store(directory, self.model.second, self.card)
         changes = self.model.changes
         with replacing(directory / CHANGES) as path:
             np.savez(path, mean=changes.mean, covariance=changes.covariance)
-        write_json(directory / CARD, asdict(self.card))
 
     @classmethod
     def read(cls, directory: Path) -> TrainedOnline:

@@ -6,28 +6,27 @@ it learned is a few arrays, which lie beside ``model.skops`` in ``model.npz``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.tables import arrays
 from data.tables.arrays import Spec
 from data.tables.digest import digest_of
 from data.tables.files import replacing
-from training.estimators import tree_arrays
+from training.estimators import forest
 from training.estimators.answering import Floats, Unit
-from training.estimators.tree_arrays import LEAF, Whole
+from training.estimators.forest import Forest, Single, Tree, chained
 
 #: The file beside ``model.skops``.
 FILE = "model.npz"
 #: Of the file's content; another version is not read.
-VERSION = 1
-#: Rows that walk through the trees at once, so that what they look at stays in the cache.
-_ROWS = 512
+VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -78,59 +77,30 @@ class Linear(Preparation):
         return (self.prepared(columns) - self.prepared(reference)) * self.coefficients
 
 
-class _Step(NamedTuple):
-    """One level down: which rows move in some tree, and between which nodes."""
-
-    part: slice
-    owners: Whole
-    parents: Whole
-    children: Whole
-
-
 @dataclass(frozen=True)
-class Trees(Preparation):
-    """A decision tree, a random forest or extra trees; the nodes of all trees stand in one array.
+class Trees(Forest, Preparation):
+    """A decision tree, a random forest or extra trees.
 
-    Attributes
-    ----------
-    roots : ndarray of shape (n_trees,)
-    feature : ndarray of shape (n_nodes,)
-        Which one a node looks at; -1 in a leaf.
-    threshold : ndarray of shape (n_nodes,)
-    children : ndarray of shape (n_nodes, 2)
-        Where values above the threshold go, and where the others go; both lie after the node.
-    share : ndarray of shape (n_nodes,)
-        Of ``fail`` in the training vectors that came to the node, by weight.
+    The value of a node is the share of ``fail`` in the training vectors that came to it, by weight.
     """
-
-    roots: Whole
-    feature: Whole
-    threshold: Floats
-    children: Whole
-    share: Floats
 
     unit: ClassVar[Unit] = "probability"
 
     def __post_init__(self) -> None:
         """Refuse trees that lead out of the arrays, or nowhere."""
         super().__post_init__()
-        tree_arrays.check(self.roots, self.feature, self.children, len(self.fill))
-        if (self.share < 0).any() or (self.share > 1).any():
-            raise ValueError("share holds what is no share")
+        self.check(len(self.fill))
+        if (self.value < 0).any() or (self.value > 1).any():
+            raise ValueError("value holds what is no share")
 
     @property
     def base_rate(self) -> float:
         """The probability before any feature is looked at: the mean of the roots."""
-        return float(self.share[self.roots].mean())
+        return float(self.value[self.roots].mean())
 
     def probability(self, columns: Floats) -> Floats:
         """Return the mean of the leaves that a row comes to; see `Answering`."""
-        of_leaf = np.where(self.feature == LEAF, self.share, 0.0)
-        total = np.full(len(columns), of_leaf[self.roots].sum())
-        for step in self._steps(columns):
-            part = total[step.part]
-            part += np.bincount(step.owners, of_leaf.take(step.children), minlength=part.size)
-        return total / len(self.roots)
+        return self.summed(self._single(columns)) / len(self.roots)
 
     def contributions(self, columns: Floats, reference: Floats) -> Floats:
         """Return how the probability changes on the way from the roots to the leaves; see `Answering`.
@@ -141,29 +111,16 @@ class Trees(Preparation):
         """
         del reference
         total = np.zeros(columns.shape)
-        for step in self._steps(columns):
+        for step in self.steps(self._single(columns)):
             part = total[step.part]
             cells = step.owners * columns.shape[1] + self.feature.take(step.parents)
-            moved = self.share.take(step.children) - self.share.take(step.parents)
+            moved = self.value.take(step.children) - self.value.take(step.parents)
             part += np.bincount(cells, moved, minlength=part.size).reshape(part.shape)
         return total / len(self.roots)
 
-    def _steps(self, columns: Floats) -> Iterator[_Step]:
-        """Walk down with all rows in all trees, a level at a time."""
-        children = self.children.reshape(-1)
+    def _single(self, columns: Floats) -> Single:
         # scikit-learn compares values of single precision with thresholds of double precision
-        prepared = self.prepared(columns).astype(np.float32)
-        for start in range(0, len(prepared), _ROWS):
-            part = slice(start, start + _ROWS)
-            rows = prepared[part]
-            owners = np.repeat(np.arange(len(rows)), len(self.roots))
-            nodes = np.tile(self.roots, len(rows))
-            while len(moving := np.flatnonzero(self.feature.take(nodes) != LEAF)):
-                owners, nodes = owners.take(moving), nodes.take(moving)
-                values = rows.take(owners * rows.shape[1] + self.feature.take(nodes))
-                reached = children.take(2 * nodes + (values <= self.threshold.take(nodes)))
-                yield _Step(part, owners, nodes, reached)
-                nodes = reached
+        return self.prepared(columns).astype(np.float32)
 
 
 Frozen = Linear | Trees
@@ -172,14 +129,7 @@ _FEATURES = Spec("f", ("features",))
 _PREPARATION = {"fill": _FEATURES, "mean": _FEATURES, "scale": _FEATURES}
 _SPECS = {
     "linear": {**_PREPARATION, "coefficients": _FEATURES, "intercept": Spec("f", ())},
-    "trees": {
-        **_PREPARATION,
-        "roots": Spec("i", ("trees",)),
-        "feature": Spec("i", ("nodes",)),
-        "threshold": Spec("f", ("nodes",), finite=False),
-        "children": Spec("i", ("nodes", 2)),
-        "share": Spec("f", ("nodes",)),
-    },
+    "trees": {**_PREPARATION, **forest.SPECS},
 }
 #: What every file of arrays begins with: which model it belongs to.
 OWNER = {"version": Spec("i", ()), "model_digest": Spec("U", ())}
@@ -193,7 +143,8 @@ def freeze(pipeline: Any) -> Frozen | None:
     Parameters
     ----------
     pipeline : Pipeline
-        As `training.estimators.pipelines` builds it: imputer, scaler, perhaps a sampler, classifier of two classes.
+        As `training.estimators.pipelines` builds it: imputer, scaler, perhaps a sampler, classifier of two
+        classes.
 
     Returns
     -------
@@ -213,30 +164,28 @@ def freeze(pipeline: Any) -> Frozen | None:
 
 
 def _trees(preparation: tuple[Floats, Floats, Floats], trees: list[Any]) -> Trees:
-    ends = np.cumsum([tree.node_count for tree in trees])
-    roots = ends - [tree.node_count for tree in trees]
-    below = [
-        np.column_stack([tree.children_right, tree.children_left]) + root
-        for tree, root in zip(trees, roots, strict=True)
-    ]
-    leaf = np.concatenate([tree.children_left == LEAF for tree in trees])
-    weights = np.concatenate([tree.value[:, 0, :] for tree in trees])
+    weights = [tree.value[:, 0, :] for tree in trees]
+    shares = [own[:, 1] / own.sum(axis=1) for own in weights]
     return Trees(
-        *preparation,
-        roots,
-        np.where(leaf, LEAF, np.concatenate([tree.feature for tree in trees])),
-        np.concatenate([tree.threshold for tree in trees]),
-        np.where(leaf[:, None], LEAF, np.concatenate(below)),
-        weights[:, 1] / weights.sum(axis=1),
+        *preparation, **chained([Tree.of(tree, own) for tree, own in zip(trees, shares, strict=True)])
     )
 
 
 def write(path: Path, frozen: Frozen, model: Path) -> None:
     """Write `frozen` to `path`, with the SHA-256 of the file `model` that it belongs to."""
     kind = next(name for name, known in _KINDS.items() if isinstance(frozen, known))
-    content = {field.name: getattr(frozen, field.name) for field in fields(frozen)}
+    write_arrays(path, VERSION, model, {"kind": np.array(kind), **by_name(frozen)})
+
+
+def by_name(frozen: Frozen | Forest) -> dict[str, NDArray[Any]]:
+    """Return the arrays of `frozen`, by name."""
+    return {field.name: np.asarray(getattr(frozen, field.name)) for field in fields(frozen)}
+
+
+def write_arrays(path: Path, version: int, model: Path, content: Mapping[str, Any]) -> None:
+    """Write arrays to `path`, with the SHA-256 of the file `model` that they belong to."""
     with replacing(path) as temporary:
-        np.savez(temporary, version=VERSION, model_digest=digest_of(model), kind=kind, **content)
+        np.savez(temporary, version=version, model_digest=digest_of(model), **content)
 
 
 def read(path: Path, model: Path) -> Frozen | None:

@@ -9,9 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training.estimators.catalogue import ClassWeights, Model, Params
+from training.estimators.spaces import OneOf, Real, Space, Where
 
 #: How many neighbours SMOTE interpolates between.
 SMOTE_NEIGHBOURS = 5
+_SAMPLERS = ("under", "over", "smote")
+_RESAMPLING = {
+    "sampler": OneOf(("none", *_SAMPLERS)),
+    "rate": Real(0.1, 1.0, where=Where("sampler", _SAMPLERS)),
+}
+_WEIGHTING = {
+    "weights": OneOf(("equal", "balanced")),
+    "cost_ratio": Real(0.25, 4.0, log=True, where=Where("weights", ("balanced",))),
+}
 
 
 class InfeasibleError(ValueError):
@@ -60,6 +70,11 @@ class Counts:
         return ClassWeights(both / (2 * self.passed), cost_ratio * both / (2 * self.failed))
 
 
+def space_of(model: Model) -> Space:
+    """Return what the parameters of a pipeline with this classifier may be."""
+    return {**model.space, **_RESAMPLING, **(_WEIGHTING if model.weighted else {})}
+
+
 def strict_pipeline(model: Model, params: Params, y: NDArray[np.int64], seed: int) -> Any:
     """Build the unfitted pipeline, for labels `y` of shape (n_rows,).
 
@@ -67,7 +82,7 @@ def strict_pipeline(model: Model, params: Params, y: NDArray[np.int64], seed: in
     ----------
     model : Model
     params : mapping
-        What `Model.space` gives: ``sampler``, ``rate``, ``weights``, ``cost_ratio`` and the classifier's own.
+        Of `space_of`: ``sampler``, ``rate``, ``weights``, ``cost_ratio`` and the classifier's own.
     y : ndarray of shape (n_rows,)
         The labels it will be fitted to: 1 is fail.
     seed : int

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -17,23 +15,9 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
 from training.estimators.inputs import Labelled, labelled, unlabelled
-
-Floats = NDArray[np.float64]
-
-#: Earlier steps that an accelerated one is made of.
-_MEMORY = 10
-#: Newton steps within one maximisation at most; it ends where one gains this share of the first.
-_INNER, _PRECISE, _HALVINGS = 50, 1e-3, 40
-#: A gain that is a smaller share of the likelihood cannot be told from rounding.
-_ROUNDING = 1e-13
-#: A gradient per unit of weight that is as good as none.
-_NEARLY = 1e-6
-#: Where the search may start: as many of the leading directions, each at the best of these sizes.
-_DIRECTIONS, _SIZES = 4, (0.5, 1.0, 2.0, 4.0)
-#: Pairs on which the start is sought.
-_SOUGHT = 4000
-#: How many starts are kept after so many iterations more of each.
-_ROUNDS = ((2, 2), (1, 8))
+from training.estimators.similarity_climb import direct, expectation_maximisation
+from training.estimators.similarity_likelihood import Floats, Pairs, Penalty, logistic
+from training.estimators.similarity_start import DIRECTIONS, start_of
 
 
 class SimilarityLogistic(ClassifierMixin, BaseEstimator):
@@ -107,7 +91,7 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
         shared: int | str = "rest",
         fit_intercept: bool = True,
         class_weight: dict[Any, float] | str | None = None,
-        starts: int = _DIRECTIONS + 1,
+        starts: int = DIRECTIONS + 1,
         tol: float = 1e-8,
         max_iter: int = 1000,
     ) -> None:
@@ -153,9 +137,10 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
         self.classes_ = rows.classes
         self.n_shared_ = self._count_shared(rows.x.shape[1])
         self.n_own_ = (rows.x.shape[1] - self.n_shared_) // 2
-        pairs = _Pairs.of(*self._sides(rows.x), rows.y == 1, self._costs(rows), self._penalty())
-        climb = {"em": _expectation_maximisation, "direct": _direct}[self.solver]
-        found = climb(pairs, _start(pairs.some(_SOUGHT), self.starts), self.tol, self.max_iter)
+        penalty = Penalty(float(self.ridge), self.fit_intercept)
+        pairs = Pairs.of(*self._sides(rows.x), rows.y == 1, self._costs(rows), penalty)
+        climb = {"em": expectation_maximisation, "direct": direct}[self.solver]
+        found = climb(pairs, start_of(pairs, self.starts), self.tol, self.max_iter)
         if not found.converged:
             warnings.warn(
                 f"SimilarityLogistic: not converged after max_iter={self.max_iter} iterations",
@@ -179,7 +164,7 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
         """Return the probability of similar and dissimilar, shape (n_pairs, 2)."""
         check_is_fitted(self)
         odds = self.decision_function(X)
-        return np.column_stack([_logistic(-odds), _logistic(odds)])
+        return np.column_stack([logistic(-odds), logistic(odds)])
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
         """Return the more probable class of each pair."""
@@ -212,310 +197,3 @@ class SimilarityLogistic(ClassifierMixin, BaseEstimator):
             self.class_weight, classes=rows.classes, y=rows.classes[rows.y], sample_weight=rows.weights
         )
         return rows.weighed() * costs[rows.y]
-
-    def _penalty(self) -> _Penalty:
-        return _Penalty(float(self.ridge), self.fit_intercept)
-
-
-@dataclass(frozen=True)
-class _Penalty:
-    """What is asked of the weights besides likelihood."""
-
-    ridge: float
-    intercept: bool
-
-
-@dataclass(frozen=True)
-class _Pairs:
-    """The penalised likelihood of labelled pairs, in standardised features.
-
-    The target of a dissimilar pair stands here with the opposite sign, which turns Y' into its opposite: then
-    in every pair the hidden classes agree, P(label) = s(u) s(v) + s(-u) s(-v) with u and v of the two rows.
-
-    Attributes
-    ----------
-    rows : ndarray of shape (2 * n_pairs, n_weights)
-        Baselines, then targets; a column of ones for the intercept comes last, of either sign.
-    dissimilar : ndarray of shape (n_pairs,)
-    cost : ndarray of shape (2 * n_pairs,)
-        What a pair weighs, twice.
-    ridge : ndarray of shape (n_weights,)
-        The penalty of each weight.
-    mean, scale : ndarray of shape (n_features,)
-        Of the features.
-    """
-
-    rows: Floats
-    dissimilar: NDArray[np.bool_]
-    cost: Floats
-    ridge: Floats
-    mean: Floats
-    scale: Floats
-
-    @classmethod
-    def of(
-        cls, baseline: Floats, target: Floats, dissimilar: NDArray[np.bool_], cost: Floats, penalty: _Penalty
-    ) -> Self:
-        n, width = baseline.shape
-        rows = np.empty((2 * n, width + penalty.intercept))
-        rows[:n, :width], rows[n:, :width] = baseline, target
-        twice = np.concatenate([cost, cost])
-        features = rows[:, :width]
-        share = twice / twice.sum()
-        mean = share @ features if penalty.intercept else np.zeros(width)
-        features -= mean
-        spread = np.sqrt(np.einsum("i,ij,ij->j", share, features, features))
-        scale = np.where(spread > 1e-12 * np.maximum(np.abs(mean), 1e-300), spread, 1.0)
-        features /= scale
-        rows[:, width:] = 1.0
-        rows[n:][dissimilar] *= -1
-        ridge = np.zeros(rows.shape[1])
-        ridge[:width] = penalty.ridge / scale**2
-        return cls(rows, dissimilar, twice, ridge, mean, scale)
-
-    def some(self, most: int) -> _Pairs:
-        """Return about `most` pairs, evenly spaced, with the penalty's share of them."""
-        n = len(self.dissimilar)
-        if n <= most:
-            return self
-        chosen = np.linspace(0, n - 1, most).astype(np.intp)
-        twice = np.concatenate([chosen, n + chosen])
-        ridge = self.ridge * (self.cost[twice].sum() / self.cost.sum())
-        return replace(
-            self,
-            rows=self.rows[twice],
-            dissimilar=self.dissimilar[chosen],
-            cost=self.cost[twice],
-            ridge=ridge,
-        )
-
-    def unscaled(self, weights: Floats) -> tuple[Floats, float]:
-        """Return the weights of the features as they came, and the intercept, with the sign of `coef_`."""
-        width = len(self.mean)
-        n = len(self.dissimilar)
-        scores = (self.rows @ weights) * self.cost
-        rise = -(scores[n:] + scores[:n])[self.dissimilar].sum()
-        turned = -weights if rise < 0 else weights
-        coefficients = turned[:width] / self.scale
-        intercept = turned[width:].sum() - coefficients @ self.mean
-        return coefficients, float(intercept) if len(weights) > width else 0.0
-
-    def likelihood(self, weights: Floats, scores: Floats) -> float:
-        """Return the penalised log-likelihood of the labels."""
-        u, v = np.split(scores, 2)
-        own = np.logaddexp(0.0, u + v) - np.logaddexp(0.0, u) - np.logaddexp(0.0, v)
-        return float(self.cost[: len(u)] @ own - self.ridge @ weights**2 / 2)
-
-    def hidden(self, scores: Floats) -> Floats:
-        """Return the probability of the hidden classes given the labels (the E step)."""
-        u, v = np.split(scores, 2)
-        agreed = _logistic(u + v)
-        return np.concatenate([agreed, agreed])
-
-    def gradient(self, weights: Floats, scores: Floats, hidden: Floats) -> Floats:
-        """Return the gradient of the expected likelihood, which is the likelihood's if `hidden` is new."""
-        rest = self.cost * (hidden - _logistic(scores))
-        return np.asarray(rest @ self.rows - self.ridge * weights)
-
-    def expected(self, weights: Floats, scores: Floats, hidden: Floats) -> float:
-        """Return the penalised expected log-likelihood, which the M step maximises."""
-        own = hidden * scores - np.logaddexp(0.0, scores)
-        return float(self.cost @ own - self.ridge @ weights**2 / 2)
-
-    def curvature(self, scores: Floats) -> Floats:
-        """Return the negative Hessian of the expected likelihood."""
-        share = _logistic(scores)
-        # the product of a matrix with itself costs half of that of two
-        rooted = self.rows * np.sqrt(self.cost * share * (1.0 - share))[:, None]
-        return np.asarray(rooted.T @ rooted) + np.diag(self.ridge)
-
-
-@dataclass
-class _Found:
-    """How far a search has come."""
-
-    weights: Floats
-    history: list[float] = field(default_factory=list)
-    iterations: int = 0
-    converged: bool = False
-
-
-class _Curvature:
-    """A factorised Hessian that is kept until its steps no longer pay."""
-
-    def __init__(self, pairs: _Pairs, scores: Floats) -> None:
-        self.pairs = pairs
-        self.refresh(scores)
-
-    def refresh(self, scores: Floats) -> None:
-        """Factorise the Hessian at `scores`."""
-        from scipy.linalg import cho_factor
-
-        matrix = self.pairs.curvature(scores)
-        # without a penalty, a constant feature has no curvature
-        matrix[np.diag_indices_from(matrix)] += 1e-10 * max(float(np.trace(matrix)) / len(matrix), 1e-300)
-        self.factor = cho_factor(matrix)
-
-    def step(self, gradient: Floats) -> Floats:
-        """Return Newton's step."""
-        from scipy.linalg import cho_solve
-
-        return np.asarray(cho_solve(self.factor, gradient))
-
-
-def _maximise(pairs: _Pairs, weights: Floats, scores: Floats, curvature: _Curvature) -> tuple[Floats, Floats]:
-    """Take one E step, and the M step from `weights` on; return the new weights and their scores."""
-    hidden = pairs.hidden(scores)
-    value = pairs.expected(weights, scores, hidden)
-    last, enough = np.inf, 0.0
-    for turn in range(_INNER):
-        gradient = pairs.gradient(weights, scores, hidden)
-        step = curvature.step(gradient)
-        gain = float(gradient @ step)
-        if turn == 0:
-            enough = max(gain * _PRECISE, abs(value) * _ROUNDING)
-        if gain <= enough:
-            break
-        if gain > last / 4:
-            curvature.refresh(scores)
-            step = curvature.step(gradient)
-        last = gain
-        for _ in range(_HALVINGS):
-            ahead = weights + step
-            ahead_scores = pairs.rows @ ahead
-            ahead_value = pairs.expected(ahead, ahead_scores, hidden)
-            if ahead_value >= value:
-                break
-            step /= 2
-        else:
-            break
-        weights, scores, value = ahead, ahead_scores, ahead_value
-    return weights, scores
-
-
-def _expectation_maximisation(pairs: _Pairs, start: Floats, tol: float, max_iter: int) -> _Found:
-    """Climb by accelerated EM."""
-    found = _Found(start)
-    scores = pairs.rows @ start
-    value = pairs.likelihood(start, scores)
-    found.history.append(value)
-    curvature = _Curvature(pairs, scores)
-    past: list[tuple[Floats, Floats]] = []
-    bound = tol * float(pairs.cost.sum()) / 2
-    for found.iterations in range(1, max_iter + 1):
-        reached, reached_scores = _maximise(pairs, found.weights, scores, curvature)
-        reached_value = pairs.likelihood(reached, reached_scores)
-        past = [*past[-_MEMORY:], (found.weights, reached - found.weights)]
-        ahead = _extrapolated(past)
-        ahead_scores = pairs.rows @ ahead
-        ahead_value = pairs.likelihood(ahead, ahead_scores)
-        if ahead_value > reached_value:
-            reached, reached_scores, reached_value = ahead, ahead_scores, ahead_value
-        if reached_value <= value:
-            # an M step raises the likelihood as long as double precision can tell
-            found.converged = True
-            break
-        found.weights, scores, value = reached, reached_scores, reached_value
-        found.history.append(value)
-        if np.abs(pairs.gradient(reached, scores, pairs.hidden(scores))).max() <= bound:
-            found.converged = True
-            break
-    return found
-
-
-def _extrapolated(past: list[tuple[Floats, Floats]]) -> Floats:
-    """Return where the steps would vanish if they changed linearly (Anderson's acceleration)."""
-    points = np.array([point for point, _ in past])
-    steps = np.array([step for _, step in past])
-    changes = np.diff(steps, axis=0)
-    shares, *_ = np.linalg.lstsq(changes.T, steps[-1], rcond=1e-10)
-    return np.asarray(points[-1] + steps[-1] - shares @ (np.diff(points, axis=0) + changes))
-
-
-def _direct(pairs: _Pairs, start: Floats, tol: float, max_iter: int) -> _Found:
-    """Climb the likelihood of the labels by L-BFGS, in coordinates in which it is about equally curved."""
-    from scipy.linalg import cholesky, solve_triangular
-    from scipy.optimize import minimize
-
-    total = float(pairs.cost.sum()) / 2
-    scores = pairs.rows @ start
-    found = _Found(start, [pairs.likelihood(start, scores)])
-    matrix = pairs.curvature(scores) / total
-    matrix[np.diag_indices_from(matrix)] += 1e-10
-    root = cholesky(matrix)
-
-    def value_and_gradient(point: Floats) -> tuple[float, Floats]:
-        weights = solve_triangular(root, point)
-        scores = pairs.rows @ weights
-        gradient = pairs.gradient(weights, scores, pairs.hidden(scores))
-        turned = solve_triangular(root, gradient, trans="T")
-        return -pairs.likelihood(weights, scores) / total, -turned / total
-
-    def note(intermediate_result: Any) -> None:
-        found.history.append(-float(intermediate_result.fun) * total)
-
-    result = minimize(
-        value_and_gradient,
-        root @ start,
-        jac=True,
-        method="L-BFGS-B",
-        callback=note,
-        options={"maxiter": max_iter, "maxfun": 20 * max_iter, "gtol": tol, "ftol": 0.0, "maxcor": 20},
-    )
-    found.weights = solve_triangular(root, result.x)
-    found.iterations = int(result.nit)
-    # near the top, rounding may end a line search before the gradient is as small as asked
-    found.converged = bool(result.success or np.abs(result.jac).max() <= _NEARLY)
-    return found
-
-
-def _start(pairs: _Pairs, most: int) -> Floats:
-    """Return where a few EM iterations from a few directions and sizes lead; see `SimilarityLogistic`."""
-    starts = [
-        sized for direction in _directions(pairs) if (sized := _best_size(pairs, direction)) is not None
-    ]
-    if not starts:
-        return np.zeros(pairs.rows.shape[1])
-    if most < len(starts):
-        starts.sort(key=lambda start: -pairs.likelihood(start, pairs.rows @ start))
-        starts = starts[:most]
-    if most == 1:
-        return starts[0]
-    for kept, iterations in _ROUNDS:
-        climbs = [_expectation_maximisation(pairs, start, 0.0, iterations) for start in starts]
-        climbs.sort(key=lambda found: -found.history[-1])
-        starts = [found.weights for found in climbs[:kept]]
-    return starts[0]
-
-
-def _best_size(pairs: _Pairs, direction: Floats) -> Floats | None:
-    scores = pairs.rows @ direction
-    size = float(np.sqrt(pairs.cost @ scores**2 / pairs.cost.sum()))
-    if not size > 0:
-        return None
-    factor = max(
-        _SIZES, key=lambda wanted: pairs.likelihood(direction * wanted / size, scores * wanted / size)
-    )
-    return direction * (factor / size)
-
-
-def _directions(pairs: _Pairs) -> Iterator[Floats]:
-    from scipy.linalg import eigh
-
-    n, width = len(pairs.dissimilar), pairs.rows.shape[1]
-    weighed = pairs.rows * np.sqrt(pairs.cost)[:, None]
-    spread = weighed.T @ weighed / pairs.cost.sum() + 1e-8 * np.eye(width)
-    cost = pairs.cost[:n] / pairs.cost[:n].sum()
-    sign = np.where(pairs.dissimilar, -1.0, 1.0)
-    label = 1.0 - float(cost @ sign) * sign
-    product = pairs.rows[:n].T @ (pairs.rows[n:] * (cost * label)[:, None])
-    _, vectors = eigh(product + product.T, spread, subset_by_index=[max(0, width - _DIRECTIONS), width - 1])
-    yield from vectors.T[::-1]
-    # baselines are 0, targets are their label; the opposite sign of the dissimilar ones makes all the same
-    yield np.linalg.solve(spread, pairs.cost @ pairs.rows)
-
-
-def _logistic(scores: Floats) -> Floats:
-    from scipy.special import expit
-
-    return np.asarray(expit(scores))

@@ -40,10 +40,10 @@ class TAN(ClassifierMixin, BaseEstimator):
     ----------
     levels : "best", "classes" or int
         How features are cut. ``"classes"``: where their relation to the class changes
-        (`training.estimators.cuts.class_cuts`); features that tell nothing of the class by themselves are left out. A
-        number from 2 to 256: into so many levels of equal frequency; a feature of no more distinct values
-        keeps them. ``"best"``: whichever of classes, 3 and 5 makes the classes of left-out rows most
-        probable, see `Notes`.
+        (`training.estimators.cuts.class_cuts`); features that tell nothing of the class by themselves are
+        left out. A number from 2 to 256: into so many levels of equal frequency; a feature of no more
+        distinct values keeps them. ``"best"``: whichever of classes, 3 and 5 makes the classes of left-out
+        rows most probable, see `Notes`.
     smoothing : float
         What is added to every count of the tables (Laplace).
     class_weight : dict, "balanced" or None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -110,18 +111,25 @@ def summary(verdicts: pd.DataFrame) -> dict[str, Any]:
     content: dict[str, Any] = {"kind": str(verdicts["kind"].iloc[0])}
     for metric in METRICS:
         values = [getattr(fold, metric) for fold in folds]
-        content[metric] = _spread(values, None if metric == RANKED else getattr(pooled, metric))
+        known = None not in values
+        whole = getattr(pooled, metric) if known and metric != RANKED else None
+        content[metric] = spread(values if known else [], whole)
     return content
 
 
-def _spread(values: list[float | None], pooled: float | None) -> dict[str, float | None]:
-    known = [value for value in values if value is not None]
-    if len(known) < len(values):
-        return {"mean": None, "std": None, "pooled": None}
+def spread(folds: Sequence[float] | Floats, pooled: float | None) -> dict[str, float | None]:
+    """Return the ``mean`` and ``std`` over `folds` and what is `pooled`, as metrics.json has them.
+
+    What cannot be computed, or of no fold, is None.
+    """
+    found = {
+        "mean": float(np.mean(folds)) if len(folds) else None,
+        "std": float(np.std(folds)) if len(folds) else None,
+        "pooled": pooled,
+    }
     return {
-        "mean": round(float(np.mean(known)), DIGITS),
-        "std": round(float(np.std(known)), DIGITS),
-        "pooled": None if pooled is None else round(pooled, DIGITS),
+        name: None if value is None or np.isnan(value) else round(float(value), DIGITS)
+        for name, value in found.items()
     }
 
 

@@ -11,10 +11,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from features.fingerprints.matrix import Measured, zscores
-from training.evaluation.metrics import DIGITS
+from training.evaluation.intervals import half_width
+from training.evaluation.metrics import spread
 from training.fingerprints.heldout import folds
 from training.fingerprints.importance import log_rates
-from training.fingerprints.prediction import learn, margin
+from training.fingerprints.prediction import learn
 from training.fingerprints.seed import Boosting, seed_model
 
 Floats = NDArray[np.float64]
@@ -70,7 +71,7 @@ def forecast(task: Forecast) -> pd.DataFrame:
 def _table(task: Forecast, entry: str, fold: NDArray[np.int64], speed: Floats) -> pd.DataFrame:
     measured = task.measured
     misses = speed - measured.speed
-    wide = np.array([margin(misses[fold != number], task.confidence) for number in range(fold.max() + 1)])
+    wide = np.array([half_width(misses[fold != number], task.confidence) for number in range(fold.max() + 1)])
     sign = 1 if measured.better == "higher" else -1
     ends = np.exp(sign * (speed + np.outer((-1, 1), wide[fold])))
     return pd.DataFrame(
@@ -152,7 +153,7 @@ def entries(predictions: pd.DataFrame, tolerance: float) -> dict[str, Any]:
         by_fold = _means(own, ["fold", "application"]).groupby("fold").mean()
         found[str(entry)] = {
             "kind": "rule" if entry == "median" else "model",
-            **{metric: _spread(by_fold[metric], pooled[metric]) for metric in METRICS},
+            **{one: spread(by_fold[one].dropna().to_numpy(), pooled[one].mean()) for one in METRICS},
         }
     return found
 
@@ -187,11 +188,6 @@ def _means(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
             "coverage": found["coverage"].mean(),
         }
     )
-
-
-def _spread(folds: pd.Series, pooled: pd.Series) -> dict[str, float | None]:
-    values = {"mean": folds.mean(), "std": folds.std(ddof=0), "pooled": pooled.mean()}
-    return {name: None if np.isnan(value) else round(float(value), DIGITS) for name, value in values.items()}
 
 
 def champion(summaries: dict[str, Any]) -> str:

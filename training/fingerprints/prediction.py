@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from features.fingerprints.matrix import EVERY_THREAD, Measured, stressor_of
+from training.evaluation.intervals import half_width
 from training.fingerprints.heldout import folds
 from training.fingerprints.importance import STILL, log_rates
 
@@ -161,19 +162,6 @@ def errors(measured: Measured, seed: int) -> Floats:
     return found
 
 
-def margin(misses: Floats, confidence: float) -> float:
-    """Return the half-width of an interval of speeds (split conformal: Lei and others 2018).
-
-    Parameters
-    ----------
-    misses : ndarray of shape (n,)
-        Errors on machines that were held out.
-    confidence : float
-    """
-    rank = int(np.ceil((len(misses) + 1) * confidence))
-    return float(np.sort(np.abs(misses))[min(rank, len(misses)) - 1])
-
-
 def predict(
     measured: Measured, machines: NDArray[np.str_], x: Floats, confidence: float, seed: int
 ) -> tuple[Prediction, ...]:
@@ -197,7 +185,7 @@ def predict(
     """
     known = measured.by_machine()
     misses = errors(known, seed)
-    wide = margin(misses, confidence)
+    wide = half_width(misses, confidence)
     speed = learn(known, seed).predict(x)
     sign = 1 if known.better == "higher" else -1
     value, one, other = (np.exp(sign * (speed + shift)) for shift in (0, -wide, wide))

@@ -14,7 +14,6 @@ from data.places import Places
 from training.evaluation.bootstrap import paired_difference
 from training.evaluation.metrics import as_dict, scores_of
 from training.matrices.engine.stored import TrainedEngine
-from training.matrices.promote import SPLIT
 from training.registry.contest import Compared, Means
 from training.registry.kept_verdicts import OOF, Kept
 from training.registry.tracking import Nested, scores_by_name
@@ -22,12 +21,12 @@ from training.registry.tracking import Nested, scores_by_name
 KEPT = ["pair_id", "workload", "verdict", "status"]
 
 
-def means(knobs: Params[Matrices], metrics: dict[str, Any], places: Places) -> Means:
-    """Return how the champion of metrics.json is read, compared and logged."""
+def means(knobs: Params[Matrices], metrics: dict[str, Any], split: str, places: Places) -> Means:
+    """Return how the champion of metrics.json is read, compared and logged, by its scores in `split`."""
     how, entry = knobs.section.promote, metrics["champion"]
     oof = pd.read_parquet(places.evaluated / OOF)
-    rows, scores = oof[oof["entry"] == entry], scores_by_name({SPLIT: metrics["splits"][SPLIT]}, entry)
-    kept = Kept("matrices", f"{how.name} {entry}", places.models, scores, _folds(rows), rows[KEPT])
+    rows, scores = oof[oof["entry"] == entry], scores_by_name({split: metrics["splits"][split]}, entry)
+    kept = Kept("matrices", f"{how.name} {entry}", places.models, scores, _folds(rows, split), rows[KEPT])
     return kept.means(TrainedEngine.read, partial(_compared, how, knobs.seed))
 
 
@@ -48,8 +47,8 @@ def _compared(how: Promote, seed: int, own: pd.DataFrame, theirs: pd.DataFrame) 
     return Compared(difference, "the same unseen pairs", "balanced accuracy")
 
 
-def _folds(rows: pd.DataFrame) -> list[Nested]:
+def _folds(rows: pd.DataFrame, split: str) -> list[Nested]:
     return [
-        Nested(f"{SPLIT} f{fold}", as_dict(scores_of(own)), {}, {"split": SPLIT})
+        Nested(f"{split} f{fold}", as_dict(scores_of(own)), {}, {"split": split})
         for fold, own in rows.groupby("fold", sort=True)
     ]

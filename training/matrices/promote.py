@@ -26,7 +26,7 @@ def promote_stage() -> None:
     def means() -> Means:
         from training.matrices.contest import means
 
-        return means(knobs, metrics, PLACES)
+        return means(knobs, metrics, SPLIT, PLACES)
 
     name, entry = knobs.section.promote.name, metrics["champion"]
     outcome = promoted(Candidate(name, entry, PLACES.models, PLACES.metrics, means))

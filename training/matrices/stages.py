@@ -1,9 +1,9 @@
 """The family ``matrices`` in the training package: its stages evaluate, train and promote.
 
-Tuning is part of every fit (`training.matrices.engine.engine`), so there is no stage tune. Evaluation writes to
-``reports/matrices``; test cases (``workload``) are held out whole, and every row below is of held-out test
-cases. A scheme says which remedies of seed 001 were taken (`training.matrices.schemes`). Counts are of vectors,
-the seed's way, or of pairs of matrices, which are what is asked.
+Tuning is part of every fit (`training.matrices.engine.engine`), so there is no stage tune. Evaluation writes
+to ``reports/matrices``; test cases (``workload``) are held out whole, and every row below is of held-out test
+cases. A scheme says which remedies of seed 001 were taken (`training.matrices.schemes`). Counts are of
+vectors, the seed's way, or of pairs of matrices, which are what is asked.
 
 ``metrics.json``
     ``family, data, seed, trials, champion`` (an entry), ``splits.test-cases`` (``scheme, folds, entries``),
@@ -60,6 +60,7 @@ from data.tables.files import replacing, write_json
 from data.tables.written import written
 from training.evaluation.metrics import best_model, entries
 from training.evaluation.sidebyside import side_by_side
+from training.evaluation.tuned import require_known
 from training.matrices import checks as matrix_checks
 from training.matrices import curves as matrix_curves
 from training.matrices.engine.engine import FULL, Scheme
@@ -92,7 +93,7 @@ PAIRS = "pairs"
 def evaluate_stage() -> None:
     """Stage evaluate: models, tables, ablation, curves and opponents on held-out test cases."""
     knobs = load(Matrices)
-    _require_models(knobs.section.evaluate.models)
+    require_known(knobs.section.evaluate.models, CATALOGUE, "matrices")
     examples = MatrixExamples.read(PLACES.interim, PLACES.valid)
     for name, content in evaluated(examples, knobs).items():
         if isinstance(content, pd.DataFrame):
@@ -178,13 +179,6 @@ def train_stage() -> None:
         examples.digest,
     )
     recipe.train(examples.tables).write(PLACES.models)
-
-
-def _require_models(models: tuple[str, ...]) -> None:
-    unknown = [name for name in models if name not in CATALOGUE]
-    if unknown:
-        known = ", ".join(CATALOGUE)
-        raise InputError(f"models={unknown[0]!r} is none of {known}", file="params.yaml", place="matrices")
 
 
 def _champion(wanted: list[Cell], entry: str) -> Cell:

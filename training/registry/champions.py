@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from zipfile import BadZipFile
 
 from data.errors import InputError
 from data.params import FamilyType, Params, load
+from training.registry.place import local_store, project_root, tracking_uri
 from training.registry.store_file import StoreFile
 
 CHAMPION = "champion"
@@ -82,23 +82,6 @@ class Located(NamedTuple):
         """Return the registered name, or for a model in a directory what its card calls it."""
         address = _MODEL_URI.fullmatch(self.uri)
         return address["name"] if address else model
-
-
-def tracking_uri() -> str:
-    """Return where MLflow keeps its runs and models: MLFLOW_TRACKING_URI, or mlflow.db in the project."""
-    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{project_root() / 'mlflow.db'}"
-
-
-def local_store() -> Path | None:
-    """Return the SQLite file of MLflow; None where it keeps its runs and models in another way."""
-    uri = tracking_uri()
-    return Path(uri.removeprefix("sqlite:///")).resolve() if uri.startswith("sqlite:///") else None
-
-
-def project_root() -> Path:
-    """Return the checkout that this file belongs to, or else the working directory."""
-    checkout = Path(__file__).resolve().parents[2]
-    return checkout if (checkout / "params.yaml").is_file() else Path.cwd()
 
 
 @cache

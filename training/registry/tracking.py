@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from training.registry.champions import local_store, project_root, tracking_uri
+from training.registry.place import local_store, project_root, tracking_uri
 from training.registry.store_file import StoreFile
 
 #: Set before MLflow is imported for the first time; it reads them once.
@@ -108,6 +111,17 @@ def experiment_of(store: Any, name: str) -> str:
         root = project_root() if database.parent == project_root() else database.parent
         place = (root / "mlruns" / name).as_uri()
     return str(store.create_experiment(name, artifact_location=place))
+
+
+def trials_of(directory: Path, model: str) -> Iterator[Nested]:
+    """Return the trials of the search for `model` on all rows, from the trials.parquet in `directory`."""
+    import pandas as pd
+
+    trials = pd.read_parquet(directory / "trials.parquet")
+    for row in trials[(trials["part"] == "all") & (trials["model"] == model)].to_dict("records"):
+        scores = {"value": None if pd.isna(row["value"]) else row["value"]}
+        params, tags = json.loads(row["params"]), {"trial_state": row["state"]}
+        yield Nested(f"trial {row['trial']}", scores, params, tags)
 
 
 def register(name: str, tracked: Tracked, tags: dict[str, str], alias: str) -> None:

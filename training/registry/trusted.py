@@ -2,7 +2,8 @@
 
 Every entry was read: none of them runs code that comes with the file. Our own classes hold arrays,
 parameters and each other. ``xgboost.core.Booster`` hands its bytes to XGBoost's own reader of its binary
-format. Samplers are absent: they act in fits only, and `training.estimators.pipelines.answering` leaves them out.
+format. Samplers are absent: they act in fits only, and `training.estimators.pipelines.answering` leaves them
+out.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from serving.comparisons.verdict_charts import confusion_chart, precision_recall
 from serving.pages.charts import counted, inline, percent, sketch
 from serving.pages.evaluated import Confusion
 from serving.pages.mistakes import _short, mistake_chart, worst_mistakes
-from training.registry.stored import Card, TrainedModel
+from training.comparisons.stored import Card, TrainedModel
 
 SPACE = "\N{NO-BREAK SPACE}"
 

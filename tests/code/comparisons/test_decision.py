@@ -19,10 +19,10 @@ from tests.families import feature_table, small_family
 from training.comparisons.decision import AskedTable, below_floor, decided
 from training.comparisons.evaluate import out_of_fold
 from training.comparisons.examples import FeatureTable
-from training.comparisons.tuning import Tuned
+from training.comparisons.stored import Card, TrainedModel
+from training.comparisons.tuning import Classified
 from training.estimators.catalogue import CATALOGUE
 from training.estimators.pipelines import answering, pipeline
-from training.registry.stored import Card, TrainedModel
 
 
 def judged(served, *configurations, floor=None):  # noqa: F811 - a fixture's name
@@ -102,7 +102,7 @@ def test_held_out_verdicts_know_the_floor_and_what_models_are_asked(tmp_path):
 def _held_out(family):
     table = FeatureTable.read(family.features, family.columns())
     names = ["grouped/f0", "grouped/f1", "stratified/r0f0", "stratified/r0f1"]
-    chosen = Tuned({"c": 1.0, "sampler": "none", "weights": "equal"}, 0.5, 1.0)
+    chosen = Classified({"c": 1.0, "sampler": "none", "weights": "equal"}, 1.0, 0.5)
     verdicts = out_of_fold(family, table, {name: {"logistic": chosen} for name in names})
     return verdicts[verdicts["kind"] == "model"].reset_index(drop=True)
 

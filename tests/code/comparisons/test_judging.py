@@ -16,8 +16,8 @@ from serving.comparisons.judge import judge
 from serving.comparisons.model import ModelRef, Served
 from serving.comparisons.xml import as_xml
 from serving.pages.verdict_lines import Line, Lines, as_junit, as_markdown, as_plain
-from training.registry.ready import ReadyModel
-from training.registry.stored import Card, TrainedModel
+from training.comparisons.ready import ReadyModel
+from training.comparisons.stored import Card, TrainedModel
 
 FIVE = ("min", "q1", "median", "q3", "max")
 

@@ -11,8 +11,8 @@ from sklearn.tree import DecisionTreeClassifier
 from xgboost import XGBClassifier
 
 from serving.comparisons.reasons import strongest
-from training.registry.ready import ReadyModel
-from training.registry.stored import Card, TrainedModel
+from training.comparisons.ready import ReadyModel
+from training.comparisons.stored import Card, TrainedModel
 
 NAMES = ("worse", "noise", "idle")
 

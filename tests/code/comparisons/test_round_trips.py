@@ -24,8 +24,8 @@ from features.comparisons.vectors import EXTENDED_FEATURES, SEED_FEATURES
 from serving.comparisons.judge import judge
 from serving.comparisons.model import ModelRef, Served
 from serving.comparisons.xml import as_xml
-from training.registry.ready import ReadyModel
-from training.registry.stored import Card, TrainedModel
+from training.comparisons.ready import ReadyModel
+from training.comparisons.stored import Card, TrainedModel
 
 FEATURES = SEED_FEATURES + EXTENDED_FEATURES
 

@@ -11,15 +11,23 @@ from tests.families import feature_table, small_family
 from training.comparisons import tuning
 from training.comparisons.examples import Examples, FeatureTable
 from training.comparisons.splits import grouped, parts
+from training.comparisons.stored import Card, TrainedModel
 from training.comparisons.tune import tasks_of
 from training.comparisons.tuning import search
 from training.estimators.catalogue import CATALOGUE
-from training.estimators.pipelines import Counts, InfeasibleError, answering, fail_probability, pipeline
+from training.estimators.pipelines import (
+    Counts,
+    InfeasibleError,
+    answering,
+    fail_probability,
+    pipeline,
+    space_of,
+)
+from training.estimators.spaces import OneOf, Real, Where, suggested
 from training.evaluation.bootstrap import paired_difference
 from training.evaluation.metrics import best_model, precision_by_recall, scores, summary
 from training.evaluation.opponents import opponents
 from training.evaluation.threshold import best_cut
-from training.registry.stored import Card, TrainedModel
 
 
 @pytest.fixture
@@ -77,7 +85,18 @@ def test_the_first_trial_of_every_search_is_the_configuration_of_the_seed(name):
     model = CATALOGUE[name]
     study = optuna.create_study(direction="maximize")
     study.enqueue_trial(model.start)
-    assert model.space(study.ask()) == model.start
+    assert suggested(space_of(model), study.ask()) == model.start
+
+
+@pytest.mark.parametrize(
+    ("chosen", "asked"),
+    [("none", {"sampler": "none", "trees": 9}), ("over", {"sampler": "over", "rate": 0.5, "trees": 9})],
+)
+def test_a_parameter_is_asked_only_where_the_one_that_it_depends_on_calls_for_it(chosen, asked):
+    rate = Real(0.1, 1.0, where=Where("sampler", ("over",)))
+    space = {"sampler": OneOf(("none", "over")), "rate": rate, "trees": 9}
+    trial = optuna.trial.FixedTrial({"sampler": chosen, "rate": 0.5})
+    assert suggested(space, trial) == asked
 
 
 def test_no_operation_is_in_training_and_test_at_once(examples):

@@ -11,6 +11,7 @@ from data.params import of_content
 from data.places import Places
 from training.corun.promote import candidates
 from training.corun.stored import ImpactCard, TrainedImpact
+from training.evaluation.tuned import Found, TrialRow, Tuned, write_found
 from training.registry.champions import CHALLENGER, CHAMPION, version_of
 from training.registry.contest import promoted
 
@@ -37,8 +38,8 @@ def candidate(root, error):
         for n in range(30)
     ]  # fmt: skip
     pd.DataFrame(rows).to_parquet(places.evaluated / "oof.parquet")
-    trials = [{"part": "all", "model": "forest", "trial": 0, "value": 0.5, "params": "{}"}]
-    pd.DataFrame(trials).to_parquet(places.tuned / "trials.parquet")
+    row = TrialRow("all", "forest", 0, "complete", 0.5, "{}")
+    write_found(places.tuned, [Found("all", "forest", Tuned({}, 0.5), [row])])
     card = ImpactCard("forest", ("x",), {}, {"pairs": 0.1}, ("m",), ("t0",), "d", 1, 0.9)
     TrainedImpact(Ridge().fit([[0.0], [1.0]], [0.0, error]), card).write(places.models / "forest")
     (found,) = candidates(PARAMS, metrics, places)

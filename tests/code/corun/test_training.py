@@ -16,7 +16,7 @@ from training.corun.estimators.fitting import Recipe
 from training.corun.estimators.models import CATALOGUE
 from training.corun.estimators.pressure import BESIDE, Named, PressureRegressor
 from training.corun.estimators.ranges import Ranges
-from training.corun.estimators.scores import half_width, repeatability, with_intervals
+from training.corun.estimators.scores import log_width, repeatability, with_intervals
 from training.corun.online import Pairing, Sampled, fitted
 from training.corun.splits import DESIGNS, possible
 from training.corun.stored import ImpactCard, TrainedImpact
@@ -160,7 +160,7 @@ def test_a_range_is_as_wide_as_its_share_of_the_mean_impact_of_the_task() -> Non
 
 def test_intervals_of_a_fold_don_t_depend_on_its_own_residuals() -> None:
     rows = pd.DataFrame({"fold": [0] * 9 + [1], "measured": [1.1] * 9 + [9.0], "predicted": 1.0})
-    assert half_width(rows[rows["fold"] == 0], 0.9) == pytest.approx(np.log(1.1))
+    assert log_width(rows[rows["fold"] == 0], 0.9) == pytest.approx(np.log(1.1))
     found = with_intervals(rows, 0.9)
     assert found.loc[found["fold"] == 1, "high"].tolist() == pytest.approx([1.1])
 
@@ -212,7 +212,7 @@ def test_the_online_model_tells_impact_from_rates_that_fell() -> None:
     )
     train = np.arange(0, len(impacts), 2)
     known, unseen = pairing.rows(train), pairing.rows(train + 1)
-    linear = CATALOGUE["linear"].build({"alpha": 1e-6}, 0)
+    linear = CATALOGUE["linear"].build({"alpha": 1e-6}, 0, None)
     model = fitted(sampled, known, linear)
     predicted = model.predict(sampled.start[unseen.solo], sampled.start[unseen.corun])
     np.testing.assert_allclose(predicted, unseen.impact, rtol=1e-3)

@@ -12,7 +12,7 @@ from training.fingerprints.claims import claims
 from training.fingerprints.forecasts import Forecast, forecast
 from training.fingerprints.heldout import folds
 from training.fingerprints.importance import SHRINKAGE, car_operator, car_scores
-from training.fingerprints.prediction import margin
+from training.evaluation.intervals import half_width
 from training.fingerprints.profiles import overlap, profile
 from training.fingerprints.resamples import ENOUGH, resamples
 from training.fingerprints.seed import seed_shares
@@ -126,7 +126,7 @@ def test_overlap_is_the_mean_of_all_pairs():
 
 def test_the_margin_is_the_error_that_the_next_of_so_many_exceeds_as_rarely_as_asked():
     misses = np.array([-9.0, 1, 2, 3, -4, 5, 6, 7, 8])
-    assert [margin(misses, share) for share in (0.5, 0.8, 0.9, 0.99)] == [5, 8, 9, 9]
+    assert [half_width(misses, share) for share in (0.5, 0.8, 0.9, 0.99)] == [5, 8, 9, 9]
 
 
 def made_claims(measured, other):

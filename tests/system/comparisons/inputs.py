@@ -176,7 +176,7 @@ def write_tree(root, features):
     from sklearn.preprocessing import StandardScaler
     from sklearn.tree import DecisionTreeClassifier
 
-    from training.registry.stored import Card, TrainedModel
+    from training.comparisons.stored import Card, TrainedModel
 
     tree = DecisionTreeClassifier(min_samples_leaf=3, random_state=0)
     pipeline = Pipeline([("scale", StandardScaler()), ("model", tree)])

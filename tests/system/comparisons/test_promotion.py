@@ -178,7 +178,7 @@ def test_a_model_trained_again_is_read_once_to_see_that_the_champion_still_can_b
     trained, store, capsys, monkeypatch
 ):
     promote(trained)
-    model = trained.models / version_of(NAME, CHAMPION).tags["model"] / "model.skops"
+    model = trained.places.models / version_of(NAME, CHAMPION).tags["model"] / "model.skops"
     before = version_of(NAME, CHAMPION).tags["readable"]
     kept = model.read_bytes()
     # other bytes, the same model: a comment at the end of the archive

@@ -7,7 +7,7 @@ one array, and all go down a level at a time.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +17,17 @@ from numpy.typing import NDArray
 from data.errors import InputError
 from data.tables import arrays
 from data.tables.arrays import Spec
-from data.tables.digest import digest_of
-from data.tables.files import replacing
 from training.corun.estimators.contention import ContentionRegressor
 from training.corun.estimators.pressure import Named, PressureRegressor
-from training.estimators import tree_arrays
-from training.estimators.frozen import belongs
-from training.estimators.tree_arrays import LEAF, Whole
+from training.estimators import forest
+from training.estimators.forest import LEAF, Forest, Single, Tree, Whole, chained
+from training.estimators.frozen import belongs, by_name, write_arrays
 
 Floats = NDArray[np.float64]
 #: The file beside ``model.skops``.
 FILE = "model.npz"
 #: Of the file's content; another version is not read.
-VERSION = 1
+VERSION = 2
 #: What a `ContentionRegressor` and its `PressureRegressor` know of pairs beside their trees.
 _OF_PAIRS = {
     "pairs_": Spec("U", ("pairs",)),
@@ -45,91 +43,64 @@ _OF_PRESSURES = {
     "pressure_": Spec("f", ("corunners",)),
     "shift_": Spec("f", ("machines", "tasks")),
 }
-_NODES = ("nodes",)
 _TREES = {
+    **forest.SPECS,
     "fill": Spec("f", ("features",)),
     "base": Spec("f", ()),
-    "roots": Spec("i", ("trees",)),
-    "feature": Spec("i", _NODES),
-    "threshold": Spec("f", _NODES, finite=False),
-    "children": Spec("i", ("nodes", 2)),
-    "gap": Spec("b", _NODES),
-    "value": Spec("f", _NODES),
+    "gap": Spec("b", ("nodes",)),
 }
 
 
 @dataclass(frozen=True)
-class ImpactArrays:
-    """All trees of a fitted `ContentionRegressor`.
+class ImpactArrays(Forest):
+    """All trees of a fitted `ContentionRegressor`; a leaf's value is what it adds to log impact.
 
     A row is looked at twice: as it is, then with gaps filled; trees of the forest look at the second half.
 
     Attributes
     ----------
     fill : ndarray of shape (n_features,)
-    base : float
+    base : ndarray of shape ()
         What all trees together start from.
-    roots : ndarray of shape (n_trees,)
-    feature : ndarray of shape (n_nodes,)
-        Which column a node looks at; -1 in a leaf.
-    threshold : ndarray of float32, shape (n_nodes,)
-    children : ndarray of shape (n_nodes, 2)
-        Where a value goes that is not below the threshold, and where one goes that is.
     gap : ndarray of bool, shape (n_nodes,)
         Whether a gap counts as below.
-    value : ndarray of shape (n_nodes,)
-        What a leaf adds to log impact.
     """
 
     fill: Floats
-    base: float
-    roots: Whole
-    feature: Whole
-    threshold: NDArray[np.float32]
-    children: Whole
+    base: Floats
     gap: NDArray[np.bool_]
-    value: Floats
 
     def __post_init__(self) -> None:
         """Refuse trees that lead out of the arrays, or nowhere."""
-        tree_arrays.check(self.roots, self.feature, self.children, 2 * len(self.fill))
+        self.check(2 * len(self.fill))
 
     @classmethod
     def of(cls, model: ContentionRegressor) -> ImpactArrays:
         """Take the trees of a fitted model; its `blend` adds what else it knows of a pair."""
-        *boosted, forest = model.members_
+        *boosted, grown = model.members_
         share = 1 / len(model.members_)
-        impute, trees = forest.named_steps["impute"], forest.named_steps["forest"]
-        parts, base = [], 0.0
+        impute, last = grown.named_steps["impute"], grown.named_steps["forest"]
+        trees: list[Tree] = []
+        gaps: list[NDArray[np.bool_]] = []
+        base = 0.0
         for member in boosted:
-            own, start = _boosted(member, share)
-            parts += own
+            own, below, start = _boosted(member, share)
+            trees, gaps = trees + own, gaps + below
             base += start * share
+        share /= len(last.estimators_)
         width = len(impute.statistics_)
-        parts += [_grown(tree.tree_, width, share / len(trees.estimators_)) for tree in trees.estimators_]
-        sizes = np.array([len(part[0]) for part in parts])
-        roots = np.cumsum(sizes) - sizes
-        children = np.concatenate(
-            [np.where(part[2] < 0, LEAF, part[2] + root) for part, root in zip(parts, roots, strict=True)]
-        )
-        feature, threshold, _, gap, value = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return cls(impute.statistics_, base, roots, feature, threshold, children, gap, value)
+        trees += [Tree.of(one.tree_, one.tree_.value[:, 0, 0] * share, width) for one in last.estimators_]
+        gaps += [np.zeros(one.tree_.node_count, bool) for one in last.estimators_]
+        return cls(**chained(trees), fill=impute.statistics_, base=np.array(base), gap=np.concatenate(gaps))
 
     def logs(self, x: Floats) -> Floats:
         """Return log impacts by the trees, shape (n_rows,)."""
         values = np.hstack([x, np.where(np.isnan(x), self.fill, x)]).astype(np.float32)
-        return np.array([self.base + self._sum(row) for row in values])
+        return self.base + self.summed(values)
 
-    def _sum(self, row: NDArray[np.float32]) -> float:
-        nodes, total = self.roots, 0.0
-        while len(nodes):
-            feature = self.feature.take(nodes)
-            leaf = feature == LEAF
-            total += float(self.value.take(nodes[leaf]).sum())
-            nodes, looked = nodes[~leaf], row.take(feature[~leaf])
-            below = (looked < self.threshold.take(nodes)) | (np.isnan(looked) & self.gap.take(nodes))
-            nodes = self.children[nodes, below.astype(np.intp)]
-        return total
+    def below(self, values: Single, nodes: Whole) -> NDArray[np.bool_]:
+        """Tell which values go below; a gap goes where its node sends it."""
+        return super().below(values, nodes) | (np.isnan(values) & self.gap.take(nodes))
 
 
 class QuickContention:
@@ -154,15 +125,12 @@ class QuickContention:
 
 def write(path: Path, model: ContentionRegressor, stored: Path) -> None:
     """Write the arrays of a fitted model, with the SHA-256 of the file `stored` that it lies in."""
-    trees = ImpactArrays.of(model)
-    content = {field.name: getattr(trees, field.name) for field in fields(trees)}
-    content |= {name: getattr(model, name) for name in _OF_PAIRS}
+    content = by_name(ImpactArrays.of(model)) | {name: getattr(model, name) for name in _OF_PAIRS}
     # pressures that have no share were not fitted
     content |= {
         name: getattr(model.pressures_, name) for name in _OF_PRESSURES if hasattr(model.pressures_, name)
     }
-    with replacing(path) as temporary:
-        np.savez(temporary, version=VERSION, model_digest=digest_of(stored), **content)
+    write_arrays(path, VERSION, stored, content)
 
 
 def read(path: Path, stored: Path) -> QuickContention | None:
@@ -189,46 +157,32 @@ def read(path: Path, stored: Path) -> QuickContention | None:
     for name in found.keys() & _OF_PRESSURES:
         setattr(pressures, name, found[name])
     rest.pressures_ = pressures
-    parts: dict[str, Any] = {field.name: found[field.name] for field in fields(ImpactArrays)}
     try:
-        return QuickContention(ImpactArrays(**parts | {"base": float(parts["base"])}), rest)
+        return QuickContention(ImpactArrays(**{name: found[name] for name in _TREES}), rest)
     except ValueError as exc:
         raise InputError(str(exc), file=path) from exc
 
 
-_Tree = tuple[Whole, NDArray[np.float32], Whole, NDArray[np.bool_], Floats]
-
-
-def _boosted(member: Any, share: float) -> tuple[list[_Tree], float]:
-    """Take the trees of XGBoost from its own format, and what they start from."""
+def _boosted(member: Any, share: float) -> tuple[list[Tree], list[NDArray[np.bool_]], float]:
+    """Take the trees of XGBoost from its own format, which gaps they send below, and what they start from."""
     content = json.loads(bytes(member.get_booster().save_raw("json")))["learner"]
     start = content["learner_model_param"]["base_score"]
-    trees = []
-    for tree in content["gradient_booster"]["model"]["trees"]:
-        left, right = (np.array(tree[f"{side}_children"], np.intp) for side in ("left", "right"))
-        leaf = left == LEAF
-        condition = np.array(tree["split_conditions"], np.float32)
-        trees.append(
-            (
-                np.where(leaf, LEAF, np.array(tree["split_indices"], np.intp)),
-                condition,
-                np.column_stack([right, left]),
-                np.array(tree["default_left"], bool),
-                np.where(leaf, condition, 0.0).astype(np.float64) * share,
-            )
-        )
-    return trees, float(json.loads(start)[0] if start.startswith("[") else start)
-
-
-def _grown(tree: Any, width: int, share: float) -> _Tree:
-    """Take a tree of scikit-learn, which sends a value down to the left if it is not above the threshold."""
-    leaf = tree.children_left == LEAF
-    near = tree.threshold.astype(np.float32)
-    lower = np.where(near > tree.threshold, np.nextafter(near, np.float32(-np.inf)), near)
+    found = content["gradient_booster"]["model"]["trees"]
+    gaps = [np.array(tree["default_left"], bool) for tree in found]
     return (
-        np.where(leaf, LEAF, tree.feature + width),
-        np.nextafter(lower, np.float32(np.inf)).astype(np.float32),
-        np.column_stack([tree.children_right, tree.children_left]).astype(np.intp),
-        np.zeros(len(leaf), bool),
-        np.where(leaf, tree.value[:, 0, 0], 0.0) * share,
+        [_one_of(tree, share) for tree in found],
+        gaps,
+        float(json.loads(start)[0] if start.startswith("[") else start),
+    )
+
+
+def _one_of(tree: dict[str, Any], share: float) -> Tree:
+    left, right = (np.array(tree[f"{side}_children"], np.intp) for side in ("left", "right"))
+    condition = np.array(tree["split_conditions"], np.float32)
+    return Tree(
+        np.where(left == LEAF, LEAF, np.array(tree["split_indices"], np.intp)),
+        # XGBoost sends a value down to the left if it is below the threshold, which itself is not
+        np.nextafter(condition, np.float32(-np.inf)).astype(np.float64),
+        np.column_stack([right, left]),
+        condition.astype(np.float64) * share,
     )

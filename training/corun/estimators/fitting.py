@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from data.errors import InputError
 from data.tables.digest import digest_of
 from features.corun.rates import KEYS, MOST, OTHERS, OWN
-from training.corun.estimators.models import CATALOGUE, Params, prepared
+from training.corun.estimators.models import CATALOGUE, prepared
 from training.corun.estimators.pressure import BESIDE, Named
 from training.corun.estimators.ranges import RangeModel
+from training.estimators.catalogue import Params
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]

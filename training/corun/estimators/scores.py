@@ -9,7 +9,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from training.corun.estimators.ranges import Ranges
-from training.evaluation.metrics import DIGITS
+from training.evaluation.intervals import half_width
+from training.evaluation.metrics import DIGITS, spread
 
 Floats = NDArray[np.float64]
 #: A measured impact and its neighbours in repeats: fewer say nothing of how well a measurement repeats.
@@ -22,10 +23,10 @@ def scores(rows: pd.DataFrame) -> dict[str, float]:
     Returns
     -------
     dict
-        ``within_tolerance``: the share predicted rightly (`training.corun.estimators.fitting.Learned.right`); ``mape``,
-        ``median_error``, ``p90_error``: mean, median and 90th percentile of |predicted / measured - 1|;
-        ``r2``; ``coverage``: the share of measured impacts inside the interval; ``interval_width``: its mean
-        width over the predicted impact.
+        ``within_tolerance``: the share predicted rightly
+        (`training.corun.estimators.fitting.Learned.right`); ``mape``, ``median_error``, ``p90_error``: mean,
+        median and 90th percentile of |predicted / measured - 1|; ``r2``; ``coverage``: the share of measured
+        impacts inside the interval; ``interval_width``: its mean width over the predicted impact.
     """
     measured, predicted = rows["measured"].to_numpy(np.float64), rows["predicted"].to_numpy(np.float64)
     error = np.abs(predicted / measured - 1)
@@ -44,37 +45,14 @@ def scores(rows: pd.DataFrame) -> dict[str, float]:
 
 def summary(rows: pd.DataFrame) -> dict[str, Any]:
     """Summarise one model in one design: per score ``mean`` and ``std`` over the folds and ``pooled``."""
-    folds = pd.DataFrame([scores(own) for _, own in rows.groupby("fold", sort=True)])
-    pooled = scores(rows)
-    content: dict[str, Any] = {"kind": str(rows["kind"].iloc[0])}
-    for name, value in pooled.items():
-        content[name] = {
-            "mean": round(float(folds[name].mean()), DIGITS),
-            "std": round(float(folds[name].std(ddof=0)), DIGITS),
-            "pooled": round(value, DIGITS),
-        }
-    return content
+    folds = [scores(own) for _, own in rows.groupby("fold", sort=True)]
+    spreads = {name: spread([one[name] for one in folds], pooled) for name, pooled in scores(rows).items()}
+    return {"kind": str(rows["kind"].iloc[0]), **spreads}
 
 
-def half_width(rows: pd.DataFrame, confidence: float) -> float:
-    """Return the conformal half width of intervals on the scale of log impact.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        ``measured`` and ``predicted`` by models that had not seen the row.
-    confidence : float
-        The share of impacts that intervals are to hold.
-
-    Returns
-    -------
-    float
-        The ceil((n + 1) confidence)-th smallest residual (Vovk et al., split conformal prediction); the
-        largest where there are too few.
-    """
-    left = np.sort(np.abs(np.log(rows["measured"] / rows["predicted"]).to_numpy(np.float64)))
-    place = int(np.ceil((len(left) + 1) * confidence)) - 1
-    return float(left[min(place, len(left) - 1)])
+def log_width(rows: pd.DataFrame, confidence: float) -> float:
+    """Return the half width on the scale of log impact, from rows with ``measured`` and ``predicted``."""
+    return half_width(np.log(rows["measured"] / rows["predicted"]).to_numpy(np.float64), confidence)
 
 
 def with_intervals(rows: pd.DataFrame, confidence: float) -> pd.DataFrame:
@@ -86,7 +64,7 @@ def with_intervals(rows: pd.DataFrame, confidence: float) -> pd.DataFrame:
     parts = []
     for fold, own in rows.groupby("fold", sort=True):
         others = rows[rows["fold"] != fold]
-        factor = np.exp(half_width(others if len(others) else own, confidence))
+        factor = np.exp(log_width(others if len(others) else own, confidence))
         parts.append(own.assign(low=own["predicted"] / factor, high=own["predicted"] * factor))
     return pd.concat(parts, ignore_index=True)
 

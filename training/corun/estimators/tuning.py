@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import zlib
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -14,8 +15,16 @@ from data.corun.params import TuneImpact
 from training.corun.estimators.fitting import Recipe
 from training.corun.estimators.models import CATALOGUE
 from training.corun.splits import inner
+from training.estimators.spaces import suggested
+from training.evaluation.search import Search, drawn
+from training.evaluation.tuned import Found, TrialRow, Tuned
+
+if TYPE_CHECKING:
+    from optuna import Trial
 
 Floats = NDArray[np.float64]
+#: Trials at random before the search learns from them.
+STARTUP = 4
 
 
 @dataclass(frozen=True)
@@ -40,55 +49,40 @@ class ImpactTask:
     how: TuneImpact
 
 
-@dataclass(frozen=True)
-class TunedImpact:
-    """What a search chose: parameters, and the mean relative error that they had on inner test rows."""
-
-    params: dict[str, Any]
-    score: float
-
-
-@dataclass(frozen=True)
-class FoundImpact:
-    """The outcome of a search: what was chosen, and a row per trial."""
-
-    tuned: TunedImpact
-    trials: list[dict[str, Any]]
-
-
-def search(task: ImpactTask) -> FoundImpact:
+def search(task: ImpactTask) -> Found[Tuned]:
     """Run the search of `task`; the same task gives the same outcome."""
-    import optuna
-
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
     model = CATALOGUE[task.recipe.model]
     rows = _sampled(task)
     divided = inner(rows, task.design, task.how.folds, task.recipe.seed)
     place = zlib.crc32(f"{task.part}/{task.recipe.model}".encode())
     seed = int(np.random.SeedSequence([task.recipe.seed, place]).generate_state(1)[0])
-    study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=4))
-    study.enqueue_trial(model.first(len(task.recipe.rates)))
+    sampler = drawn(seed, STARTUP)
     tried: list[dict[str, Any]] = []
 
-    def error(trial: optuna.Trial) -> float:
-        suggested = model.space(trial)
-        tried.append(suggested)
+    def error(trial: Trial) -> float:
+        params = suggested(model.space, trial)
+        tried.append(params)
         errors = [
-            _error(task, {**suggested, **model.in_search}, rows.iloc[train], rows.iloc[test])
+            _error(task, {**params, **model.in_search}, rows.iloc[train], rows.iloc[test])
             for train, test in divided
         ]
         return float(np.mean(np.concatenate(errors)))
 
-    study.optimize(error, n_trials=task.how.trials)
+    first = model.first(len(task.recipe.rates))
+    study = Search("minimize", task.how.trials, [first], lambda _: sampler).run(error)
+    part, name = task.part, task.recipe.model
     trials = [
-        {**_named(task), "trial": trial.number, "value": trial.value, "params": params}
+        TrialRow(
+            part,
+            name,
+            trial.number,
+            trial.state.name.lower(),
+            trial.value,
+            json.dumps(params, sort_keys=True),
+        )
         for trial, params in zip(study.trials, tried, strict=True)
     ]
-    return FoundImpact(TunedImpact(tried[study.best_trial.number], float(study.best_value)), trials)
-
-
-def _named(task: ImpactTask) -> dict[str, str]:
-    return {"part": task.part, "model": task.recipe.model}
+    return Found(part, name, Tuned(tried[study.best_trial.number], float(study.best_value)), trials)
 
 
 def _sampled(task: ImpactTask) -> pd.DataFrame:

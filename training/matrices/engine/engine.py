@@ -75,8 +75,8 @@ class Engine:
     ----------
     scheme : Scheme
     model : str
-        A name in `training.matrices.engine.models.CATALOGUE`. Those of `PAIRED` see pairs of runs side by side,
-        whatever the scheme's form is.
+        A name in `training.matrices.engine.models.CATALOGUE`. Those of `PAIRED` see pairs of runs side by
+        side, whatever the scheme's form is.
     trials : int
         Of the search.
     seed : int

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from training.estimators.catalogue import CATALOGUE as OF_COMPARISONS
-from training.estimators.catalogue import ClassWeights, Model, Params
-
-if TYPE_CHECKING:
-    from optuna import Trial
+from training.estimators.catalogue import (
+    ClassWeights,
+    Model,
+    Params,
+    decision_tree,
+    logistic,
+    mapping,
+    support_vectors,
+)
+from training.estimators.spaces import OneOf, Real
 
 Floats = NDArray[np.float64]
 
@@ -23,43 +31,11 @@ DEEPEST = 16
 EXTREME = 1e-6
 
 
-def _tree(params: Params, seed: int, balance: ClassWeights | None) -> Any:
-    # a tree that peels off a few rows a level costs the square of its rows
-    return OF_COMPARISONS["decision-tree"].build(params, seed, balance).set_params(max_depth=DEEPEST)
-
-
-def _logistic(params: Params, seed: int, balance: ClassWeights | None) -> Any:
-    from sklearn.linear_model import LogisticRegression
-
-    # many small fits of few columns: Newton's method needs a handful of steps
-    return LogisticRegression(
-        C=params["c"], solver="newton-cholesky", class_weight=_costs(balance), random_state=seed
-    )
-
-
-def _logistic_space(trial: Trial) -> dict[str, Any]:
-    return {"c": trial.suggest_float("c", 1e-3, 30.0, log=True)}
-
-
-def _support_vectors(params: Params, seed: int, balance: ClassWeights | None) -> Any:
-    from sklearn.svm import SVC
-
-    return SVC(C=params["c"], gamma="scale", class_weight=_costs(balance), random_state=seed)
-
-
-def _support_vectors_space(trial: Trial) -> dict[str, Any]:
-    return {"c": trial.suggest_float("c", 0.1, 100.0, log=True)}
-
-
 def _tan(params: Params, seed: int, balance: ClassWeights | None) -> Any:
     from training.estimators.tan import TAN
 
     del seed
-    return TAN(params["levels"], class_weight=_costs(balance))
-
-
-def _tan_space(trial: Trial) -> dict[str, Any]:
-    return {"levels": trial.suggest_categorical("levels", [3, 5, "classes"])}
+    return TAN(params["levels"], class_weight=mapping(balance))
 
 
 def _similarity(params: Params, seed: int, balance: ClassWeights | None) -> Any:
@@ -69,79 +45,52 @@ def _similarity(params: Params, seed: int, balance: ClassWeights | None) -> Any:
     return SimilarityLogistic(
         ridge=params["ridge"],
         shared=0,
-        class_weight=_costs(balance),
+        class_weight=mapping(balance),
         starts=params["starts"],
         tol=params["tolerance"],
         max_iter=params["iterations"],
     )
 
 
-def _similarity_space(trial: Trial) -> dict[str, Any]:
-    return {**_WHOLE_CLIMB, "ridge": trial.suggest_float("ridge", 0.1, 100.0, log=True)}
-
-
-def _costs(balance: ClassWeights | None) -> dict[int, float] | None:
-    return None if balance is None else balance.mapping()
-
-
 #: Of similarity logistic: beyond so many steps of EM verdicts hardly change.
 _WHOLE_CLIMB = {"tolerance": 1e-6, "starts": 5, "iterations": 200}
+_SHORT_CLIMB = {"tolerance": 1e-3, "starts": 1, "iterations": 20}
 _FOREST = {"trees": 100, "leaf": 1, "features": "sqrt"}
+_BOOSTED = {"trees": 100, "depth": 3, "rate_of_learning": 0.1, "child_weight": 1.0}
 _FEWER_TREES = {"trees": 10}
 
 
-def _like(name: str, title: str, start: dict[str, Any], of: str, in_search: dict[str, Any]) -> Model:
+def _like(of: str, name: str, title: str, start: dict[str, Any], in_search: dict[str, Any]) -> Model:
     """Return the classifier that comparisons know as `of`."""
-    model = OF_COMPARISONS[of]
-    return Model(name, title, start, model.build, model.own_space, model.weighted, in_search)
+    return replace(OF_COMPARISONS[of], name=name, title=title, start=start, in_search=in_search)
 
 
 #: By name. Of a model's ``start`` only its own parameters count; cost and resampling are the engine's.
 CATALOGUE: dict[str, Model] = {
     model.name: model
     for model in (
+        # a tree that peels off a few rows a level costs the square of its rows
         Model(
-            "decision-tree",
-            "Decision tree",
-            {"leaf": 2, "criterion": "gini"},
-            _tree,
-            OF_COMPARISONS["decision-tree"].own_space,
-            weighted=True,
-            in_search={},
+            "decision-tree", "Decision tree", {"leaf": 2, "criterion": "gini"},
+            partial(decision_tree, max_depth=DEEPEST), OF_COMPARISONS["decision-tree"].space,
         ),
-        Model("logistic", "Logistic", {"c": 1.0}, _logistic, _logistic_space, weighted=True, in_search={}),
-        Model("tan", "TAN", {"levels": 3}, _tan, _tan_space, weighted=True, in_search={}),
+        # many small fits of few columns: Newton's method needs a handful of steps
         Model(
-            "similarity-logistic",
-            "Similarity logistic",
-            {"ridge": 1.0, **_WHOLE_CLIMB},
-            _similarity,
-            _similarity_space,
-            weighted=True,
-            in_search={"tolerance": 1e-3, "starts": 1, "iterations": 20},
+            "logistic", "Logistic", {"c": 1.0},
+            partial(logistic, solver="newton-cholesky"), OF_COMPARISONS["logistic"].space,
         ),
+        Model("tan", "TAN", {"levels": 3}, _tan, {"levels": OneOf((3, 5, "classes"))}),
         Model(
-            "svm", "SVM", {"c": 1.0}, _support_vectors, _support_vectors_space, weighted=True, in_search={}
+            "similarity-logistic", "Similarity logistic", {"ridge": 1.0, **_WHOLE_CLIMB}, _similarity,
+            {**_WHOLE_CLIMB, "ridge": Real(0.1, 100.0, log=True)}, in_search=_SHORT_CLIMB,
         ),
-        _like("random-forest", "Random forest", {"samples": 1.0, **_FOREST}, "random-forest", _FEWER_TREES),
-        _like("extra-trees", "Extra trees", _FOREST, "extra-trees", _FEWER_TREES),
-        _like("knn", "k-NN", {"k": 5, "p": 2}, "knn-distance", {}),
-        _like(
-            "xgboost",
-            "XGBoost",
-            {
-                "trees": 100,
-                "depth": 3,
-                "rate_of_learning": 0.1,
-                "child_weight": 1.0,
-                "subsample": 0.8,
-                "columns": 0.5,
-            },
-            "xgboost",
-            {},
-        ),
+        Model("svm", "SVM", {"c": 1.0}, support_vectors, {"c": Real(0.1, 100.0, log=True)}),
+        _like("random-forest", "random-forest", "Random forest", {"samples": 1.0, **_FOREST}, _FEWER_TREES),
+        _like("extra-trees", "extra-trees", "Extra trees", _FOREST, _FEWER_TREES),
+        _like("knn-distance", "knn", "k-NN", {"k": 5, "p": 2}, {}),
+        _like("xgboost", "xgboost", "XGBoost", {**_BOOSTED, "subsample": 0.8, "columns": 0.5}, {}),
     )
-}
+}  # fmt: skip
 
 
 def log_odds(fitted: Any, x: Floats) -> Floats:

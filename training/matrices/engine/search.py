@@ -11,6 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from training.estimators.catalogue import Model
+from training.estimators.spaces import suggested
+from training.evaluation.search import Search, drawn
 from training.evaluation.threshold import best_cut
 from training.matrices.engine.balance import SAMPLERS
 from training.matrices.engine.judges import Cases, Judges
@@ -164,7 +166,7 @@ class Question:
         if "share" in free:
             params["share"] = trial.suggest_categorical("share", list(SHARES))
         if "own" in free:
-            params |= self.model.own_space(trial)
+            params |= suggested(self.model.space, trial)
         return {**params, **self.fixed}
 
     def first(self) -> dict[str, Any]:
@@ -271,18 +273,11 @@ class Trialled:
 
 
 def _best(question: Question, parts: NDArray[np.intp], turns: Collection[int], trials: int) -> Trialled:
-    import optuna
-
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    sampler = optuna.samplers.TPESampler(seed=question.seed, n_startup_trials=max(4, trials // 3))
-    study = optuna.create_study(direction="maximize", sampler=sampler)
+    first = [question.first()]
+    sampler = drawn(question.seed, max(4, trials // 3))
     if question.free == {"components"}:
-        for count in question.ladder[:trials]:
-            study.enqueue_trial({"components": count})
+        first = [{"components": count} for count in question.ladder[:trials]]
         trials = min(trials, len(question.ladder))
-    else:
-        study.enqueue_trial(question.first())
-
     tried: dict[int, Trialled] = {}
     some = np.random.default_rng(question.seed).random(len(parts)) * len(parts) < LEARNED
 
@@ -293,7 +288,7 @@ def _best(question: Question, parts: NDArray[np.intp], turns: Collection[int], t
         tried[trial.number] = Trialled(params, score, (tested, odds))
         return score
 
-    study.optimize(worth, trials)
+    study = Search("maximize", trials, first, lambda _: sampler).run(worth)
     return tried[study.best_trial.number]
 
 

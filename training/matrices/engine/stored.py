@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +11,8 @@ from pydantic import FiniteFloat
 
 from data.errors import InputError
 from data.matrices.tables import METRIC_DTYPES
-from data.tables.files import read_json, replacing, write_json
 from data.tables.specs import typed
-from training.registry.stored import CARD, beside_model, loaded
+from training.registry.stored import MODEL, StoredCard, loaded, store
 
 if TYPE_CHECKING:
     from training.matrices.engine.engine import FittedEngine
@@ -24,7 +23,7 @@ _METRIC: dict[str, Any] = {"metric": str, "unit": str | None, "signed": bool | N
 
 
 @dataclass(frozen=True)
-class EngineCard:
+class EngineCard(StoredCard):
     """What must be known beside an engine to use it.
 
     Attributes
@@ -72,17 +71,6 @@ class EngineCard:
             if unlike:
                 raise ValueError(f"{unlike[0]}={metric.get(unlike[0])!r} of a metric")
 
-    @classmethod
-    def read(cls, directory: Path) -> EngineCard:
-        """Read ``card.json``.
-
-        Raises
-        ------
-        InputError
-            If it is missing, or a key is not as it should be.
-        """
-        return read_json(beside_model(directory, CARD), cls)
-
     def known_metrics(self) -> pd.DataFrame:
         """Return the metrics as `data.matrices.tables.MatrixTables` has them."""
         return typed(pd.DataFrame(list(self.metrics)), METRIC_DTYPES)
@@ -104,11 +92,7 @@ class TrainedEngine:
 
     def write(self, directory: Path) -> None:
         """Write ``model.skops`` and ``card.json`` to `directory`."""
-        import skops.io
-
-        with replacing(directory / "model.skops") as path:
-            skops.io.dump({"engine": self.engine, "validity": self.validity}, path)
-        write_json(directory / CARD, asdict(self.card))
+        store(directory, {"engine": self.engine, "validity": self.validity}, self.card)
 
     @classmethod
     def read(cls, directory: Path) -> TrainedEngine:
@@ -124,5 +108,5 @@ class TrainedEngine:
         parts = loaded(directory)
         if not isinstance(parts, dict) or not isinstance(parts.get("engine"), FittedEngine):
             told = "holds no regression-matrix model that training wrote"
-            raise InputError(told, file=directory / "model.skops")
+            raise InputError(told, file=directory / MODEL)
         return cls(parts["engine"], parts.get("validity"), EngineCard.read(directory))

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from training.comparisons.stored import Card, TrainedModel
 from training.estimators import frozen
 from training.estimators.answering import Answering, Fitted, Floats, Unit
-from training.registry.stored import Card, TrainedModel, beside_model, require_width
+from training.registry.stored import MODEL, beside_model, require_width
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class ReadyModel:
         InputError
             As `TrainedModel.read`.
         """
-        arrays = frozen.read(beside_model(directory, frozen.FILE), directory / "model.skops")
+        arrays = frozen.read(beside_model(directory, frozen.FILE), directory / MODEL)
         if arrays is None:
             return cls.of(TrainedModel.read(directory))
         card = Card.read(directory)

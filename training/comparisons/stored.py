@@ -1,0 +1,80 @@
+"""A trained model of comparisons as it lies on disk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import FiniteFloat
+
+from training.estimators import frozen
+from training.registry.stored import StoredCard, loaded, require_width, store
+
+
+@dataclass(frozen=True)
+class Card(StoredCard):
+    """What must be known beside the pipeline to use it, and to judge what it is worth.
+
+    Attributes
+    ----------
+    model : str
+        Its name in the catalogue, for example ``random-forest``.
+    features : tuple of str
+        The columns that the pipeline takes, in this order.
+    threshold : float
+        ``fail`` from this probability on; chosen inside the training data.
+    params : dict
+        What the search chose.
+    reference : dict of str to float
+        The median of every feature over the training comparisons that passed: what a reason is measured from.
+    data_digest : str
+        SHA-256 of the training table.
+    seed : int
+        The seed of search and fit.
+    floor : float
+        The smallest change of a median that may be called a regression, as a share of the baseline's.
+    """
+
+    model: str
+    features: tuple[str, ...]
+    threshold: FiniteFloat
+    params: dict[str, Any]
+    reference: dict[str, FiniteFloat]
+    data_digest: str
+    seed: int
+    #: Cards of before there was one have that of `data.params.Decide`, too.
+    floor: float = 0.005
+
+    def __post_init__(self) -> None:
+        """Refuse a card whose parts don't belong together."""
+        lost = [name for name in self.features if name not in self.reference]
+        if lost:
+            raise ValueError(f'reference lacks "{lost[0]}"')
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A fitted pipeline and its card."""
+
+    pipeline: Any
+    card: Card
+
+    def write(self, directory: Path) -> None:
+        """Write ``model.skops`` and ``card.json`` to `directory`, and ``model.npz`` if arrays can answer."""
+        stored, arrays = store(directory, self.pipeline, self.card), frozen.freeze(self.pipeline)
+        if arrays is not None:
+            frozen.write(directory / frozen.FILE, arrays, stored)
+
+    @classmethod
+    def read(cls, directory: Path) -> TrainedModel:
+        """Read what `write` wrote, trusting only the types of `training.registry.trusted`.
+
+        Raises
+        ------
+        InputError
+            If a file is missing or the model holds a type that is not trusted.
+        """
+        pipeline, card = loaded(directory), Card.read(directory)
+        require_width(directory, card.features, getattr(pipeline, "n_features_in_", None))
+        return cls(pipeline, card)

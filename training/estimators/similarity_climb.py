@@ -1,0 +1,158 @@
+"""Two ways to climb the likelihood of similarity logistic: expectation-maximisation, and L-BFGS."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from training.estimators.similarity_likelihood import Floats, Pairs
+
+#: Earlier steps that an accelerated one is made of.
+_MEMORY = 10
+#: Newton steps within one maximisation at most; it ends where one gains this share of the first.
+_INNER, PRECISE, _HALVINGS = 50, 1e-3, 40
+#: A gain that is a smaller share of the likelihood cannot be told from rounding.
+_ROUNDING = 1e-13
+#: A gradient per unit of weight that is as good as none.
+_NEARLY = 1e-6
+
+
+@dataclass
+class Climb:
+    """How far a search has come."""
+
+    weights: Floats
+    history: list[float] = field(default_factory=list)
+    iterations: int = 0
+    converged: bool = False
+
+
+class Curvature:
+    """A factorised Hessian that is kept until its steps no longer pay."""
+
+    def __init__(self, pairs: Pairs, scores: Floats) -> None:
+        self.pairs = pairs
+        self.refresh(scores)
+
+    def refresh(self, scores: Floats) -> None:
+        """Factorise the Hessian at `scores`."""
+        from scipy.linalg import cho_factor
+
+        matrix = self.pairs.curvature(scores)
+        # without a penalty, a constant feature has no curvature
+        matrix[np.diag_indices_from(matrix)] += 1e-10 * max(float(np.trace(matrix)) / len(matrix), 1e-300)
+        self.factor = cho_factor(matrix)
+
+    def step(self, gradient: Floats) -> Floats:
+        """Return Newton's step."""
+        from scipy.linalg import cho_solve
+
+        return np.asarray(cho_solve(self.factor, gradient))
+
+
+def maximise(pairs: Pairs, weights: Floats, scores: Floats, curvature: Curvature) -> tuple[Floats, Floats]:
+    """Take one E step, and the M step from `weights` on; return the new weights and their scores."""
+    hidden = pairs.hidden(scores)
+    value = pairs.expected(weights, scores, hidden)
+    last, enough = np.inf, 0.0
+    for turn in range(_INNER):
+        gradient = pairs.gradient(weights, scores, hidden)
+        step = curvature.step(gradient)
+        gain = float(gradient @ step)
+        if turn == 0:
+            enough = max(gain * PRECISE, abs(value) * _ROUNDING)
+        if gain <= enough:
+            break
+        if gain > last / 4:
+            curvature.refresh(scores)
+            step = curvature.step(gradient)
+        last = gain
+        for _ in range(_HALVINGS):
+            ahead = weights + step
+            ahead_scores = pairs.rows @ ahead
+            ahead_value = pairs.expected(ahead, ahead_scores, hidden)
+            if ahead_value >= value:
+                break
+            step /= 2
+        else:
+            break
+        weights, scores, value = ahead, ahead_scores, ahead_value
+    return weights, scores
+
+
+def expectation_maximisation(pairs: Pairs, start: Floats, tol: float, max_iter: int) -> Climb:
+    """Climb by accelerated EM."""
+    found = Climb(start)
+    scores = pairs.rows @ start
+    value = pairs.likelihood(start, scores)
+    found.history.append(value)
+    curvature = Curvature(pairs, scores)
+    past: list[tuple[Floats, Floats]] = []
+    bound = tol * float(pairs.cost.sum()) / 2
+    for found.iterations in range(1, max_iter + 1):
+        reached, reached_scores = maximise(pairs, found.weights, scores, curvature)
+        reached_value = pairs.likelihood(reached, reached_scores)
+        past = [*past[-_MEMORY:], (found.weights, reached - found.weights)]
+        ahead = _extrapolated(past)
+        ahead_scores = pairs.rows @ ahead
+        ahead_value = pairs.likelihood(ahead, ahead_scores)
+        if ahead_value > reached_value:
+            reached, reached_scores, reached_value = ahead, ahead_scores, ahead_value
+        if reached_value <= value:
+            # an M step raises the likelihood as long as double precision can tell
+            found.converged = True
+            break
+        found.weights, scores, value = reached, reached_scores, reached_value
+        found.history.append(value)
+        if np.abs(pairs.gradient(reached, scores, pairs.hidden(scores))).max() <= bound:
+            found.converged = True
+            break
+    return found
+
+
+def _extrapolated(past: list[tuple[Floats, Floats]]) -> Floats:
+    """Return where the steps would vanish if they changed linearly (Anderson's acceleration)."""
+    points = np.array([point for point, _ in past])
+    steps = np.array([step for _, step in past])
+    changes = np.diff(steps, axis=0)
+    shares, *_ = np.linalg.lstsq(changes.T, steps[-1], rcond=1e-10)
+    return np.asarray(points[-1] + steps[-1] - shares @ (np.diff(points, axis=0) + changes))
+
+
+def direct(pairs: Pairs, start: Floats, tol: float, max_iter: int) -> Climb:
+    """Climb the likelihood of the labels by L-BFGS, in coordinates in which it is about equally curved."""
+    from scipy.linalg import cholesky, solve_triangular
+    from scipy.optimize import minimize
+
+    total = float(pairs.cost.sum()) / 2
+    scores = pairs.rows @ start
+    found = Climb(start, [pairs.likelihood(start, scores)])
+    matrix = pairs.curvature(scores) / total
+    matrix[np.diag_indices_from(matrix)] += 1e-10
+    root = cholesky(matrix)
+
+    def value_and_gradient(point: Floats) -> tuple[float, Floats]:
+        weights = solve_triangular(root, point)
+        scores = pairs.rows @ weights
+        gradient = pairs.gradient(weights, scores, pairs.hidden(scores))
+        turned = solve_triangular(root, gradient, trans="T")
+        return -pairs.likelihood(weights, scores) / total, -turned / total
+
+    def note(intermediate_result: Any) -> None:
+        found.history.append(-float(intermediate_result.fun) * total)
+
+    result = minimize(
+        value_and_gradient,
+        root @ start,
+        jac=True,
+        method="L-BFGS-B",
+        callback=note,
+        options={"maxiter": max_iter, "maxfun": 20 * max_iter, "gtol": tol, "ftol": 0.0, "maxcor": 20},
+    )
+    found.weights = solve_triangular(root, result.x)
+    found.iterations = int(result.nit)
+    # near the top, rounding may end a line search before the gradient is as small as asked
+    found.converged = bool(result.success or np.abs(result.jac).max() <= _NEARLY)
+    return found
