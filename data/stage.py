@@ -38,8 +38,8 @@ def run(verb: str, stage_of: Callable[[str], Stage | None]) -> None:
 def keep_bytecode() -> None:
     """Keep compiled modules in a folder of their own where PYTHONDONTWRITEBYTECODE is set.
 
-    Each stage and each of its processes would compile pandas and scikit-learn anew, which takes longer than most
-    stages do.
+    Each stage and each of its processes would compile pandas and scikit-learn anew, which takes longer than
+    most stages do.
     """
     if sys.dont_write_bytecode:
         place = str(BYTECODE.resolve())
