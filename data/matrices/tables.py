@@ -126,8 +126,10 @@ class MatrixTables:
 
     def of_runs(self, chosen: NDArray[np.bool_]) -> MatrixTables:
         """Return the tables with the runs that are `chosen` (bool, row by row)."""
-        runs = self.runs[chosen].reset_index(drop=True)
-        causes = self.causes[self.causes["run_id"].isin(runs["run_id"])].reset_index(drop=True)
+        runs, causes = self.runs[chosen].reset_index(drop=True), self.causes
+        # to look for runs among no causes takes as long as among many
+        if len(causes):
+            causes = causes[causes["run_id"].isin(runs["run_id"])].reset_index(drop=True)
         return MatrixTables(runs, causes, self.metrics)
 
     def without_flags(self) -> MatrixTables:
