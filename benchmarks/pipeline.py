@@ -5,16 +5,20 @@ Run it with ``python -m benchmarks.pipeline`` on a clean checkout; it writes ``d
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.table import Table, machine
 
 METRICS = "reports/*/metrics.json"
+#: How a line begins with which the stage promote of comparisons ends, after the table.
+CHAMPION = "regression-comparison v"
 
 
 def checkout(directory: Path) -> Path:
@@ -23,18 +27,26 @@ def checkout(directory: Path) -> Path:
     return directory
 
 
-def repro(root: Path) -> float:
-    """Run ``dvc repro`` in `root`, with its code and this interpreter's packages; return the seconds."""
+@dataclass(frozen=True)
+class Took:
+    """Seconds that ``dvc repro`` took, and after which the main job's table was there."""
+
+    table: float
+    whole: float
+
+
+def repro(root: Path) -> Took:
+    """Run ``dvc repro`` in `root`, with its code and this interpreter's packages."""
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    begin = time.perf_counter()
-    subprocess.run(
-        [sys.executable, "-m", "dvc", "repro"],
-        cwd=root,
-        env=environment,
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
-    return time.perf_counter() - begin
+    command = [sys.executable, "-m", "dvc", "repro"]
+    begin, table = time.perf_counter(), float("nan")
+    with subprocess.Popen(command, cwd=root, env=environment, stdout=subprocess.PIPE, text=True) as run:
+        for line in run.stdout or ():
+            if line.startswith(CHAMPION) and math.isnan(table):
+                table = time.perf_counter() - begin
+    if run.returncode:
+        raise subprocess.CalledProcessError(run.returncode, command)
+    return Took(table, time.perf_counter() - begin)
 
 
 def metrics_of(root: Path) -> dict[str, bytes]:
@@ -50,7 +62,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         first, second = checkout(Path(scratch) / "first"), checkout(Path(scratch) / "second")
         fresh = repro(first)
-        again = sorted(repro(first) for _ in range(5))[2]
+        again = sorted(repro(first).whole for _ in range(5))[2]
         other = repro(second)
         same = metrics_of(first) == metrics_of(second)
     Table(
@@ -58,8 +70,9 @@ def main() -> None:
         "python -m benchmarks.pipeline",
         ("what", "seconds", "wanted"),
         [
-            ("dvc repro from nothing", f"{fresh:.1f}", "under 600"),
-            ("dvc repro from nothing, another clone", f"{other:.1f}", "under 600"),
+            ("dvc repro from nothing", f"{fresh.whole:.1f}", "under 300"),
+            ("the main job's table is there after", f"{fresh.table:.1f}", "under 120"),
+            ("dvc repro from nothing, another clone", f"{other.whole:.1f}", "under 300"),
             ("dvc repro once more (median of 5)", f"{again:.2f}", "under 3"),
             ("metrics.json of the two clones", "the same bytes" if same else "DIFFER", "the same bytes"),
         ],

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from data.ending import end
 from data.families import FAMILIES
 
 #: A stage reads files, calls pure functions and writes files, all below the working directory.
 Stage = Callable[[], None]
+#: Where compiled modules are kept if they may not lie beside their source.
+BYTECODE = Path(".bytecode")
 
 
 def run(verb: str, stage_of: Callable[[str], Stage | None]) -> None:
@@ -23,11 +27,26 @@ def run(verb: str, stage_of: Callable[[str], Stage | None]) -> None:
     stage_of : callable
         Returns what a family supplies for this verb; None where it has no such stage.
     """
+    keep_bytecode()
     stages = {family: stage for family in FAMILIES if (stage := stage_of(family)) is not None}
     parser = argparse.ArgumentParser(prog=verb)
     parser.add_argument("families", metavar="FAMILY", nargs="+", choices=stages, help=", ".join(stages))
     for family in parser.parse_args().families:
         guard(stages[family])
+
+
+def keep_bytecode() -> None:
+    """Keep compiled modules in a folder of their own where PYTHONDONTWRITEBYTECODE is set.
+
+    Each stage and each of its processes would compile pandas and scikit-learn anew, which takes longer than
+    most stages do.
+    """
+    if sys.dont_write_bytecode:
+        place = str(BYTECODE.resolve())
+        sys.dont_write_bytecode, sys.pycache_prefix = False, place
+        # for the processes that fit models side by side
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        os.environ["PYTHONPYCACHEPREFIX"] = place
 
 
 def guard(stage: Stage) -> None:

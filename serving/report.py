@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from data.ending import end
 from data.places import Places
+from data.stage import keep_bytecode
 from data.tables.files import write_text
 
 if TYPE_CHECKING:
@@ -63,4 +64,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    keep_bytecode()
     sys.exit(main())

@@ -138,7 +138,10 @@ class MatrixTables(Tables):
 
     def with_runs(self, runs: pd.DataFrame) -> MatrixTables:
         """Return the tables with these of its runs, and what is known of them."""
-        causes = self.causes[self.causes["run_id"].isin(runs["run_id"])].reset_index(drop=True)
+        causes = self.causes
+        # to look for runs among no causes takes as long as among many
+        if len(causes):
+            causes = causes[causes["run_id"].isin(runs["run_id"])].reset_index(drop=True)
         return MatrixTables(runs, causes, self.metrics)
 
     def without_flags(self) -> MatrixTables:

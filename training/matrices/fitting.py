@@ -13,6 +13,7 @@ import pandas as pd
 from data.matrices.tables import MatrixTables
 from training.evaluation.sidebyside import side_by_side
 from training.matrices.engine.engine import Engine, Prepared
+from training.matrices.engine.judges import Cases
 from training.matrices.examples import MatrixExamples
 from training.matrices.schemes import Cell
 from training.matrices.scores import Counts, Held
@@ -99,16 +100,18 @@ def all_held(fits: Sequence[Fit], jobs: int, title: str) -> list[Held]:
 
 
 def _batch_held(fits: Sequence[Fit]) -> list[Held]:
-    prepared = fits[0].engine.prepared(fits[0].part.train)
-    return [_held(fit, prepared) for fit in fits]
+    part = fits[0].part
+    prepared = fits[0].engine.prepared(part.train)
+    asked = prepared.asked(part.test)
+    return [_held(fit, prepared, asked) for fit in fits]
 
 
-def _held(fit: Fit, prepared: Prepared) -> Held:
+def _held(fit: Fit, prepared: Prepared, asked: Cases) -> Held:
     """Fit, and count what is said of the rest."""
     part, begun = fit.part, time.perf_counter()
     engine = fit.engine.learned(prepared)
     seconds = time.perf_counter() - begun
-    pairs, vectors = engine.answers(part.test)
+    pairs, vectors = engine.answers(part.test, asked)
     truth = part.truth.loc[vectors["run_id"]].to_numpy(bool)
     told = pairs[["pair_id", "group_used", "probability", "threshold"]].assign(
         judged=pairs["abnormal"].to_numpy(bool)

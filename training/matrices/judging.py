@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: Where all runs are valid, and yet the engine has nothing to compare.
 NO_ANSWER = "a side has no value of any metric that the model looks at"
+#: What a verdict tells of its runs.
+TOLD = ("run_id", "workload", "group", "side", "pair_id")
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,7 @@ def judge(trained: TrainedEngine, tables: MatrixTables, drivers: int = 5) -> Jud
                 answers.get(str(pair)),
                 tuple(notes.get(str(pair), ())),
             )
-            for pair, own in runs.groupby("pair_id", sort=False)
+            for pair, own in runs[list(TOLD)].groupby("pair_id", sort=False)
         ),
         known.notes,
     )
@@ -198,23 +200,31 @@ def _answers(trained: TrainedEngine, sound: MatrixTables, count: int) -> dict[st
     if sound.runs.empty:
         return {}
     units = sound.metrics.set_index("metric")["unit"]
-    found = {}
-    for row in trained.engine.judged(sound).itertuples():
-        pair = sound.of_runs((sound.runs["pair_id"] == row.pair_id).to_numpy(bool))
-        drivers = tuple(
-            Driver(
-                one.metric,
-                str(units[one.metric]),
-                _known(one.baseline),
-                _known(one.target),
-                float(one.contribution),
-            )
-            for one in (trained.engine.drivers(pair, row.pair_id, count).itertuples() if count else ())
+    return {
+        str(row.pair_id): _Answer(
+            row.group_used,
+            float(row.probability),
+            float(row.threshold),
+            bool(row.abnormal),
+            tuple(_drivers(trained, sound, row.pair_id, count, units)) if count else (),
         )
-        found[str(row.pair_id)] = _Answer(
-            row.group_used, float(row.probability), float(row.threshold), bool(row.abnormal), drivers
+        for row in trained.engine.judged(sound).itertuples()
+    }
+
+
+def _drivers(
+    trained: TrainedEngine, sound: MatrixTables, pair_id: str, count: int, units: pd.Series
+) -> Iterator[Driver]:
+    """Yield the raw metrics that drove the verdict on one pair of `sound`."""
+    pair = sound.of_runs((sound.runs["pair_id"] == pair_id).to_numpy(bool))
+    for one in trained.engine.drivers(pair, pair_id, count).itertuples():
+        yield Driver(
+            one.metric,
+            str(units[one.metric]),
+            _known(one.baseline),
+            _known(one.target),
+            float(one.contribution),
         )
-    return found
 
 
 def _known(value: float) -> float | None:

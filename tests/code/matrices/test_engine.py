@@ -59,6 +59,24 @@ def test_every_form_answers_for_pairs_and_for_vectors(form, tables):
     assert len(vectors) == len(tables.runs) // (1 if form == "flattened" else 2)
 
 
+@pytest.mark.parametrize(
+    ("scheme", "model"),
+    [
+        (FULL, "knn"),
+        (replace(FULL, components=None), "logistic"),
+        (replace(FULL, tuned=False), "decision-tree"),
+        (replace(NAIVE, form="concatenated"), "logistic"),
+    ],
+)
+def test_engines_of_one_preparation_answer_about_shared_cases_as_about_the_tables(scheme, model, tables):
+    engine, unseen = Engine(scheme, model, 2, SEED), pairs(seed=2)
+    prepared = engine.prepared(tables)
+    fitted = engine.learned(prepared)
+    judged, vectors = fitted.answers(unseen, prepared.asked(unseen))
+    assert judged.equals(fitted.judged(unseen))
+    assert vectors.equals(fitted.vectors(unseen))
+
+
 def test_the_answer_repeats_itself_and_does_not_depend_on_what_else_is_asked(tables, fitted):
     judged = fitted.judged(tables)
     again = Engine(FULL, "extra-trees", 3, SEED).fit(tables).judged(tables)

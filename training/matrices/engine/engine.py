@@ -186,6 +186,11 @@ class Prepared:
     projection: Projection
     cases: Cases
 
+    def asked(self, tables: MatrixTables) -> Cases:
+        """Make cases of what is asked of all engines that learn from these."""
+        plain = self.cases.plain is not None
+        return asked(self.form, self.grouping, self.known, self.projection, tables, plain=plain)
+
 
 @dataclass(frozen=True)
 class FittedEngine:
@@ -240,9 +245,9 @@ class FittedEngine:
         """
         return self._judged(tables, *self._answered(tables))
 
-    def answers(self, tables: MatrixTables) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Return what `judged` and `vectors` return."""
-        cases, odds = self._answered(tables)
+    def answers(self, tables: MatrixTables, cases: Cases) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Return what `judged` and `vectors` return; `cases` are what `Prepared.asked` made of `tables`."""
+        odds = self._odds(cases)
         return self._judged(tables, cases, odds), self._vectors(tables, cases, odds)
 
     def _judged(self, tables: MatrixTables, cases: Cases, odds: Floats) -> pd.DataFrame:
@@ -311,19 +316,26 @@ class FittedEngine:
         return self.found.pairs.slope * of_pairs + self.found.pairs.shift
 
     def _answered(self, tables: MatrixTables) -> tuple[Cases, Floats]:
-        rows = self._rows(tables)
-        cases = Cases.of(rows, self.projection, plain=self.judges.components is None)
-        return cases, self.judges.log_odds(cases, np.ones(len(cases.y), bool))
+        plain = self.judges.components is None
+        cases = asked(self.form, self.grouping, self.known, self.projection, tables, plain=plain)
+        return cases, self._odds(cases)
 
-    def _rows(self, tables: MatrixTables) -> Rows:
-        sides = tables.runs.groupby("pair_id")["side"].transform("nunique")
-        whole = tables.of_runs((sides == len(SIDES)).to_numpy(bool))
-        return FORMS[self.form](self.grouping.applied(whole), self.known)
+    def _odds(self, cases: Cases) -> Floats:
+        return self.judges.log_odds(cases, np.ones(len(cases.y), bool))
 
     def _used(self, group: str) -> str:
         if not self.judges.own:
             return ALL
         return group if group in self.judges.own else FALLBACK
+
+
+def asked(
+    form: str, grouping: Grouping, known: Known, projection: Projection, tables: MatrixTables, *, plain: bool
+) -> Cases:
+    """Make cases of the pairs that have a baseline and a target, in the light of what training has shown."""
+    sides = tables.runs.groupby("pair_id")["side"].transform("nunique")
+    whole = tables.of_runs((sides == len(SIDES)).to_numpy(bool))
+    return Cases.of(FORMS[form](grouping.applied(whole), known), projection, plain=plain)
 
 
 def pruned(tables: MatrixTables) -> MatrixTables:
