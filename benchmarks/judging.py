@@ -21,7 +21,7 @@ from data.comparisons.sides import Sides
 from data.comparisons.tables import COMPARISON_DTYPES, RESULT_DTYPES, ComparisonTables, typed
 from features.comparisons.vectors import columns, vectors
 from serving.comparisons.judge import judge
-from serving.comparisons.model import ModelRef, Served
+from serving.models import ModelRef, Served
 from training.estimators.catalogue import CATALOGUE
 from training.registry.ready import ReadyModel
 from training.registry.stored import Card, TrainedModel

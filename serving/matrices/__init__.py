@@ -1,1 +1,122 @@
 """Answers about matrices of raw metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from serving.supply import MEBIBYTE, Door, Importing, Judging, Registered, ServingSupply
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from serving.answering import Wanted
+    from serving.doors.bodies import Answered
+    from serving.importing import Counts
+    from serving.matrices.model import Engine
+    from serving.models import Head
+
+
+def _page(root: Path) -> str:
+    from serving.matrices.page import page
+
+    return page(root)
+
+
+def _name() -> str:
+    from serving.matrices.model import registered
+
+    return registered()
+
+
+def _load(uri: str | None = None) -> Engine:
+    from serving.matrices.model import load
+
+    return load(uri)
+
+
+def _card(uri: str | None) -> Head:
+    from serving.matrices.model import card
+
+    return card(uri)
+
+
+def _entry(known: Head | Engine) -> Mapping[str, Any]:
+    from serving.matrices.model import entry
+
+    return entry(known)
+
+
+def _served() -> type[BaseModel]:
+    from serving.matrices.schemas import ServedMatrix
+
+    return ServedMatrix
+
+
+def _shapes() -> tuple[type[BaseModel], type[BaseModel]]:
+    from serving.matrices.schemas import MatricesAnswer, MatricesRequest
+
+    return MatricesRequest, MatricesAnswer
+
+
+def _answer(body: bytes, served: Engine) -> Answered:
+    from serving.matrices.body import answer_matrices
+
+    return answer_matrices(body, served)
+
+
+def _recognised(source: Path) -> bool:
+    from serving.matrices.source import recognised
+
+    return recognised(source)
+
+
+def _judge(source: Path, uri: str | None, wanted: Wanted, *, keep_going: bool) -> int:
+    from serving.matrices.command import judge_matrices
+
+    return judge_matrices(source, uri, wanted, keep_going=keep_going)
+
+
+def _formats() -> Collection[str]:
+    from data.matrices.formats import FORMATS
+
+    return FORMATS
+
+
+def _holds(kind: str, source: Path) -> bool:
+    from data.matrices.formats import holds_matrices
+
+    return holds_matrices(kind, source)
+
+
+def _choice() -> Mapping[str, Any]:
+    from serving.matrices.options import Only, Without
+
+    return {"only": Only, "without": Without}
+
+
+def _import(kind: str, sources: list[Path], directory: Path, **options: Any) -> Counts:
+    from serving.matrices.command import imported
+
+    return imported(kind, sources, directory, **options)
+
+
+MODEL = Registered("matrices", "Judges matrices.", _name, _load, _entry, _served, _card)
+SUPPLY = ServingSupply(
+    page=_page,
+    importing=Importing("matrices", _import, _formats, _choice, _holds),
+    judging=Judging("matrices", _judge, recognised=_recognised),
+    models=(MODEL,),
+    doors=(
+        Door(
+            "/v1/matrices/judge",
+            "judge_matrices",
+            "Judge pairs of matrices: validity, group, verdict, and the raw metrics that drove it.",
+            _shapes,
+            _answer,
+            32 * MEBIBYTE,
+            MODEL,
+        ),
+    ),
+)
