@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +12,6 @@ from data.errors import InputError
 from data.tables.nearest import unknown
 from serving.answering import refuse_others, tell_notes, tell_skipped
 from serving.supply import Importing, supplies
-
-
-@dataclass(frozen=True)
-class Counts:
-    """How many rows of each kind were imported, what was skipped, and what had to be assumed."""
-
-    rows: Mapping[str, int]
-    skipped: tuple[InputError, ...]
-    notes: tuple[str, ...] = ()
 
 
 def import_sources(

@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from data.errors import InputError
 from data.families import FAMILIES
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from typer import Typer
 
     from serving.doors.bodies import Answered
-    from serving.importing import Counts
 
 #: Options of a command that several families share: by name, as typer takes them; None where not given.
 Options = Callable[[], Mapping[str, Any]]
@@ -128,6 +128,15 @@ class Judging:
     judge: Callable[..., int]
     options: Options = dict
     recognised: Callable[[Path], bool] | None = None
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many rows of each kind were imported, what was skipped, and what had to be assumed."""
+
+    rows: Mapping[str, int]
+    skipped: tuple[InputError, ...]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

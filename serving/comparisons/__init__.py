@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from serving.supply import MEBIBYTE, Door, Further, Importing, Judging, Registered, ServingSupply
+from serving.supply import MEBIBYTE, Counts, Door, Further, Importing, Judging, Registered, ServingSupply
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from serving.answering import Wanted
     from serving.comparisons.model import Judge
     from serving.doors.bodies import Answered
-    from serving.importing import Counts
 
 
 def _page(root: Path) -> str:

@@ -19,7 +19,7 @@ from serving.comparisons import render
 from serving.comparisons.judge import Judgement, judge
 from serving.comparisons.model import load
 from serving.comparisons.xml import as_xml
-from serving.importing import Counts
+from serving.supply import Counts
 
 
 def judge_source(

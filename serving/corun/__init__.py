@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from serving.supply import MEBIBYTE, Door, Importing, Registered, ServingSupply
+from serving.supply import MEBIBYTE, Counts, Door, Importing, Registered, ServingSupply
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from serving.corun.model import Online, Static
     from serving.doors.bodies import Answered
-    from serving.importing import Counts
     from serving.models import Head
 
 #: The largest body that asks about co-runs, in bytes.

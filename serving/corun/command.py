@@ -16,7 +16,7 @@ from serving.corun import text as corun_text
 from serving.corun.model import load_online, load_static
 from serving.corun.place import place
 from serving.corun.static import Question, ask
-from serving.importing import Counts
+from serving.supply import Counts
 from training.corun.placement import Room
 
 #: The seed of placements at random, unless another is given.

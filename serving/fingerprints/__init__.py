@@ -6,14 +6,13 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from serving.supply import MEBIBYTE, Door, Importing, ServingSupply
+from serving.supply import MEBIBYTE, Counts, Door, Importing, ServingSupply
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
     from typer import Typer
 
     from serving.doors.bodies import Answered
-    from serving.importing import Counts
 
 
 def _page(root: Path) -> str:

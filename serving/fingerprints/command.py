@@ -18,7 +18,7 @@ from serving.fingerprints import json as irup_json
 from serving.fingerprints import profile_page as irup_page
 from serving.fingerprints import text as irup_text
 from serving.fingerprints.inputs import Asked, asked, read_machines, with_application
-from serving.importing import Counts
+from serving.supply import Counts
 from training.fingerprints.differences import Difference, difference
 from training.fingerprints.prediction import Prediction, predict
 from training.fingerprints.profiles import Profile, profile

@@ -6,14 +6,13 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from serving.supply import MEBIBYTE, Door, Importing, Judging, Registered, ServingSupply
+from serving.supply import MEBIBYTE, Counts, Door, Importing, Judging, Registered, ServingSupply
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from serving.answering import Wanted
     from serving.doors.bodies import Answered
-    from serving.importing import Counts
     from serving.matrices.model import Engine
     from serving.models import Head
 

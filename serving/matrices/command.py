@@ -9,13 +9,13 @@ from data.errors import InputError
 from data.matrices import formats as matrix_formats
 from data.matrices.choice import Choice
 from serving.answering import Told, Wanted, give, tell_skipped
-from serving.importing import Counts
 from serving.matrices import source as matrices_source
 from serving.matrices.json import as_json
 from serving.matrices.judge import judge
 from serving.matrices.model import load
 from serving.matrices.text import lines
 from serving.matrices.xml import as_xml
+from serving.supply import Counts
 
 
 def judge_matrices(source: Path, uri: str | None, wanted: Wanted, *, keep_going: bool) -> int:
