@@ -25,38 +25,51 @@ MEBIBYTE = 2**20
 
 
 @dataclass(frozen=True)
+class Loader:
+    """How a registered model is read and told of.
+
+    Attributes
+    ----------
+    name : callable
+        Returns the name under which its versions are registered.
+    load : callable
+        Takes an address (None: the champion) and the options that were given; returns what doors answer with,
+        which has a ``ref``.
+    told : callable
+        Takes what `load` or `card` returns; returns what ``/v1/models`` says of its card.
+    shape : type
+        What all of that becomes in JSON.
+    card : callable or None
+        Takes an address; returns what is known without loading, with its ``ref``. None: the model is loaded
+        before the server listens, which is not ready without it.
+    """
+
+    name: Callable[[], str]
+    load: Callable[..., Any]
+    told: Callable[[Any], Mapping[str, Any]]
+    shape: type[BaseModel]
+    card: Callable[[str | None], Any] | None = None
+
+
+@dataclass(frozen=True)
 class Registered:
     """A registered model that a server answers with.
 
     Attributes
     ----------
     key : str
-        ``corun_static``: the option of ``perfjudge serve`` is ``--corun-static``.
+        The option of ``perfjudge serve``, as an identifier.
     says : str
         What ``--help`` says of the option.
-    name : callable
-        Returns the name under which its versions are registered.
-    load : callable
-        Takes an address (None: the champion) and the `knobs` that were given; returns what doors answer with,
-        which has a ``ref``.
-    entry : callable
-        Takes what `load` or `card` returns; returns what ``/v1/models`` says.
-    shape : callable
-        Returns the type of an entry.
-    card : callable or None
-        Takes an address; returns what is known without loading, with its ``ref``. None: the model is loaded
-        before the server listens, which is not ready without it.
+    loader : callable
+        Returns how it is read.
     knobs : callable
-        Further options of ``perfjudge serve``, which `load` takes as keywords.
+        Further options of ``perfjudge serve``, which loading takes as keywords.
     """
 
     key: str
     says: str
-    name: Callable[[], str]
-    load: Callable[..., Any]
-    entry: Callable[[Any], Mapping[str, Any]]
-    shape: Callable[[], type[BaseModel]]
-    card: Callable[[str | None], Any] | None = None
+    loader: Callable[[], Loader]
     knobs: Options = dict
 
 

@@ -6,7 +6,17 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from serving.supply import MEBIBYTE, Counts, Door, Further, Importing, Judging, Registered, ServingSupply
+from serving.supply import (
+    MEBIBYTE,
+    Counts,
+    Door,
+    Further,
+    Importing,
+    Judging,
+    Loader,
+    Registered,
+    ServingSupply,
+)
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -23,28 +33,10 @@ def _page(root: Path) -> str:
     return page(root)
 
 
-def _name() -> str:
-    from serving.comparisons.model import registered
+def _loader() -> Loader:
+    from serving.comparisons.model import LOADER
 
-    return registered()
-
-
-def _load(uri: str | None = None, floor: float | None = None) -> Judge:
-    from serving.comparisons.model import warmed_up
-
-    return warmed_up(uri, floor)
-
-
-def _entry(served: Judge) -> Mapping[str, Any]:
-    from serving.comparisons.model import entry
-
-    return entry(served)
-
-
-def _served() -> type[BaseModel]:
-    from serving.comparisons.schemas import ServedJudge
-
-    return ServedJudge
+    return LOADER
 
 
 def _floor() -> Mapping[str, Any]:
@@ -107,12 +99,12 @@ def _commands(app: Typer) -> None:
     add(app)
 
 
-MODEL = Registered("model", "Judges comparisons.", _name, _load, _entry, _served, knobs=_floor)
+_MODEL = Registered("model", "Judges comparisons.", _loader, knobs=_floor)
 SUPPLY = ServingSupply(
     page=_page,
     importing=Importing("comparisons", _import, _formats, _better),
     judging=Judging("comparisons", _judge, lambda: {**_better(), **_floor()}),
-    models=(MODEL,),
+    models=(_MODEL,),
     doors=(
         Door(
             "/v1/comparisons/judge",
@@ -121,7 +113,7 @@ SUPPLY = ServingSupply(
             _shapes,
             _json,
             64 * MEBIBYTE,
-            MODEL,
+            _MODEL,
             further=Further(("application/xml", "text/xml"), _xml, _example),
         ),
     ),

@@ -8,7 +8,9 @@ from typing import Any
 import pandas as pd
 
 from data.comparisons.params import Comparisons
+from serving.comparisons.schemas import ServedJudge
 from serving.models import Served, loaded, ref
+from serving.supply import Loader
 from training.registry.champions import Located, project_params
 from training.registry.ready import ReadyModel
 
@@ -49,23 +51,21 @@ def warmed_up(uri: str | None = None, floor: float | None = None) -> Judge:
     return served
 
 
-def entry(served: Judge) -> dict[str, Any]:
-    """Return what ``/v1/models`` says."""
-    card, ref = served.model.card, served.ref
+def _told(served: Judge) -> dict[str, Any]:
+    card = served.model.card
     return {
-        "name": ref.name,
-        "version": ref.version,
-        "uri": ref.uri,
         "contribution_unit": served.model.unit,
         "estimator": card.model,
         "threshold": card.threshold,
         "floor": card.floor,
-        "features": list(card.features),
+        "features": card.features,
         "data_digest": card.data_digest,
-        "serves": registered(),
     }
 
 
 def _served(found: Located) -> Judge:
     model = ReadyModel.read(found.directory)
     return Served(model, ref(found, model.card.model, model.card.data_digest))
+
+
+LOADER = Loader(registered, warmed_up, _told, ServedJudge)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from serving.supply import MEBIBYTE, Counts, Door, Importing, Registered, ServingSupply
+from serving.supply import MEBIBYTE, Counts, Door, Importing, Loader, Registered, ServingSupply
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from serving.corun.model import Online, Static
     from serving.doors.bodies import Answered
-    from serving.models import Head
 
 #: The largest body that asks about co-runs, in bytes.
 LIMIT = 16 * MEBIBYTE
@@ -26,28 +25,10 @@ def _page(root: Path) -> str:
     return page(root)
 
 
-def _static_name() -> str:
-    from serving.corun.model import static_name
+def _static() -> Loader:
+    from serving.corun.model import STATIC
 
-    return static_name()
-
-
-def _load_static(uri: str | None = None) -> Static:
-    from serving.corun.model import load_static
-
-    return load_static(uri).ready()
-
-
-def _static_card(uri: str | None) -> Head:
-    from serving.corun.model import static_card
-
-    return static_card(uri)
-
-
-def _static_entry(known: Head | Static) -> Mapping[str, Any]:
-    from serving.corun.model import static_entry
-
-    return static_entry(known)
+    return STATIC
 
 
 def _static_shapes() -> tuple[type[BaseModel], type[BaseModel]]:
@@ -62,28 +43,10 @@ def _answer_static(body: bytes, static: Static) -> Answered:
     return answer_static(body, static)
 
 
-def _online_name() -> str:
-    from serving.corun.model import online_name
+def _online() -> Loader:
+    from serving.corun.model import ONLINE
 
-    return online_name()
-
-
-def _load_online(uri: str | None = None) -> Online:
-    from serving.corun.model import load_online
-
-    return load_online(uri)
-
-
-def _online_card(uri: str | None) -> Head:
-    from serving.corun.model import online_card
-
-    return online_card(uri)
-
-
-def _online_entry(known: Head | Online) -> Mapping[str, Any]:
-    from serving.corun.model import online_entry
-
-    return online_entry(known)
+    return ONLINE
 
 
 def _online_shapes() -> tuple[type[BaseModel], type[BaseModel]]:
@@ -96,12 +59,6 @@ def _answer_online(body: bytes, online: Online) -> Answered:
     from serving.corun.body import answer_online
 
     return answer_online(body, online)
-
-
-def _served() -> type[BaseModel]:
-    from serving.corun.schemas import ServedCorun
-
-    return ServedCorun
 
 
 def _formats() -> Collection[str]:
@@ -128,28 +85,12 @@ def _commands(app: Typer) -> None:
     add(app)
 
 
-STATIC = Registered(
-    "corun_static",
-    "Predicts co-runs before they run.",
-    _static_name,
-    _load_static,
-    _static_entry,
-    _served,
-    _static_card,
-)
-ONLINE = Registered(
-    "corun_online",
-    "Predicts co-runs from first seconds.",
-    _online_name,
-    _load_online,
-    _online_entry,
-    _served,
-    _online_card,
-)
+_STATIC = Registered("corun_static", "Predicts co-runs before they run.", _static)
+_ONLINE = Registered("corun_online", "Predicts co-runs from first seconds.", _online)
 SUPPLY = ServingSupply(
     page=_page,
     importing=Importing("co-runs", _import, _formats, recognised=_holds),
-    models=(STATIC, ONLINE),
+    models=(_STATIC, _ONLINE),
     doors=(
         Door(
             "/v1/corun/static",
@@ -158,7 +99,7 @@ SUPPLY = ServingSupply(
             _static_shapes,
             _answer_static,
             LIMIT,
-            STATIC,
+            _STATIC,
         ),
         Door(
             "/v1/corun/online",
@@ -167,7 +108,7 @@ SUPPLY = ServingSupply(
             _online_shapes,
             _answer_online,
             LIMIT,
-            ONLINE,
+            _ONLINE,
         ),
     ),
     commands=_commands,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -13,7 +13,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.corun.params import Corun
+from serving.corun.schemas import ServedCorun
 from serving.models import Head, ModelRef, Served, loaded, ref
+from serving.supply import Loader
 from training.corun.known_tasks import KnownTasks
 from training.corun.stored import ImpactCard, OnlineCard, TrainedImpact, TrainedOnline
 from training.registry.champions import Located, project_params
@@ -109,16 +111,6 @@ def online_card(uri: str | None = None) -> Head:
     return loaded(online_name, uri, lambda found: _head(OnlineCard.read(found.directory), found))
 
 
-def static_entry(known: Head | Static) -> dict[str, Any]:
-    """Return what ``/v1/models`` says of the static model."""
-    return _entry(known.card, known.ref, known.card.features, static_name())
-
-
-def online_entry(known: Head | Online) -> dict[str, Any]:
-    """Return what ``/v1/models`` says of the online model."""
-    return _entry(known.card, known.ref, known.card.events, online_name())
-
-
 def static_name() -> str:
     """Return the name under which static models are registered."""
     return project_params(Corun).section.promote.name
@@ -129,20 +121,19 @@ def online_name() -> str:
     return project_params(Corun).section.online.name
 
 
-def _entry(
-    card: ImpactCard | OnlineCard, ref: ModelRef, features: Sequence[str], serves: str
-) -> dict[str, Any]:
+def _told(known: Head | Static | Online) -> dict[str, Any]:
+    card: ImpactCard | OnlineCard = known.card
     return {
-        "name": ref.name,
-        "version": ref.version,
-        "uri": ref.uri,
         "estimator": card.model,
-        "features": list(features),
+        "features": card.features if isinstance(card, ImpactCard) else card.events,
         "data_digest": card.data_digest,
-        "serves": serves,
-        "machines": list(card.machines),
+        "machines": card.machines,
         "confidence": card.confidence,
     }
+
+
+def _ready(uri: str | None = None) -> Static:
+    return load_static(uri).ready()
 
 
 def _head(card: ImpactCard | OnlineCard, found: Located) -> Head:
@@ -151,3 +142,7 @@ def _head(card: ImpactCard | OnlineCard, found: Located) -> Head:
 
 def _ref(card: ImpactCard | OnlineCard, found: Located) -> ModelRef:
     return ref(found, card.model, card.data_digest)
+
+
+STATIC = Loader(static_name, _ready, _told, ServedCorun, static_card)
+ONLINE = Loader(online_name, load_online, _told, ServedCorun, online_card)

@@ -169,5 +169,5 @@ def _add_state(app: FastAPI) -> None:
 
 def _listed() -> type[BaseModel]:
     """Return the type of a list with the entries of every family."""
-    entry: Any = reduce(or_, dict.fromkeys(model.shape() for model in registered()))
+    entry: Any = reduce(or_, dict.fromkeys(model.loader().shape for model in registered()))
     return create_model("Models", __doc__="The models that answer.", models=(list[entry], ...))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from threading import Lock
 from typing import Any
 
@@ -44,15 +44,16 @@ class Lazy:
         """
         knobs = {name: given[name] for name in model.knobs() if given.get(name) is not None}
         lazy = cls(model, given.get(model.key), knobs)
-        if model.card is not None:
+        card = model.loader().card
+        if card is not None:
             with suppress(*(() if lazy.uri else (InputError,))):
-                lazy._known = model.card(lazy.uri)
+                lazy._known = card(lazy.uri)
         return lazy
 
     @property
     def eager(self) -> bool:
         """Whether the server waits for it before it listens."""
-        return self.registered.card is None
+        return self.registered.loader().card is None
 
     @property
     def ref(self) -> ModelRef | None:
@@ -63,7 +64,10 @@ class Lazy:
     @property
     def entry(self) -> Mapping[str, Any] | None:
         """What ``/v1/models`` says; None while there is no model."""
-        return None if self._known is None else self.registered.entry(self._known)
+        if self.ref is None:
+            return None
+        loader = self.registered.loader()
+        return {**asdict(self.ref), **loader.told(self._known), "serves": loader.name()}
 
     def get(self) -> Any:
         """Return the model; InputError if there is none."""
@@ -71,7 +75,7 @@ class Lazy:
             if self._loaded is None:
                 # by its version: who is promoted meanwhile is another model
                 uri = self.uri if self.ref is None else self.ref.uri
-                self._loaded = self._known = self.registered.load(uri, **self.knobs)
+                self._loaded = self._known = self.registered.loader().load(uri, **self.knobs)
             return self._loaded
 
 

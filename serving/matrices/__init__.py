@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from serving.supply import MEBIBYTE, Counts, Door, Importing, Judging, Registered, ServingSupply
+from serving.supply import MEBIBYTE, Counts, Door, Importing, Judging, Loader, Registered, ServingSupply
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from serving.answering import Wanted
     from serving.doors.bodies import Answered
     from serving.matrices.model import Engine
-    from serving.models import Head
 
 
 def _page(root: Path) -> str:
@@ -23,34 +22,10 @@ def _page(root: Path) -> str:
     return page(root)
 
 
-def _name() -> str:
-    from serving.matrices.model import registered
+def _loader() -> Loader:
+    from serving.matrices.model import LOADER
 
-    return registered()
-
-
-def _load(uri: str | None = None) -> Engine:
-    from serving.matrices.model import load
-
-    return load(uri)
-
-
-def _card(uri: str | None) -> Head:
-    from serving.matrices.model import card
-
-    return card(uri)
-
-
-def _entry(known: Head | Engine) -> Mapping[str, Any]:
-    from serving.matrices.model import entry
-
-    return entry(known)
-
-
-def _served() -> type[BaseModel]:
-    from serving.matrices.schemas import ServedMatrix
-
-    return ServedMatrix
+    return LOADER
 
 
 def _shapes() -> tuple[type[BaseModel], type[BaseModel]]:
@@ -101,12 +76,12 @@ def _import(kind: str, sources: list[Path], directory: Path, **options: Any) -> 
     return imported(kind, sources, directory, **options)
 
 
-MODEL = Registered("matrices", "Judges matrices.", _name, _load, _entry, _served, _card)
+_MODEL = Registered("matrices", "Judges matrices.", _loader)
 SUPPLY = ServingSupply(
     page=_page,
     importing=Importing("matrices", _import, _formats, _choice, _holds),
     judging=Judging("matrices", _judge, recognised=_recognised),
-    models=(MODEL,),
+    models=(_MODEL,),
     doors=(
         Door(
             "/v1/matrices/judge",
@@ -115,7 +90,7 @@ SUPPLY = ServingSupply(
             _shapes,
             _answer,
             32 * MEBIBYTE,
-            MODEL,
+            _MODEL,
         ),
     ),
 )

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from data.matrices.params import Matrices
+from serving.matrices.schemas import ServedMatrix
 from serving.models import Head, ModelRef, Served, loaded, ref
+from serving.supply import Loader
 from training.matrices.engine.stored import EngineCard, TrainedEngine
 from training.registry.champions import Located, project_params
 
@@ -27,20 +29,15 @@ def card(uri: str | None = None) -> Head:
     return loaded(registered, uri, _head)
 
 
-def entry(known: Head | Engine) -> dict[str, Any]:
-    """Return what ``/v1/models`` says."""
+def _told(known: Head | Engine) -> dict[str, Any]:
     card: EngineCard = known.card
     return {
-        "name": known.ref.name,
-        "version": known.ref.version,
-        "uri": known.ref.uri,
         "estimator": card.entry,
         "features": [metric["metric"] for metric in card.metrics],
-        "groups": list(card.groups),
-        "own_models": list(card.own),
+        "groups": card.groups,
+        "own_models": card.own,
         "threshold": card.threshold,
         "data_digest": card.data_digest,
-        "serves": registered(),
     }
 
 
@@ -56,3 +53,6 @@ def _head(found: Located) -> Head:
 
 def _ref(card: EngineCard, found: Located) -> ModelRef:
     return ref(found, card.entry, card.data_digest)
+
+
+LOADER = Loader(registered, load, _told, ServedMatrix, card)

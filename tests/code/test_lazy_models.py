@@ -7,7 +7,9 @@ import pytest
 from data.errors import InputError
 from serving.doors.lazy import Lazy
 from serving.models import Head, ModelRef
-from serving.supply import Registered
+from serving.supply import Loader, Registered
+
+ENTRY = {"name": "some", "version": "1", "uri": "models:/some/1", "estimator": "e", "serves": "any"}
 
 
 class Registry:
@@ -23,10 +25,8 @@ class Registry:
         return Head(None, ModelRef("some", address[-1], address))
 
     def lazy(self, uri=None):
-        model = Registered(
-            "some", "", lambda: "some", self.card, lambda known: {"uri": known.ref.uri}, dict, self.card
-        )
-        return Lazy.of(model, {"some": uri})
+        loader = Loader(lambda: "any", self.card, lambda known: {"estimator": "e"}, dict, self.card)
+        return Lazy.of(Registered("some", "", lambda: loader), {"some": uri})
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_who_is_promoted_after_the_start_answers_after_the_next_one(registry):
     model = registry.lazy()
     registry.versions.append(2)
     assert model.get().ref.version == "1"
-    assert model.entry == {"uri": "models:/some/1"}
+    assert model.entry == ENTRY
 
 
 def test_a_server_without_champion_names_the_one_that_it_found_later(registry):
@@ -49,7 +49,7 @@ def test_a_server_without_champion_names_the_one_that_it_found_later(registry):
     assert model.entry is None
     registry.versions.append(1)
     assert model.get().ref.version == "1"
-    assert model.entry == {"uri": "models:/some/1"}
+    assert model.entry == ENTRY
 
 
 def test_a_model_that_is_named_must_be_there_at_the_start(registry, monkeypatch):
@@ -68,7 +68,8 @@ def test_a_model_that_is_waited_for_is_loaded_once_with_its_knobs():
         asked.append((uri, knobs))
         return SimpleNamespace(ref=ModelRef("some", "1", "here"))
 
-    model = Registered("some", "", str, load, vars, dict, knobs=lambda: {"floor": float, "other": str})
+    loader = Loader(str, load, vars, dict)
+    model = Registered("some", "", lambda: loader, lambda: {"floor": float, "other": str})
     lazy = Lazy.of(model, {"some": "here", "floor": 0.2, "other": None, "foreign": 1})
     assert (lazy.eager, lazy.ref) == (True, None)
     assert lazy.get() is lazy.get()
