@@ -22,7 +22,7 @@ from data.comparisons.tables import COMPARISON_DTYPES, RESULT_DTYPES, Comparison
 from data.tables.specs import typed
 from features.comparisons.vectors import columns, vectors
 from serving.comparisons.judge import judge
-from serving.comparisons.model import ModelRef, Served
+from serving.models import ModelRef, Served
 from training.comparisons.ready import ReadyModel
 from training.comparisons.stored import Card, TrainedModel
 from training.estimators.catalogue import CATALOGUE

@@ -1,27 +1,17 @@
-"""What ``perfjudge judge`` and ``compare`` do: read, judge, print."""
+"""How verdicts of any family are asked for and given: read, judge, print."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from data.comparisons import formats
-from data.comparisons.pair import paired
-from data.comparisons.params import Measure
-from data.comparisons.run import results_of_run
-from data.comparisons.tables import ComparisonTables
-from data.comparisons.versions import versions
 from data.errors import InputError
 from data.tables.files import replacing
-from data.tables.problems import Problems
-from serving.comparisons import render
-from serving.comparisons.judge import Judgement, judge
-from serving.comparisons.model import load
-from serving.comparisons.xml import as_xml
-from serving.matrices import source as matrices_source
 from serving.pages.verdict_lines import Lines, as_junit, as_markdown, as_plain, as_terminal
+from serving.supply import Importing, Judging, supplies
 
 
 @dataclass(frozen=True)
@@ -62,89 +52,43 @@ class Told:
 
 
 def judge_source(
-    source: Path,
-    uri: str | None,
-    wanted: Wanted,
-    *,
-    keep_going: bool,
-    better: str | None = None,
-    floor: float | None = None,
+    source: Path, uri: str | None, wanted: Wanted, *, keep_going: bool, options: Mapping[str, Any]
 ) -> int:
-    """Judge all comparisons or all matrices of `source`, whatever its format, and return the exit code.
+    """Judge what a source holds, whichever family measured it, and return the exit code.
 
-    Where comparisons don't say which values are better, `better` does; without it, the answer has a note.
-
-    Raises
-    ------
-    InputError
-        If the source cannot be read, there is no such model, or `better` or a floor is given for matrices.
-    """
-    if matrices_source.recognised(source):
-        if floor is not None:
-            raise InputError("holds matrices, which --floor is not for", file=source)
-        from serving.matrices.command import judge_matrices
-
-        if better is not None:
-            raise InputError("holds matrices; --better is about comparisons", file=source)
-        return judge_matrices(source, uri, wanted, keep_going=keep_going)
-    served = load(uri, floor)
-    kind = formats.sniff(source)
-    problems = Problems(keep_going)
-    tables = read_source(kind, [source], problems, Measure.model_validate({"better": better}))
-    judgement = judge(tables, served, notes=problems.notes)
-    told = _told(judgement, tables)
-    if kind == "comparison-xml" and source.is_file():
-        from data.comparisons.formats.comparison_status import with_status
-
-        told = replace(told, xml=lambda: with_status(source, judgement.statuses))
-    if wanted.shown == "xml":
-        tell_notes(problems.notes)
-    return give(told, wanted)
-
-
-def judge_pair(
-    baseline: Path,
-    target: Path,
-    uri: str | None,
-    wanted: Wanted,
-    *,
-    fail_on_missing: bool,
-    floor: float | None = None,
-) -> int:
-    """Judge what both of two runs measured, name what only one did, and return the exit code.
+    Parameters
+    ----------
+    source : Path
+    uri : str or None
+        The model's address; None: the champion.
+    wanted : Wanted
+    keep_going : bool
+        Skip what is bad, and say so on stderr.
+    options : mapping
+        Those that were given of the families' own.
 
     Raises
     ------
     InputError
-        If one cannot be read, they have nothing in common or cannot be compared, or there is no such model.
+        If the source cannot be read, an option is not for what it holds, or there is no such model.
     """
-    served = load(uri, floor)
-    problems = Problems()
-    before, after = results_of_run(baseline, problems), results_of_run(target, problems)
-    pair = paired(before, after, (str(baseline), str(target)))
-    judgement = judge(pair.tables, served, notes=(*problems.notes, *pair.notes))
-    told = replace(_told(judgement, pair.tables), json=lambda: render.pair_as_json(judgement, pair.missing))
-    status = give(told, wanted)
-    return 1 if fail_on_missing and pair.missing else status
+    judging = _judging(source)
+    refuse_others(options, judging, source)
+    return judging.judge(source, uri, wanted, keep_going=keep_going, **options)
 
 
-def read_source(
-    kind: str, sources: list[Path], problems: Problems, measure: Measure | None = None
-) -> ComparisonTables:
-    """Read sources; say on stderr what was skipped. What cannot be judged stays in: it gets a verdict.
+def _judging(source: Path) -> Judging:
+    """Return how to judge a source: the family's that recognises it, else of the one that takes any."""
+    known = [one.judging for one in supplies() if one.judging is not None]
+    found = [one for one in known if one.recognised is not None and one.recognised(source)]
+    return next(iter([*found, *(one for one in known if one.recognised is None)]))
 
-    Raises
-    ------
-    InputError
-        At the first thing that is wrong, unless ``problems.keep_going``; and if there is no comparison.
-    """
-    tables = ComparisonTables.joined(
-        list(formats.stream(kind, sources, problems, measure=measure, piece=None))
-    )
-    tell_skipped(problems.skipped)
-    if tables.comparisons.empty:
-        raise InputError("holds no comparison that could be read", file=sources[0])
-    return tables
+
+def refuse_others(given: Collection[str], chosen: Judging | Importing, source: Path) -> None:
+    """Refuse options of other families than the one that was chosen; InputError names the first."""
+    for name in given:
+        if name not in chosen.options():
+            raise InputError(f"holds {chosen.what}, which --{name} is not for", file=source)
 
 
 def tell_skipped(skipped: Sequence[InputError]) -> None:
@@ -174,15 +118,6 @@ def write(content: bytes, output: Path | None) -> None:
     else:
         with replacing(output) as path:
             path.write_bytes(content)
-
-
-def _told(judgement: Judgement, tables: ComparisonTables) -> Told:
-    return Told(
-        judgement.count("fail"),
-        lambda: render.lines(judgement, versions(tables)),
-        lambda: render.as_json(judgement),
-        lambda: as_xml(judgement, tables),
-    )
 
 
 def _content(told: Told, wanted: Wanted) -> bytes:

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from importlib import import_module
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from data.ending import end
+from data.families import FAMILIES
 from data.places import Places
 from data.stage import keep_bytecode
 from data.tables.files import write_text
+from serving.supply import supply
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-#: Which module builds the page of which family, by its function ``page(root) -> str``.
-FAMILIES = {
-    "comparisons": "serving.comparisons.page",
-    "corun": "serving.corun.page",
-    "fingerprints": "serving.fingerprints.page",
-    "matrices": "serving.matrices.page",
-}
 
 
 def render(template: str, **content: Any) -> str:
@@ -56,8 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     target = Places(given[0]).page
     try:
-        page: Callable[[Path], str] = import_module(FAMILIES[given[0]]).page
-        write_text(target, page(Path()))
+        write_text(target, supply(given[0]).page(Path()))
     except Exception as exc:  # noqa: BLE001 - the net below every stage
         return end(exc)
     return 0

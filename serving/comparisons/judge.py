@@ -16,9 +16,10 @@ from data.comparisons.sides import Sides
 from data.comparisons.tables import ComparisonTables
 from features.comparisons.asked import Asked
 from features.comparisons.vectors import vectors
-from serving.comparisons.model import ModelRef, Served
+from serving.comparisons.model import Judge
 from serving.comparisons.moves import Move, floored, improved, left_out, moves
 from serving.comparisons.reasons import strongest
+from serving.models import ModelRef
 from serving.pages.verdict_lines import Answer
 from training.comparisons.decision import below_floor
 from training.comparisons.ready import ReadyModel
@@ -169,7 +170,7 @@ class Judgement:
 
 
 def judge(
-    tables: ComparisonTables, served: Served, reasons: int = REASONS, notes: Sequence[str] = ()
+    tables: ComparisonTables, served: Judge, reasons: int = REASONS, notes: Sequence[str] = ()
 ) -> Judgement:
     """Give a verdict on every comparison of `tables`.
 
@@ -177,7 +178,7 @@ def judge(
     ----------
     tables : ComparisonTables
         Labels are not looked at.
-    served : Served
+    served : Judge
         The model; its card's threshold decides between pass and fail, but its floor comes first.
     reasons : int
         How many reasons each verdict gives.

@@ -1,51 +1,41 @@
-"""Which model answers: the registry's champion, or the one that the user names."""
+"""Which model judges comparisons: the registry's champion, or the one that the user names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
 
 from data.comparisons.params import Comparisons
-from data.errors import InputError
+from serving.comparisons.schemas import ServedJudge
+from serving.models import Served, loaded, ref
+from serving.supply import Loader
 from training.comparisons.ready import ReadyModel
-from training.registry.champions import FOREIGN, Located, located, project_params
+from training.registry.champions import Located, project_params
 
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class ModelRef:
-    """Where a model comes from, as answers name it."""
-
-    name: str
-    version: str
-    uri: str
+Judge = Served[ReadyModel]
 
 
-@dataclass(frozen=True)
-class Served:
-    """A trained model that gives verdicts, and where it comes from."""
-
-    model: ReadyModel
-    ref: ModelRef
+def registered() -> str:
+    """Return the name under which models of comparisons are registered."""
+    return project_params(Comparisons).section.promote.name
 
 
-def load(uri: str | None = None, floor: float | None = None) -> Served:
+def load(uri: str | None = None, floor: float | None = None) -> Judge:
     """Load the model that gives the verdicts.
 
     Parameters
     ----------
     uri : str, optional
-        A directory with ``model.skops`` and ``card.json``, or ``models:/name@alias`` or
-        ``models:/name/version`` of the registry. By default the champion.
+        As of `serving.models.loaded`. By default the champion.
     floor : float, optional
         The smallest change of a median that may be called a regression, as a share; by default its own.
 
     Raises
     ------
     InputError
-        If there is no such model; without a champion it names the command which makes one.
+        As of `serving.models.loaded`.
     """
     served = loaded(registered, uri, _served)
     if floor is None:
@@ -54,37 +44,28 @@ def load(uri: str | None = None, floor: float | None = None) -> Served:
     return replace(served, model=model)
 
 
-def registered() -> str:
-    """Return the name under which models of comparisons are registered."""
-    return project_params(Comparisons).section.promote.name
+def warmed_up(uri: str | None = None, floor: float | None = None) -> Judge:
+    """Load the same, and what its first answer would otherwise wait for."""
+    served = load(uri, floor)
+    served.model.contributions(pd.DataFrame([served.model.card.reference]))
+    return served
 
 
-def loaded(name: Callable[[], str], uri: str | None, read: Callable[[Located], T]) -> T:
-    """Read a model, or what is to be known of it.
-
-    Parameters
-    ----------
-    name, uri
-        As of `training.registry.champions.located`.
-    read : callable
-
-    Raises
-    ------
-    InputError
-        If there is no such model, or it cannot be read.
-    """
-    try:
-        with located(name, uri) as found:
-            return read(found)
-    except FOREIGN as exc:
-        raise InputError(f"holds no {name()} model that training wrote", file=uri) from exc
+def _told(served: Judge) -> dict[str, Any]:
+    card = served.model.card
+    return {
+        "contribution_unit": served.model.unit,
+        "estimator": card.model,
+        "threshold": card.threshold,
+        "floor": card.floor,
+        "features": card.features,
+        "data_digest": card.data_digest,
+    }
 
 
-def _served(found: Located) -> Served:
+def _served(found: Located) -> Judge:
     model = ReadyModel.read(found.directory)
     return Served(model, ref(found, model.card.model, model.card.data_digest))
 
 
-def ref(found: Located, model: str, data_digest: str) -> ModelRef:
-    """Return how answers name a model that its card calls `model`."""
-    return ModelRef(found.name(model), found.version or data_digest[:12], found.uri)
+LOADER = Loader(registered, warmed_up, _told, ServedJudge)

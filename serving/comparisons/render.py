@@ -15,7 +15,7 @@ from serving.pages.verdict_lines import Line, Lines
 
 def as_json(judgement: Judgement) -> str:
     """Return the answer of the design's contract as one JSON document, a verdict a line."""
-    model = json.dumps(_model(judgement), allow_nan=False)
+    model = json.dumps({**asdict(judgement.model), "contribution_unit": judgement.unit}, allow_nan=False)
     encode = json.JSONEncoder(allow_nan=False).encode
     verdicts = ",\n  ".join(encode(_verdict(verdict)) for verdict in judgement.verdicts)
     listed = f"[\n  {verdicts}\n]" if verdicts else "[]"
@@ -55,16 +55,6 @@ def _which(judgement: Judgement, versions: Sequence[str]) -> Sequence[str]:
     if len(set(versions)) == 1:
         return names
     return [f"{name} ({told})" for name, told in zip(names, versions, strict=True)]
-
-
-def _model(judgement: Judgement) -> dict[str, str]:
-    model = judgement.model
-    return {
-        "name": model.name,
-        "version": model.version,
-        "uri": model.uri,
-        "contribution_unit": judgement.unit,
-    }
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:

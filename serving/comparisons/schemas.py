@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from data.tables.given import Given
-from serving.corun.schemas import ServedCorun
-from serving.matrices.schemas import ServedMatrix
+from serving.doors.schemas import Better, ModelAnswer, ServedModel
 
 
 class FiveNumbers(Given):
@@ -43,7 +42,7 @@ class Comparison(Given):
     operation: str
     machine: str = "unknown"
     unit: str = "unknown"
-    better: Literal["lower", "higher"] = Field(description="Which values are better; it is never assumed.")
+    better: Better = Field(description="Which values are better; it is never assumed.")
     configurations: list[Configuration]
 
 
@@ -128,12 +127,9 @@ class VerdictAnswer(BaseModel):
     improved: MoveAnswer | None = Field(description="Another configuration that got better, the most.")
 
 
-class ModelAnswer(BaseModel):
-    """Which model answers."""
+class JudgeModel(ModelAnswer):
+    """Which model judges comparisons."""
 
-    name: str
-    version: str
-    uri: str
     contribution_unit: Literal["log-odds", "probability"]
 
 
@@ -177,32 +173,17 @@ class JudgeAnswer(BaseModel):
         }
     )
 
-    model: ModelAnswer
+    model: JudgeModel
     verdicts: list[VerdictAnswer]
     notes: list[str] = Field(description="What had to be assumed of the request.")
 
 
-class ServedModel(ModelAnswer):
-    """A model that answers, and what its card says."""
+class ServedJudge(ServedModel):
+    """A model of comparisons that answers, and what its card says."""
 
-    estimator: str
+    contribution_unit: Literal["log-odds", "probability"]
     threshold: float
     floor: float = Field(description="The smallest change of a median that may fail, of the baseline's.")
-    features: list[str]
-    data_digest: str
-    serves: str
-
-
-class Models(BaseModel):
-    """The models that answer."""
-
-    models: list[ServedModel | ServedCorun | ServedMatrix]
-
-
-class Health(BaseModel):
-    """The process runs, or is ready."""
-
-    status: Literal["ok"]
 
 
 #: The XML of seed 000, figure 6.1.
@@ -218,20 +199,3 @@ XML_EXAMPLE = """<?xml version="1.0"?>
   </comparison_result>
 </comparison_results>
 """
-
-
-def xml_answer(notes: str) -> dict[str, Any]:
-    """Return what OpenAPI says of an answer in XML, and of the header `notes` that comes with it."""
-    header = {
-        "description": "What had to be assumed of XML that does not say it; not there otherwise.",
-        "schema": {"type": "string"},
-    }
-    return {"content": {"application/xml": {"schema": {"type": "string"}}}, "headers": {notes: header}}
-
-
-def request_body() -> dict[str, Any]:
-    """Return what OpenAPI says of the body that judging takes."""
-    xml = {"schema": {"type": "string"}, "example": XML_EXAMPLE}
-    schema = {"$ref": "#/components/schemas/JudgeRequest"}
-    content = {"application/json": {"schema": schema}, "application/xml": xml, "text/xml": xml}
-    return {"requestBody": {"required": True, "content": content}}

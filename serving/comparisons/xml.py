@@ -30,7 +30,8 @@ _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 def as_xml(judgement: Judgement, tables: ComparisonTables) -> bytes:
     """Write what was judged, and the verdicts as ``result_status``, in the layout of figure 6.1.
 
-    Reading it (`data.comparisons.formats.comparison_xml`) and judging it again gives the same verdicts and probabilities.
+    Reading it (`data.comparisons.formats.comparison_xml`) and judging it again gives the same verdicts and
+    probabilities.
 
     Parameters
     ----------

@@ -17,11 +17,11 @@ from serving.corun.online import answer
 from serving.corun.samples import TIME
 from serving.corun.schemas import OnlineRequest, Run, SoloRun, StaticRequest
 from serving.corun.static import Question, ask, machine_of
-from serving.doors.json_bodies import request_of
+from serving.doors.bodies import Answered, request_of
 from training.corun.known_tasks import KnownTasks
 
 
-def answer_static(body: bytes, static: Static) -> bytes:
+def answer_static(body: bytes, static: Static) -> Answered:
     """Predict the co-runs of a request.
 
     Raises
@@ -34,15 +34,15 @@ def answer_static(body: bytes, static: Static) -> bytes:
     request = request_of(body, StaticRequest)
     known = _with_tasks(request.tasks, static) if request.tasks else static
     questions = [Question(one.task, tuple(one.corunners), one.machine) for one in request.coruns]
-    return static_answer(ask(questions, known), known).model_dump_json().encode()
+    return Answered.of(static_answer(ask(questions, known), known))
 
 
-def answer_online(body: bytes, online: Online) -> bytes:
+def answer_online(body: bytes, online: Online) -> Answered:
     """Answer from the samples of a request; raises as `answer_static`, and if samples cannot be used."""
     request = request_of(body, OnlineRequest)
     solo, corun = _samples(request.solo, "solo"), _samples(request.corun, "corun")
     found = answer(solo, corun, request.machine, online)
-    return online_answer(found, online).model_dump_json().encode()
+    return Answered.of(online_answer(found, online))
 
 
 def _with_tasks(runs: list[SoloRun], static: Static) -> Static:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
+from data.corun import formats as corun_formats
 from data.tables.files import write_text
 from serving.answering import write
 from serving.corun import json as corun_json
@@ -15,6 +16,7 @@ from serving.corun import text as corun_text
 from serving.corun.model import load_online, load_static
 from serving.corun.place import place
 from serving.corun.static import Question, ask
+from serving.supply import Counts
 from training.corun.placement import Room
 
 #: The seed of placements at random, unless another is given.
@@ -107,3 +109,19 @@ def _give(answer: BaseModel, text: str, shown: Shown) -> int:
     told = f"{answer.model_dump_json(indent=1)}\n" if shown.as_json else text
     write(told.encode(), shown.output)
     return 0
+
+
+def imported(kind: str, sources: list[Path], directory: Path, *, keep_going: bool) -> Counts:
+    """Write the tables of co-runs to `directory`; errors as of `data.corun.formats.read`."""
+    reading = corun_formats.read(kind, sources, keep_going=keep_going)
+    tables = reading.tables
+    tables.write(directory)
+    rows = {
+        "machines": tables.tasks["machine"].nunique(),
+        "tasks": tables.tasks["task"].nunique(),
+        "events": len(tables.events),
+        "solo_runs": len(tables.tasks),
+        "pairs": len(tables.pairs),
+        "samples": len(tables.samples),
+    }
+    return Counts(rows, reading.skipped)

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from serving.comparisons.model import ModelRef
 from serving.corun.model import Online, Static
 from serving.corun.online import Sampled
 from serving.corun.place import Placed, Put, Saving
 from serving.corun.schemas import OnlineAnswer, PlaceAnswer, StaticAnswer
 from serving.corun.static import Driver, Explained, Predicted
+from serving.doors.schemas import finite
+from serving.models import ModelRef
 
 
 def static_answer(found: Sequence[Predicted], static: Static) -> StaticAnswer:
     """Return what HTTP answers about co-runs before they run."""
     return StaticAnswer.model_validate(
-        {"model": model(static.ref), "predictions": [_prediction(one, static) for one in found]}
+        {"model": asdict(static.ref), "predictions": [_prediction(one, static) for one in found]}
     )
 
 
@@ -28,7 +28,7 @@ def online_answer(found: Sampled, online: Online) -> OnlineAnswer:
     """Return what HTTP answers from the first samples."""
     return OnlineAnswer.model_validate(
         {
-            "model": model(online.ref),
+            "model": asdict(online.ref),
             "impact": found.impact,
             "low": found.low,
             "high": found.high,
@@ -46,7 +46,7 @@ def place_answer(found: Placed, static: Static) -> PlaceAnswer:
     shortest, longest = np.quantile(found.random_seconds, (0.05, 0.95))
     return PlaceAnswer.model_validate(
         {
-            "model": model(static.ref),
+            "model": asdict(static.ref),
             "machine": found.machine,
             "machines": found.room.machines,
             "slots": found.room.slots,
@@ -68,11 +68,6 @@ def place_answer(found: Placed, static: Static) -> PlaceAnswer:
     )
 
 
-def model(ref: ModelRef) -> dict[str, str]:
-    """Return where a model comes from."""
-    return {"name": ref.name, "version": ref.version, "uri": ref.uri}
-
-
 def drivers(found: Sequence[Driver]) -> list[dict[str, Any]]:
     """Return what drives an answer."""
     return [
@@ -84,11 +79,6 @@ def drivers(found: Sequence[Driver]) -> list[dict[str, Any]]:
         }
         for one in found
     ]
-
-
-def finite(value: float) -> float | None:
-    """Return the number, or None for NaN."""
-    return None if math.isnan(value) else value
 
 
 def _prediction(one: Predicted, static: Static) -> dict[str, Any]:

@@ -6,14 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from data.corun.params import Corun
-from serving.comparisons.model import ModelRef, loaded, ref
+from serving.corun.schemas import ServedCorun
+from serving.models import Head, ModelRef, Served, loaded, ref
+from serving.supply import Loader
 from training.corun.known_tasks import KnownTasks
 from training.corun.stored import ImpactCard, OnlineCard, TrainedImpact, TrainedOnline
 from training.registry.champions import Located, project_params
@@ -21,7 +23,7 @@ from training.registry.champions import Located, project_params
 #: Co-runs that arrays answer sooner than the model itself, which has to be read first.
 FEW = 5000
 Floats = NDArray[np.float64]
-Card = TypeVar("Card", ImpactCard, OnlineCard)
+Online = Served[TrainedOnline]
 
 
 @dataclass(frozen=True)
@@ -55,34 +57,20 @@ class Static:
         return self
 
 
-@dataclass(frozen=True)
-class Online:
-    """The model of new tasks, and where it comes from."""
-
-    model: TrainedOnline
-    ref: ModelRef
-
-    @property
-    def card(self) -> OnlineCard:
-        """What is to be known of the model."""
-        return self.model.card
-
-
 def load_static(uri: str | None = None, further: Path | None = None) -> Static:
     """Load the model that answers before a run.
 
     Parameters
     ----------
     uri : str, optional
-        A directory, or ``models:/name@alias`` or ``models:/name/version`` of the registry. By default the
-        champion.
+        As of `serving.models.loaded`. By default the champion.
     further : Path, optional
         A directory of tables with solo runs of further tasks.
 
     Raises
     ------
     InputError
-        If there is no such model; without a champion it names the command which makes one.
+        As of `serving.models.loaded`.
     """
     static = loaded(static_name, uri, _static)
     if further is None:
@@ -105,23 +93,22 @@ def _static(found: Located) -> Static:
 
 def load_online(uri: str | None = None) -> Online:
     """Load the model that answers from the first samples; parameters and errors as of `load_static`."""
-    return loaded(
-        online_name,
-        uri,
-        lambda found: Online(
-            TrainedOnline.read(found.directory), _ref(OnlineCard.read(found.directory), found)
-        ),
-    )
+    return loaded(online_name, uri, _online)
 
 
-def static_card(uri: str | None = None) -> tuple[ImpactCard, ModelRef]:
+def _online(found: Located) -> Online:
+    model = TrainedOnline.read(found.directory)
+    return Served(model, _ref(model.card, found))
+
+
+def static_card(uri: str | None = None) -> Head:
     """Read what is to be known of the static model, without the model; errors as of `load_static`."""
-    return loaded(static_name, uri, lambda found: _with_ref(ImpactCard.read(found.directory), found))
+    return loaded(static_name, uri, lambda found: _head(ImpactCard.read(found.directory), found))
 
 
-def online_card(uri: str | None = None) -> tuple[OnlineCard, ModelRef]:
+def online_card(uri: str | None = None) -> Head:
     """Read what is to be known of the online model, without the model; errors as of `load_static`."""
-    return loaded(online_name, uri, lambda found: _with_ref(OnlineCard.read(found.directory), found))
+    return loaded(online_name, uri, lambda found: _head(OnlineCard.read(found.directory), found))
 
 
 def static_name() -> str:
@@ -134,9 +121,28 @@ def online_name() -> str:
     return project_params(Corun).section.online.name
 
 
-def _with_ref(card: Card, found: Located) -> tuple[Card, ModelRef]:
-    return card, _ref(card, found)
+def _told(known: Head | Static | Online) -> dict[str, Any]:
+    card: ImpactCard | OnlineCard = known.card
+    return {
+        "estimator": card.model,
+        "features": card.features if isinstance(card, ImpactCard) else card.events,
+        "data_digest": card.data_digest,
+        "machines": card.machines,
+        "confidence": card.confidence,
+    }
+
+
+def _ready(uri: str | None = None) -> Static:
+    return load_static(uri).ready()
+
+
+def _head(card: ImpactCard | OnlineCard, found: Located) -> Head:
+    return Head(card, _ref(card, found))
 
 
 def _ref(card: ImpactCard | OnlineCard, found: Located) -> ModelRef:
     return ref(found, card.model, card.data_digest)
+
+
+STATIC = Loader(static_name, _ready, _told, ServedCorun, static_card)
+ONLINE = Loader(online_name, load_online, _told, ServedCorun, online_card)

@@ -72,7 +72,7 @@ def answer(
     InputError
         If one of them cannot be used, see `serving.corun.samples.looked`.
     """
-    card = online.card
+    card = online.model.card
     pair = [looked(table, card.events, name) for table, name in zip((solo, corun), names, strict=True)]
     seconds = min(card.seconds, *(one.seconds for one in pair))
     counted = [event for event in card.events if all(event in one.table for one in pair)]
@@ -97,7 +97,7 @@ def answer(
 
 
 def _start(table: pd.DataFrame, events: Sequence[str], counted: list[str], seconds: float) -> Floats:
-    """Return what `training.corun.online.Sampled.start` has for one run; the same for all events not `counted`."""
+    """Return what `training.corun.online.Sampled.start` has for one run; one thing for all not `counted`."""
     times = table[TIME].to_numpy(np.float64)
     lasted = np.diff(times, prepend=0.0)
     filled = {}
@@ -114,7 +114,7 @@ def _impact(
     ratios: Floats, start: Floats, known: NDArray[np.bool_], online: Online
 ) -> tuple[float, tuple[Driver, ...]]:
     """Return the impact, and which events it would be another without."""
-    events = online.card.events
+    events = online.model.card.events
     without = np.tile(ratios, (len(events) + 1, 1))
     without[np.arange(1, len(events) + 1), np.arange(len(events))] = 0.0
     impacts = np.exp(np.asarray(online.model.model.second.predict(without), np.float64))
@@ -129,7 +129,7 @@ def _impact(
 
 
 def _notes(machine: str | None, seconds: float, missing: float, online: Online) -> list[str]:
-    card, notes = online.card, []
+    card, notes = online.model.card, []
     if missing:
         notes.append(f"{missing:.0%} of the events are guessed from the others: the interval is wider for it")
     if seconds < card.seconds - 1e-6:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from data.measure.perf_stat import MOST
 from data.tables.given import Given
-from serving.fingerprints.schemas import Name, Positive
+from serving.doors.schemas import ModelAnswer, Name, Positive, ServedModel
 
 Count = Annotated[float, Field(ge=0, lt=MOST, allow_inf_nan=False)]
 #: Most co-runs in one request, co-runners of a task, intervals of a run, and events.
@@ -97,14 +97,6 @@ class OnlineRequest(Given):
     machine: Name | None = Field(default=None, description="Default: one that the model was trained on.")
 
 
-class CorunModel(BaseModel):
-    """Which model answers."""
-
-    name: str
-    version: str
-    uri: str
-
-
 class DriverAnswer(BaseModel):
     """What drives an answer."""
 
@@ -150,14 +142,14 @@ class StaticPrediction(Estimate):
 class StaticAnswer(BaseModel):
     """Predictions, in the order of the questions."""
 
-    model: CorunModel
+    model: ModelAnswer
     predictions: list[StaticPrediction]
 
 
 class OnlineAnswer(Estimate):
     """How much slower the task gets, from its first seconds."""
 
-    model: CorunModel
+    model: ModelAnswer
     sampled_seconds: float = Field(description="Of both runs, that the answer is made from.")
     drivers: list[DriverAnswer]
     notes: list[str]
@@ -194,7 +186,7 @@ class SavingAnswer(BaseModel):
 class PlaceAnswer(BaseModel):
     """Where to put tasks; such a file is what ``perfjudge corun measure`` takes."""
 
-    model: CorunModel
+    model: ModelAnswer
     machine: str
     machines: int
     slots: int
@@ -208,18 +200,8 @@ class PlaceAnswer(BaseModel):
     notes: list[str]
 
 
-class ServedCorun(CorunModel):
+class ServedCorun(ServedModel):
     """A model of co-runs that answers, and what its card says."""
 
-    estimator: str
-    features: list[str]
-    data_digest: str
-    serves: str
     machines: list[str]
     confidence: float
-
-
-def body_of(name: str) -> dict[str, Any]:
-    """Return what OpenAPI says of a JSON body."""
-    schema = {"$ref": f"#/components/schemas/{name}"}
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}

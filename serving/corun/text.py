@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from features.corun.rates import OTHERS, OWN
-from serving.comparisons.model import ModelRef
 from serving.corun.model import Online, Static
 from serving.corun.online import Sampled
 from serving.corun.place import Placed, Put, Saving
 from serving.corun.static import ALL, Driver, Explained, Predicted
+from serving.models import ModelRef
 from serving.pages.tables import printed
 
 if TYPE_CHECKING:

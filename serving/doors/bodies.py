@@ -1,54 +1,54 @@
-"""Request bodies become answers, by content type."""
+"""Request bodies become typed requests, and answers become bodies."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
-from data.errors import MalformedError
-from data.tables.problems import Problems
-from serving.comparisons import render
-from serving.comparisons.judge import Judgement, judge
-from serving.comparisons.model import Served
+from pydantic import BaseModel, ValidationError
+
+from data.tables.given import said
+from serving.doors.metrics import Countable
 from serving.doors.problems import RefusedError
 
 #: What stands for a file's name in the messages about a body.
 NAME = "body"
-#: The header with the notes on XML, which has no place for them.
+JSON = "application/json"
+#: The header with the notes on an answer that has no place for them.
 NOTES = "Perfjudge-Notes"
+Request = TypeVar("Request", bound=BaseModel)
 
 
 @dataclass(frozen=True)
 class Answered:
-    """A judgement and how it is sent."""
+    """An answer, how it is sent, and the verdicts that it gives, if any."""
 
-    judgement: Judgement
     content: bytes
-    media_type: str
+    judged: Countable | None = None
+    media_type: str = JSON
     headers: Mapping[str, str] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, answer: BaseModel, judged: Countable | None = None) -> Answered:
+        """Write an answer as JSON."""
+        return cls(answer.model_dump_json().encode(), judged)
 
-Answer = Callable[[bytes, Served], Answered]
 
-
-def answer_for(content_type: str) -> Answer:
-    """Return what answers a body of this ``Content-Type``.
+def request_of(body: bytes, kind: type[Request]) -> Request:
+    """Return the request that a body holds.
 
     Raises
     ------
     RefusedError
-        415 if there is none.
+        400 if the body is not JSON, 422 if it is not a request.
     """
-    media_type = content_type.partition(";")[0].strip().lower()
-    if media_type not in _ANSWERS:
-        raise RefusedError(
-            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-            f"Content-Type {media_type[:100]!r}: expected one of {', '.join(_ANSWERS)}",
-        )
-    return _ANSWERS[media_type]
+    try:
+        return kind.model_validate(parse_json(body))
+    except ValidationError as exc:
+        raise RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, said(exc, "the body")) from exc
 
 
 def parse_json(body: bytes) -> Any:
@@ -74,37 +74,9 @@ def parse_json(body: bytes) -> Any:
     return content
 
 
-def _answer_json(body: bytes, served: Served) -> Answered:
-    from data.comparisons.formats.comparison_json import tables_of
-
-    judgement = judge(tables_of(parse_json(body), NAME), served)
-    return Answered(judgement, render.as_json(judgement).encode(), "application/json")
-
-
-def _answer_xml(body: bytes, served: Served) -> Answered:
-    from data.comparisons.formats.comparison_status import with_status
-    from data.comparisons.formats.comparison_xml import tables_of
-
-    problems = Problems()
-    try:
-        judgement = judge(tables_of(body, NAME, problems), served, notes=problems.notes)
-        filled = with_status(body, judgement.statuses, NAME)
-    except MalformedError as exc:
-        raise RefusedError(HTTPStatus.BAD_REQUEST, str(exc)) from exc
-    headers = {NOTES: "; ".join(judgement.notes)} if judgement.notes else {}
-    return Answered(judgement, filled, "application/xml", headers)
-
-
 def _not_json(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a number of JSON")
 
 
 def _malformed(why: str) -> RefusedError:
     return RefusedError(HTTPStatus.BAD_REQUEST, f"the body is not JSON: {why}")
-
-
-_ANSWERS: dict[str, Answer] = {
-    "application/json": _answer_json,
-    "application/xml": _answer_xml,
-    "text/xml": _answer_xml,
-}

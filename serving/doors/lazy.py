@@ -2,43 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from http import HTTPStatus
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import Any
 
 from data.errors import InputError
-from serving.doors.problems import RefusedError
-
-T = TypeVar("T")
+from serving.models import ModelRef
+from serving.supply import Registered, registered
 
 
 @dataclass
-class Lazy(Generic[T]):
-    """A model that is loaded when it is first asked for, once."""
+class Lazy:
+    """A model that is loaded when it is first asked for, once: the version that was found at the start.
 
-    load: Callable[[], T]
-    _loaded: T | None = None
+    Attributes
+    ----------
+    registered : Registered
+    uri : str or None
+        The address that was given; None: the champion.
+    knobs : mapping
+        What loading takes beside the address.
+    """
+
+    registered: Registered
+    uri: str | None = None
+    knobs: Mapping[str, Any] = field(default_factory=dict)
+    _known: Any = None
+    _loaded: Any = None
     _lock: Lock = field(default_factory=Lock)
 
-    @property
-    def loaded(self) -> T | None:
-        """The model, if it was asked for."""
-        return self._loaded
-
-    def get(self) -> T:
-        """Return the model.
+    @classmethod
+    def of(cls, model: Registered, given: Mapping[str, Any]) -> Lazy:
+        """Name a model by the options that were given.
 
         Raises
         ------
-        RefusedError
-            503 if there is none.
+        InputError
+            If one that is named does not exist; without a champion, only asking for it is refused.
         """
+        knobs = {name: given[name] for name in model.knobs() if given.get(name) is not None}
+        lazy = cls(model, given.get(model.key), knobs)
+        card = model.loader().card
+        if card is not None:
+            with suppress(*(() if lazy.uri else (InputError,))):
+                lazy._known = card(lazy.uri)
+        return lazy
+
+    @property
+    def eager(self) -> bool:
+        """Whether the server waits for it before it listens."""
+        return self.registered.loader().card is None
+
+    @property
+    def ref(self) -> ModelRef | None:
+        """Which version answers; None while there is none."""
+        found: ModelRef | None = None if self._known is None else self._known.ref
+        return found
+
+    @property
+    def entry(self) -> Mapping[str, Any] | None:
+        """What ``/v1/models`` says; None while there is no model."""
+        if self.ref is None:
+            return None
+        loader = self.registered.loader()
+        return {**asdict(self.ref), **loader.told(self._known), "serves": loader.name()}
+
+    def get(self) -> Any:
+        """Return the model; InputError if there is none."""
         with self._lock:
             if self._loaded is None:
-                try:
-                    self._loaded = self.load()
-                except InputError as exc:
-                    raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, str(exc)) from exc
+                # by its version: who is promoted meanwhile is another model
+                uri = self.uri if self.ref is None else self.ref.uri
+                self._loaded = self._known = self.registered.loader().load(uri, **self.knobs)
             return self._loaded
+
+
+def all_models(given: Mapping[str, Any]) -> dict[str, Lazy]:
+    """Name the models of all families, by their keys; parameters and errors as of `Lazy.of`."""
+    return {model.key: Lazy.of(model, given) for model in registered()}

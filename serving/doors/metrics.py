@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from typing import Protocol
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
@@ -27,12 +26,9 @@ class Metrics:
             "perfjudge_judging_seconds", "Time from a body to its answer", registry=self._registry
         )
 
-    def timed(self) -> AbstractContextManager[object]:
-        """Measure the time of the block."""
-        return self._seconds.time()
-
-    def count(self, judged: Countable) -> None:
-        """Count the verdicts of one answer."""
+    def count(self, judged: Countable, seconds: float) -> None:
+        """Count the verdicts of one answer, and the time that it took."""
+        self._seconds.observe(seconds)
         for answer in ANSWERS:
             self._verdicts.labels(answer).inc(judged.count(answer))
 

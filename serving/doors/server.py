@@ -1,58 +1,33 @@
-"""A server that listens: the model is loaded first, then the port is opened."""
+"""A server that listens: what must be there is loaded first, then the port is opened."""
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from data.errors import InputError
-from serving.comparisons.model import Served, load
-from serving.corun.served import CorunModels
-from serving.doors.api import (
-    FLOOR_VARIABLE,
-    MATRICES_VARIABLE,
-    MODEL_VARIABLE,
-    ONLINE_VARIABLE,
-    STATIC_VARIABLE,
-    create_app,
-)
-from serving.matrices.served import MatrixModels
+from serving.doors.api import VARIABLE, create_app
+from serving.doors.lazy import Lazy, all_models
 
 #: Seconds that requests have to end once the server is told to.
 GRACE = 5
 
 
-@dataclass(frozen=True)
-class Addresses:
-    """Which models answer: each as `serving.comparisons.model.load` takes it, None = the champion.
-
-    Attributes
-    ----------
-    judging, static, online, matrices : str, optional
-        Of comparisons, of co-runs before they run and from their first seconds, and of matrices.
-    floor : float, optional
-        In place of the floor of the model that judges comparisons, as a share.
-    """
-
-    judging: str | None = None
-    static: str | None = None
-    online: str | None = None
-    matrices: str | None = None
-    floor: float | None = None
-
-
-def serve(uris: Addresses, host: str, port: int, workers: int) -> int:
+def serve(given: Mapping[str, Any], host: str, port: int, workers: int) -> int:
     """Answer over HTTP until SIGTERM or Ctrl-C.
 
     Parameters
     ----------
-    uris : Addresses
+    given : mapping
+        Which models answer, by the options of `serving.doors.lazy.all_models`.
     host, port : str, int
         Port 0 takes any that is free.
     workers : int
-        How many processes answer; each loads the model.
+        How many processes answer; each loads the models.
 
     Raises
     ------
@@ -61,15 +36,14 @@ def serve(uris: Addresses, host: str, port: int, workers: int) -> int:
     """
     import uvicorn
 
-    served = load(uris.judging, uris.floor)
-    coruns = CorunModels.of(uris.static, uris.online)
-    matrices = MatrixModels.of(uris.matrices)
+    models = all_models(given)
+    waited = [model for model in models.values() if model.eager]
+    for model in waited:
+        model.get()
     listening = _listen(host, port)
-    announcement = _announcement(served, host, listening.getsockname()[1])
+    announcement = _announcement(waited, host, listening.getsockname()[1])
     if workers == 1:
-        config = uvicorn.Config(
-            create_app(served, coruns, matrices), log_level="warning", timeout_graceful_shutdown=GRACE
-        )
+        config = uvicorn.Config(create_app(models), log_level="warning", timeout_graceful_shutdown=GRACE)
 
         class Announcing(uvicorn.Server):
             """Says where it listens once it does, and once it takes signals."""
@@ -82,17 +56,9 @@ def serve(uris: Addresses, host: str, port: int, workers: int) -> int:
         return 0
     from uvicorn.supervisors import Multiprocess
 
-    os.environ[MODEL_VARIABLE] = served.ref.uri
-    named = {
-        STATIC_VARIABLE: uris.static,
-        ONLINE_VARIABLE: uris.online,
-        # all workers answer with the version of now
-        MATRICES_VARIABLE: matrices.uri,
-        FLOOR_VARIABLE: None if uris.floor is None else str(uris.floor),
-    }
-    for variable, uri in named.items():
-        if uri is not None:
-            os.environ[variable] = uri
+    # all workers answer with the versions of now
+    now = {key: model.ref.uri for key, model in models.items() if model.ref is not None}
+    os.environ[VARIABLE] = json.dumps({**given, **now})
     config = uvicorn.Config(
         "serving.doors.api:application",
         factory=True,
@@ -120,10 +86,11 @@ def _listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def _announcement(served: Served, host: str, port: int) -> str:
+def _announcement(models: Sequence[Lazy], host: str, port: int) -> str:
     shown = f"[{host}]" if ":" in host else host
-    ref = served.ref
-    return f"perfjudge serves {ref.name} {ref.version} ({ref.uri}) on http://{shown}:{port}\n"
+    refs = [model.ref for model in models if model.ref is not None]
+    told = ", ".join(f"{ref.name} {ref.version} ({ref.uri})" for ref in refs)
+    return f"perfjudge serves {told} on http://{shown}:{port}\n"
 
 
 def _say(announcement: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from data.errors import InputError
-from serving.doors.json_bodies import request_of
+from serving.doors.bodies import Answered, request_of
 from serving.fingerprints.command import Learning, learned, predicted
 from serving.fingerprints.inputs import asked, tables_of
 from serving.fingerprints.json import answer
@@ -13,7 +13,7 @@ from serving.fingerprints.schemas import IrupRequest
 from training.fingerprints.prediction import Prediction
 
 
-def answer_irup(body: bytes, learning: Learning) -> bytes:
+def answer_irup(body: bytes) -> Answered:
     """Profile the application of a request, and predict it on the machines that have no value of it.
 
     Raises
@@ -23,6 +23,7 @@ def answer_irup(body: bytes, learning: Learning) -> bytes:
     InputError
         If too little is left of the machines, the stressors or the application.
     """
+    learning = Learning()
     question = asked(tables_of(request_of(body, IrupRequest)), learning.section)
     profile = learned(question.measured, learning)
     predictions: Sequence[Prediction] = ()
@@ -31,4 +32,4 @@ def answer_irup(body: bytes, learning: Learning) -> bytes:
         predictions = predicted(question, learning)
     except InputError as exc:
         warnings.append(f"nothing is predicted: {exc}")
-    return answer(profile, predictions, warnings).model_dump_json().encode()
+    return Answered.of(answer(profile, predictions, warnings))

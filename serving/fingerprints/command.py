@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from data.errors import InputError
+from data.fingerprints import formats as fingerprint_formats
 from data.fingerprints.formats.machines_csv import RUNNING_TIME, Measure
 from data.fingerprints.params import Fingerprints
 from data.fingerprints.tables import FingerprintTables
@@ -17,6 +18,7 @@ from serving.fingerprints import json as irup_json
 from serving.fingerprints import profile_page as irup_page
 from serving.fingerprints import text as irup_text
 from serving.fingerprints.inputs import Asked, asked, read_machines, with_application
+from serving.supply import Counts
 from training.fingerprints.differences import Difference, difference
 from training.fingerprints.prediction import Prediction, predict
 from training.fingerprints.profiles import Profile, profile
@@ -200,3 +202,17 @@ def _tell(warnings: Sequence[str]) -> None:
 
 def _give(text: str, shown: Shown) -> None:
     write(text.encode(), shown.output)
+
+
+def imported(kind: str, sources: list[Path], directory: Path, *, keep_going: bool) -> Counts:
+    """Write the tables of fingerprints to `directory`; errors as of `data.fingerprints.formats.read`."""
+    reading = fingerprint_formats.read(kind, sources, keep_going=keep_going)
+    reading.tables.write(directory)
+    tables = reading.tables
+    rows = {
+        "machines": tables.machines["machine"].nunique(),
+        "rates": len(tables.machines),
+        "applications": tables.applications["application"].nunique(),
+        "values": len(tables.applications),
+    }
+    return Counts(rows, reading.skipped)

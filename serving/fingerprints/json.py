@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from pydantic import ValidationError
 from data.errors import InputError
 from data.tables.given import said
 from features.fingerprints.matrix import Measured
+from serving.doors.schemas import finite
 from serving.fingerprints.schemas import Measurements, ProfileAnswer, ProfileFile
 from training.fingerprints.differences import Difference
 from training.fingerprints.prediction import Prediction
@@ -33,7 +33,7 @@ def file_text(profile: Profile, predictions: Sequence[Prediction], warnings: Seq
         columns=list(measured.columns),
         machines=measured.machines.tolist(),
         cpus=measured.cpus.tolist(),
-        rates=[[_finite(rate) for rate in row] for row in measured.x.tolist()],
+        rates=[[finite(rate) for rate in row] for row in measured.x.tolist()],
         values=measured.y.tolist(),
     )
     content = _content(profile, predictions, warnings) | {"measured": measurements}
@@ -107,9 +107,9 @@ def _content(profile: Profile, predictions: Sequence[Prediction], warnings: Sequ
             "reasons": list(trust.reasons),
             "machines": trust.machines,
             "cpus": trust.cpus,
-            "r2": _finite(trust.r2),
-            "median_error": _finite(trust.median_error),
-            "stability": _finite(trust.stability),
+            "r2": finite(trust.r2),
+            "median_error": finite(trust.median_error),
+            "stability": finite(trust.stability),
         },
         "features": _records(profile.features, "categories"),
         "clusters": _records(profile.clusters, "stressors"),
@@ -132,14 +132,10 @@ def _content(profile: Profile, predictions: Sequence[Prediction], warnings: Sequ
 def _records(table: pd.DataFrame, listed: str = "") -> list[dict[str, Any]]:
     """Return plain rows; NaN becomes None, and the column `listed` a list."""
     rows = [
-        {name: _finite(value) if isinstance(value, float) else value for name, value in row.items()}
+        {name: finite(value) if isinstance(value, float) else value for name, value in row.items()}
         for row in table.to_dict("records")
     ]
     if listed:
         for row in rows:
             row[listed] = [part.strip() for part in str(row[listed]).split(",") if part.strip()]
     return rows
-
-
-def _finite(number: float) -> float | None:
-    return float(number) if math.isfinite(number) else None

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field
 
 from data.tables.given import Given
+from serving.doors.schemas import Better, Name, Positive
 
-Better = Literal["lower", "higher"]
-Name = Annotated[str, StringConstraints(min_length=1, max_length=300)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Whole = Annotated[int, Field(ge=1, le=1_000_000)]
 #: Most runs of a fingerprint, or measurements of an application, on one machine.
 RUNS = 100
@@ -157,9 +155,3 @@ class ProfileFile(ProfileAnswer):
     """A profile as ``irup profile --json`` writes it, with what comparing it with another one needs."""
 
     measured: Measurements
-
-
-def request_body() -> dict[str, Any]:
-    """Return what OpenAPI says of the body that asks for a profile."""
-    schema = {"$ref": "#/components/schemas/IrupRequest"}
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}

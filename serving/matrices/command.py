@@ -1,10 +1,13 @@
-"""What ``perfjudge judge`` does with matrices: read, judge, print."""
+"""What ``perfjudge judge`` and ``import`` do with matrices: read, judge, print."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from data.errors import InputError
+from data.matrices import formats as matrix_formats
+from data.matrices.choice import Choice
 from serving.answering import Told, Wanted, give, tell_skipped
 from serving.matrices import source as matrices_source
 from serving.matrices.json import as_json
@@ -12,6 +15,7 @@ from serving.matrices.judge import judge
 from serving.matrices.model import load
 from serving.matrices.text import lines
 from serving.matrices.xml import as_xml
+from serving.supply import Counts
 
 
 def judge_matrices(source: Path, uri: str | None, wanted: Wanted, *, keep_going: bool) -> int:
@@ -32,3 +36,34 @@ def judge_matrices(source: Path, uri: str | None, wanted: Wanted, *, keep_going:
         raise exc.within(source) from exc
     told = Told(found.count("fail"), lambda: lines(found), lambda: as_json(found), lambda: as_xml(found))
     return give(told, wanted)
+
+
+def imported(
+    kind: str,
+    sources: list[Path],
+    directory: Path,
+    *,
+    keep_going: bool,
+    only: Sequence[str] = (),
+    without: Sequence[str] = (),
+) -> Counts:
+    """Write the tables of matrices, of some workloads or of all, to `directory`.
+
+    Raises
+    ------
+    InputError
+        As of `data.matrices.formats.read`; and if workloads are chosen that are not there.
+    """
+    reading = matrix_formats.read(kind, sources, keep_going=keep_going)
+    chosen = Choice(only, without)
+    tables = chosen.of(reading.tables) if chosen else reading.tables
+    tables.write(directory)
+    rows = {
+        "groups": tables.runs["group"].nunique(),
+        "workloads": tables.runs["workload"].nunique(),
+        "pairs": tables.runs["pair_id"].nunique(),
+        "runs": len(tables.runs),
+        "raw_metrics": len(tables.raw),
+        "summary_metrics": len(tables.summary),
+    }
+    return Counts(rows, reading.skipped)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
+from dataclasses import asdict
 from typing import Any
 
+from serving.doors.schemas import finite
 from serving.matrices.judge import Judged
 from serving.matrices.schemas import MatricesAnswer
 from training.matrices.judging import Driver, InvalidRun, MatrixVerdict
@@ -12,10 +13,9 @@ from training.matrices.judging import Driver, InvalidRun, MatrixVerdict
 
 def answer(found: Judged) -> MatricesAnswer:
     """Return what HTTP answers."""
-    ref = found.model
     return MatricesAnswer.model_validate(
         {
-            "model": {"name": ref.name, "version": ref.version, "uri": ref.uri},
+            "model": asdict(found.model),
             "verdicts": [_verdict(one) for one in found.verdicts],
             "notes": list(found.notes),
         }
@@ -53,15 +53,10 @@ def driver_told(driver: Driver) -> dict[str, Any]:
     return {
         "metric": driver.metric,
         "unit": driver.unit,
-        "baseline": known(driver.baseline),
-        "target": known(driver.target),
+        "baseline": finite(driver.baseline),
+        "target": finite(driver.target),
         "contribution": driver.contribution,
     }
-
-
-def known(value: float | None) -> float | None:
-    """Return the number, or None where there is none that JSON could hold."""
-    return value if value is not None and math.isfinite(value) else None
 
 
 def _verdict(one: MatrixVerdict) -> dict[str, Any]:

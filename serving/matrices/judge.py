@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from data.matrices.tables import MatrixTables
-from serving.comparisons.model import ModelRef
-from serving.matrices.model import ServedEngine
+from serving.matrices.model import Engine
+from serving.models import ModelRef
 from serving.pages.verdict_lines import Answer
 from training.matrices import judging as matrix_judging
 from training.matrices.judging import MatrixVerdict
@@ -41,7 +41,7 @@ class Judged:
         return sum(one.verdict == answer for one in self.verdicts)
 
 
-def judge(tables: MatrixTables, served: ServedEngine) -> Judged:
+def judge(tables: MatrixTables, served: Engine) -> Judged:
     """Give a verdict on every pair of `tables`.
 
     Raises
@@ -49,5 +49,5 @@ def judge(tables: MatrixTables, served: ServedEngine) -> Judged:
     InputError
         If more metrics are missing than the model can do without.
     """
-    found = matrix_judging.judge(served.engine, tables, DRIVERS)
+    found = matrix_judging.judge(served.model, tables, DRIVERS)
     return Judged(served.ref, found.verdicts, found.notes)

@@ -1,39 +1,17 @@
-"""Which model answers about matrices: the registry's champion, or the one that the user names."""
+"""Which model judges matrices: the registry's champion, or the one that the user names."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from data.matrices.params import Matrices
-from serving.comparisons.model import ModelRef, loaded, ref
+from serving.matrices.schemas import ServedMatrix
+from serving.models import Head, ModelRef, Served, loaded, ref
+from serving.supply import Loader
 from training.matrices.engine.stored import EngineCard, TrainedEngine
 from training.registry.champions import Located, project_params
 
-
-@dataclass(frozen=True)
-class ServedEngine:
-    """A trained engine that gives verdicts, and where it comes from."""
-
-    engine: TrainedEngine
-    ref: ModelRef
-
-
-def load(uri: str | None = None) -> ServedEngine:
-    """Load the model that judges matrices.
-
-    Parameters
-    ----------
-    uri : str, optional
-        A directory with ``model.skops`` and ``card.json``, or ``models:/name@alias`` or
-        ``models:/name/version`` of the registry. By default the champion.
-
-    Raises
-    ------
-    InputError
-        If there is no such model; without a champion it names the command which makes one.
-    """
-    return loaded(registered, uri, _served)
+Engine = Served[TrainedEngine]
 
 
 def registered() -> str:
@@ -41,36 +19,40 @@ def registered() -> str:
     return project_params(Matrices).section.promote.name
 
 
-def described(uri: str | None = None) -> dict[str, Any]:
-    """Say what ``/v1/models`` has of the model, without reading the model itself; errors as of `load`."""
-    return loaded(registered, uri, _told)
+def load(uri: str | None = None) -> Engine:
+    """Load the model that judges matrices, by default the champion; errors as of `serving.models.loaded`."""
+    return loaded(registered, uri, _served)
 
 
-def _served(found: Located) -> ServedEngine:
-    engine = TrainedEngine.read(found.directory)
-    return ServedEngine(engine, _ref(engine.card, found))
+def card(uri: str | None = None) -> Head:
+    """Read what is to be known of the model, without the model; errors as of `load`."""
+    return loaded(registered, uri, _head)
 
 
-def told(card: EngineCard, ref: ModelRef) -> dict[str, Any]:
-    """Return what ``/v1/models`` has of a model."""
+def _told(known: Head | Engine) -> dict[str, Any]:
+    card: EngineCard = known.card
     return {
-        "name": ref.name,
-        "version": ref.version,
-        "uri": ref.uri,
         "estimator": card.entry,
         "features": [metric["metric"] for metric in card.metrics],
-        "groups": list(card.groups),
-        "own_models": list(card.own),
+        "groups": card.groups,
+        "own_models": card.own,
         "threshold": card.threshold,
         "data_digest": card.data_digest,
-        "serves": registered(),
     }
 
 
-def _told(found: Located) -> dict[str, Any]:
+def _served(found: Located) -> Engine:
+    engine = TrainedEngine.read(found.directory)
+    return Served(engine, _ref(engine.card, found))
+
+
+def _head(found: Located) -> Head:
     card = EngineCard.read(found.directory)
-    return told(card, _ref(card, found))
+    return Head(card, _ref(card, found))
 
 
 def _ref(card: EngineCard, found: Located) -> ModelRef:
     return ref(found, card.entry, card.data_digest)
+
+
+LOADER = Loader(registered, load, _told, ServedMatrix, card)

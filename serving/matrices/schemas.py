@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 
 from data.matrices.tables import MOST_METRICS
 from data.tables.given import Given
-from serving.fingerprints.schemas import Name
+from serving.doors.schemas import ModelAnswer, Name, ServedModel
 
 #: Most pairs of a request, and runs of one side.
 PAIRS, RUNS = 1_000, 1_000
@@ -87,14 +87,6 @@ class MatricesRequest(Given):
         max_length=MOST_METRICS,
         description="Units of metrics; one that the model knows in another unit counts as not measured.",
     )
-
-
-class MatrixModel(BaseModel):
-    """Which model answers."""
-
-    name: str
-    version: str
-    uri: str
 
 
 class InvalidRunAnswer(BaseModel):
@@ -183,18 +175,14 @@ class MatricesAnswer(BaseModel):
         }
     )
 
-    model: MatrixModel
+    model: ModelAnswer
     verdicts: list[MatrixVerdictAnswer]
     notes: list[str] = Field(description="What to know about all: missing, unknown or renamed metrics.")
 
 
-class ServedMatrix(MatrixModel):
+class ServedMatrix(ServedModel):
     """A model of matrices that answers, and what its card says."""
 
-    estimator: str
-    features: list[str] = Field(description="The raw and summary metrics that it was trained on.")
     groups: list[str] = Field(description="That it was trained on.")
     own_models: list[str] = Field(description="Groups with a model of their own; others get the fallback.")
     threshold: float = Field(description="Fail from this probability on.")
-    data_digest: str
-    serves: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from serving.matrices.json import known
+from serving.doors.schemas import finite
 from serving.matrices.judge import Judged
 from serving.pages.verdict_lines import Line, Lines
 from training.matrices.engine.judges import FALLBACK
@@ -52,7 +52,7 @@ def _moved(driver: Driver) -> str:
 
 
 def _number(value: float | None) -> str:
-    number = known(value)
+    number = finite(value)
     return "unknown" if number is None else f"{number:.4g}"
 
 

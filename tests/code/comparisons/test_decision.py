@@ -11,8 +11,8 @@ from data.errors import InputError
 from features.comparisons.vectors import SEED_FEATURES
 from serving.comparisons import render
 from serving.comparisons.judge import judge
-from serving.comparisons.model import Served
-from serving.doors.api import FLOOR_VARIABLE, MODEL_VARIABLE, application
+from serving.doors.api import VARIABLE, application
+from serving.models import Served
 from serving.pages.verdict_lines import as_markdown, as_plain
 from tests.code.comparisons.test_judging import asked, rows, served  # noqa: F401 - a fixture
 from tests.families import feature_table, small_family
@@ -145,10 +145,10 @@ def test_changes_too_small_to_matter_are_told_as_they_are(served):  # noqa: F811
 
 def test_every_process_of_a_server_takes_the_floor_that_was_asked_for(served, tmp_path, monkeypatch):  # noqa: F811
     TrainedModel(_logistic(), served.model.card).write(tmp_path)
-    monkeypatch.setenv(MODEL_VARIABLE, str(tmp_path))
-    assert application().state.served.model.card.floor == 0.005
-    monkeypatch.setenv(FLOOR_VARIABLE, "0.2")
-    assert application().state.served.model.card.floor == 0.2
+    monkeypatch.setenv(VARIABLE, json.dumps({"model": str(tmp_path)}))
+    assert application().state.models["model"].get().card.floor == 0.005
+    monkeypatch.setenv(VARIABLE, json.dumps({"model": str(tmp_path), "floor": 0.2}))
+    assert application().state.models["model"].get().card.floor == 0.2
 
 
 def _logistic():

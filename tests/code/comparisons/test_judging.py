@@ -13,8 +13,8 @@ from data.comparisons.versions import versions
 from features.comparisons.vectors import SEED_FEATURES
 from serving.comparisons import render
 from serving.comparisons.judge import judge
-from serving.comparisons.model import ModelRef, Served
 from serving.comparisons.xml import as_xml
+from serving.models import ModelRef, Served
 from serving.pages.verdict_lines import Line, Lines, as_junit, as_markdown, as_plain
 from training.comparisons.ready import ReadyModel
 from training.comparisons.stored import Card, TrainedModel

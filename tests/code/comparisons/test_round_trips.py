@@ -22,8 +22,8 @@ from data.comparisons.tables import ComparisonTables
 from data.tables.problems import Problems
 from features.comparisons.vectors import EXTENDED_FEATURES, SEED_FEATURES
 from serving.comparisons.judge import judge
-from serving.comparisons.model import ModelRef, Served
 from serving.comparisons.xml import as_xml
+from serving.models import ModelRef, Served
 from training.comparisons.ready import ReadyModel
 from training.comparisons.stored import Card, TrainedModel
 

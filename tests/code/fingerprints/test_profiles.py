@@ -8,11 +8,11 @@ from data.errors import InputError
 from data.fingerprints.params import Profiling, TrustLimits
 from features.fingerprints.matrix import PLACES, FingerprintTable
 from tests.fingerprint_machines import application, machines
+from training.evaluation.intervals import half_width
 from training.fingerprints.claims import claims
 from training.fingerprints.forecasts import Forecast, forecast
 from training.fingerprints.heldout import folds
 from training.fingerprints.importance import SHRINKAGE, car_operator, car_scores
-from training.evaluation.intervals import half_width
 from training.fingerprints.profiles import overlap, profile
 from training.fingerprints.resamples import ENOUGH, resamples
 from training.fingerprints.seed import seed_shares

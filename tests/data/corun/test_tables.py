@@ -376,7 +376,9 @@ def test_importing_says_what_came_in_and_tables_of_co_runs_are_told_from_others(
     campaign(tmp_path / "one")
     told = "1 machines, 2 tasks, 2 events, 2 solo_runs, 2 pairs, 0 samples, 0 skipped"
     for kind, source, out in (("spec-corun", "one", "a"), ("tables", "a", "b")):
-        code = import_sources(kind, [tmp_path / source], tmp_path / out, keep_going=False, as_json=False)
+        code = import_sources(
+            kind, [tmp_path / source], tmp_path / out, keep_going=False, as_json=False, options={}
+        )
         assert (code, capsys.readouterr().out) == (0, f"{told} -> {tmp_path / out}\n")
     for name in NAMES:
         first, second = (pd.read_parquet(tmp_path / out / f"{name}.parquet") for out in ("a", "b"))

@@ -318,7 +318,12 @@ def test_a_pair_of_two_workloads_goes_with_either_and_a_pattern_that_matches_non
 
 def test_import_says_how_much_there_is(tmp_path, capsys):
     small().write(tmp_path / "in")
-    assert import_sources("tables", [tmp_path / "in"], tmp_path / "out", keep_going=False, as_json=False) == 0
+    assert (
+        import_sources(
+            "tables", [tmp_path / "in"], tmp_path / "out", keep_going=False, as_json=False, options={}
+        )
+        == 0
+    )
     assert capsys.readouterr().out == (
         "2 groups, 2 workloads, 2 pairs, 12 runs, 2 raw_metrics, 2 summary_metrics, 0 skipped -> "
         f"{tmp_path / 'out'}\n"

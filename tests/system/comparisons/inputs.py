@@ -1,6 +1,5 @@
 """Small made-up files as the stages leave them, for the report to read."""
 
-
 import json
 
 import numpy as np

@@ -1,0 +1,119 @@
+"""What ``perfjudge judge``, ``compare`` and ``import`` do with comparisons: read, judge, print."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from data.comparisons import formats
+from data.comparisons.importing import import_tables
+from data.comparisons.pair import paired
+from data.comparisons.params import Measure
+from data.comparisons.run import results_of_run
+from data.comparisons.tables import ComparisonTables
+from data.comparisons.versions import versions
+from data.errors import InputError
+from data.tables.problems import Problems
+from serving.answering import Told, Wanted, give, tell_notes, tell_skipped
+from serving.comparisons import render
+from serving.comparisons.judge import Judgement, judge
+from serving.comparisons.model import load
+from serving.comparisons.xml import as_xml
+from serving.supply import Counts
+
+
+def judge_source(
+    source: Path,
+    uri: str | None,
+    wanted: Wanted,
+    *,
+    keep_going: bool,
+    better: str | None = None,
+    floor: float | None = None,
+) -> int:
+    """Judge all comparisons of `source`, whatever its format, and return the exit code.
+
+    Where comparisons don't say which values are better, `better` does; without it, the answer has a note.
+
+    Raises
+    ------
+    InputError
+        If the source cannot be read, or there is no such model.
+    """
+    served = load(uri, floor)
+    kind = formats.sniff(source)
+    problems = Problems(keep_going)
+    tables = read_source(kind, [source], problems, Measure.model_validate({"better": better}))
+    judgement = judge(tables, served, notes=problems.notes)
+    told = _told(judgement, tables)
+    if kind == "comparison-xml" and source.is_file():
+        from data.comparisons.formats.comparison_status import with_status
+
+        told = replace(told, xml=lambda: with_status(source, judgement.statuses))
+    if wanted.shown == "xml":
+        tell_notes(problems.notes)
+    return give(told, wanted)
+
+
+def judge_pair(
+    baseline: Path,
+    target: Path,
+    uri: str | None,
+    wanted: Wanted,
+    *,
+    fail_on_missing: bool,
+    floor: float | None = None,
+) -> int:
+    """Judge what both of two runs measured, name what only one did, and return the exit code.
+
+    Raises
+    ------
+    InputError
+        If one cannot be read, they have nothing in common or cannot be compared, or there is no such model.
+    """
+    served = load(uri, floor)
+    problems = Problems()
+    before, after = results_of_run(baseline, problems), results_of_run(target, problems)
+    pair = paired(before, after, (str(baseline), str(target)))
+    judgement = judge(pair.tables, served, notes=(*problems.notes, *pair.notes))
+    told = replace(_told(judgement, pair.tables), json=lambda: render.pair_as_json(judgement, pair.missing))
+    status = give(told, wanted)
+    return 1 if fail_on_missing and pair.missing else status
+
+
+def read_source(
+    kind: str, sources: list[Path], problems: Problems, measure: Measure | None = None
+) -> ComparisonTables:
+    """Read sources; say on stderr what was skipped. What cannot be judged stays in: it gets a verdict.
+
+    Raises
+    ------
+    InputError
+        At the first thing that is wrong, unless ``problems.keep_going``; and if there is no comparison.
+    """
+    tables = ComparisonTables.joined(
+        list(formats.stream(kind, sources, problems, measure=measure, piece=None))
+    )
+    tell_skipped(problems.skipped)
+    if tables.comparisons.empty:
+        raise InputError("holds no comparison that could be read", file=sources[0])
+    return tables
+
+
+def imported(
+    kind: str, sources: list[Path], directory: Path, *, keep_going: bool, better: str | None = None
+) -> Counts:
+    """Write the tables of comparisons to `directory`; errors as of `data.comparisons.importing`."""
+    measure = Measure.model_validate({"better": better})
+    found = import_tables(kind, sources, directory, keep_going=keep_going, measure=measure)
+    rows = {name: getattr(found, name) for name in ("comparisons", "results", "labels")}
+    return Counts(rows, found.skipped, found.notes)
+
+
+def _told(judgement: Judgement, tables: ComparisonTables) -> Told:
+    return Told(
+        judgement.count("fail"),
+        lambda: render.lines(judgement, versions(tables)),
+        lambda: render.as_json(judgement),
+        lambda: as_xml(judgement, tables),
+    )

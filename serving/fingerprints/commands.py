@@ -1,0 +1,100 @@
+"""The commands ``perfjudge irup``, which only pass on what the user said."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from serving.options import AsJson, Better, KeepGoing, Output, Seed
+
+group = typer.Typer(
+    help="Which resources does an application lean on, and did that change?", no_args_is_help=True
+)
+
+
+class Form(StrEnum):
+    """How profiles are given."""
+
+    text = "text"
+    json = "json"
+    html = "html"
+
+
+Given = Annotated[Form, typer.Option("--format", help="How the answer is given; html is a page of its own.")]
+Metric = Annotated[str, typer.Option("--metric", help="What the values of a CSV file are.")]
+Direction = Annotated[Better, typer.Option("--better", help="Which values of a CSV file are better.")]
+
+
+def add(app: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    app.add_typer(group, name="irup")
+
+
+@group.command("profile")
+def irup_profile(  # noqa: PLR0917 - typer hands options over by name
+    machines: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MACHINES",
+            help="Fingerprints: a directory of tables, of the paper's data (quiho) or of Spare Cores' data"
+            " (sparecores); or a CSV file with a row per machine and a column per stressor.",
+        ),
+    ],
+    application: Annotated[
+        str,
+        typer.Argument(
+            metavar="APPLICATION",
+            help="A CSV file machine,value[,repetition][,unit], or the name of an application in MACHINES.",
+        ),
+    ],
+    metric: Metric = "seconds",
+    better: Direction = Better.LOWER,
+    predict: Annotated[
+        bool, typer.Option("--predict", help="Also predict machines that were only fingerprinted.")
+    ] = False,
+    keep_going: KeepGoing = False,
+    seed: Seed = None,
+    given: Given = Form.text,
+    as_json: AsJson = False,
+    output: Output = None,
+) -> int:
+    """Tell which resources an application leans on, and how far that can be trusted."""
+    from serving.fingerprints.command import Shown, learning, profile_machines
+
+    how = learning(metric, better.value, seed, keep_going=keep_going)
+    shown = Shown("json" if as_json else given.value, output)
+    return profile_machines(machines, application, how, shown, predicting=predict)
+
+
+@group.command("diff")
+def irup_diff(  # noqa: PLR0917 - typer hands options over by name
+    a: Annotated[str, typer.Argument(metavar="A", help="A profile that `irup profile --json` wrote.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    machines: Annotated[
+        Path | None,
+        typer.Option(
+            "--machines",
+            metavar="MACHINES",
+            help="Fingerprints as for `irup profile`; A and B are applications then, as there.",
+        ),
+    ] = None,
+    metric: Metric = "seconds",
+    better: Direction = Better.LOWER,
+    fail_on_regression: Annotated[
+        bool, typer.Option("--fail-on-regression", help="Exit with 1 if a stressor really moved.")
+    ] = False,
+    keep_going: KeepGoing = False,
+    seed: Seed = None,
+    given: Given = Form.text,
+    as_json: AsJson = False,
+    output: Output = None,
+) -> int:
+    """Tell whether two profiles differ, and in which stressors."""
+    from serving.fingerprints.command import Shown, compare_profiles, learning
+
+    how = learning(metric, better.value, seed, keep_going=keep_going)
+    shown = Shown("json" if as_json else given.value, output)
+    return compare_profiles(a, b, machines, how, shown, fail_on_regression=fail_on_regression)

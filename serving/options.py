@@ -1,0 +1,82 @@
+"""Options that several commands take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from inspect import Parameter, Signature, signature
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Command = Callable[..., int]
+
+
+class Better(StrEnum):
+    """Which values are better."""
+
+    LOWER = "lower"
+    HIGHER = "higher"
+
+
+class Format(StrEnum):
+    """How verdicts are printed."""
+
+    table = "table"
+    json = "json"
+    xml = "xml"
+    markdown = "markdown"
+    junit = "junit"
+
+
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="PATH|URI",
+        help="A directory with model.skops and card.json, models:/name@alias or models:/name/version."
+        " Default: the champion.",
+    ),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Write there instead of to the terminal."),
+]
+Shown = Annotated[Format, typer.Option("--format", help="How verdicts are printed.")]
+AsJson = Annotated[bool, typer.Option("--json", help="The same as --format json.")]
+FailOnRegression = Annotated[
+    bool, typer.Option("--fail-on-regression", help="Exit with 1 if a comparison gets the verdict fail.")
+]
+KeepGoing = Annotated[bool, typer.Option("--keep-going", help="Skip what is bad in the input, and count it.")]
+Seed = Annotated[
+    int | None, typer.Option("--seed", min=0, max=2**32 - 1, help="Of all that is drawn at random.")
+]
+Directory = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where the result goes.")]
+
+
+def taking(options: Mapping[str, Any]) -> Callable[[Command], Command]:
+    """Let a command take further options, which reach its ``**options`` where they were given.
+
+    Parameters
+    ----------
+    options : mapping
+        By name, as typer takes them; each is None by default.
+    """
+
+    def with_options(command: Command) -> Command:
+        own = list(signature(command, eval_str=True).parameters.values())[:-1]
+        further = [
+            Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+            for name, kind in options.items()
+        ]
+
+        def called(**values: Any) -> int:
+            absent = [name for name in options if values[name] is None]
+            return command(**{name: value for name, value in values.items() if name not in absent})
+
+        called.__name__, called.__doc__ = command.__name__, command.__doc__
+        called.__signature__ = Signature([*own, *further])  # type: ignore[attr-defined] # inspect looks for it
+        return called
+
+    return with_options
