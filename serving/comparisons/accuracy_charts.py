@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
-from serving.pages.charts import FAIL, PAPER, Chart, percent
+from serving.pages.charts import FAIL, PAPER, Chart, Words, percent
 from serving.pages.marks import Boxes, Dots, Line, Rule, five_of
-from serving.pages.panels import Axis, Legend, Panel, Words, drawn
+from serving.pages.panels import Axis, Panel, drawn
 
 #: Seed 000, section 6.7: medians of accuracy on its own 250 comparisons, which nobody else has.
 PUBLISHED = {
@@ -121,7 +121,7 @@ def by_model(verdicts: pd.DataFrame, always_pass: float) -> Chart | None:
         Axis("accuracy (% of verdicts right, a fold a value)", percent=True),
         Axis("model (name in the catalogue)", order),
     )
-    return drawn(words, [panel], (8.4, 1.3 + 0.55 * len(order)), legend=Legend(4))
+    return drawn(words, [panel], (8.4, 1.3 + 0.55 * len(order)))
 
 
 def _published(order: list[str]) -> Dots:

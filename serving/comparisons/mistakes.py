@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from data.comparisons.sides import Samples, Sides
 from data.comparisons.tables import COMPARISON_DTYPES, ComparisonTables
-from serving.pages.charts import INK, Chart, counted, percent
+from serving.pages.charts import INK, Chart, Words, counted, percent
 from serving.pages.evaluated import surest_mistakes
 from serving.pages.marks import Boxes, Dots, Rule, thinned
-from serving.pages.panels import Axis, Legend, Mark, Panel, Words, drawn
+from serving.pages.panels import Axis, Mark, Panel, drawn
 
 MOST = 12
 #: Dots drawn over one box; of more samples an even share is drawn.
@@ -182,7 +182,7 @@ def mistake_chart(mistake: Mistake) -> Chart:
         Axis(f"threads (number)\nbelow each: the baseline's median ({mistake.unit})", ticks),
         Axis(f"against baseline's median (%)\n{mistake.better} is better", percent=True),
     )
-    return drawn(words, [panel], (max(3.9, 1.5 + 0.95 * len(ticks)), 2.9), legend=Legend(2))
+    return drawn(words, [panel], (max(3.9, 1.5 + 0.95 * len(ticks)), 2.9))
 
 
 def _short(value: float) -> str:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from serving.pages.charts import FAIL, MUTED, PAPER, PASS, Chart, counted, percent
-from serving.pages.panels import Panel, Words, drawn
+from serving.pages.charts import FAIL, MUTED, PAPER, PASS, Chart, Words, counted, percent
+from serving.pages.panels import Panel, drawn
 from training.registry.stored import TrainedModel
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from serving.pages.charts import FAIL, PASS, Chart
+from serving.pages.charts import FAIL, PASS, Chart, Words
 from serving.pages.marks import Dots, thinned
-from serving.pages.panels import Axis, Legend, Panel, Words, drawn
+from serving.pages.panels import Axis, Panel, drawn
 
 #: More marks of a kind than this hide each other; then an even share of them is drawn.
 DRAWN = 700
@@ -69,7 +69,7 @@ def vectors_chart(name: str, features: pd.DataFrame, columns: list[str]) -> Char
         )
         for x, y in combinations(best, 2)
     ]
-    return drawn(words, panels, (10.2, 6.6), legend=Legend(2), across=3)
+    return drawn(words, panels, (10.2, 6.6), across=3)
 
 
 def _separation(vectors: NDArray[np.float64], failed: NDArray[np.bool_]) -> NDArray[np.float64]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from serving.pages.charts import INK, MUTED, PAPER, SERIES, Chart, counted, percent
+from serving.pages.charts import INK, MUTED, PAPER, SERIES, Chart, Words, counted, percent
 from serving.pages.evaluated import Confusion
 from serving.pages.marks import MARKERS, Cell, Cells, Dots, Line
-from serving.pages.panels import Axis, Legend, Mark, Panel, Words, drawn
+from serving.pages.panels import Axis, Mark, Panel, drawn
 from training.evaluation.metrics import Floats, precision_by_recall
 
 
@@ -85,8 +85,8 @@ def precision_recall_chart(name: str, models: pd.DataFrame, rules: pd.DataFrame)
         Axis("recall (% of regressions caught)", percent=True, low=-0.02, high=1.02),
         Axis("precision (% of alarms that are right)", percent=True, low=-0.02, high=1.04),
     )
-    legend = Legend(title="models (mean average precision), then rules")
-    return drawn(Words(name, title, shows, note), [panel], (8.4, 5.0), legend=legend)
+    beside = "models (mean average precision), then rules"
+    return drawn(Words(name, title, shows, note), [panel], (8.4, 5.0), beside=beside)
 
 
 def _curve_finding(best: str, area: float, curve: tuple[Floats, Floats], points: dict[str, Confusion]) -> str:

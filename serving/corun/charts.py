@@ -6,9 +6,9 @@ import pandas as pd
 
 from serving.corun.evaluated import OnlineScores, Repeatability
 from serving.corun.placement_check import Check
-from serving.pages.charts import FAIL, INK, Chart, counted, percent
+from serving.pages.charts import FAIL, INK, Chart, Words, counted, percent
 from serving.pages.marks import WORST, Bars, Diagonal, Dots, Histogram, Line, Rule, thinned
-from serving.pages.panels import Axis, Legend, Mark, Panel, Words, drawn
+from serving.pages.panels import Axis, Mark, Panel, drawn
 
 #: Features in the chart of importance, and residuals whose rows are named.
 _FEATURES, _WORST = 20, 3
@@ -117,7 +117,7 @@ def seconds_chart(online: OnlineScores, repeats: Repeatability, tolerance: float
         Axis(f"within {percent(tolerance, 0)} of the measured impact", percent=True),
     )
     words = Words("seconds", title, "Line chart of accuracy by sampled seconds, a line a model", note)
-    return drawn(words, [panel], (8.4, 4.0), legend=Legend(5))
+    return drawn(words, [panel], (8.4, 4.0))
 
 
 def placement_chart(check: Check) -> Chart:

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 
 from serving.corun.evaluated import Evaluated
-from serving.pages.charts import INK, Chart, percent
+from serving.pages.charts import INK, Chart, Words, percent
 from serving.pages.marks import Bars, Dots, Heat, Line, Rule
-from serving.pages.panels import Axis, Legend, Panel, Words, drawn
+from serving.pages.panels import Axis, Panel, drawn
 
 #: Co-runners of one task, events, and lines in one figure.
 _CORUNNERS, _EVENTS, _LINES = 30, 40, 5
@@ -142,4 +142,4 @@ def trend_chart(given: Evaluated) -> Chart | None:
     note = f"{task} beside {other} on {given.machine}; from the steadiest event to the most restless."
     lines = [Line(event, own["t_seconds"], relative[event], look) for look, event in enumerate(chosen)]
     panel = Panel(lines, Axis("time since the start (s)"), Axis("rate / its mean"))
-    return drawn(Words("figure-3", title, shows, note), [panel], (8.4, 3.8), legend=Legend(3))
+    return drawn(Words("figure-3", title, shows, note), [panel], (8.4, 3.8))

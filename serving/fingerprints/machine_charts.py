@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from serving.pages.charts import INK, Chart, counted, percent
+from serving.pages.charts import INK, Chart, Words, counted, percent
 from serving.pages.marks import Boxes, Diagonal, Dots, Heat, Line, Rule, five_of
-from serving.pages.panels import Axis, Panel, Words, drawn
+from serving.pages.panels import Axis, Panel, drawn
 
 Floats = NDArray[np.float64]
 

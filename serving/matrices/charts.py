@@ -12,9 +12,9 @@ import pandas as pd
 
 from serving.matrices.evaluated import Beside, Worth
 from serving.pages import marks
-from serving.pages.charts import PAPER, SERIES, Chart
+from serving.pages.charts import PAPER, SERIES, Chart, Words
 from serving.pages.marks import Dots, Rule
-from serving.pages.panels import Axis, Legend, Panel, Words, drawn
+from serving.pages.panels import Axis, Panel, drawn
 
 #: Figures of the seed, as curves.parquet calls them.
 COST, UNDERSAMPLING, DIMENSION = 4, 5, 6
@@ -149,7 +149,7 @@ def ablation_chart(name: str, steps: Sequence[Sequence[Beside]], *, alone: bool)
             Rule(x=0.5),
         ],
         Axis(f"{_OF_PAIRS}; 0.5 is guessing"),
-        Axis("remedies", labels),
+        Axis("remedy", labels),
     )
     return drawn(words, [panel], (8.4, 1.4 + 0.42 * len(labels)))
 
@@ -212,7 +212,7 @@ def _curves(name: str, title: str, shows: str, across: Axis, found: Sequence[Cur
         for one in found
     ]
     words = Words(name, title, f"Chart of {shows}", _BARS)
-    return drawn(words, [Panel(lines, across, Axis(_ACCURACY))], (8.4, 4.2), legend=Legend(3))
+    return drawn(words, [Panel(lines, across, Axis(_ACCURACY))], (8.4, 4.2))
 
 
 def _ratios(label: str, found: Sequence[Curve]) -> Axis:

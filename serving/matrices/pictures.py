@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from serving.pages.charts import Chart, counted, percent
+from serving.pages.charts import Chart, Words, counted, percent
 from serving.pages.marks import Bars, Cell, Cells
-from serving.pages.panels import Axis, Panel, Words, drawn
+from serving.pages.panels import Axis, Panel, drawn
 
 #: Who says that a run is invalid, in the order of the bars, and what a reader calls them.
 JUDGES = {"rules": "the rules alone", "tree": "the tree alone", "both": "rules and tree"}
+_CAUSES = "In brackets: abnormal pairs."
 #: How large a table of groups is still drawn, and how small one would only become coarse.
 _GROUPS, _FEW = 40, 14
 
@@ -53,7 +54,7 @@ def validity_chart(validity: pd.DataFrame) -> Chart | None:
         Bars(ordered[judge], JUDGES[judge], turn=turn, turns=len(judges)) for turn, judge in enumerate(judges)
     ]
     kinds = _labels([kind or "valid (should stay)" for kind in ordered.index], ordered["runs"])
-    panel = Panel(bars, _shares_axis("runs that are rejected (% of that kind)"), Axis("kind (runs)", kinds))
+    panel = Panel(bars, _shares_axis("runs that are rejected (% of that kind)"), Axis("kind", kinds))
     words = Words(
         "validity-chart",
         title,
@@ -88,11 +89,11 @@ def causes_chart(verdicts: pd.DataFrame) -> Chart | None:
             f"Least found is {found.index[0]}: {percent(float(least['mean']), 0)} of "
             f"{counted(int(least['size']), 'abnormal pair')}"
         )
-    causes = Axis("cause (abnormal pairs)", _labels([str(cause) for cause in found.index], found["size"]))
+    causes = Axis("cause", _labels([str(cause) for cause in found.index], found["size"]))
     panel = Panel(
         [Bars(found["mean"])], _shares_axis("abnormal pairs that are found (% of the cause)"), causes
     )
-    words = Words("causes", title, "Bars of the share of abnormal pairs that are found, by cause")
+    words = Words("causes", title, "Bars of the share of abnormal pairs that are found, by cause", _CAUSES)
     return drawn(words, [panel], (8.4, 1.1 + 0.3 * len(found)))
 
 

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
@@ -53,8 +53,8 @@ _STYLE = {
 
 
 @dataclass(frozen=True)
-class Chart:
-    """A chart as a page shows it.
+class Words:
+    """What a chart says in words.
 
     Attributes
     ----------
@@ -62,10 +62,8 @@ class Chart:
         Its anchor in the page.
     title : str
         The finding, in one sentence.
-    alt : str
-        What a reader who cannot see it is told.
-    svg : Markup
-        Inline SVG, without scripts and references to anything outside.
+    shows : str
+        What kind of chart shows what; with the title it is told to a reader who cannot see it.
     note : str
         What the title and the axes do not say.
     small : bool
@@ -74,10 +72,21 @@ class Chart:
 
     name: str
     title: str
-    alt: str
-    svg: Markup
+    shows: str
     note: str = ""
     small: bool = False
+
+    @property
+    def alt(self) -> str:
+        """The text for those who cannot see it."""
+        return f"{self.shows}. {self.title}."
+
+
+@dataclass(frozen=True)
+class Chart(Words):
+    """A chart as a page shows it; its SVG is inline, without scripts and references to anything outside."""
+
+    svg: Markup = field(default=Markup(), kw_only=True)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,23 +29,10 @@ _DARK = 0.6
 
 @dataclass(frozen=True)
 class Line:
-    """A line through points.
+    """A line through points, in the colour, marker and dashes of its `look`.
 
-    Attributes
-    ----------
-    name : str
-        In the legend.
-    x, y : array-like of shape (n_points,)
-    look : int
-        Which colour, marker and dashes it has.
-    spread, sideways : array-like or None
-        How far `y` and `x` vary, drawn as bars.
-    band : array-like or None
-        How far `y` varies, drawn as a band.
-    hollow : bool
-        Whether its markers are empty, to tell it from another line of that look.
-    joined, marked, steps : bool
-        Whether there are a line and markers at all, and whether the line goes in steps.
+    `spread` and `sideways` say how far `y` and `x` vary and become bars, `band` a band. A `hollow` one has
+    empty markers, to tell it from another line of that look. `steps`: it goes in steps between the points.
     """
 
     name: str
@@ -83,20 +70,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Dots:
-    """Points that nothing joins.
-
-    Attributes
-    ----------
-    x, y : array-like of shape (n_points,)
-    name : str
-        In the legend; may be empty.
-    fill, edge : str
-        Colours.
-    marker : str
-    size, thickness : float
-        Of a marker and of its edge, in points squared and points.
-    alpha : float
-    """
+    """Points that nothing joins; `size` is a marker's in points squared, `thickness` its edge's in points."""
 
     x: ArrayLike
     y: ArrayLike
@@ -118,20 +92,9 @@ class Dots:
 
 @dataclass(frozen=True)
 class Bars:
-    """Horizontal bars on the places 0, 1, ...
+    """Horizontal bars from `start` to their lengths on the places 0, 1, ...; their ends vary by `spread`.
 
-    Attributes
-    ----------
-    lengths : array-like of shape (n_bars,)
-        Where they end.
-    name : str
-        In the legend; may be empty.
-    spread : array-like or None
-        How far the ends vary.
-    start : float
-        Where they begin.
-    turn, turns : int
-        Which of how many that share a place; it has a fill of its own.
+    Where several share a place, each has its `turn` of so many `turns`, and a fill of its own.
     """
 
     lengths: ArrayLike
@@ -146,8 +109,9 @@ class Bars:
         lengths, height = np.asarray(self.lengths, float), 0.8 / self.turns if self.turns > 1 else 0.65
         places = np.arange(len(lengths)) + height * (self.turn - (self.turns - 1) / 2)
         axes.barh(
-            places, lengths - self.start, height, left=self.start, xerr=self.spread, color=FILLS[self.turn],
-            edgecolor=INK, linewidth=0.6, label=self.name or None, error_kw={"elinewidth": 0.8, "ecolor": INK},
+            places, lengths - self.start, height, left=self.start, xerr=self.spread,
+            color=FILLS[self.turn], edgecolor=INK, linewidth=0.6, label=self.name or None,
+            error_kw={"elinewidth": 0.8, "ecolor": INK},
         )  # fmt: skip
 
 
@@ -159,20 +123,9 @@ def five_of(values: ArrayLike, low: float = 0, high: float = 100) -> Floats:
 
 @dataclass(frozen=True)
 class Boxes:
-    """Boxes of quartiles with whiskers.
+    """Boxes of five numbers each (see `five_of`), on the places 0, 1, ... or by `shift` from them.
 
-    Attributes
-    ----------
-    fives : sequence of ndarray of shape (5,)
-        Whisker, quartile, median, quartile, whisker; one with NaN is not drawn.
-    name : str
-        In the legend; may be empty.
-    upright : bool
-    shift : float
-        How far they stand from the places 0, 1, ...
-    width : float
-    fill : int
-        Which of `FILLS`.
+    One with NaN is not drawn. `fill` is the place of their colour in `FILLS`.
     """
 
     fives: Sequence[Floats]
@@ -249,19 +202,9 @@ class Diagonal:
 
 @dataclass(frozen=True)
 class Heat:
-    """A colour a value, with a bar of colours beside it.
+    """A colour a value, from `low` to `high`, with a bar of colours beside it; NaN stays white.
 
-    Attributes
-    ----------
-    values : ndarray of shape (n_rows, n_columns)
-        NaN stays white.
-    label : str
-        Of the bar of colours, with the unit.
-    low, high : float
-        The ends of the colours.
-    colours : str
-    told : bool
-        Whether each value is written into its cell; then the middle of the colours is the palest.
+    `told`: each value is written into its cell; then the middle of the colours is the palest.
     """
 
     values: Floats
@@ -302,18 +245,14 @@ class Cells:
 
     def draw(self, axes: Axes) -> None:
         """Draw it."""
-        for down, across, cell in self._known():
-            _cell(axes, down, across, cell)
+        for down, row in enumerate(self.rows):
+            for across, cell in enumerate(row):
+                if cell is not None:
+                    _cell(axes, down, across, cell)
         axes.set(xlim=(-0.5, len(self.rows[0]) - 0.5))
         axes.grid(visible=False)
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
-
-    def _known(self) -> Iterator[tuple[int, int, Cell]]:
-        for down, row in enumerate(self.rows):
-            for across, cell in enumerate(row):
-                if cell is not None:
-                    yield down, across, cell
 
 
 def _cell(axes: Axes, down: int, across: int, cell: Cell) -> None:

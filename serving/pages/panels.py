@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from serving.pages.charts import Chart, inline, sketch
+from serving.pages.charts import Chart, Words, inline, sketch
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: Names of one axis, at most; from so many on they are small; up to so many letters they stand side by side.
 _NAMED, _MANY, _SHORT = 50, 25, 4
+#: Letters of a legend in an inch, and those that the room of a mark beside its name takes.
+_LETTERS, _HANDLE = 15, 8
 
 
 class Mark(Protocol):
@@ -27,22 +29,10 @@ class Mark(Protocol):
 
 @dataclass(frozen=True)
 class Axis:
-    """One side of a panel.
+    """One side of a panel: what it measures, with its unit, and from where to where.
 
-    Attributes
-    ----------
-    label : str
-        What it measures, with its unit.
-    names : sequence of str
-        Of the places 0, 1, ..., where it holds things instead of numbers; the first is at the top or left.
-    ticks : mapping of float to str
-        What to write where, instead of round numbers.
-    percent, log : bool
-        Whether its numbers are shares; whether its scale is logarithmic.
-    low, high : float or None
-        Its ends, where the marks do not say.
-    backwards : bool
-        Whether numbers fall from left to right.
+    `names` are those of the places 0, 1, ..., where it holds things instead of numbers; the first is at the
+    top or left. `ticks` say what to write where, instead of round numbers. `percent`: its numbers are shares.
     """
 
     label: str
@@ -66,48 +56,8 @@ class Panel:
     square: bool = False
 
 
-@dataclass(frozen=True)
-class Words:
-    """What a chart says in words; see `serving.pages.charts.Chart`.
-
-    Attributes
-    ----------
-    name, title, note : str
-    shows : str
-        What kind of chart shows what; with the title it is what a reader is told who cannot see it.
-    small : bool
-    """
-
-    name: str
-    title: str
-    shows: str
-    note: str = ""
-    small: bool = False
-
-    @property
-    def alt(self) -> str:
-        """The text for those who cannot see it."""
-        return f"{self.shows}. {self.title}."
-
-
-@dataclass(frozen=True)
-class Legend:
-    """Where marks are named: above the panels in so many columns, or with a title at the right."""
-
-    columns: int = 4
-    title: str = ""
-
-
-_LEGEND = Legend()
-
-
 def drawn(
-    words: Words,
-    panels: Sequence[Panel],
-    size: tuple[float, float],
-    *,
-    legend: Legend = _LEGEND,
-    across: int = 1,
+    words: Words, panels: Sequence[Panel], size: tuple[float, float], *, across: int = 1, beside: str = ""
 ) -> Chart:
     """Draw panels as one chart.
 
@@ -118,18 +68,17 @@ def drawn(
         Row by row. The marks of the first are named in the legend.
     size : tuple of float
         Width and height in inches; 8.4 is as wide as the page.
-    legend : Legend
     across : int
         Panels in a row.
+    beside : str
+        The title of a legend at the right; else it is above.
     """
     with sketch(*size) as figure:
         grid = np.atleast_1d(figure.subplots(-(-len(panels) // across), across)).flat
         for axes, panel in zip(grid, panels, strict=True):
             _panel(axes, panel)
-        _name_marks(figure, legend)
-        return Chart(
-            words.name, words.title, words.alt, inline(figure, words.name, words.alt), words.note, words.small
-        )
+        _name_marks(figure, beside)
+        return Chart(**vars(words), svg=inline(figure, words.name, words.alt))
 
 
 def _panel(axes: Axes, panel: Panel) -> None:
@@ -199,9 +148,10 @@ def _names(axes: Axes, names: Sequence[str], which: str) -> None:
     axes.grid(visible=False, axis="x" if which == "x" else "y")
 
 
-def _name_marks(figure: Figure, legend: Legend) -> None:
+def _name_marks(figure: Figure, beside: str) -> None:
     handles, labels = figure.axes[0].get_legend_handles_labels()
-    if legend.title:
-        figure.legend(handles, labels, loc="outside right upper", title=legend.title, fontsize=8.5)
+    if beside:
+        figure.legend(handles, labels, loc="outside right upper", title=beside, fontsize=8.5)
     elif handles:
-        figure.legend(handles, labels, loc="outside upper center", ncols=legend.columns, fontsize=8.5)
+        room = int(_LETTERS * figure.get_figwidth() / (max(map(len, labels)) + _HANDLE))
+        figure.legend(handles, labels, loc="outside upper center", ncols=max(1, room), fontsize=8.5)
