@@ -2,28 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import numpy as np
 import pandas as pd
 
-from serving.pages.charts import (
-    FAIL,
-    INK,
-    MARKERS,
-    MUTED,
-    PAPER,
-    PASS,
-    SERIES,
-    Chart,
-    inline,
-    percent,
-    percent_axis,
-    sketch,
-)
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from serving.pages.charts import FAIL, PAPER, Chart, Words, percent
+from serving.pages.marks import Boxes, Dots, Line, Rule, five_of
+from serving.pages.panels import Axis, Panel, drawn
 
 #: Seed 000, section 6.7: medians of accuracy on its own 250 comparisons, which nobody else has.
 PUBLISHED = {
@@ -36,6 +19,7 @@ PUBLISHED = {
 }
 #: Two parameters whose accuracy differs by less are called equally good.
 _EQUAL = 0.002
+_LOOKS = (0, 3)
 
 
 def by_neighbours(curves: pd.DataFrame, always_pass: float) -> Chart | None:
@@ -72,39 +56,28 @@ def _by_parameter(
     folds = known.groupby(["curve", "parameter"])["accuracy"]
     table = pd.DataFrame({"mean": folds.mean(), "std": folds.std().fillna(0.0)}).reset_index()
     title = _finding(table, names, axis[1])
-    alt = f"Line chart of accuracy by {axis[0]}. {title}."
-    with sketch(8.4, 3.7) as figure:
-        axes = figure.subplots()
-        for number, curve in enumerate(names):
-            _line(axes, table[table["curve"] == curve], names[curve], number)
-        axes.axhline(always_pass, color=MUTED, linestyle=":", label="always saying pass")
-        axes.set_xlabel(axis[0])
-        axes.set_ylabel("accuracy (% of verdicts right)")
-        percent_axis(axes, "y")
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.14), ncols=3)
-        return Chart(
-            name,
-            title,
-            alt,
-            inline(figure, name, alt),
-            "Lines are means over the folds, bands one standard deviation.",
-        )
-
-
-def _line(axes: Axes, table: pd.DataFrame, label: str, number: int) -> None:
-    colour = (SERIES[0], SERIES[3])[number]
-    x, mean, std = (table[column].to_numpy(float) for column in ("parameter", "mean", "std"))
-    axes.fill_between(x, mean - std, mean + std, color=colour, alpha=0.12, linewidth=0)
-    axes.plot(
-        x,
-        mean,
-        color=colour,
-        marker=MARKERS[number],
-        markersize=4.5,
-        linestyle=("-", "--")[number],
-        markevery=max(1, len(x) // 20),
-        label=label,
+    words = Words(
+        name,
+        title,
+        f"Line chart of accuracy by {axis[0]}",
+        "Lines are means over the folds, bands one standard deviation.",
     )
+    lines = [
+        _line(table[table["curve"] == curve], label, look)
+        for (curve, label), look in zip(names.items(), _LOOKS, strict=True)
+    ]
+    panel = Panel(
+        [*lines, _always(y=always_pass)], Axis(axis[0]), Axis("accuracy (% of verdicts right)", percent=True)
+    )
+    return drawn(words, [panel], (8.4, 3.7))
+
+
+def _line(table: pd.DataFrame, label: str, look: int) -> Line:
+    return Line(label, table["parameter"], table["mean"], look, band=table["std"])
+
+
+def _always(x: float | None = None, y: float | None = None) -> Rule:
+    return Rule("always saying pass", x, y)
 
 
 def _finding(table: pd.DataFrame, names: dict[str, str], word: str) -> str:
@@ -126,7 +99,7 @@ def by_model(verdicts: pd.DataFrame, always_pass: float) -> Chart | None:
     Parameters
     ----------
     verdicts : DataFrame
-        Held-out verdicts of models, with the columns of `serving.pages.evaluated.OOF_DTYPES`.
+        Held-out verdicts of models, with the columns of `serving.comparisons.evaluated.VERDICTS`.
     always_pass : float
         The accuracy of calling everything ``pass``.
     """
@@ -135,35 +108,28 @@ def by_model(verdicts: pd.DataFrame, always_pass: float) -> Chart | None:
     accuracy = _by_fold(verdicts)
     medians = accuracy.groupby(["split", "entry"])["accuracy"].median().reset_index()
     split = "stratified" if (medians["split"] == "stratified").any() else "grouped"
-    ranked = medians[medians["split"] == split].sort_values(["accuracy", "entry"], ascending=[True, False])
+    ranked = medians[medians["split"] == split].sort_values(["accuracy", "entry"], ascending=[False, True])
     order = [str(entry) for entry in ranked["entry"]]
-    title = _spread_finding(medians, order[-1], split)
-    alt = f"Box plots of accuracy over folds, one pair a model. {title}."
+    title = _spread_finding(medians, order[0], split)
     note = (
         "Boxes: quartiles over folds; whiskers: smallest and largest fold. Diamonds: the medians that "
         "seed 000, section 6.7, published for its own 250 comparisons, another data set than this one."
     )
-    with sketch(8.4, 1.3 + 0.55 * len(order)) as figure:
-        axes = figure.subplots()
-        _boxes(axes, accuracy, order)
-        _published(axes, order)
-        axes.axvline(always_pass, color=MUTED, linestyle=":", label="always saying pass")
-        axes.set_yticks(range(len(order)), order)
-        axes.set_ylabel("model (name in the catalogue)")
-        axes.set_xlabel("accuracy (% of verdicts right, a fold a value)")
-        percent_axis(axes, "x")
-        axes.grid(visible=False, axis="y")
-        figure.legend(loc="outside upper center", ncols=4)
-        return Chart("figure-6-9", title, alt, inline(figure, "figure-6-9", alt), note)
+    words = Words("figure-6-9", title, "Box plots of accuracy over folds, one pair a model", note)
+    panel = Panel(
+        [*_boxes(accuracy, order), _published(order), _always(x=always_pass)],
+        Axis("accuracy (% of verdicts right, a fold a value)", percent=True),
+        Axis("model (name in the catalogue)", order),
+    )
+    return drawn(words, [panel], (8.4, 1.3 + 0.55 * len(order)))
 
 
-def _published(axes: Axes, order: list[str]) -> None:
+def _published(order: list[str]) -> Dots:
     known = [place for place, entry in enumerate(order) if entry in PUBLISHED]
     medians = [PUBLISHED[order[place]] for place in known]
-    axes.scatter(
-        medians, known, marker="D", s=34, color=PAPER, edgecolors=FAIL, linewidths=1.6, zorder=5,
-        label="published (another data set)",
-    )  # fmt: skip
+    return Dots(
+        medians, known, "published (another data set)", PAPER, FAIL, marker="D", size=34, thickness=1.6
+    )
 
 
 def _by_fold(verdicts: pd.DataFrame) -> pd.DataFrame:
@@ -172,26 +138,17 @@ def _by_fold(verdicts: pd.DataFrame) -> pd.DataFrame:
     return right.groupby(["split", "entry", "repeat", "fold"])["accuracy"].mean().reset_index()
 
 
-def _boxes(axes: Axes, accuracy: pd.DataFrame, order: list[str]) -> None:
-    looks = {
-        "stratified": (0.19, PASS, "stratified folds"),
-        "grouped": (-0.19, PAPER, "folds of whole operations"),
+def _boxes(accuracy: pd.DataFrame, order: list[str]) -> list[Boxes]:
+    looks = {"stratified": (-0.19, 0, "stratified folds"), "grouped": (0.19, 1, "folds of whole operations")}
+    values = {
+        split: own.groupby("entry")["accuracy"].apply(five_of).reindex(order)
+        for split, own in accuracy.groupby("split")
     }
-    for split, (shift, colour, label) in looks.items():
-        own = accuracy[accuracy["split"] == split]
-        if own.empty:
-            continue
-        values = [own.loc[own["entry"] == entry, "accuracy"].to_numpy(float) for entry in order]
-        boxes = axes.boxplot(
-            values, orientation="horizontal", positions=np.arange(len(order)) + shift, widths=0.3,
-            whis=(0, 100), patch_artist=True, manage_ticks=False,
-            medianprops={"color": INK, "linewidth": 2}, boxprops={"facecolor": colour, "edgecolor": INK},
-            whiskerprops={"color": INK}, capprops={"color": INK},
-        )  # fmt: skip
-        boxes["boxes"][0].set_label(label)
-        if split == "grouped":
-            for box in boxes["boxes"]:
-                box.set_hatch("////")
+    return [
+        Boxes(list(values[split]), label, shift=shift, width=0.3, fill=fill)
+        for split, (shift, fill, label) in looks.items()
+        if split in values
+    ]
 
 
 def _spread_finding(medians: pd.DataFrame, best: str, split: str) -> str:

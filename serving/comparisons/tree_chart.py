@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from serving.pages.charts import FAIL, MUTED, PAPER, PASS, Chart, counted, inline, percent, sketch
+from serving.pages.charts import FAIL, MUTED, PAPER, PASS, Chart, Words, counted, percent
+from serving.pages.panels import Panel, drawn
 from training.comparisons.stored import TrainedModel
 
 if TYPE_CHECKING:
@@ -111,18 +112,25 @@ def _size(tree: Any, node: int) -> int:
 def tree_chart(name: str, root: Node) -> Chart:
     """Draw `root` and what hangs below it."""
     title = _finding(root)
-    alt = f"Decision tree drawn from left to right. {title}."
     note = (
         f"The upper branch is yes, the lower no. At most {DEPTH} questions in a row are drawn. "
         "Samples and shares are those of the vectors that the tree was fitted to, after resampling and "
         "weighting. Per cents in brackets undo the square root."
     )
-    with sketch(2.6 + 2.5 * root.depth, 0.6 + 0.72 * root.leaves) as figure:
-        axes = figure.subplots()
-        _draw(axes, root, 0, 0.0)
-        axes.set(xlim=(-0.5, root.depth + 0.5), ylim=(root.leaves - 0.5, -0.5))
-        axes.axis("off")
-        return Chart(name, title, alt, inline(figure, name, alt), note)
+    words = Words(name, title, "Decision tree drawn from left to right", note)
+    return drawn(words, [Panel([Tree(root)])], (2.6 + 2.5 * root.depth, 0.6 + 0.72 * root.leaves))
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A tree as a mark of a chart."""
+
+    root: Node
+
+    def draw(self, axes: Axes) -> None:
+        """Draw it."""
+        _draw(axes, self.root, 0, 0.0)
+        axes.set(xlim=(-0.5, self.root.depth + 0.5), ylim=(self.root.leaves - 0.5, -0.5))
 
 
 def _draw(axes: Axes, node: Node, depth: int, top: float) -> float:

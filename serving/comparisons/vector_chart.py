@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from serving.pages.charts import FAIL, PASS, Chart, inline, sketch
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from serving.pages.charts import FAIL, PASS, Chart, Words
+from serving.pages.marks import Dots, thinned
+from serving.pages.panels import Axis, Panel, drawn
 
 #: More marks of a kind than this hide each other; then an even share of them is drawn.
 DRAWN = 700
@@ -49,20 +47,29 @@ def vectors_chart(name: str, features: pd.DataFrame, columns: list[str]) -> Char
     best = [int(place) for place in np.argsort(-scores, kind="stable")[:3]]
     before = float(_separation(plain[:, best[:1]], failed)[0])
     title = _finding(columns[best[0]], before, float(scores[best[0]]))
-    alt = f"Scatter plots of pass and fail in {', '.join(columns[place] for place in best)}. {title}."
-    shown = _thinned(failed)
-    drawn = (f"{int((shown & of).sum()):,} of {int(of.sum()):,}" for of in (failed, ~failed))
-    note = "Drawn: {} fails and {} passes.".format(*drawn)
-    with sketch(10.2, 6.6) as figure:
-        grid = figure.subplots(2, 3)
-        units = ("relative difference", "signed \u221a of relative difference")
-        for row, (vectors, unit) in enumerate(zip((plain, rooted), units, strict=True)):
-            for axes, (x, y) in zip(grid[row], combinations(best, 2), strict=True):
-                _scatter(axes, vectors[shown][:, [x, y]], failed[shown])
-                axes.set_xlabel(f"{columns[x]}\n({unit})")
-                axes.set_ylabel(f"{columns[y]}\n({unit})")
-        figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
-        return Chart(name, title, alt, inline(figure, name, alt), note)
+    fails, passes = (np.flatnonzero(of)[thinned(int(of.sum()), DRAWN)] for of in (failed, ~failed))
+    words = Words(
+        name,
+        title,
+        f"Scatter plots of pass and fail in {', '.join(columns[place] for place in best)}",
+        f"Drawn: {len(fails):,} of {failed.sum():,} fails and {len(passes):,} of {(~failed).sum():,} passes.",
+    )
+    panels = [
+        Panel(
+            [
+                Dots(vectors[passes, x], vectors[passes, y], "pass", "none", PASS, size=16, thickness=1),
+                Dots(vectors[fails, x], vectors[fails, y], "fail", FAIL, "none", marker="^", alpha=0.85),
+            ],
+            Axis(f"{columns[x]}\n({unit})"),
+            Axis(f"{columns[y]}\n({unit})"),
+        )
+        for vectors, unit in (
+            (plain, "relative difference"),
+            (rooted, "signed \u221a of relative difference"),
+        )
+        for x, y in combinations(best, 2)
+    ]
+    return drawn(words, panels, (10.2, 6.6), across=3)
 
 
 def _separation(vectors: NDArray[np.float64], failed: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -74,31 +81,6 @@ def _separation(vectors: NDArray[np.float64], failed: NDArray[np.bool_]) -> NDAr
     if varies.any():
         scores[varies] = SelectKBest(f_classif, k="all").fit(vectors[:, varies], failed).scores_
     return np.nan_to_num(scores)
-
-
-def _thinned(failed: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    shown = np.zeros(len(failed), bool)
-    for kind in (np.flatnonzero(failed), np.flatnonzero(~failed)):
-        shown[kind[:: max(1, -(-len(kind) // DRAWN))]] = True
-    return shown
-
-
-def _scatter(axes: Axes, points: NDArray[np.float64], failed: NDArray[np.bool_]) -> None:
-    passed = points[~failed]
-    axes.scatter(
-        passed[:, 0], passed[:, 1], s=16, facecolors="none", edgecolors=PASS, linewidths=1.0, label="pass"
-    )
-    axes.scatter(
-        points[failed, 0],
-        points[failed, 1],
-        s=24,
-        marker="^",
-        color=FAIL,
-        alpha=0.85,
-        linewidths=0,
-        label="fail",
-    )
-    axes.margins(0.06)
 
 
 def _finding(column: str, before: float, after: float) -> str:

@@ -17,6 +17,8 @@ from data.places import Places
 from data.tables.files import read_json
 from data.tables.specs import read_table
 from serving.corun.measured import Measured, read_measured
+from serving.pages import evaluated as pages
+from serving.pages.evaluated import Score
 
 #: Where ``perfjudge corun measure`` of the shipped tasks lies.
 PLACEMENTS = Path("data/raw/placements")
@@ -35,12 +37,9 @@ IMPORTANCE = {"feature": "str", "rise": "float64", "spread": "float64"}
 REMOVED = {"without": "str", "measured": "bool", "within_tolerance": "float64", "mape": "float64"}
 
 
-class DataSet(BaseModel):
-    """The data that was learned from."""
+class DataSet(pages.DataSet):
+    """The co-runs."""
 
-    format: str
-    path: str
-    digest: str
     instances: int
     measurements: int
     tasks: int
@@ -60,17 +59,9 @@ class Repeatability(BaseModel):
     solo_spread: float | None
 
 
-class Score(BaseModel):
-    """A score: over all rows, and its standard deviation over folds."""
+class Entry(pages.Entry):
+    """The scores of one model in one design."""
 
-    std: float
-    pooled: float
-
-
-class Entry(BaseModel):
-    """One model in one design."""
-
-    kind: str
     within_tolerance: Score
     mape: Score
     median_error: Score
@@ -79,18 +70,10 @@ class Entry(BaseModel):
     coverage: Score
     interval_width: Score
 
-
-class Split(BaseModel):
-    """One way to divide."""
-
-    scheme: str
-    folds: int
-    entries: dict[str, Entry]
-
-    def ranked(self) -> list[tuple[str, Entry]]:
-        """Return the models that give numbers, the smallest mean error first."""
-        numbers = [(name, entry) for name, entry in self.entries.items() if entry.kind == "regression"]
-        return sorted(numbers, key=lambda one: (one[1].mape.pooled, one[0]))
+    @property
+    def order(self) -> float:
+        """The smallest mean error comes first."""
+        return self.mape.pooled or 0.0
 
 
 class OnlineEntry(BaseModel):
@@ -125,16 +108,13 @@ class OnlineScores(BaseModel):
         return sorted({one.design for one in self.entries})
 
 
-class Metrics(BaseModel):
+class Metrics(pages.Metrics[Entry]):
     """What the page uses of ``metrics.json``."""
 
     data: DataSet
-    seed: int
     tolerance: float
     confidence: float
     repeatability: Repeatability
-    splits: dict[str, Split]
-    champion: str
     online: OnlineScores | None
 
     @property

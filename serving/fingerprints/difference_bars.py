@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from serving.pages.charts import counted
 from training.fingerprints.differences import Difference
@@ -12,31 +13,14 @@ SHOWN = 8
 
 
 @dataclass(frozen=True)
-class Change:
-    """One stressor in both profiles; importances have the most important = 100."""
-
-    name: str
-    before: float
-    after: float
-    p_value: float
-    moved: bool
-
-    @property
-    def change(self) -> float:
-        """After - before."""
-        return self.after - self.before
-
-
-@dataclass(frozen=True)
 class Changes:
-    """The difference of two profiles as a page shows it."""
+    """The difference of two profiles as a page shows it; ``top``: the stressors that changed most."""
 
     anchor: str
     number: str
     title: str
     difference: Difference
-    top: list[Change]
-    rest: list[Change]
+    top: list[dict[str, Any]]
 
     @property
     def seed_verdict(self) -> str:
@@ -49,17 +33,8 @@ class Changes:
 
 def changes(anchor: str, difference: Difference, number: str = "") -> Changes:
     """Prepare `difference` for the page."""
-    every = [
-        Change(
-            str(row["stressor"]),
-            float(row["importance_a"]),
-            float(row["importance_b"]),
-            float(row["p_value"]),
-            bool(row["moved"]),
-        )
-        for row in difference.features.to_dict("records")
-    ]
-    return Changes(anchor, number, title(difference), difference, every[:SHOWN], every[SHOWN:])
+    top = difference.features.head(SHOWN).to_dict("records")
+    return Changes(anchor, number, title(difference), difference, top)
 
 
 def title(difference: Difference) -> str:

@@ -1,45 +1,29 @@
-"""Machines and applications before anything is learned: figures 6 to 9, 12 and 15 of seed 003."""
+"""Machines and applications: figures 6 to 9, 12 and 15 of seed 003, and how stable two methods are."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from serving.pages.charts import (
-    INK,
-    LINES,
-    MARKERS,
-    MUTED,
-    PASS,
-    SERIES,
-    Chart,
-    counted,
-    inline,
-    percent,
-    sketch,
-)
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from serving.pages.charts import INK, Chart, Words, counted, percent
+from serving.pages.marks import Boxes, Diagonal, Dots, Heat, Line, Rule, five_of
+from serving.pages.panels import Axis, Panel, drawn
 
 Floats = NDArray[np.float64]
 
 #: Boxes in one chart; of more, the ones with the longest tails are drawn.
 BOXES = 45
-#: Names that an axis of the heat map still has room for.
-_NAMES = 50
 #: Stressors up to which a heat map has room for its numbers, and need not be as wide as the page.
 _FEW = 14
-#: Correlations from which on the map is dark.
-_DARK = 0.6
 #: From this correlation on, two stressors tell the same.
 ALIKE = 0.9
 #: The share of the variance that the components of figure 8 are counted for.
 MOST = 0.95
+#: Applications from which on a picture of their stability says more than the table.
+_ENOUGH = 5
 #: Values of a parameter that make a series.
 _SERIES_OF = 4
 _NUMBERED = re.compile(r"(?P<family>.+)-(?P<number>\d+)")
@@ -58,7 +42,7 @@ def boxes_chart(name: str, scores: pd.DataFrame, what: str, of: str) -> Chart:
         What a column is, in the singular and the plural.
     """
     reach = scores.abs().max().sort_values(ascending=False, kind="stable")
-    drawn = sorted(reach.index[:BOXES])
+    chosen = sorted(reach.index[:BOXES])
     top = reach.index[0]
     title = (
         f"{top} differs most between the machines: its extreme lies "
@@ -71,29 +55,18 @@ def boxes_chart(name: str, scores: pd.DataFrame, what: str, of: str) -> Chart:
         "Boxes are quartiles, whiskers go to the 5th and 95th percentile, dots are the smallest and largest "
         f"run.{left_out}"
     )
-    alt = f"Box plots of z-scores over the machines, one a {what}. {title}."
-    with sketch(8.4, 1.1 + 0.19 * len(drawn)) as figure:
-        axes = figure.subplots()
-        values = [scores[column].dropna().to_numpy(float) for column in drawn]
-        _boxes(axes, values)
-        axes.set_yticks(range(len(drawn)), drawn)
-        axes.set_ylim(len(drawn) - 0.4, -0.6)
-        axes.axvline(0, color=MUTED, linewidth=0.8)
-        axes.set_xlabel("z-score (standard deviations from the mean of all runs)")
-        axes.grid(visible=False, axis="y")
-        return Chart(name, title, alt, inline(figure, name, alt), note)
-
-
-def _boxes(axes: Axes, values: list[Floats]) -> None:
-    thin = {"color": INK, "linewidth": 0.7}
-    axes.boxplot(
-        values, orientation="horizontal", positions=np.arange(len(values)), widths=0.6, whis=(5, 95),
-        patch_artist=True, manage_ticks=False, showfliers=False,
-        medianprops={"color": INK, "linewidth": 1.6}, whiskerprops=thin, capprops=thin,
-        boxprops={"facecolor": PASS, "edgecolor": INK, "linewidth": 0.6},
-    )  # fmt: skip
-    for extreme in (np.min, np.max):
-        axes.scatter([extreme(row) for row in values], range(len(values)), s=6, color=INK, linewidths=0)
+    shows = f"Box plots of z-scores over the machines, one a {what}"
+    values, places = [scores[column].dropna().to_numpy(float) for column in chosen], range(len(chosen))
+    extremes = [
+        Dots([extreme(row) for row in values], places, fill=INK, edge="none", size=6)
+        for extreme in (np.min, np.max)
+    ]
+    panel = Panel(
+        [Boxes([five_of(row, 5, 95) for row in values]), *extremes, Rule(x=0)],
+        Axis("z-score (standard deviations from the mean of all runs)"),
+        Axis(what, chosen),
+    )
+    return drawn(Words(name, title, shows, note), [panel], (8.4, 1.1 + 0.19 * len(chosen)))
 
 
 def correlation_chart(name: str, scores: pd.DataFrame, rows: str) -> Chart | None:
@@ -122,11 +95,15 @@ def correlation_chart(name: str, scores: pd.DataFrame, rows: str) -> Chart | Non
         f"{percent(float((upper >= ALIKE).mean()), 0)} of the pairs of stressors rise and fall together "
         f"(|r| \N{GREATER-THAN OR EQUAL TO} {ALIKE}) on {rows}"
     )
-    alt = f"Heat map of Pearson correlations between {counted(len(pearson), 'stressor')}. {title}."
+    shows = f"Heat map of Pearson correlations between {counted(len(pearson), 'stressor')}"
     note = "Correlated stressors stand side by side."
     if len(varying) == 2:  # noqa: PLR2004 - as said
         note += " Any two points lie on a line: two measurements correlate perfectly, whatever they are."
-    return _heat_map(name, pearson, title, alt, note)
+    few = len(pearson) <= _FEW
+    names = Axis("stressor", [str(name) for name in pearson.index])
+    heat = Heat(pearson.to_numpy(float), "Pearson's r (\N{MINUS SIGN}1 to 1)", -1, 1, "RdBu_r", told=few)
+    size = (5.2, 4.3) if few else (8.4, 7.4)
+    return drawn(Words(name, title, shows, note, few), [Panel([heat], names, names, square=True)], size)
 
 
 def _alike_together(pearson: Floats) -> NDArray[np.int64]:
@@ -140,40 +117,6 @@ def _alike_together(pearson: Floats) -> NDArray[np.int64]:
         linkage(squareform(np.clip(distance, 0, None), checks=False), "average")
     )
     return order
-
-
-def _heat_map(name: str, pearson: pd.DataFrame, title: str, alt: str, note: str) -> Chart:
-    every = 1 + (len(pearson) - 1) // _NAMES
-    shown = range(0, len(pearson), every)
-    names = [str(pearson.index[place]) for place in shown]
-    if every > 1:
-        note += f" Every {_ordinal(every)} is named."
-    small = len(pearson) <= _FEW
-    with sketch(*((5.2, 4.3) if small else (8.4, 7.4))) as figure:
-        axes = figure.subplots()
-        values = pearson.to_numpy(float)
-        image = axes.imshow(values, cmap="RdBu_r", vmin=-1, vmax=1, interpolation="none")
-        if small:
-            _numbers(axes, values)
-        axes.set_xticks(shown, names, rotation=90, fontsize=7)
-        axes.set_yticks(shown, names, fontsize=7)
-        axes.set_xlabel("stressor")
-        axes.set_ylabel("stressor")
-        axes.grid(visible=False)
-        figure.colorbar(image, ax=axes, label="Pearson's r (\N{MINUS SIGN}1 to 1)", shrink=0.6, pad=0.015)
-        return Chart(name, title, alt, inline(figure, name, alt), note, small)
-
-
-def _numbers(axes: Axes, values: Floats) -> None:
-    for (row, column), value in np.ndenumerate(values):
-        # the colours of the map are the same on dark paper, so that the ink on them is too
-        ink = "white" if abs(value) > _DARK else "black"
-        told = f"{value:.1f}".replace("-", "\N{MINUS SIGN}")
-        axes.text(column, row, told, ha="center", va="center", fontsize=7, color=ink)
-
-
-def _ordinal(number: int) -> str:
-    return {2: "second", 3: "third"}.get(number, f"{number}th")
 
 
 def components_chart(name: str, scores: Floats, of: str) -> Chart:
@@ -195,23 +138,18 @@ def components_chart(name: str, scores: Floats, of: str) -> Chart:
         f"{counted(enough, 'component')} of {counted(scores.shape[1], of)} "
         f"{'explains' if enough == 1 else 'explain'} {percent(MOST, 0)} of the variance"
     )
-    alt = f"Line chart of explained variance by number of components, on a log scale. {title}."
     places = np.arange(1, len(shares) + 1)
-    with sketch(8.4, 3.6) as figure:
-        axes = figure.subplots()
-        style: dict[str, Any] = {"markersize": 4, "linewidth": 1.4, "markevery": max(1, len(shares) // 45)}
-        axes.plot(places, shares, color=SERIES[2], marker=MARKERS[0], label="this component", **style)
-        axes.plot(
-            places, shares.cumsum(), color=SERIES[3], marker=MARKERS[1], linestyle="--",
-            label="all up to this one", **style,
-        )  # fmt: skip
-        axes.axvline(enough, color=MUTED, linestyle=":")
-        axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g} %")
-        axes.set_xlabel("component (number, largest first)")
-        axes.set_ylabel("share of the variance (log scale)")
-        axes.legend(loc="center right")
-        return Chart(name, title, alt, inline(figure, name, alt))
+    panel = Panel(
+        [
+            Line("this component", places, shares, 2),
+            Line("all up to this one", places, shares.cumsum(), 3),
+            Rule(x=enough),
+        ],
+        Axis("component (number, largest first)"),
+        Axis("share of the variance (log scale)", log=True, percent=True),
+    )
+    shows = "Line chart of explained variance by number of components, on a log scale"
+    return drawn(Words(name, title, shows), [panel], (8.4, 3.6))
 
 
 def series_of(applications: list[str]) -> dict[str, dict[int, str]]:
@@ -255,26 +193,25 @@ def series_chart(name: str, targets: pd.DataFrame) -> Chart | None:
     means, deviations = values.mean(), values.std().fillna(0.0)
     metric = str(targets.loc[targets["application"].isin(_members(families)), "metric"].iloc[0])
     title = _series_title(families, means)
-    alt = f"Line chart of {metric} by the number at the end of the application's name. {title}."
-    with sketch(8.4, 3.8) as figure:
-        axes = figure.subplots()
-        for place, (family, members) in enumerate(families.items()):
-            shift = 0.14 * (place - (len(families) - 1) / 2)
-            axes.errorbar(
-                [number + shift for number in members], means[list(members.values())],
-                deviations[list(members.values())], color=SERIES[place % len(SERIES)],
-                marker=MARKERS[place % len(MARKERS)], linestyle=LINES[place % len(LINES)], markersize=4.5,
-                linewidth=1.3, elinewidth=0.7, capsize=2, label=family,
-            )  # fmt: skip
-        axes.set_xlabel("number at the end of the name (STREAM-NADDS: terms in the sum of Add)")
-        axes.set_ylabel(metric)
-        axes.set_ylim(bottom=0)
-        axes.legend(loc="best", ncols=2)
-        machines = counted(same["machine"].nunique(), "machine")
-        note = (
-            f"Means over the {machines} that ran every number of a series; bars are one standard deviation."
+    machines = counted(same["machine"].nunique(), "machine")
+    words = Words(
+        name,
+        title,
+        f"Line chart of {metric} by the number at the end of the application's name",
+        f"Means over the {machines} that ran every number of a series; bars are one standard deviation.",
+    )
+    lines = [
+        Line(
+            family,
+            np.array(list(members)) + 0.14 * (place - (len(families) - 1) / 2),
+            means[list(members.values())],
+            place,
+            spread=deviations[list(members.values())],
         )
-        return Chart(name, title, alt, inline(figure, name, alt), note)
+        for place, (family, members) in enumerate(families.items())
+    ]
+    number = Axis("number at the end of the name (STREAM-NADDS: terms in the sum of Add)")
+    return drawn(words, [Panel(lines, number, Axis(metric, low=0))], (8.4, 3.8))
 
 
 def _on_the_same_machines(targets: pd.DataFrame, families: dict[str, dict[int, str]]) -> pd.DataFrame:
@@ -303,3 +240,34 @@ def _series_title(families: dict[str, dict[int, str]], means: pd.Series) -> str:
     family = max(changes, key=lambda name: abs(changes[name]))
     first, *_, last = families[family]
     return f"{family} changes most: {percent(changes[family], 0)} on average from {first} to {last}"
+
+
+def stability_chart(name: str, stability: pd.DataFrame) -> Chart | None:
+    """Draw the stability of our method over that of the seed's, a dot an application.
+
+    Parameters
+    ----------
+    name : str
+        The anchor.
+    stability : DataFrame
+        ``application, seed, ours``: mean overlap (Jaccard) of the top five between resamples, 0 to 1.
+
+    Returns
+    -------
+    Chart or None
+        None where there are too few applications for a picture.
+    """
+    known = stability.dropna()
+    if len(known) < _ENOUGH:
+        return None
+    higher = int((known["ours"] > known["seed"]).sum())
+    title = f"Our top five are the more stable ones on {higher} of {counted(len(known), 'application')}"
+    note = "Above the line ours is the more stable one. 1 = always the same five stressors."
+    panel = Panel(
+        [Diagonal(0, 1), Dots(known["seed"], known["ours"])],
+        Axis("the seed's method (overlap of the top five, 0 to 1)", low=0, high=1.02),
+        Axis("ours (overlap of the top five, 0 to 1)", low=0, high=1.02),
+        square=True,
+    )
+    shows = "Scatter plot of the stability of our method over that of the seed's"
+    return drawn(Words(name, title, shows, note, small=True), [panel], (5.2, 4.6))

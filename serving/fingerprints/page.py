@@ -15,10 +15,15 @@ from data.fingerprints.params import Fingerprints, Profiling
 from data.params import load
 from features.fingerprints.matrix import FingerprintTable, Measured, zscores
 from serving.fingerprints.difference_bars import Changes, changes
-from serving.fingerprints.machine_charts import boxes_chart, components_chart, correlation_chart, series_chart
+from serving.fingerprints.machine_charts import (
+    boxes_chart,
+    components_chart,
+    correlation_chart,
+    series_chart,
+    stability_chart,
+)
 from serving.fingerprints.profile_bars import Bar, Bars, bars, of_shares
 from serving.fingerprints.profiled import Profiled
-from serving.fingerprints.stability_chart import stability_chart
 from serving.pages.charts import Chart, counted, percent
 from serving.report import render
 from training.fingerprints.claims import CLAIMS, Verdict

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from pydantic import BaseModel
 
 from data.errors import InputError
 from data.fingerprints.validity import FingerprintDecisions
@@ -16,6 +15,7 @@ from data.places import Places
 from data.tables.files import read_json
 from data.tables.specs import read_table
 from features.fingerprints.matrix import FingerprintTable
+from serving.pages.evaluated import Entry, Metrics
 from training.fingerprints.trust import Trust
 
 TRUST_DTYPES = {
@@ -42,22 +42,6 @@ CLAIM_DTYPES = dict.fromkeys(("figure", "claim", "seed_says", "we_find", "verdic
 ACCURACY_DTYPES = {"application": "str", "entry": "str", "median_error": "float64"}
 
 
-class DataSet(BaseModel):
-    """The data that was learned from."""
-
-    format: str
-    path: str
-    digest: str
-
-
-class Metrics(BaseModel):
-    """What the page uses of ``metrics.json``."""
-
-    data: DataSet
-    seed: int
-    champion: str
-
-
 @dataclass(frozen=True)
 class Reported:
     """One application's profile, as the stage profile wrote it, or as it was just learned.
@@ -66,7 +50,8 @@ class Reported:
     ----------
     application : str
     features, clusters, categories : DataFrame
-        As in `training.fingerprints.profiles.Profile`; ``features`` may have ``seed_importance`` too, the seed's method's.
+        As in `training.fingerprints.profiles.Profile`; ``features`` may have ``seed_importance`` too, that
+        of the seed's method.
     trust : Trust
     """
 
@@ -110,7 +95,7 @@ class Profiled:
         ``application``, then one column of median relative errors per entry, all on the same folds.
     """
 
-    metrics: Metrics
+    metrics: Metrics[Entry]
     table: FingerprintTable
     notes: tuple[str, ...]
     profiles: Mapping[str, Reported]
@@ -132,7 +117,7 @@ class Profiled:
         stability = trust[["application", "seed_stability", "our_stability"]]
         accuracy = read_table(places.evaluated / "accuracy.parquet", ACCURACY_DTYPES)
         return cls(
-            read_json(places.metrics, Metrics),
+            read_json(places.metrics, Metrics[Entry]),
             FingerprintTable.read(places.processed),
             tuple(FingerprintDecisions.read(places.valid).explained()),
             _profiles(places.profiled, trust),

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from math import isnan
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
 from serving.matrices.evaluated import Beside, Worth
-from serving.pages.charts import (
-    LINES,
-    MARKERS,
-    MUTED,
-    PAPER,
-    SERIES,
-    Chart,
-    inline,
-    sketch,
-)
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from serving.pages import marks
+from serving.pages.charts import PAPER, SERIES, Chart, Words
+from serving.pages.marks import Dots, Rule
+from serving.pages.panels import Axis, Panel, drawn
 
 #: Figures of the seed, as curves.parquet calls them.
 COST, UNDERSAMPLING, DIMENSION = 4, 5, 6
@@ -35,7 +26,7 @@ _OF_PAIRS = "balanced accuracy of pairs (0 to 1)"
 _BARS = "Bars are one standard deviation over the folds."
 
 
-class Line(NamedTuple):
+class Curve(NamedTuple):
     """Balanced accuracy over one parameter. ``look`` is its model's; ``hollow``: others have groups."""
 
     name: str
@@ -55,7 +46,7 @@ class Line(NamedTuple):
         return max(self.accuracy) - self.accuracy[0]
 
 
-def lines(curves: pd.DataFrame, figure: int) -> list[Line]:
+def lines(curves: pd.DataFrame, figure: int) -> list[Curve]:
     """Return the curves of a figure, one per model and grouping, each from no remedy on."""
     own = curves[(curves["figure"] == figure) & curves["balanced_accuracy"].notna()]
     models, several = sorted(own["model"].unique()), len(own["grouping"].drop_duplicates()) > 1
@@ -64,7 +55,7 @@ def lines(curves: pd.DataFrame, figure: int) -> list[Line]:
         ordered = part.sort_values("x", ascending=figure != UNDERSAMPLING, kind="stable")
         name = f"{model}, {_GROUPINGS.get(str(grouping), grouping)}" if several else str(model)
         columns = (ordered[column].tolist() for column in ("x", "balanced_accuracy", "spread"))
-        found.append(Line(name, models.index(model), several and grouping == "none", *columns))
+        found.append(Curve(name, models.index(model), several and grouping == "none", *columns))
     return found
 
 
@@ -76,10 +67,8 @@ def cost_chart(curves: pd.DataFrame) -> Chart | None:
     top = max(found, key=lambda line: line.gain)
     best = f"where a miss costs {top.x[top.at_best()]:g} times a false alarm"
     title = _finding(top, best, "where both cost the same")
-    with sketch(8.4, 4.0) as figure:
-        axes = _curves(figure, found, "cost of a missed abnormal vector, in false alarms (log scale)")
-        _ratios(axes, found)
-        return _chart("figure-4", title, figure, "balanced accuracy by cost ratio, a line a model")
+    across = _ratios("cost of a missed abnormal vector, in false alarms (log scale)", found)
+    return _curves("figure-4", title, "balanced accuracy by cost ratio, a line a model", across, found)
 
 
 def sampling_chart(curves: pd.DataFrame) -> Chart | None:
@@ -89,14 +78,9 @@ def sampling_chart(curves: pd.DataFrame) -> Chart | None:
         return None
     top = max(found, key=lambda line: line.gain)
     title = _finding(top, f"at a ratio of {top.x[top.at_best()]:.2g}:1", "with all normal vectors")
-    with sketch(8.4, 4.4) as figure:
-        axes = _curves(
-            figure, found, "normal training vectors per abnormal one, from all to as many (log scale)"
-        )
-        _ratios(axes, found)
-        axes.invert_xaxis()
-        words = "balanced accuracy by undersampling, a line a model and grouping"
-        return _chart("figure-5", title, figure, words)
+    label = "normal training vectors per abnormal one, from all to as many (log scale)"
+    words = "balanced accuracy by undersampling, a line a model and grouping"
+    return _curves("figure-5", title, words, replace(_ratios(label, found), backwards=True), found)
 
 
 def dimensions_chart(curves: pd.DataFrame) -> Chart | None:
@@ -112,15 +96,12 @@ def dimensions_chart(curves: pd.DataFrame) -> Chart | None:
     title = f"{top.name} is best with {top.x[best]:g} dimensions ({top.accuracy[best]:.2f})"
     if enough != best:
         title += f", and hardly less so with {top.x[enough]:g} ({top.accuracy[enough]:.2f})"
-    with sketch(8.4, 4.0) as figure:
-        _curves(figure, found, "dimensions that are kept (number; the last are all metrics, not projected)")
-        return _chart("figure-6", title, figure, "balanced accuracy by dimensions, a line a model")
+    across = Axis("dimensions that are kept (number; the last are all metrics, not projected)")
+    return _curves("figure-6", title, "balanced accuracy by dimensions, a line a model", across, found)
 
 
 def times_chart(times: pd.DataFrame) -> Chart | None:
     """Draw training time by dimensions (seed 001, figure 7); None where nothing was timed."""
-    from matplotlib.ticker import LogLocator, NullLocator
-
     if times.empty:
         return None
     ordered = times.sort_values(["model", "dimensions"], kind="stable")
@@ -131,20 +112,14 @@ def times_chart(times: pd.DataFrame) -> Chart | None:
         f"{slow} takes longest to train: {_seconds(ends.loc[slow, 'last'])} with {most} dimensions, "
         f"{_seconds(ends.loc[slow, 'first'])} with {least}"
     )
-    with sketch(8.4, 4.0) as figure:
-        axes = figure.subplots()
-        for number, (model, own) in enumerate(ordered.groupby("model", sort=True)):
-            axes.plot(own["dimensions"], own["seconds"], label=str(model), **_look(number))
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.yaxis.set_minor_locator(NullLocator())
-        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        axes.set_xlabel("dimensions (number)")
-        axes.set_ylabel("time to fit an engine (s, log scale)")
-        figure.legend(loc="outside upper center", ncols=4, fontsize=8)
-        note = "Mean over the folds, on the machine that made this page; times are never the same twice."
-        words = "training time by dimensions, a line a model"
-        return _chart("figure-7", title, figure, words, note)
+    lines = [
+        marks.Line(str(model), own["dimensions"], own["seconds"], look)
+        for look, (model, own) in enumerate(ordered.groupby("model", sort=True))
+    ]
+    panel = Panel(lines, Axis("dimensions (number)"), Axis("time to fit an engine (s, log scale)", log=True))
+    note = "Mean over the folds, on the machine that made this page; times are never the same twice."
+    words = Words("figure-7", title, "Chart of training time by dimensions, a line a model", note)
+    return drawn(words, [panel], (8.4, 4.0))
 
 
 def ablation_chart(name: str, steps: Sequence[Sequence[Beside]], *, alone: bool) -> Chart | None:
@@ -165,43 +140,37 @@ def ablation_chart(name: str, steps: Sequence[Sequence[Beside]], *, alone: bool)
     remedies = [row.name for row in steps[0]]
     first = "all remedies" if alone else "no remedy"
     labels = [first, *(f"all but: {one}" if alone else f"+ {one}" for one in remedies[1:])]
-    with sketch(8.4, 1.4 + 0.42 * len(labels)) as figure:
-        axes = figure.subplots()
-        for number, rows in enumerate(steps):
-            _remedies(axes, rows, number, joined=not alone)
-        if not all(isnan(row.seeds.balanced_accuracy) for rows in steps for row in rows):
-            axes.plot([], [], label="the seed's, of vectors, on its own data", **_SEEDS, color=MUTED)
-        axes.axvline(0.5, color=MUTED, linewidth=1, linestyle=":")
-        axes.set_yticks(range(len(labels)), labels)
-        axes.invert_yaxis()
-        axes.set_xlabel(f"{_OF_PAIRS}; 0.5 is guessing")
-        axes.grid(visible=False, axis="y")
-        figure.legend(loc="outside upper center", ncols=4, fontsize=8)
-        how = "without one remedy" if alone else "remedy by remedy"
-        return _chart(name, title, figure, f"balanced accuracy of pairs {how}, a line a model")
-
-
-_SEEDS: dict[str, Any] = {
-    "marker": "D",
-    "markersize": 6,
-    "markerfacecolor": PAPER,
-    "linestyle": "",
-    "markeredgewidth": 1.4,
-}
-
-
-def _remedies(axes: Axes, rows: Sequence[Beside], number: int, *, joined: bool) -> None:
-    places, look = range(len(rows)), _look(number) | ({} if joined else {"linestyle": ""})
-    axes.errorbar(
-        [row.pairs for row in rows],
-        [place + 0.09 * (number - 1) for place in places],
-        xerr=[row.pair_spread for row in rows],
-        elinewidth=0.7, label=rows[0].model, **look,
-    )  # fmt: skip
-    colour = SERIES[number % len(SERIES)]
-    axes.plot(
-        [row.seeds.balanced_accuracy for row in rows], places, **_SEEDS, color=colour, markeredgecolor=colour
+    how = "without one remedy" if alone else "remedy by remedy"
+    words = Words(name, title, f"Chart of balanced accuracy of pairs {how}, a line a model", _BARS)
+    panel = Panel(
+        [
+            *(_remedies(rows, look, joined=not alone) for look, rows in enumerate(steps)),
+            *_seeds(steps),
+            Rule(x=0.5),
+        ],
+        Axis(f"{_OF_PAIRS}; 0.5 is guessing"),
+        Axis("remedy", labels),
     )
+    return drawn(words, [panel], (8.4, 1.4 + 0.42 * len(labels)))
+
+
+def _remedies(rows: Sequence[Beside], look: int, *, joined: bool) -> marks.Line:
+    places = [place + 0.09 * (look - 1) for place in range(len(rows))]
+    accuracies, spreads = [row.pairs for row in rows], [row.pair_spread for row in rows]
+    return marks.Line(rows[0].model, accuracies, places, look, sideways=spreads, joined=joined)
+
+
+def _seeds(steps: Sequence[Sequence[Beside]]) -> Iterator[Dots]:
+    """Yield the seed's own figures of each model, where there are any."""
+    label = "the seed's, of vectors, on its own data"
+    for look, rows in enumerate(steps):
+        found = [(place, row.seeds.balanced_accuracy) for place, row in enumerate(rows)]
+        shown = [(place, accuracy) for place, accuracy in found if not isnan(accuracy)]
+        if shown:
+            places, accuracies = zip(*shown, strict=True)
+            colour = SERIES[look % len(SERIES)]
+            yield Dots(accuracies, places, label, PAPER, colour, marker="D", size=36, thickness=1.4)
+            label = ""
 
 
 def _gained(steps: Sequence[Sequence[Beside]]) -> str:
@@ -231,44 +200,25 @@ def _missed_most(steps: Sequence[Sequence[Beside]]) -> str:
     return f'{whole}; the largest loss that can be told is without "{row.name}": {row.pairs:.2f}'
 
 
-def _finding(top: Line, best: str, without: str) -> str:
+def _finding(top: Curve, best: str, without: str) -> str:
     if top.gain <= EQUAL:
         return f"No line rises by more than {EQUAL:g} above what it has {without}"
     return f"{top.name} gains most: {max(top.accuracy):.2f} {best}, {top.accuracy[0]:.2f} {without}"
 
 
-def _curves(figure: Figure, found: Sequence[Line], across: str) -> Axes:
-    axes = figure.subplots()
-    for line in found:
-        look = _look(line.look) | ({"markerfacecolor": PAPER, "linestyle": ":"} if line.hollow else {})
-        axes.errorbar(line.x, line.accuracy, line.spread, elinewidth=0.6, label=line.name, **look)
-    axes.set_xlabel(across)
-    axes.set_ylabel(_ACCURACY)
-    figure.legend(loc="outside upper center", ncols=3, fontsize=8)
-    return axes
+def _curves(name: str, title: str, shows: str, across: Axis, found: Sequence[Curve]) -> Chart:
+    lines = [
+        marks.Line(one.name, one.x, one.accuracy, one.look, spread=one.spread, hollow=one.hollow)
+        for one in found
+    ]
+    words = Words(name, title, f"Chart of {shows}", _BARS)
+    return drawn(words, [Panel(lines, across, Axis(_ACCURACY))], (8.4, 4.2))
 
 
-def _ratios(axes: Axes, found: Sequence[Line]) -> None:
-    """Label a logarithmic axis by the ratios that were tried."""
-    ticks = sorted({x for line in found for x in line.x})
-    axes.set_xscale("log")
-    axes.set_xticks(ticks, [f"{x:.3g}:1" for x in ticks])
-    axes.minorticks_off()
-
-
-def _look(number: int) -> dict[str, Any]:
-    return {
-        "color": SERIES[number % len(SERIES)],
-        "marker": MARKERS[number % len(MARKERS)],
-        "linestyle": LINES[number % len(LINES)],
-        "markersize": 4.5,
-        "linewidth": 1.4,
-    }
-
-
-def _chart(name: str, title: str, figure: Figure, words: str, note: str = _BARS) -> Chart:
-    alt = f"Chart of {words}. {title}."
-    return Chart(name, title, alt, inline(figure, name, alt), note)
+def _ratios(label: str, found: Sequence[Curve]) -> Axis:
+    """Return a logarithmic axis of the ratios that were tried."""
+    tried = sorted({x for line in found for x in line.x})
+    return Axis(label, ticks={x: f"{x:.3g}:1" for x in tried}, log=True)
 
 
 def _seconds(value: float) -> str:

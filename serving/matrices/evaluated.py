@@ -8,13 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from data.matrices.validity import MatrixDecisions
 from data.places import Places
 from data.tables.files import read_json
 from data.tables.specs import read_table
-from serving.pages.evaluated import OOF_DTYPES, Score
+from serving.pages import evaluated as pages
+from serving.pages.evaluated import Judged, Split, Verdicts
 from training.matrices.seed import ABNORMAL, ABNORMAL_PAIRS, PAIRS, VECTORS
 
 #: How it is divided: test cases are held out whole.
@@ -22,10 +23,7 @@ SPLIT = "test-cases"
 #: That which is more like the seed's.
 EASIER = "pairs"
 
-VERDICTS = {name: kind for name, kind in OOF_DTYPES.items() if name != "comparison_id"} | {
-    "pair_id": "str", "workload": "str", "group": "str", "scheme": "str", "model": "str",
-    "group_used": "str", "cause": "str", "cause_size": "float64",
-}  # fmt: skip
+VERDICTS = pages.VERDICTS | dict.fromkeys(("pair_id", "group", "cause"), "str") | {"cause_size": "float64"}
 COUNTS = dict.fromkeys(
     (
         *("folds", "vectors", "abnormal", "balanced_accuracy", "spread", "false_positive", "false_negative"),
@@ -45,14 +43,10 @@ GROUPS = dict.fromkeys(("workload", "group", "automatic"), "str")
 SERVED = dict.fromkeys(("pair_id", "workload", "group", "verdict", "status", "reason"), "str")
 
 
-class DataSet(BaseModel):
+class DataSet(pages.DataSet):
     """The data that was learned from; further counts are shown as they are."""
 
     model_config = ConfigDict(extra="allow")
-
-    format: str
-    path: str
-    digest: str
 
     @property
     def counts(self) -> list[tuple[str, int]]:
@@ -61,59 +55,20 @@ class DataSet(BaseModel):
         return [(name.replace("_", " "), value) for name, value in found.items() if isinstance(value, int)]
 
 
-class Scores(BaseModel):
-    """What verdicts on pairs are worth."""
-
-    balanced_accuracy: Score
-    false_negative_rate: Score
-    false_positive_rate: Score
-
-
-class Entry(Scores):
-    """The scores of one model or opponent."""
-
-    kind: str
-    precision: Score
-    recall: Score
-    f1: Score
-    average_precision: Score | None = None
-
-
-class Split(BaseModel):
-    """All entries on the same folds."""
-
-    scheme: str
-    folds: int
-    entries: dict[str, Entry]
-
-    def ranked(self) -> list[tuple[str, Entry]]:
-        """Return the entries, the best pooled balanced accuracy first."""
-        return sorted(
-            self.entries.items(), key=lambda item: (-(item[1].balanced_accuracy.pooled or 0.0), item[0])
-        )
-
-    def best(self, kind: str) -> tuple[str, Entry] | None:
-        """Return the best entry of a kind, or None."""
-        return next(((name, entry) for name, entry in self.ranked() if entry.kind == kind), None)
-
-
-class Metrics(BaseModel):
+class Metrics(pages.Metrics[Judged]):
     """What the page uses of ``metrics.json``."""
 
     data: DataSet
-    seed: int
-    champion: str
-    splits: dict[str, Split]
-    selected: Scores
-    served: Scores
+    selected: Verdicts
+    served: Verdicts
 
     @property
-    def split(self) -> Split:
+    def split(self) -> Split[Judged]:
         """Folds of whole test cases."""
         return self.splits[SPLIT]
 
     @property
-    def easier(self) -> Split | None:
+    def easier(self) -> Split[Judged] | None:
         """Folds of whole pairs."""
         return self.splits.get(EASIER)
 

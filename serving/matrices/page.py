@@ -10,11 +10,10 @@ from typing import NamedTuple
 import pandas as pd
 
 from serving.matrices.charts import ablation_chart, cost_chart, dimensions_chart, sampling_chart, times_chart
-from serving.matrices.evaluated import Beside, Entry, Evaluated, Metrics, Worth
+from serving.matrices.evaluated import Beside, Evaluated, Metrics, Worth
 from serving.matrices.pictures import causes_chart, groups_chart, validity_chart, validity_told
 from serving.pages.charts import Chart, counted
-from serving.pages.evaluated import Confusion
-from serving.pages.mistakes import sureness
+from serving.pages.evaluated import Confusion, surest_mistakes
 from serving.report import render
 
 #: The seed's tables, and what each says.
@@ -71,12 +70,9 @@ def page_of(given: Evaluated) -> str:
 def lead(given: Evaluated) -> str:
     """Say in one sentence how often the champion errs on test cases that it never saw."""
     counts = Confusion.of(given.champion)
-    return (
-        f"On test cases that it never saw in training, {given.metrics.champion} misses {counts.missed:,} of "
-        f"{counted(counts.fails, 'abnormal pair')} ({counts.missed_told}) and raises "
-        f"{counted(counts.false_alarms, 'false alarm')} in {counted(counts.passes, 'normal pair')} "
-        f"({counts.alarms_told})."
-    )
+    passes = counted(counts.passes, "normal pair")
+    told = counts.told(given.metrics.champion, "abnormal pair", passes)
+    return f"On test cases that it never saw in training, {told}"
 
 
 def rivals(metrics: Metrics) -> str:
@@ -84,21 +80,18 @@ def rivals(metrics: Metrics) -> str:
     best = metrics.split.best("opponent")
     if best is None:
         return ""
-    ours, (name, theirs) = _accuracy(metrics.split.entries[metrics.champion]), best
-    gap = ours - _accuracy(theirs)
-    word = "above" if gap > 0 else "below" if gap < 0 else "level with"
+    ours, (name, theirs) = metrics.split.entries[metrics.champion], best
     return (
-        f"Its balanced accuracy, {ours:.3f}, is {word} that of the best opponent, {name}, with "
-        f"{_accuracy(theirs):.3f}. The opponents' thresholds are the best ones for the very pairs that they "
-        "are scored on; the champion's was chosen inside the training part."
+        f"Its balanced accuracy, {ours.accuracy:.3f}, is {ours.beside(theirs)} that of the best opponent, "
+        f"{name}, with {theirs.accuracy:.3f}. The opponents' thresholds are the best ones for the very pairs "
+        "that they are scored on; the champion's was chosen inside the training part."
     )
 
 
 def mistakes(verdicts: pd.DataFrame, most: int = MISTAKES) -> list[dict[str, object]]:
     """Return the wrong verdicts that the champion was surest of, the surest first."""
-    wrong = verdicts[verdicts["verdict"] != verdicts["status"]]
-    ranked = wrong.assign(sure=sureness(wrong)).sort_values(["sure", "pair_id"], ascending=[False, True])
-    rows: list[dict[str, object]] = ranked.head(most).fillna({"cause": ""}).to_dict("records")
+    found = surest_mistakes(verdicts, "pair_id", most)
+    rows: list[dict[str, object]] = found.fillna({"cause": ""}).to_dict("records")
     return rows
 
 
@@ -144,7 +137,3 @@ def figures(given: Evaluated) -> Iterator[tuple[str, Chart | None, str]]:
     yield "Figure 5 of the seed", sampling_chart(given.curves), none
     yield "Figure 6 of the seed", dimensions_chart(given.curves), none
     yield "Figure 7 of the seed", times_chart(given.times), "Nothing was timed."
-
-
-def _accuracy(entry: Entry) -> float:
-    return entry.balanced_accuracy.pooled or 0.0

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pandas as pd
 
-from serving.pages.charts import (
-    INK,
-    PAPER,
-    PASS,
-    SERIES,
-    Chart,
-    counted,
-    inline,
-    percent,
-    percent_axis,
-    sketch,
-)
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from serving.pages.charts import Chart, Words, counted, percent
+from serving.pages.marks import Bars, Cell, Cells
+from serving.pages.panels import Axis, Panel, drawn
 
 #: Who says that a run is invalid, in the order of the bars, and what a reader calls them.
 JUDGES = {"rules": "the rules alone", "tree": "the tree alone", "both": "rules and tree"}
-_FILLS = ((PAPER, "////"), (PASS, ""), (SERIES[0], ""))
+_CAUSES = "In brackets: abnormal pairs."
 #: How large a table of groups is still drawn, and how small one would only become coarse.
 _GROUPS, _FEW = 40, 14
 
@@ -64,22 +50,18 @@ def validity_chart(validity: pd.DataFrame) -> Chart | None:
     ordered = shares.loc[sorted(shares.index, key=lambda kind: (kind == "", kind))]
     judges = [judge for judge in JUDGES if ordered[judge].notna().any()]
     title = _most_evasive(ordered, judges[-1])
-    alt = f"Bars of the share of runs that are rejected, by kind of run. {title}."
-    note = "On test cases held out whole; the tree was learned on the other folds."
-    with sketch(8.4, 1.3 + 0.55 * len(ordered)) as figure:
-        axes = figure.subplots()
-        height = 0.8 / len(judges)
-        for number, judge in enumerate(judges):
-            colour, hatch = _FILLS[number]
-            places = np.arange(len(ordered)) + height * (number - (len(judges) - 1) / 2)
-            axes.barh(
-                places, ordered[judge], height, color=colour, hatch=hatch, edgecolor=INK, linewidth=0.7,
-                label=JUDGES[judge],
-            )  # fmt: skip
-        names = [kind or "valid (should stay)" for kind in ordered.index]
-        _shares_axis(axes, _labels(names, ordered["runs"]), "runs that are rejected (% of that kind)")
-        figure.legend(loc="outside upper center", ncols=3, fontsize=8)
-        return Chart("validity-chart", title, alt, inline(figure, "validity-chart", alt), note)
+    bars = [
+        Bars(ordered[judge], JUDGES[judge], turn=turn, turns=len(judges)) for turn, judge in enumerate(judges)
+    ]
+    kinds = _labels([kind or "valid (should stay)" for kind in ordered.index], ordered["runs"])
+    panel = Panel(bars, _shares_axis("runs that are rejected (% of that kind)"), Axis("kind", kinds))
+    words = Words(
+        "validity-chart",
+        title,
+        "Bars of the share of runs that are rejected, by kind of run",
+        "On test cases held out whole; the tree was learned on the other folds.",
+    )
+    return drawn(words, [panel], (8.4, 1.3 + 0.55 * len(ordered)))
 
 
 def causes_chart(verdicts: pd.DataFrame) -> Chart | None:
@@ -107,13 +89,12 @@ def causes_chart(verdicts: pd.DataFrame) -> Chart | None:
             f"Least found is {found.index[0]}: {percent(float(least['mean']), 0)} of "
             f"{counted(int(least['size']), 'abnormal pair')}"
         )
-    alt = f"Bars of the share of abnormal pairs that are found, by cause. {title}."
-    with sketch(8.4, 1.1 + 0.3 * len(found)) as figure:
-        axes = figure.subplots()
-        axes.barh(range(len(found)), found["mean"], 0.62, color=PASS, edgecolor=INK, linewidth=0.6)
-        labels = _labels([str(cause) for cause in found.index], found["size"])
-        _shares_axis(axes, labels, "abnormal pairs that are found (% of the cause)")
-        return Chart("causes", title, alt, inline(figure, "causes", alt), "In brackets: abnormal pairs.")
+    causes = Axis("cause", _labels([str(cause) for cause in found.index], found["size"]))
+    panel = Panel(
+        [Bars(found["mean"])], _shares_axis("abnormal pairs that are found (% of the cause)"), causes
+    )
+    words = Words("causes", title, "Bars of the share of abnormal pairs that are found, by cause", _CAUSES)
+    return drawn(words, [panel], (8.4, 1.1 + 0.3 * len(found)))
 
 
 def groups_chart(groups: pd.DataFrame) -> Chart | None:
@@ -140,28 +121,28 @@ def groups_chart(groups: pd.DataFrame) -> Chart | None:
         f"{counted(table.shape[1], 'automatic group')} beside {counted(len(table), 'given one')} "
         f"agree by {agree:.2f} (1: the same, 0: by chance)"
     )
-    alt = f"Table of given groups by automatic groups. {title}."
-    note = "Numbers are test cases. Agreement is the adjusted Rand index."
-    with sketch(max(5.2, 2.6 + 0.45 * table.shape[1]), max(2.6, 1.4 + 0.3 * len(table))) as figure:
-        _cells(figure.subplots(), table)
-        small = table.shape[1] <= _FEW
-        return Chart("groups-chart", title, alt, inline(figure, "groups-chart", alt), note, small)
+    words = Words(
+        "groups-chart",
+        title,
+        "Table of given groups by automatic groups",
+        "Numbers are test cases. Agreement is the adjusted Rand index.",
+        small=table.shape[1] <= _FEW,
+    )
+    panel = Panel(
+        [_cells(table)],
+        Axis("automatic group (name)", [str(one) for one in table.columns]),
+        Axis("given group (workload type)", [str(one) for one in table.index]),
+    )
+    size = max(5.2, 2.6 + 0.45 * table.shape[1]), max(2.6, 1.4 + 0.3 * len(table))
+    return drawn(words, [panel], size)
 
 
-def _cells(axes: Axes, table: pd.DataFrame) -> None:
-    from matplotlib.patches import Rectangle
-
-    values = table.to_numpy(np.int64)
-    for (down, across), count in np.ndenumerate(values):
-        if count:
-            shade = 0.25 + 0.6 * float(count) / float(values.max())
-            axes.add_patch(Rectangle((across - 0.5, down - 0.5), 1, 1, facecolor=PASS, alpha=shade))
-            axes.text(across, down, str(count), ha="center", va="center", fontsize=8.5)
-    axes.set(xlim=(-0.5, table.shape[1] - 0.5), ylim=(len(table) - 0.5, -0.5))
-    axes.set_yticks(range(len(table)), [str(one) for one in table.index])
-    axes.set_xticks(range(table.shape[1]), [str(one) for one in table.columns], rotation=90)
-    axes.set_xlabel("automatic group (name)")
-    axes.set_ylabel("given group (workload type)")
+def _cells(table: pd.DataFrame) -> Cells:
+    most = int(table.to_numpy().max())
+    rows = [[int(count) for count in row] for row in table.to_numpy()]
+    return Cells(
+        [[Cell(count, 0.25 + 0.6 * count / most) if count else None for count in row] for row in rows]
+    )
 
 
 def _shares(validity: pd.DataFrame) -> pd.DataFrame:
@@ -183,10 +164,5 @@ def _labels(names: list[str], sizes: pd.Series) -> list[str]:
     return [f"{name} ({int(size):,})" for name, size in zip(names, sizes, strict=True)]
 
 
-def _shares_axis(axes: Axes, labels: list[str], across: str) -> None:
-    axes.set_yticks(range(len(labels)), labels)
-    axes.invert_yaxis()
-    axes.set_xlim(0, 1)
-    percent_axis(axes, "x")
-    axes.set_xlabel(across)
-    axes.grid(visible=False, axis="y")
+def _shares_axis(label: str) -> Axis:
+    return Axis(label, percent=True, low=0, high=1)

@@ -7,13 +7,12 @@ import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 #: Colours by role. In the page each becomes a CSS variable, so that dark and print styles apply.
@@ -21,8 +20,6 @@ INK, MUTED, GRID, PAPER = "#20262d", "#66707b", "#dfe3e7", "#fefefe"
 PASS, FAIL = "#6ba3d0", "#a3310f"
 #: From dark to light, so that they differ on a grey-scale print too.
 SERIES = ("#2f1e5e", "#8a1f5c", "#1f6f8b", "#c4501b", "#3f9a6d", "#d99a1c", "#97a3ae")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
-LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 _VARIABLES = {INK: "ink", MUTED: "muted", GRID: "grid", PAPER: "paper", PASS: "pass", FAIL: "fail"} | {
     colour: f"series-{number}" for number, colour in enumerate(SERIES, 1)
 }
@@ -50,15 +47,14 @@ _STYLE = {
     "xtick.major.size": 3,
     "ytick.major.size": 3,
     "legend.frameon": False,
-    "hatch.linewidth": 0.7,
     "figure.facecolor": "none",
     "savefig.facecolor": "none",
 }
 
 
 @dataclass(frozen=True)
-class Chart:
-    """A chart as a page shows it.
+class Words:
+    """What a chart says in words.
 
     Attributes
     ----------
@@ -66,10 +62,8 @@ class Chart:
         Its anchor in the page.
     title : str
         The finding, in one sentence.
-    alt : str
-        What a reader who cannot see it is told.
-    svg : Markup
-        Inline SVG, without scripts and references to anything outside.
+    shows : str
+        What kind of chart shows what; with the title it is told to a reader who cannot see it.
     note : str
         What the title and the axes do not say.
     small : bool
@@ -78,10 +72,21 @@ class Chart:
 
     name: str
     title: str
-    alt: str
-    svg: Markup
+    shows: str
     note: str = ""
     small: bool = False
+
+    @property
+    def alt(self) -> str:
+        """The text for those who cannot see it."""
+        return f"{self.shows}. {self.title}."
+
+
+@dataclass(frozen=True)
+class Chart(Words):
+    """A chart as a page shows it; its SVG is inline, without scripts and references to anything outside."""
+
+    svg: Markup = field(default=Markup(), kw_only=True)
 
 
 @contextmanager
@@ -122,17 +127,9 @@ def inline(figure: Figure, name: str, alt: str) -> Markup:
     return Markup(opening + body)  # noqa: S704 - matplotlib escapes the text it draws
 
 
-def percent_axis(axis: Axes, which: str) -> None:
-    """Label the ticks of the x or y axis, which holds shares, in percent."""
-    from matplotlib.ticker import PercentFormatter
-
-    target = axis.xaxis if which == "x" else axis.yaxis
-    target.set_major_formatter(PercentFormatter(1.0, decimals=None, symbol=" %"))
-
-
-def percent(share: float, digits: int = 1) -> str:
-    """Write a share in percent: ``0.936`` as ``93.6 %``, without a line break in it; NaN as a dash."""
-    if math.isnan(share):
+def percent(share: float | None, digits: int = 1) -> str:
+    """Write a share in percent: ``0.936`` as ``93.6 %``, not to be broken; None and NaN as a dash."""
+    if share is None or math.isnan(share):
         return "\N{EN DASH}"
     return f"{share:.{digits}%}".replace("%", "\N{NO-BREAK SPACE}%").replace("-", "\u2212")
 

@@ -1,35 +1,27 @@
-"""What a classification family's evaluation left behind, read for a report."""
+"""What every family's evaluation leaves behind, read for a report: ``metrics.json``, and verdicts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Generic, TypeVar
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from pydantic import BaseModel
 
-from data.places import Places
-from data.tables.files import read_json
-from data.tables.specs import read_table
-from serving.pages.charts import percent
+from serving.pages.charts import counted, percent
 
-OOF_DTYPES = {
-    "comparison_id": "str",
-    "split": "str",
-    "repeat": "int64",
+#: Columns of verdicts on held-out folds, beside the name of what was judged.
+VERDICTS = dict.fromkeys(("split", "entry", "kind", "verdict", "status"), "str") | {
     "fold": "int64",
-    "entry": "str",
-    "kind": "str",
     "probability": "float64",
     "threshold": "float64",
-    "verdict": "str",
-    "status": "str",
 }
-CURVE_DTYPES = {"curve": "str", "parameter": "int64", "fold": "int64", "accuracy": "float64"}
 
 
 class Score(BaseModel):
-    """One metric of one entry: mean and spread over the folds, and of all folds' verdicts at once.
+    """One score of one entry: mean and spread over the folds, and of all folds at once.
 
     Average precision has no figure of all folds at once, and is told by its mean.
     """
@@ -40,92 +32,108 @@ class Score(BaseModel):
 
 
 class Entry(BaseModel):
-    """The scores of one model or rule."""
+    """One model, rule or opponent; families add its scores."""
 
-    kind: Literal["model", "rule"]
+    kind: str
+
+    @property
+    def order(self) -> float:
+        """By what entries are ranked, the best first."""
+        return 0.0
+
+
+class Verdicts(BaseModel):
+    """What verdicts are worth."""
+
     balanced_accuracy: Score
     false_negative_rate: Score
     false_positive_rate: Score
+
+    @property
+    def accuracy(self) -> float:
+        """Pooled balanced accuracy."""
+        return self.balanced_accuracy.pooled or 0.0
+
+    def beside(self, other: Verdicts) -> str:
+        """Say in a word or two where its accuracy lies beside that of another."""
+        gap = self.accuracy - other.accuracy
+        return "above" if gap > 0 else "below" if gap < 0 else "level with"
+
+
+class Judged(Verdicts, Entry):
+    """The scores of an entry that gives verdicts."""
+
     precision: Score
     recall: Score
     f1: Score
     average_precision: Score | None = None
 
+    @property
+    def order(self) -> float:
+        """The best pooled balanced accuracy comes first."""
+        return -self.accuracy
 
-class Split(BaseModel):
+
+E = TypeVar("E", bound=Entry)
+
+
+class Split(BaseModel, Generic[E]):
     """All entries on the folds of one scheme."""
 
     scheme: str
     folds: int
-    entries: dict[str, Entry]
+    entries: dict[str, E]
 
-    def ranked(self) -> list[tuple[str, Entry]]:
-        """Return the entries, the best pooled balanced accuracy first."""
-        return sorted(
-            self.entries.items(), key=lambda item: (-(item[1].balanced_accuracy.pooled or 0.0), item[0])
-        )
+    def ranked(self, kind: str | None = None) -> list[tuple[str, E]]:
+        """Return the entries of a kind, or all, the best first."""
+        chosen = [(name, entry) for name, entry in self.entries.items() if kind in {None, entry.kind}]
+        return sorted(chosen, key=lambda item: (item[1].order, item[0]))
+
+    def best(self, kind: str) -> tuple[str, E] | None:
+        """Return the best entry of a kind, or None."""
+        return next(iter(self.ranked(kind)), None)
 
 
 class DataSet(BaseModel):
-    """The data that was judged."""
+    """The data that was learned from; families add its sizes."""
 
     format: str
     path: str
     digest: str
-    comparisons: int
-    fails: int
-    operations: int
 
 
-class Metrics(BaseModel):
-    """The content of ``metrics.json``."""
+class Metrics(BaseModel, Generic[E]):
+    """What a page uses of ``metrics.json``."""
 
-    family: str
     data: DataSet
     seed: int
-    features: str
-    splits: dict[str, Split]
     champion: str
+    splits: dict[str, Split[E]]
 
 
-@dataclass(frozen=True)
-class Evaluated:
-    """Metrics, the verdicts on held-out folds, and the accuracy curves.
+def sureness(verdicts: pd.DataFrame) -> NDArray[np.float64]:
+    """Return how far probabilities lie from their thresholds, as shares of how far they could."""
+    probability, threshold = (verdicts[name].to_numpy(float) for name in ("probability", "threshold"))
+    room = np.where(probability >= threshold, 1 - threshold, threshold)
+    shares: NDArray[np.float64] = np.abs(probability - threshold) / np.maximum(room, 1e-9)
+    return shares
 
-    Attributes
+
+def surest_mistakes(verdicts: pd.DataFrame, name: str, most: int) -> pd.DataFrame:
+    """Return the wrong verdicts that a model was surest of, the surest first, once for every `name`.
+
+    Parameters
     ----------
-    metrics : Metrics
     verdicts : DataFrame
-        One row per entry, split, repeat and comparison, with the columns of `OOF_DTYPES`.
-    curves : DataFrame
-        One row per curve, parameter and fold, with the columns of `CURVE_DTYPES`; empty if there are none.
+        One model's held-out verdicts: ``verdict, status, probability, threshold``.
+    name : str
+        The column that names what was judged.
+    most : int
+        How many to return.
     """
-
-    metrics: Metrics
-    verdicts: pd.DataFrame
-    curves: pd.DataFrame
-
-    @classmethod
-    def read(cls, places: Places) -> Evaluated:
-        """Read ``metrics.json``, ``oof.parquet`` and, where it exists, ``curves.parquet``."""
-        curves = places.evaluated / "curves.parquet"
-        return cls(
-            read_json(places.metrics, Metrics),
-            read_table(places.evaluated / "oof.parquet", OOF_DTYPES),
-            read_table(curves, CURVE_DTYPES)
-            if curves.is_file()
-            else pd.DataFrame(columns=list(CURVE_DTYPES)).astype(CURVE_DTYPES),
-        )
-
-    def of(self, split: str, kind: str) -> pd.DataFrame:
-        """Return the verdicts of all models or all rules on the folds of `split`."""
-        verdicts = self.verdicts
-        return verdicts[(verdicts["split"] == split) & (verdicts["kind"] == kind)]
-
-    def champion(self, split: str) -> pd.DataFrame:
-        """Return the champion's verdicts on the folds of `split`."""
-        models = self.of(split, "model")
-        return models[models["entry"] == self.metrics.champion]
+    wrong = verdicts[verdicts["verdict"] != verdicts["status"]].drop_duplicates(name)
+    ranked = wrong.assign(sure=sureness(wrong)).sort_values(["sure", name], ascending=[False, True])
+    return ranked.head(most)
 
 
 @dataclass(frozen=True)
@@ -164,6 +172,13 @@ class Confusion:
     def recall(self) -> float:
         """Which share of the fails is caught; not a number if there are none."""
         return self.caught / self.fails if self.fails else float("nan")
+
+    def told(self, champion: str, fail: str, passes: str) -> str:
+        """Say how often `champion` errs, where a ``fail`` and the passes bear these names."""
+        return (
+            f"{champion} misses {self.missed:,} of {counted(self.fails, fail)} ({self.missed_told}) and "
+            f"raises {counted(self.false_alarms, 'false alarm')} in {passes} ({self.alarms_told})."
+        )
 
     @property
     def missed_told(self) -> str:

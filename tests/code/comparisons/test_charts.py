@@ -6,12 +6,12 @@ import pytest
 
 from data.comparisons.tables import ComparisonTables
 from serving.comparisons.accuracy_charts import by_model, by_neighbours, by_trees
+from serving.comparisons.mistakes import _short, mistake_chart, worst_mistakes
 from serving.comparisons.tree_chart import Node, nodes_of, tree_chart
 from serving.comparisons.vector_chart import vectors_chart, without_root
 from serving.comparisons.verdict_charts import confusion_chart, precision_recall_chart
 from serving.pages.charts import counted, inline, percent, sketch
 from serving.pages.evaluated import Confusion
-from serving.pages.mistakes import _short, mistake_chart, worst_mistakes
 from training.comparisons.stored import Card, TrainedModel
 
 SPACE = "\N{NO-BREAK SPACE}"

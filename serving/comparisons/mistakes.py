@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,21 +12,10 @@ from numpy.typing import NDArray
 
 from data.comparisons.sides import Samples, Sides
 from data.comparisons.tables import COMPARISON_DTYPES, ComparisonTables
-from serving.pages.charts import (
-    INK,
-    MUTED,
-    PAPER,
-    PASS,
-    Chart,
-    counted,
-    inline,
-    percent,
-    percent_axis,
-    sketch,
-)
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from serving.pages.charts import INK, Chart, Words, counted, percent
+from serving.pages.evaluated import surest_mistakes
+from serving.pages.marks import Boxes, Dots, Rule, thinned
+from serving.pages.panels import Axis, Mark, Panel, drawn
 
 MOST = 12
 #: Dots drawn over one box; of more samples an even share is drawn.
@@ -96,7 +86,7 @@ def worst_mistakes(verdicts: pd.DataFrame, tables: ComparisonTables, most: int =
     Parameters
     ----------
     verdicts : DataFrame
-        One model's held-out verdicts, with the columns of `serving.pages.evaluated.OOF_DTYPES`.
+        One model's held-out verdicts, with the columns of `serving.comparisons.evaluated.VERDICTS`.
     tables : ComparisonTables
         What the comparisons were made of.
     most : int
@@ -108,12 +98,10 @@ def worst_mistakes(verdicts: pd.DataFrame, tables: ComparisonTables, most: int =
         The surest first. Sureness is how far a probability lies from its threshold,
         as a share of how far it could.
     """
-    wrong = verdicts[verdicts["verdict"] != verdicts["status"]].drop_duplicates("comparison_id")
-    ranked = wrong.assign(sure=sureness(wrong)).sort_values(
-        ["sure", "comparison_id"], ascending=[False, True]
-    )
     comparisons = tables.comparisons[list(COMPARISON_DTYPES)]
-    found = ranked.head(most).merge(comparisons, on="comparison_id", validate="one_to_one")
+    found = surest_mistakes(verdicts, "comparison_id", most).merge(
+        comparisons, on="comparison_id", validate="one_to_one"
+    )
     keys = ["benchmark", "operation", "machine"]
     results = tables.results.merge(found[keys].drop_duplicates(), on=keys)
     chosen = replace(tables, results=results, comparisons=found[list(COMPARISON_DTYPES)])
@@ -122,14 +110,6 @@ def worst_mistakes(verdicts: pd.DataFrame, tables: ComparisonTables, most: int =
         _mistake(row, place, sides, results, people.get(str(row.comparison_id)) or "\N{EN DASH}")
         for place, row in enumerate(found.itertuples())
     ]
-
-
-def sureness(verdicts: pd.DataFrame) -> NDArray[np.float64]:
-    """Return how far probabilities lie from their thresholds, as shares of how far they could."""
-    probability, threshold = (verdicts[name].to_numpy(float) for name in ("probability", "threshold"))
-    room = np.where(probability >= threshold, 1 - threshold, threshold)
-    shares: NDArray[np.float64] = np.abs(probability - threshold) / np.maximum(room, 1e-9)
-    return shares
 
 
 def _people(labels: pd.DataFrame) -> dict[str, str]:
@@ -191,41 +171,40 @@ def mistake_chart(mistake: Mistake) -> Chart:
         f"{word}: {mistake.operation}, {change} at {counted(worst.threads, 'thread')}, "
         f"{given} p = {mistake.probability:.2f}"
     )
-    alt = f"Box plots of baseline and target by threads. {title}. Median shifts {mistake.shifts}."
-    with sketch(max(3.9, 1.5 + 0.95 * len(mistake.pairs)), 2.9) as figure:
-        axes = figure.subplots()
-        for place, pair in enumerate(mistake.pairs):
-            _draw_pair(axes, place, pair)
-        axes.axhline(0, color=MUTED, linewidth=0.8, linestyle=":")
-        ticks = [f"{pair.threads}\n{_short(pair.baseline_median)}" for pair in mistake.pairs]
-        axes.set_xticks(range(len(ticks)), ticks)
-        axes.set_xlim(-0.6, len(ticks) - 0.4)
-        axes.set_xlabel(f"threads (number)\nbelow each: the baseline's median ({mistake.unit})", fontsize=8.5)
-        axes.set_ylabel(f"against baseline's median (%)\n{mistake.better} is better", fontsize=8.5)
-        percent_axis(axes, "y")
-        axes.grid(visible=False, axis="x")
-        figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=2)
-        return Chart(mistake.anchor, title, alt, inline(figure, mistake.anchor, alt))
+    words = Words(
+        mistake.anchor,
+        title,
+        f"Box plots of baseline and target by threads, median shifts {mistake.shifts}",
+    )
+    ticks = [f"{pair.threads}\n{_short(pair.baseline_median)}" for pair in mistake.pairs]
+    panel = Panel(
+        [Rule(y=0), *_side(mistake.pairs, 0, "baseline"), *_side(mistake.pairs, 1, "target")],
+        Axis(f"threads (number)\nbelow each: the baseline's median ({mistake.unit})", ticks),
+        Axis(f"against baseline's median (%)\n{mistake.better} is better", percent=True),
+    )
+    return drawn(words, [panel], (max(3.9, 1.5 + 0.95 * len(ticks)), 2.9))
 
 
 def _short(value: float) -> str:
     return f"{value:,.0f}" if _FEW <= abs(value) < _MANY else f"{value:.4g}"
 
 
-def _draw_pair(axes: Axes, place: int, pair: Pair) -> None:
-    looks = ((-0.2, PAPER, "", "baseline"), (0.2, PASS, "////", "target"))
-    for (shift, colour, hatch, label), five, samples in zip(looks, pair.boxes, pair.samples, strict=True):
-        if np.isnan(five).any():
-            continue
-        names = ("whislo", "q1", "med", "q3", "whishi")
-        box = axes.bxp(
-            [dict(zip(names, (five - 1).tolist(), strict=True))], positions=[place + shift], widths=0.32,
-            showfliers=False, patch_artist=True, manage_ticks=False,
-            boxprops={"facecolor": colour, "edgecolor": INK, "hatch": hatch},
-            medianprops={"color": INK, "linewidth": 2}, whiskerprops={"color": INK}, capprops={"color": INK},
-        )  # fmt: skip
-        if place == 0:
-            box["boxes"][0].set_label(label)
-        dots = samples[:: -(-len(samples) // DOTS) or 1] - 1
-        spread = place + shift + 0.1 * (np.arange(len(dots)) % 3 - 1)
-        axes.scatter(spread, dots, s=11, color=INK, alpha=0.6, linewidths=0, zorder=4)
+def _side(pairs: Sequence[Pair], side: int, name: str) -> list[Mark]:
+    """Return a box a configuration of one side of the comparison, and dots for its samples over each."""
+    shift = (-0.2, 0.2)[side]
+    boxes = Boxes(
+        [pair.boxes[side] - 1 for pair in pairs], name, upright=True, shift=shift, width=0.32, fill=1 - side
+    )
+    shown = [pair.samples[side][thinned(len(pair.samples[side]), DOTS)] - 1 for pair in pairs]
+    dots = [
+        Dots(
+            place + shift + 0.1 * (np.arange(len(values)) % 3 - 1),
+            values,
+            fill=INK,
+            edge="none",
+            size=11,
+            alpha=0.6,
+        )
+        for place, values in enumerate(shown)
+    ]
+    return [boxes, *dots]

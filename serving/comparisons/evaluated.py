@@ -1,0 +1,84 @@
+"""What the stages of the family ``comparisons`` left behind, read for its report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from data.comparisons.tables import ComparisonTables
+from data.places import Places
+from data.tables.files import read_json
+from data.tables.specs import read_table
+from serving.pages import evaluated as pages
+from training.comparisons.stored import TrainedModel
+
+VERDICTS = {"comparison_id": "str", "repeat": "int64"} | pages.VERDICTS
+CURVES = {"curve": "str", "parameter": "int64", "fold": "int64", "accuracy": "float64"}
+
+
+class DataSet(pages.DataSet):
+    """The labelled comparisons."""
+
+    comparisons: int
+    fails: int
+    operations: int
+
+
+class Metrics(pages.Metrics[pages.Judged]):
+    """What the page uses of ``metrics.json``."""
+
+    data: DataSet
+    features: str
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """All that the page is drawn from.
+
+    Attributes
+    ----------
+    metrics : Metrics
+    verdicts : DataFrame
+        Verdicts on held-out folds: one row per entry, split, repeat and comparison; columns `VERDICTS`.
+    curves : DataFrame
+        One row per curve, parameter and fold, with the columns of `CURVES`; empty if there are none.
+    features : DataFrame
+        One row per comparison: ``comparison_id, status`` and the features.
+    tables : ComparisonTables
+    tree : TrainedModel or None
+        The decision tree; None where the params leave it out.
+    """
+
+    metrics: Metrics
+    verdicts: pd.DataFrame
+    curves: pd.DataFrame
+    features: pd.DataFrame
+    tables: ComparisonTables
+    tree: TrainedModel | None
+
+    @classmethod
+    def read(cls, root: Path) -> Evaluated:
+        """Read the stages' files under `root`.
+
+        Raises
+        ------
+        InputError
+            If one that the page cannot do without is missing or broken.
+        """
+        places = Places("comparisons", root)
+        curves, tree = places.evaluated / "curves.parquet", places.models / "decision-tree"
+        return cls(
+            read_json(places.metrics, Metrics),
+            read_table(places.evaluated / "oof.parquet", VERDICTS),
+            read_table(curves, CURVES) if curves.is_file() else pd.DataFrame(columns=list(CURVES)),
+            read_table(places.processed / "features.parquet", {"comparison_id": "str", "status": "str"}),
+            ComparisonTables.read(places.interim),
+            TrainedModel.read(tree) if (tree / "model.skops").is_file() else None,
+        )
+
+    def of(self, split: str, kind: str) -> pd.DataFrame:
+        """Return the verdicts of all models or all rules on the folds of `split`."""
+        verdicts = self.verdicts
+        return verdicts[(verdicts["split"] == split) & (verdicts["kind"] == kind)]

@@ -1,0 +1,157 @@
+"""Panels with axes, a title and a legend: what marks are drawn on, in the one style of all pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from serving.pages.charts import Chart, Words, inline, sketch
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: Names of one axis, at most; from so many on they are small; up to so many letters they stand side by side.
+_NAMED, _MANY, _SHORT = 50, 25, 4
+#: Letters of a legend in an inch, and those that the room of a mark beside its name takes.
+_LETTERS, _HANDLE = 15, 8
+
+
+class Mark(Protocol):
+    """What can be drawn on axes."""
+
+    def draw(self, axes: Axes) -> None:
+        """Draw it."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One side of a panel: what it measures, with its unit, and from where to where.
+
+    `names` are those of the places 0, 1, ..., where it holds things instead of numbers; the first is at the
+    top or left. `ticks` say what to write where, instead of round numbers. `percent`: its numbers are shares.
+    """
+
+    label: str
+    names: Sequence[str] = ()
+    ticks: Mapping[float, str] = field(default_factory=dict)
+    percent: bool = False
+    log: bool = False
+    low: float | None = None
+    high: float | None = None
+    backwards: bool = False
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Marks on the same axes; without axes where `x` and `y` are missing."""
+
+    marks: Sequence[Mark]
+    x: Axis | None = None
+    y: Axis | None = None
+    heading: str = ""
+    square: bool = False
+
+
+def drawn(
+    words: Words, panels: Sequence[Panel], size: tuple[float, float], *, across: int = 1, beside: str = ""
+) -> Chart:
+    """Draw panels as one chart.
+
+    Parameters
+    ----------
+    words : Words
+    panels : sequence of Panel
+        Row by row. The marks of the first are named in the legend.
+    size : tuple of float
+        Width and height in inches; 8.4 is as wide as the page.
+    across : int
+        Panels in a row.
+    beside : str
+        The title of a legend at the right; else it is above.
+    """
+    with sketch(*size) as figure:
+        grid = np.atleast_1d(figure.subplots(-(-len(panels) // across), across)).flat
+        for axes, panel in zip(grid, panels, strict=True):
+            _panel(axes, panel)
+        _name_marks(figure, beside)
+        return Chart(**vars(words), svg=inline(figure, words.name, words.alt))
+
+
+def _panel(axes: Axes, panel: Panel) -> None:
+    for mark in panel.marks:
+        mark.draw(axes)
+    if panel.x is None or panel.y is None:
+        axes.axis("off")
+        return
+    _side(axes, panel.x, "x")
+    _side(axes, panel.y, "y")
+    axes.set_title(panel.heading, loc="left", fontsize=9)
+    if panel.square:
+        axes.set_aspect("equal")
+
+
+def _side(axes: Axes, axis: Axis, which: str) -> None:
+    """Scale, name and label one side of a panel."""
+
+    def put(what: str, *given: Any, **how: Any) -> None:
+        getattr(axes, f"set_{which}{what}")(*given, **how)
+
+    side = axes.xaxis if which == "x" else axes.yaxis
+    one_in = _every(axis.names)
+    put("label", axis.label if one_in < 2 else f"{axis.label} (one in {one_in} is named)")  # noqa: PLR2004 - each
+    if axis.log:
+        put("scale", "log")
+        _round_numbers(side)
+    if axis.ticks:
+        put("ticks", list(axis.ticks), list(axis.ticks.values()))
+        axes.minorticks_off()
+    if axis.names:
+        _names(axes, axis.names, which)
+    if axis.percent:
+        side.set_major_formatter(lambda share, _: f"{100 * share:.6g} %".replace("-", "\N{MINUS SIGN}"))
+    if axis.low is not None or axis.high is not None:
+        put("lim", axis.low, axis.high)
+    if axis.backwards:
+        side.set_inverted(True)
+
+
+def _every(names: Sequence[str]) -> int:
+    """Return which of so many names an axis has room for: each, every second, ..."""
+    return 1 + (len(names) - 1) // _NAMED
+
+
+def _round_numbers(side: Any) -> None:
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    low, high = side.get_view_interval()
+    side.set_major_locator(
+        LogLocator(subs=(1.0, 1.2, 1.5, 2.0, 3.0, 5.0) if high < 10 * low else (1.0, 2.0, 5.0))
+    )
+    side.set_major_formatter(lambda value, _: f"{value:g}")
+    side.set_minor_locator(NullLocator())
+
+
+def _names(axes: Axes, names: Sequence[str], which: str) -> None:
+    places = range(0, len(names), _every(names))
+    labels = [str(names[place]) for place in places]
+    size = 7 if len(names) > _MANY else 8.5
+    if which == "x":
+        turned = max(map(len, labels)) > _SHORT and not any("\n" in label for label in labels)
+        axes.set_xticks(places, labels, fontsize=size, rotation=90 if turned else 0)
+    else:
+        axes.set_yticks(places, labels, fontsize=size)
+        axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.grid(visible=False, axis="x" if which == "x" else "y")
+
+
+def _name_marks(figure: Figure, beside: str) -> None:
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    if beside:
+        figure.legend(handles, labels, loc="outside right upper", title=beside, fontsize=8.5)
+    elif handles:
+        room = int(_LETTERS * figure.get_figwidth() / (max(map(len, labels)) + _HANDLE))
+        figure.legend(handles, labels, loc="outside upper center", ncols=max(1, room), fontsize=8.5)
