@@ -62,9 +62,12 @@ def judge_pair(
     wanted: Wanted,
     *,
     fail_on_missing: bool,
+    better: str | None = None,
     floor: float | None = None,
 ) -> int:
     """Judge what both of two runs measured, name what only one did, and return the exit code.
+
+    Where the runs don't say which values are better, `better` does; without it, the answer has a note.
 
     Raises
     ------
@@ -72,8 +75,8 @@ def judge_pair(
         If one cannot be read, they have nothing in common or cannot be compared, or there is no such model.
     """
     served = load(uri, floor)
-    problems = Problems()
-    before, after = results_of_run(baseline, problems), results_of_run(target, problems)
+    problems, measure = Problems(), Measure.model_validate({"better": better})
+    before, after = (results_of_run(run, problems, measure) for run in (baseline, target))
     pair = paired(before, after, (str(baseline), str(target)))
     judgement = judge(pair.tables, served, notes=(*problems.notes, *pair.notes))
     told = replace(_told(judgement, pair.tables), json=lambda: render.pair_as_json(judgement, pair.missing))

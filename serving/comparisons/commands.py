@@ -51,6 +51,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     fail_on_missing: Annotated[
         bool, typer.Option("--fail-on-missing", help="Exit with 1 if only one file has something.")
     ] = False,
+    better: Assumed = None,
     floor: Floor = None,
     as_json: AsJson = False,
     output: Output = None,
@@ -60,4 +61,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     from serving.comparisons.command import judge_pair
 
     wanted = Wanted("json" if as_json else shown.value, output, fail_on_regression)
-    return judge_pair(baseline, target, model, wanted, fail_on_missing=fail_on_missing, floor=floor)
+    said = None if better is None else better.value
+    return judge_pair(
+        baseline, target, model, wanted, fail_on_missing=fail_on_missing, better=said, floor=floor
+    )

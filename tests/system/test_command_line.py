@@ -176,6 +176,22 @@ def test_what_xml_does_not_say_is_noted_and_can_be_said(figure, tmp_path, model_
     assert [v["verdict"] for v in turned["verdicts"]] == ["pass", "pass"]
 
 
+RUN = """<beaker_run_result><nas_parallel_result benchmark_name="bt_C_x"><threads number="4">{}</threads>
+</nas_parallel_result></beaker_run_result>"""
+
+
+def test_what_two_runs_do_not_say_is_noted_once_a_file_and_can_be_said(tmp_path, model_directory):
+    paths = [tmp_path / name for name in ("before.xml", "after.xml")]
+    for path, scale in zip(paths, (1.0, 0.8), strict=True):
+        samples = (f'<result mops="{scale * rate}"/>' for rate in (99.0, 99.5, 100.0, 100.5, 101.0))
+        path.write_text(RUN.format("".join(samples)))
+    comparing = ("compare", *paths, "--model", model_directory, "--json")
+    noted, said = (json.loads(perfjudge(*comparing, *more).stdout) for more in ((), ("--better", "lower")))
+    assert [note.partition(" does not say")[0] for note in noted["notes"]] == [str(path) for path in paths]
+    assert said["notes"] == []
+    assert [answer["verdicts"][0]["verdict"] for answer in (noted, said)] == ["fail", "pass"]
+
+
 def test_the_same_verdicts_from_the_xml_that_was_written(tmp_path, model_directory):
     source, written = tmp_path / "lower.json", tmp_path / "written.xml"
     slow = comparison("slow", 120.0, better="lower", unit="ms")
