@@ -16,6 +16,7 @@ import pandas as pd
 
 from data.corun.tables import HOST_DTYPES, PAIR_DTYPES, TASK_DTYPES, CorunTables
 from data.errors import InputError
+from data.tables.cells import cells, numbers
 from data.tables.specs import typed
 
 PAIRS = "validated.csv"
@@ -125,35 +126,17 @@ def _pairs(path: Path, tasks: pd.DataFrame) -> pd.DataFrame:
 
 def _read(path: Path, columns: tuple[str, ...]) -> pd.DataFrame:
     """Read a table separated by spaces; columns that are no names must be numbers."""
-    table = _table(path)
-    missing = [column for column in columns if column not in table]
-    if missing:
-        raise InputError(f'lacks the column "{missing[0]}"; found {list(table.columns)}', file=path)
-    numbers = {
-        column: _numbers(table[column], path, 2) for column in columns if not column.startswith("name")
-    }
-    return table.assign(**numbers)
+    table = _table(path, columns)
+    found = {column: numbers(table[column], path) for column in columns if not column.startswith("name")}
+    return table.assign(**found)
 
 
 def _named(path: Path, *, heads: int) -> pd.Series:
     """Read a column of numbers with names, under `heads` lines that say nothing."""
     table = _table(path, names=["name", "value"], skiprows=heads)
-    return _numbers(table["value"], path, 1 + heads).set_axis(table["name"])
+    return numbers(table["value"], path, first=1 + heads).set_axis(table["name"])
 
 
-def _table(path: Path, **options: Any) -> pd.DataFrame:
-    try:
-        return pd.read_csv(path, sep=r"\s+", **options)
-    except FileNotFoundError as exc:
-        raise InputError("no such file", file=path) from exc
-    except (OSError, ValueError) as exc:
-        raise InputError(f"cannot be read as a table separated by spaces ({exc})", file=path) from exc
-
-
-def _numbers(values: pd.Series, path: Path, first: int) -> pd.Series:
-    numbers = pd.to_numeric(values, errors="coerce").astype("float64")
-    wrong = np.flatnonzero(~np.isfinite(numbers))
-    if len(wrong):
-        problem = f'{values.name}="{values.iloc[wrong[0]]}" is not a number'
-        raise InputError(problem, file=path, line=int(wrong[0]) + first)
-    return numbers
+def _table(path: Path, columns: tuple[str, ...] = (), **options: Any) -> pd.DataFrame:
+    # pandas itself tells what are numbers, to the last digit as ever
+    return cells(path, columns, sep=r"\s+", dtype=None, keep_default_na=True, **options)

@@ -10,6 +10,7 @@ import pandas as pd
 from data.errors import InputError
 from data.fingerprints.formats.machines_csv import Measure
 from data.fingerprints.tables import APPLICATION_DTYPES
+from data.tables.cells import cells, fractional, infinite, numbers
 from data.tables.nearest import unknown
 from data.tables.specs import typed
 
@@ -43,11 +44,9 @@ def read(path: Path, measure: Measure, beyond: int = 0) -> pd.DataFrame:
         several units, or a value that is no number above 0.
     """
     table = _cells(path)
-    values = _numbers(table["value"])
-    _refuse(table, values.isna() | (values <= 0) | np.isinf(values), "value", "a number above 0", path)
+    values = numbers(table["value"], path, "a number above 0", lambda found: infinite(found) | (found <= 0))
     if REPETITION in table:
-        repetitions = _numbers(table[REPETITION])
-        _refuse(table, repetitions.isna() | (repetitions % 1 != 0), REPETITION, "a whole number", path)
+        repetitions = numbers(table[REPETITION], path, "a whole number", fractional)
     else:
         repetitions = table.groupby("machine").cumcount() + 1 + beyond
     rows = table[["machine"]].assign(
@@ -62,15 +61,7 @@ def read(path: Path, measure: Measure, beyond: int = 0) -> pd.DataFrame:
 
 
 def _cells(path: Path) -> pd.DataFrame:
-    try:
-        table = pd.read_csv(path, dtype="str", keep_default_na=False, skipinitialspace=True)
-    except (OSError, ValueError) as exc:
-        raise InputError(f"cannot be read as CSV ({exc})", file=path) from exc
-    table = table.rename(columns=str.strip)
-    for column in COLUMNS:
-        if column not in table:
-            found = ", ".join(table.columns)
-            raise InputError(f'lacks the column "{column}"; found {found}', file=path, line=1)
+    table = cells(path, COLUMNS, skipinitialspace=True)
     known = (*COLUMNS, REPETITION, *UNITS)
     for column in table.columns:
         if column not in known:
@@ -96,18 +87,6 @@ def _measured(table: pd.DataFrame, measure: Measure, path: Path) -> Measure:
                 raise InputError(problem, file=path, line=_line(other))
             return measure._replace(metric=units.iloc[0] or measure.metric)
     return measure
-
-
-def _numbers(column: pd.Series) -> pd.Series:
-    return pd.to_numeric(column.str.strip(), errors="coerce").astype("float64")
-
-
-def _refuse(table: pd.DataFrame, wrong: pd.Series, column: str, expected: str, path: Path) -> None:
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
-        raise InputError(
-            f'{column}="{table[column].iloc[row]}" is not {expected}', file=path, line=_line(wrong)
-        )
 
 
 def _line(wrong: pd.Series) -> int:

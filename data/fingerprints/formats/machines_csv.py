@@ -20,6 +20,7 @@ import pandas as pd
 
 from data.errors import InputError
 from data.fingerprints.tables import ALL_THREADS, HOST_DTYPES, FingerprintTables
+from data.tables.cells import cells, fractional, numbers
 from data.tables.nearest import nearest, unknown
 
 #: As in `HOST_DTYPES`, except that ``cpu`` is a stressor.
@@ -56,14 +57,22 @@ def read(path: Path) -> FingerprintTables:
     machine, *columns = table.columns
     for column in columns:
         _require_meant(column, path)
-    numbers = _numbers(table, [column for column in columns if column not in PLAIN], path)
-    whole = _numbers(table, [column for column in WHOLE if column in columns], path, whole=True)
+    measured = {
+        column: numbers(table[column], path, wrong=np.isnan, gaps=True)
+        for column in columns
+        if column not in PLAIN
+    }
+    whole = {
+        column: numbers(table[column], path, "a whole number", fractional, gaps=True)
+        for column in WHOLE
+        if column in columns
+    }
     repetitions = whole["repetition"].fillna(1).astype("int64") if "repetition" in whole else 1
-    keyed = numbers.assign(machine=table[machine], repetition=repetitions)
-    stressors = {column: found for column in numbers if (found := stressor(column))}
+    keyed = pd.DataFrame(measured, index=table.index).assign(machine=table[machine], repetition=repetitions)
+    stressors = {column: found for column in measured if (found := stressor(column))}
     if not stressors:
         raise InputError("has no column that is a stressor of stress-ng", file=path, line=1)
-    measures = {column: measure(column) for column in numbers if column not in stressors}
+    measures = {column: measure(column) for column in measured if column not in stressors}
     return FingerprintTables.of_rows(
         [
             {**row, "stressor": stressors[column][0], "threads": stressors[column][1]}
@@ -109,10 +118,7 @@ def known_stressors() -> frozenset[str]:
 
 
 def _cells(path: Path) -> pd.DataFrame:
-    try:
-        table = pd.read_csv(path, dtype="str", keep_default_na=False, header=None, skipinitialspace=True)
-    except (OSError, ValueError) as exc:
-        raise InputError(f"cannot be read as CSV ({exc})", file=path) from exc
+    table = cells(path, header=None, skipinitialspace=True)
     header = [str(name).strip() for name in table.iloc[0]]
     for name in header:
         if header.count(name) > 1:
@@ -126,21 +132,6 @@ def _cells(path: Path) -> pd.DataFrame:
     return rows
 
 
-def _numbers(table: pd.DataFrame, columns: list[str], path: Path, *, whole: bool = False) -> pd.DataFrame:
-    """Return columns of numbers; an empty cell is missing."""
-    found = {}
-    for column in columns:
-        text = table[column].str.strip()
-        numbers = pd.to_numeric(text.where(text != ""), errors="coerce").astype("float64")
-        wrong = (text != "") & (numbers.isna() | (whole & (numbers % 1 != 0)))
-        if wrong.any():
-            row = int(np.flatnonzero(wrong)[0])
-            told = f'{column}="{text.iloc[row]}" is not a {"whole " if whole else ""}number'
-            raise InputError(told, file=path, line=row + 2)
-        found[column] = numbers
-    return pd.DataFrame(found, index=table.index)
-
-
 def _measured(keyed: pd.DataFrame, columns: list[str], value: str) -> list[tuple[str, dict[str, Any]]]:
     return [
         (column, {"machine": row.machine, "repetition": row.repetition, value: number})
@@ -150,7 +141,7 @@ def _measured(keyed: pd.DataFrame, columns: list[str], value: str) -> list[tuple
     ]
 
 
-def _hosts(table: pd.DataFrame, whole: pd.DataFrame, path: Path) -> list[dict[str, Any]]:
+def _hosts(table: pd.DataFrame, whole: dict[str, pd.Series], path: Path) -> list[dict[str, Any]]:
     """Describe each machine once, from its first row."""
     machine = table.columns[0]
     first = table[~table[machine].duplicated()].replace({name: {"": None} for name in HOST_COLUMNS})

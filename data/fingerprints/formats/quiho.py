@@ -15,11 +15,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from data.errors import InputError
 from data.fingerprints.tables import APPLICATION_DTYPES, HOST_DTYPES, MACHINE_DTYPES, FingerprintTables
+from data.tables.cells import cells, numbers
 from data.tables.specs import typed
 
 COLUMNS = {
@@ -97,22 +97,9 @@ def processor(machine: str) -> str:
 
 
 def _read(path: Path, dtypes: dict[str, str]) -> pd.DataFrame:
-    try:
-        frame = pd.read_csv(path, dtype="str", keep_default_na=False)
-    except (OSError, ValueError) as exc:
-        raise InputError(f"cannot be read as CSV ({exc})", file=path) from exc
-    missing = [column for column in dtypes if column not in frame.columns]
-    if missing:
-        raise InputError(f"lacks the column {missing[0]!r}; found {list(frame.columns)}", file=path)
-    for column in ("repetition", "result"):
-        if column in dtypes:
-            numbers = pd.to_numeric(frame[column], errors="coerce")
-            wrong = np.flatnonzero(~np.isfinite(numbers))
-            if len(wrong):
-                told = f'{column}="{frame[column].iloc[wrong[0]]}" is not a number'
-                raise InputError(told, file=path, line=int(wrong[0]) + 2)
-            frame[column] = numbers
-    return frame.astype(dtypes)[list(dtypes)]
+    table = cells(path, tuple(dtypes))
+    found = {name: numbers(table[name], path) for name, dtype in dtypes.items() if dtype != "str"}
+    return table.assign(**found).astype(dtypes)[list(dtypes)]
 
 
 def _number_runs(results: pd.DataFrame) -> pd.DataFrame:

@@ -73,6 +73,13 @@ def test_a_flaw_is_one_line_and_with_keep_going_leaves_the_rest_as_it_was(furthe
         pd.testing.assert_frame_equal(getattr(left, name), getattr(small(), name))
 
 
+def test_a_row_that_repeats_a_wrong_one_stays():
+    problems = Problems(keep_going=True)
+    left = without_flaws(small([rate("a", "vm", 0.0), rate("a", "vm", 3.0)]), problems)
+    assert left.machines["bogo_ops_per_second"].iloc[-1] == 3.0
+    assert len(problems.skipped) == 1
+
+
 def test_an_application_in_two_units_is_left_out_whole():
     mixed = small(applications=[measured("a", 4000.0, metric="ms", repetition=2)])
     message = (
@@ -338,7 +345,7 @@ def test_the_paper_s_repetitions_count_through_its_campaigns_so_that_each_run_ha
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("result\n", "outcome\n"), "results.csv: lacks the column 'result'"),
+        (("result\n", "outcome\n"), 'results.csv:1: lacks the column "result"'),
         (("cpu,220", "cpu,many"), 'results.csv:3: result="many" is not a number'),
         (("stressng", "stress"), 'results.csv: holds no row with the benchmark "stressng"'),
     ],

@@ -1,0 +1,94 @@
+"""Tables that people type, as CSV: cells of text, and how they become numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from data.errors import InputError
+
+
+def cells(path: Path, columns: Sequence[str] = (), **options: Any) -> pd.DataFrame:
+    """Read a CSV file as text; an empty cell is empty text.
+
+    Parameters
+    ----------
+    path : Path
+    columns : sequence of str
+        Those that it must have.
+    **options
+        Of `pandas.read_csv`.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, is no CSV, or lacks a column.
+    """
+    try:
+        table = pd.read_csv(path, **{"dtype": "str", "keep_default_na": False, **options})
+    except FileNotFoundError as exc:
+        raise InputError("no such file", file=path) from exc
+    except (OSError, ValueError) as exc:
+        raise InputError(f"cannot be read as CSV ({exc})", file=path) from exc
+    if options.get("header", 0) is not None:
+        table = table.rename(columns=str.strip)
+    for column in columns:
+        if column not in table:
+            found = ", ".join(table.columns)
+            raise InputError(f'lacks the column "{column}"; found {found}', file=path, line=1)
+    return table
+
+
+def infinite(numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Mark what is no number, or not finite."""
+    return ~np.isfinite(numbers)
+
+
+def fractional(numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Mark what is no number, or not whole."""
+    return ~(numbers % 1 == 0)
+
+
+def numbers(
+    column: pd.Series,
+    path: Path,
+    expected: str = "a number",
+    wrong: Callable[[NDArray[np.float64]], NDArray[np.bool_]] = infinite,
+    *,
+    gaps: bool = False,
+    first: int = 2,
+) -> pd.Series:
+    """Turn a column of cells into numbers.
+
+    Parameters
+    ----------
+    column : Series
+        Text, or what pandas has already read as numbers.
+    path : Path
+        For the message.
+    expected : str
+        What a cell has to be, in words.
+    wrong : callable
+        Marks the numbers that are not that; NaN is what is no number at all.
+    gaps : bool
+        Whether an empty cell may stand for a missing number.
+    first : int
+        The line of the first row.
+
+    Raises
+    ------
+    InputError
+        At the first cell that is wrong, with its line.
+    """
+    text = column.str.strip() if column.dtype == "str" else column
+    found = pd.to_numeric(text, errors="coerce").astype("float64")
+    bad = np.flatnonzero(wrong(found.to_numpy()) & ~((text == "") & gaps).to_numpy(bool))
+    if len(bad):
+        told = f'{column.name}="{text.iloc[bad[0]]}" is not {expected}'
+        raise InputError(told, file=path, line=int(bad[0]) + first)
+    return found
