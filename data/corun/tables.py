@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from data.comparisons.tables import read_counts, typed
-from data.measure.perf_stat import UNCOUNTED
+from data.tables.blanks import UNCOUNTED
 from data.tables.files import replacing
 
 TASK_DTYPES = {
