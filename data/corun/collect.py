@@ -126,27 +126,25 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
     suite = corun_suite.load(path)
     cpus = processors(suite.together, path)
     here = counting(suite, path)
-    means, why, groups, lacking = here.means, here.why, here.groups, here.lacking
     described = machine.settings()
     begun = suite.model_dump(mode="json") | {"machine": described["processor"], "kernel": described["kernel"]}
     journal = Journal.open(directory / "journal.jsonl", begun, MeasuredCorun)
-    for note in (
-        *([f"perf cannot count {', '.join(lacking)}"] if lacking else []),
-        *([groups] if groups else []),
-    ):
-        screen.say(note)
+    if here.lacking:
+        screen.say(f"perf cannot count {', '.join(here.lacking)}")
+    if here.groups:
+        screen.say(here.groups)
     by_name = {task.name: task for task in suite.tasks}
 
     def run(planned: PlannedCorun) -> tuple[list[Run], float]:
         # solo runs take turns on the processors
         first = planned.repetition if len(planned.tasks) == 1 else 0
         places = [cpus[(first + number) % len(cpus)] for number in range(len(planned.tasks))]
-        return together([by_name[name] for name in planned.tasks], places, means)
+        return together([by_name[name] for name in planned.tasks], places, here.means)
 
     session = Session(journal, screen, "measurements", suite.foreign, suite.attempts)
     with session:
         measure(session, suite, run)
-    host = _host(suite, described, why, groups)
+    host = _host(suite, described, here)
     tables(journal.entries, host).write(directory)
     write_json(
         directory / "settings.json",
@@ -154,7 +152,7 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
             "machine": described,
             "topology": asdict(machine.topology()),
             "suite": suite.model_dump(mode="json"),
-            "lacking": lacking,
+            "lacking": here.lacking,
             "foreign": sorted(entry.foreign for entry in journal.entries),
         },
     )
@@ -233,15 +231,15 @@ def _groups() -> str:
     return ""
 
 
-def _host(suite: CorunSuite, described: dict[str, str], why: dict[str, str], groups: str) -> dict[str, Any]:
-    lacking = [event for event, problem in why.items() if problem]
+def _host(suite: CorunSuite, described: dict[str, str], here: Here) -> dict[str, Any]:
+    lacking = here.lacking
     topology = machine.topology()
     notes = [
         f"suite {suite.name}",
-        f"perf counts {len(why) - len(lacking)} of {len(why)} events here",
+        f"perf counts {len(here.why) - len(lacking)} of {len(here.why)} events here",
         *([f"not {', '.join(lacking)}"] if lacking else []),
         "the others are counts of the kernel (/proc, control groups)",
-        *([groups] if groups else []),
+        *([here.groups] if here.groups else []),
         topology.told,
     ]
     return {

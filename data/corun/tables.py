@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 
 import pandas as pd
 
-from data.measure.perf_stat import UNCOUNTED
+from data.tables.blanks import UNCOUNTED
 from data.tables.specs import Spec, Tables, typed
 
 TASK_DTYPES = {

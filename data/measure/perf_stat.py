@@ -14,10 +14,10 @@ import pandas as pd
 
 from data.errors import InputError
 from data.measure.child import Child, execute
+from data.tables.blanks import UNCOUNTED
 
-#: The column of time, and what perf writes in place of a count that it has not.
+#: The column of time.
 TIME = "t_seconds"
-UNCOUNTED = ("<not counted>", "<not supported>")
 _TIME = re.compile(r"\s*(\d+\.\d+)(\D)")
 _MODIFIER = re.compile(r":[a-zA-Z]+$")
 #: The count and the event of a line, after its time.
