@@ -223,11 +223,23 @@ def machine_figures(table: FingerprintTable) -> Iterator[tuple[str, Chart | None
     columns = list(table.columns)
     scores = zscores(table.runs[columns].to_numpy(np.float64))
     rates = pd.DataFrame(scores, columns=columns).where(table.runs[columns].notna())
-    yield "6", boxes_chart("figure-6", rates, "stressor", "stressors"), ""
-    yield "7", correlation_chart("figure-7", rates, "all machines"), "Fewer than two stressors vary."
-    yield "8", components_chart("figure-8", scores, "stressor"), ""
-    yield "9", boxes_chart("figure-9", _application_scores(_presented(table.targets)), *_APPLICATIONS), ""
-    yield "12", series_chart("figure-12", table.targets), "No applications differ by a number only."
+    yield "Figure 6 of the seed", boxes_chart("figure-6", rates, "stressor", "stressors"), ""
+    yield (
+        "Figure 7 of the seed",
+        correlation_chart("figure-7", rates, "all machines"),
+        "Fewer than two stressors vary.",
+    )
+    yield "Figure 8 of the seed", components_chart("figure-8", scores, "stressor"), ""
+    yield (
+        "Figure 9 of the seed",
+        boxes_chart("figure-9", _application_scores(_presented(table.targets)), *_APPLICATIONS),
+        "",
+    )
+    yield (
+        "Figure 12 of the seed",
+        series_chart("figure-12", table.targets),
+        "No applications differ by a number only.",
+    )
 
 
 _APPLICATIONS = ("application", "applications")

@@ -10,8 +10,10 @@ from serving.comparisons.mistakes import _short, mistake_chart, worst_mistakes
 from serving.comparisons.tree_chart import Node, nodes_of, tree_chart
 from serving.comparisons.vector_chart import vectors_chart, without_root
 from serving.comparisons.verdict_charts import confusion_chart, precision_recall_chart
-from serving.pages.charts import counted, inline, percent, sketch
-from serving.pages.evaluated import Confusion
+from serving.pages.charts import Words, counted, inline, percent, sketch
+from serving.pages.evaluated import Confusion, Judged, Split
+from serving.pages.marks import Bars, Boxes, Line, five_of
+from serving.pages.panels import Axis, Panel, drawn
 from training.comparisons.stored import Card, TrainedModel
 
 SPACE = "\N{NO-BREAK SPACE}"
@@ -33,6 +35,7 @@ def verdicts(entry, rows, kind="model", split="grouped"):
         (-0.05, f"\u22125.0{SPACE}%"),
         (1, f"100.0{SPACE}%"),
         (float("nan"), "\N{EN DASH}"),
+        (None, "\N{EN DASH}"),
     ],
 )
 def test_a_share_is_written_in_percent(share, text):
@@ -57,6 +60,50 @@ def test_a_chart_is_the_same_bytes_twice_and_takes_its_colours_from_the_page():
     assert "var(--ink)" in first
     assert "http" not in first
     assert all(found.startswith("name-") for found in re.findall(r'\bid="([^"]+)"', first))
+
+
+def chart_of(mark, x=None, y=None):
+    return drawn(
+        Words("n", "It rises", "Chart of a mark"), [Panel([mark], x or Axis("x"), y or Axis("y"))], (4, 3)
+    )
+
+
+def test_who_cannot_see_a_chart_is_told_what_it_shows_and_the_finding():
+    chart = chart_of(Line("one", [1, 2], [1, 2]))
+    assert chart.alt == "Chart of a mark. It rises."
+    assert 'aria-label="Chart of a mark. It rises."' in chart.svg
+
+
+def test_an_axis_without_room_for_all_names_says_how_many_it_names():
+    chart = chart_of(Bars(range(60)), y=Axis("stressor", [f"s{number}" for number in range(60)]))
+    assert "stressor (one in 2 is named)" in chart.svg
+    assert ">s58<" in chart.svg
+    assert ">s59<" not in chart.svg
+
+
+def test_a_box_with_a_gap_is_not_drawn_and_the_others_keep_their_places():
+    whole, gap = five_of([1.0, 2.0, 3.0, 4.0, 5.0]), np.full(5, np.nan)
+    assert whole.tolist() == [1, 2, 3, 4, 5]
+    both, one = (chart_of(Boxes(fives)).svg.count("<path") for fives in ([whole, whole], [gap, whole]))
+    assert one < both
+
+
+def test_entries_of_a_kind_are_ranked_by_their_pooled_accuracy():
+    def entry(kind, accuracy):
+        scores = ("false_negative_rate", "false_positive_rate", "precision", "recall", "f1")
+        return {"kind": kind, "balanced_accuracy": {"pooled": accuracy}, **{name: {} for name in scores}}
+
+    entries = {
+        "a": entry("model", 0.7),
+        "b": entry("rule", 0.9),
+        "c": entry("model", 0.8),
+        "d": entry("model", 0.8),
+    }
+    split = Split[Judged].model_validate({"scheme": "s", "folds": 2, "entries": entries})
+    assert [name for name, _ in split.ranked()] == ["b", "c", "d", "a"]
+    assert [name for name, _ in split.ranked("model")] == ["c", "d", "a"]
+    assert split.best("opponent") is None
+    assert split.entries["a"].beside(split.entries["b"]) == "below"
 
 
 def test_the_title_of_the_neighbours_names_the_best_k_and_where_it_levels_off():
