@@ -65,7 +65,7 @@ def counted(tables: ComparisonTables) -> str:
     return f"{len(tables.comparisons)} comparisons, {len(tables.labels)} labels"
 
 
-def validate(tables: ComparisonTables, _: Comparisons) -> Valid:
+def validate(tables: ComparisonTables) -> Valid:
     """Say which comparisons can be learned from.
 
     Raises
@@ -96,4 +96,4 @@ def majority(labels: pd.DataFrame) -> pd.Series:
 
 
 ingest_stage = partial(stages.ingest, Comparisons, ingest, counted)
-validate_stage = partial(stages.validate, Comparisons, ComparisonTables, validate)
+validate_stage = partial(stages.validate, Comparisons, ComparisonTables, lambda tables, _: validate(tables))

@@ -65,5 +65,5 @@ def chosen(formats: Mapping[str, Format[Reader]], name: str, paths: Sequence[Pat
 
 
 def holds(formats: Mapping[str, Format[Reader]], name: str, path: Path) -> bool:
-    """Tell whether `path`, said to be of the format `name`, is one of these; many have tables of their own."""
+    """Tell whether `path`, said to be of the format `name`, is one of these: all families have ``tables``."""
     return formats[name].recognises(path) if name == TABLES else name in formats

@@ -85,7 +85,7 @@ class Tables:
 
     @classmethod
     def of_rows(cls, *rows: Rows) -> Self:
-        """Make the tables from plain rows, in their order; a column that no row has is filled as `read` does."""
+        """Make the tables from rows, in their order; a column that no row has is filled as `read` does."""
         given = [*rows, *[None] * (len(cls.SPECS) - len(rows))]
         specs = zip(cls.SPECS.items(), given, strict=True)
         return cls.of({name: typed(table, spec.dtypes) for (name, spec), table in specs})

@@ -140,7 +140,7 @@ def judge(trained: TrainedEngine, tables: MatrixTables, drivers: int = 5) -> Jud
     Raises
     ------
     InputError
-        If a run has no place in the tables, there is no run, or more metrics are missing than the model can do
+        If a run has no place in the tables, there is none, or more metrics are missing than the model can do
         without.
     """
     card = trained.card

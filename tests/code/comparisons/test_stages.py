@@ -118,7 +118,7 @@ def test_no_labels_at_all_leave_the_status_missing():
         "comparison_id": "a", "benchmark": "b", "operation": "x", "machine": "m", "baseline_from": 0,
         "baseline_to": 0, "target_from": 1, "target_to": 1,
     }  # fmt: skip
-    valid = validate(ComparisonTables.of_rows(results, [comparison], []))
+    valid = validate(ComparisonTables.of_rows(results, [comparison], [])).comparisons
     assert valid["valid"].tolist() == [True]
     assert valid["status"].isna().tolist() == [True]
     assert valid["status"].dtype == "str"
