@@ -14,117 +14,7 @@ ORDERED = {"data": ("errors", "tables", "measure"), "training": ("estimators", "
 PUBLIC = {"os._exit"}
 #: What still breaks a rule. Delete a line when it is mended; add none.
 TO_MEND = {
-    "across": """
-data.corun.flaws -> data.comparisons.reading
-data.corun.formats -> data.comparisons.reading
-data.corun.formats.pitot -> data.comparisons.tables
-data.corun.formats.spec_corun -> data.comparisons.tables
-data.corun.placements -> data.comparisons.tables
-data.corun.schema -> data.comparisons.schema
-data.corun.stages -> data.comparisons.stages
-data.corun.stages -> data.fingerprints.stages
-data.corun.suite -> data.comparisons.suite
-data.corun.tables -> data.comparisons.tables
-data.corun.validity -> data.comparisons.tables
-data.fingerprints.flaws -> data.comparisons.reading
-data.fingerprints.formats -> data.comparisons.reading
-data.fingerprints.formats.application_csv -> data.comparisons.tables
-data.fingerprints.formats.quiho -> data.comparisons.tables
-data.fingerprints.formats.sparecores -> data.comparisons.tables
-data.fingerprints.schema -> data.comparisons.schema
-data.fingerprints.stages -> data.comparisons.stages
-data.fingerprints.suite -> data.comparisons.suite
-data.fingerprints.tables -> data.comparisons.tables
-data.fingerprints.validity -> data.comparisons.tables
-data.matrices.collect -> data.corun.collect
-data.matrices.flaws -> data.comparisons.reading
-data.matrices.formats -> data.comparisons.reading
-data.matrices.formats.dbsherlock -> data.comparisons.tables
-data.matrices.schema -> data.comparisons.schema
-data.matrices.schema -> data.comparisons.tables
-data.matrices.stages -> data.comparisons.stages
-data.matrices.stages -> data.fingerprints.stages
-data.matrices.suite -> data.comparisons.suite
-data.matrices.tables -> data.comparisons.tables
-data.matrices.validity -> data.comparisons.tables
-serving.comparisons.schemas -> serving.corun.schemas
-serving.comparisons.schemas -> serving.matrices.schemas
-serving.corun.evaluated -> data.comparisons.tables
-serving.corun.json -> serving.comparisons.model
-serving.corun.measured -> data.comparisons.tables
-serving.corun.model -> serving.comparisons.model
-serving.corun.schemas -> serving.fingerprints.schemas
-serving.corun.served -> serving.comparisons.model
-serving.corun.text -> serving.comparisons.model
-serving.fingerprints.inputs -> data.comparisons.reading
-serving.fingerprints.inputs -> data.comparisons.stages
-serving.fingerprints.profiled -> data.comparisons.tables
-serving.matrices.body -> data.comparisons.reading
-serving.matrices.evaluated -> data.comparisons.tables
-serving.matrices.judge -> serving.comparisons.model
-serving.matrices.model -> serving.comparisons.model
-serving.matrices.schemas -> serving.fingerprints.schemas
-serving.matrices.source -> data.comparisons.reading
-training.corun.known_tasks -> data.comparisons.tables
-training.matrices.engine.stored -> data.comparisons.tables
-""",
     "off_the_shelf": """
-data.collect -> data.comparisons.suite
-data.measure.perf_stat -> data.corun.tables
-data.measure.programs -> data.comparisons.suite
-serving.answering -> data.comparisons.formats
-serving.answering -> data.comparisons.formats.comparison_status
-serving.answering -> data.comparisons.pair
-serving.answering -> data.comparisons.params
-serving.answering -> data.comparisons.reading
-serving.answering -> data.comparisons.run
-serving.answering -> data.comparisons.tables
-serving.answering -> data.comparisons.versions
-serving.answering -> serving.comparisons.judge
-serving.answering -> serving.comparisons.model
-serving.answering -> serving.comparisons.render
-serving.answering -> serving.comparisons.xml
-serving.answering -> serving.matrices.command
-serving.answering -> serving.matrices.source
-serving.cli -> data.matrices.choice
-serving.cli -> serving.corun.command
-serving.cli -> serving.corun.static
-serving.cli -> serving.fingerprints.command
-serving.doors.api -> serving.comparisons.model
-serving.doors.api -> serving.comparisons.schemas
-serving.doors.api -> serving.corun.body
-serving.doors.api -> serving.corun.schemas
-serving.doors.api -> serving.corun.served
-serving.doors.api -> serving.fingerprints.body
-serving.doors.api -> serving.fingerprints.command
-serving.doors.api -> serving.fingerprints.schemas
-serving.doors.api -> serving.matrices.body
-serving.doors.api -> serving.matrices.schemas
-serving.doors.api -> serving.matrices.served
-serving.doors.bodies -> data.comparisons.formats.comparison_json
-serving.doors.bodies -> data.comparisons.formats.comparison_status
-serving.doors.bodies -> data.comparisons.formats.comparison_xml
-serving.doors.bodies -> data.comparisons.reading
-serving.doors.bodies -> serving.comparisons.judge
-serving.doors.bodies -> serving.comparisons.model
-serving.doors.bodies -> serving.comparisons.render
-serving.doors.server -> serving.comparisons.model
-serving.doors.server -> serving.corun.served
-serving.doors.server -> serving.matrices.served
-serving.importing -> data.comparisons.formats
-serving.importing -> data.comparisons.importing
-serving.importing -> data.comparisons.params
-serving.importing -> data.corun.formats
-serving.importing -> data.fingerprints.formats
-serving.importing -> data.matrices.choice
-serving.importing -> data.matrices.formats
-serving.pages.evaluated -> data.comparisons.tables
-serving.pages.mistakes -> data.comparisons.sides
-serving.pages.mistakes -> data.comparisons.tables
-serving.report -> serving.comparisons.page
-serving.report -> serving.corun.page
-serving.report -> serving.fingerprints.page
-serving.report -> serving.matrices.page
 training.registry.trusted -> features.matrices.forms
 training.registry.trusted -> features.matrices.projection
 training.registry.trusted -> training.corun.estimators.contention
@@ -135,21 +25,8 @@ training.registry.trusted -> training.matrices.engine.judges
 training.registry.trusted -> training.matrices.engine.search
 training.registry.trusted -> training.matrices.engine.validity_tree
 """,
-    "around": """
-serving.answering -> serving.matrices.command
-serving.matrices.command -> serving.answering
-training.matrices.contest -> training.matrices.promote
-training.matrices.promote -> training.matrices.contest
-training.registry.champions -> training.registry.tracking
-training.registry.tracking -> training.registry.champions
-""",
     "private": """
 data.tables.xml_stream -> lxml.etree._Element
-""",
-    "long": """
-data.matrices.programs
-serving.cli
-training.estimators.similarity
 """,
 }
 
