@@ -17,6 +17,8 @@ class TrainingSupply:
     evaluate : callable
     tune, train, profile, promote : callable or None
         None where a family has no such stage; dvc.yaml has no such stage then either.
+    trusted : tuple of str
+        The types of its own that a stored model may hold; see `training.registry.trusted`.
     """
 
     evaluate: Stage
@@ -24,6 +26,7 @@ class TrainingSupply:
     train: Stage | None = None
     profile: Stage | None = None
     promote: Stage | None = None
+    trusted: tuple[str, ...] = ()
 
 
 def supply(family: str) -> TrainingSupply:

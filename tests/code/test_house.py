@@ -14,17 +14,6 @@ ORDERED = {"data": ("errors", "tables", "measure"), "training": ("estimators", "
 PUBLIC = {"os._exit"}
 #: What still breaks a rule. Delete a line when it is mended; add none.
 TO_MEND = {
-    "off_the_shelf": """
-training.registry.trusted -> features.matrices.forms
-training.registry.trusted -> features.matrices.projection
-training.registry.trusted -> training.corun.estimators.contention
-training.registry.trusted -> training.corun.estimators.pressure
-training.registry.trusted -> training.matrices.engine.engine
-training.registry.trusted -> training.matrices.engine.grouping
-training.registry.trusted -> training.matrices.engine.judges
-training.registry.trusted -> training.matrices.engine.search
-training.registry.trusted -> training.matrices.engine.validity_tree
-""",
     "private": """
 data.tables.xml_stream -> lxml.etree._Element
 """,

@@ -27,4 +27,8 @@ def _promote() -> None:
     promote_stage()
 
 
-SUPPLY = TrainingSupply(tune=_tune, train=_train, evaluate=_evaluate, promote=_promote)
+_TRUSTED = (
+    "training.corun.estimators.contention.ContentionRegressor",
+    "training.corun.estimators.pressure.PressureRegressor",
+)
+SUPPLY = TrainingSupply(tune=_tune, train=_train, evaluate=_evaluate, promote=_promote, trusted=_TRUSTED)

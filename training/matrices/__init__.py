@@ -21,4 +21,15 @@ def _promote() -> None:
     promote_stage()
 
 
-SUPPLY = TrainingSupply(train=_train, evaluate=_evaluate, promote=_promote)
+_TRUSTED = (
+    "features.matrices.forms.Known",
+    "features.matrices.projection.Projection",
+    "training.matrices.engine.engine.FittedEngine",
+    "training.matrices.engine.engine.Scheme",
+    "training.matrices.engine.search.Calibration",
+    "training.matrices.engine.search.Found",
+    "training.matrices.engine.grouping.Grouping",
+    "training.matrices.engine.judges.Judges",
+    "training.matrices.engine.validity_tree.ValidityTree",
+)
+SUPPLY = TrainingSupply(train=_train, evaluate=_evaluate, promote=_promote, trusted=_TRUSTED)

@@ -8,9 +8,10 @@ out.
 
 from __future__ import annotations
 
-TRUSTED_TYPES = (
-    "features.matrices.forms.Known",
-    "features.matrices.projection.Projection",
+from data.families import FAMILIES
+from training.supply import supply
+
+_SHARED = (
     "numpy.dtype",
     "sklearn.ensemble._forest.ExtraTreesClassifier",
     "sklearn.ensemble._forest.ExtraTreesRegressor",
@@ -31,18 +32,11 @@ TRUSTED_TYPES = (
     "sklearn.tree._classes.ExtraTreeClassifier",
     "sklearn.tree._classes.ExtraTreeRegressor",
     "sklearn.tree._tree.Tree",
-    "training.corun.estimators.contention.ContentionRegressor",
-    "training.matrices.engine.engine.FittedEngine",
-    "training.matrices.engine.engine.Scheme",
-    "training.matrices.engine.search.Calibration",
-    "training.matrices.engine.search.Found",
-    "training.matrices.engine.grouping.Grouping",
-    "training.matrices.engine.judges.Judges",
-    "training.corun.estimators.pressure.PressureRegressor",
     "training.estimators.similarity.SimilarityLogistic",
     "training.estimators.tan.TAN",
-    "training.matrices.engine.validity_tree.ValidityTree",
     "xgboost.core.Booster",
     "xgboost.sklearn.XGBClassifier",
     "xgboost.sklearn.XGBRegressor",
 )
+#: The shared ones, and those that families supply.
+TRUSTED_TYPES = tuple(sorted({*_SHARED, *(one for family in FAMILIES for one in supply(family).trusted)}))
