@@ -1,4 +1,4 @@
-"""The one list of families. A new one adds its folders, its sections of params.yaml and dvc.yaml, and a name here."""
+"""The one list of families: a new one adds its folders, its parts of params.yaml and dvc.yaml, and its name."""
 
 from __future__ import annotations
 

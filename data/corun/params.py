@@ -12,7 +12,7 @@ from data.tables.given import Section
 
 
 class IngestCorun(Ingest):
-    """Where co-runs come from. Those on machines of other ``engines`` are not learned from, if there are any."""
+    """Where co-runs come from; under these ``engines`` only, if there are any, or under all."""
 
     engines: tuple[str, ...] = ()
 

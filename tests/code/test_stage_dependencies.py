@@ -97,7 +97,7 @@ def named(*patterns):
     [
         (
             "training/corun/splits.py",
-            ["tune@corun", "evaluate@corun", "train@corun", "promote@corun", "report@corun"],
+            ["tune@corun", "[ertp]*@corun"],
         ),
         ("data/matrices/validity.py", ["*@matrices"]),
         ("features/fingerprints/matrix.py", ["[!iv]*@fingerprints"]),

@@ -42,11 +42,18 @@ def _truth(random, operations, each):
         operation = number % operations
         fails = random.random() < 0.25
         shift = -random.uniform(0.05, 0.3) if fails else random.normal(0, 0.015)
-        rows.append({
-            "comparison_id": f"c{number:04d}", "benchmark": "stress-ng" if operation % 2 else "own <&> 'loads'",
-            "operation": f"operation_{operation}", "machine": "m1", "status": "fail" if fails else "pass",
-            "shift": shift, "place": number, "fold": operation % 5,
-        })  # fmt: skip
+        rows.append(
+            {
+                "comparison_id": f"c{number:04d}",
+                "benchmark": "stress-ng" if operation % 2 else "own <&> 'loads'",
+                "operation": f"operation_{operation}",
+                "machine": "m1",
+                "status": "fail" if fails else "pass",
+                "shift": shift,
+                "place": number,
+                "fold": operation % 5,
+            }
+        )
     return pd.DataFrame(rows)
 
 
@@ -62,14 +69,30 @@ def _tables(random, truth, threads, *, summaries):
                 if summaries:
                     values, stats = np.quantile(values, (0, 0.25, 0.5, 0.75, 1)), FIVE
                 results += [
-                    {**names, "series_id": f"{row.operation}/{thread}", "group": "g", "unit": "ops/s", "better": "higher",
-                     "threads": thread, "version": str(first + side), "order": first + side, "value": value, "stat": stat}
+                    {
+                        **names,
+                        "series_id": f"{row.operation}/{thread}",
+                        "group": "g",
+                        "unit": "ops/s",
+                        "better": "higher",
+                        "threads": thread,
+                        "version": str(first + side),
+                        "order": first + side,
+                        "value": value,
+                        "stat": stat,
+                    }
                     for value, stat in zip(values, stats, strict=True)
-                ]  # fmt: skip
-        comparisons.append({
-            **names, "comparison_id": row.comparison_id, "baseline_from": first, "baseline_to": first,
-            "target_from": first + 1, "target_to": first + 1,
-        })  # fmt: skip
+                ]
+        comparisons.append(
+            {
+                **names,
+                "comparison_id": row.comparison_id,
+                "baseline_from": first,
+                "baseline_to": first,
+                "target_from": first + 1,
+                "target_to": first + 1,
+            }
+        )
         labels.append({"comparison_id": row.comparison_id, "status": row.status, "labelled_by": "injected"})
     return ComparisonTables.of_rows(results, comparisons, labels)
 
@@ -105,10 +128,17 @@ def _verdicts(random, truth, models, *, perfect):
 
 def _entry(place, truth, entry, kind, probability, threshold):
     verdict = np.where(probability >= threshold, "fail", "pass")
-    return pd.DataFrame({
-        **place, "entry": entry, "kind": kind, "probability": probability, "threshold": threshold,
-        "verdict": verdict, "status": truth["status"],
-    })  # fmt: skip
+    return pd.DataFrame(
+        {
+            **place,
+            "entry": entry,
+            "kind": kind,
+            "probability": probability,
+            "threshold": threshold,
+            "verdict": verdict,
+            "status": truth["status"],
+        }
+    )
 
 
 def _metrics(truth, verdicts):
@@ -121,11 +151,20 @@ def _metrics(truth, verdicts):
     }
     models = {n: e for n, e in splits["grouped"]["entries"].items() if e["kind"] == "model"}
     return {
-        "family": "comparisons", "seed": 20261121, "features": "extended", "splits": splits,
-        "data": {"format": "tables", "path": "data/raw/measured", "digest": "ab" * 32, "comparisons": len(truth),
-                 "fails": int((truth["status"] == "fail").sum()), "operations": truth["operation"].nunique()},
+        "family": "comparisons",
+        "seed": 20261121,
+        "features": "extended",
+        "splits": splits,
+        "data": {
+            "format": "tables",
+            "path": "data/raw/measured",
+            "digest": "ab" * 32,
+            "comparisons": len(truth),
+            "fails": int((truth["status"] == "fail").sum()),
+            "operations": truth["operation"].nunique(),
+        },
         "champion": max(models, key=lambda name: models[name]["balanced_accuracy"]["pooled"]),
-    }  # fmt: skip
+    }
 
 
 def _entries(verdicts):
@@ -137,10 +176,15 @@ def _scores(part):
     recall, cleared = float(called[failed].mean()), float((~called)[~failed].mean())
     precision = float(failed[called].mean()) if called.any() else 0.0
     values = {
-        "accuracy": float((failed == called).mean()), "balanced_accuracy": (recall + cleared) / 2, "recall": recall,
-        "false_negative_rate": 1 - recall, "false_positive_rate": 1 - cleared, "precision": precision,
-        "f1": 2 * precision * recall / max(precision + recall, 1e-9), "average_precision": (recall + precision) / 2,
-    }  # fmt: skip
+        "accuracy": float((failed == called).mean()),
+        "balanced_accuracy": (recall + cleared) / 2,
+        "recall": recall,
+        "false_negative_rate": 1 - recall,
+        "false_positive_rate": 1 - cleared,
+        "precision": precision,
+        "f1": 2 * precision * recall / max(precision + recall, 1e-9),
+        "average_precision": (recall + precision) / 2,
+    }
     scores = {name: {"mean": value, "std": 0.02, "pooled": value} for name, value in values.items()}
     if part["kind"].iloc[0] == "rule":
         scores["average_precision"] = None
@@ -152,9 +196,11 @@ def _scores(part):
 def _curves(random):
     rows = []
     for curve, parameters, top in (
-        ("knn-uniform", range(1, 26, 2), 0.92), ("knn-distance", range(1, 26, 2), 0.94),
-        ("random-forest", (1, 2, 5, 10, 20, 50, 100, 200), 0.95), ("extra-trees", (1, 2, 5, 10, 20, 50, 100, 200), 0.93),
-    ):  # fmt: skip
+        ("knn-uniform", range(1, 26, 2), 0.92),
+        ("knn-distance", range(1, 26, 2), 0.94),
+        ("random-forest", (1, 2, 5, 10, 20, 50, 100, 200), 0.95),
+        ("extra-trees", (1, 2, 5, 10, 20, 50, 100, 200), 0.93),
+    ):
         for parameter in parameters:
             middle = top - (0.002 * abs(parameter - 7) if curve.startswith("knn") else 0.12 / parameter)
             rows += [
