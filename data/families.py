@@ -1,4 +1,4 @@
-"""The one list of families: a new one adds its folders, its parts of params.yaml and dvc.yaml, and its name."""
+"""The one list of families: a new one adds folders, its parts of params.yaml and dvc.yaml, and its name here."""
 
 from __future__ import annotations
 
