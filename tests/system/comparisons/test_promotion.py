@@ -207,7 +207,7 @@ def test_after_a_promotion_a_new_process_knows_who_bears_which_alias_without_mlf
     known = f"import sys; from training.registry.champions import refresh, version_of; print({asked});"
     noticed = f"{known} version_of('corun-static', 'champion'); print('mlflow' in sys.modules)"
     changed = (
-        f"from training import tracking; store = tracking.client(); {known}"
+        f"from training.registry import tracking; store = tracking.client(); {known}"
         f"store.set_model_version_tag('{NAME}', '1', 'seen', 'yes'); version_of('corun-static', 'champion');"
         f"store.set_model_version_tag('{NAME}', '1', 'seen', 'twice'); refresh()"
     )

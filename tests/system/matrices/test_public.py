@@ -115,4 +115,4 @@ def test_choosing_workloads_of_another_family_is_refused(tmp_path, capsys):
     path = tmp_path / "machines.csv"
     path.write_text("machine,cpu\nm1,1\nm2,2\n")
     assert run(["import", "tables", str(path), "-o", str(tmp_path / "out"), "--only", "x"]) == 2
-    assert capsys.readouterr().err == (f"perfjudge: {path}: holds comparisons, which --only is not for\n")
+    assert capsys.readouterr().err == (f"perfjudge: {path}: holds fingerprints, which --only is not for\n")

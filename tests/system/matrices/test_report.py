@@ -118,7 +118,7 @@ def test_every_remedy_stands_in_the_ablation_of_every_model(root, page):
 def test_what_the_data_does_not_allow_is_named_not_drawn(root, tmp_path, monkeypatch):
     directory = tmp_path / "project"
     shutil.copytree(root, directory)
-    reports = directory / "reports/matrices"
+    reports = directory / "reports/matrices/evaluated"
     for name in ("curves", "times", "validity", "ablation"):
         path = reports / f"{name}.parquet"
         pd.read_parquet(path).iloc[:0].astype(object).to_parquet(path)
