@@ -65,5 +65,5 @@ def small_family(root: Path, table=None, **knobs):
     family = Family("comparisons", bound, lambda: COLUMNS, rules, root)
     family.features.parent.mkdir(parents=True, exist_ok=True)
     table.to_parquet(family.features, index=False)
-    table.assign(worst_change=-0.1).to_parquet(family.asked, index=False)
+    table[["comparison_id"]].assign(worst_change=-0.1).to_parquet(family.changes, index=False)
     return family

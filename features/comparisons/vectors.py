@@ -220,15 +220,12 @@ def _compressed(statistic: Floats) -> Floats:
 
 
 def featurize_stage() -> None:
-    """Stage featurize: what models are trained on, and what they are asked, about labelled comparisons."""
+    """Stage featurize: the vectors of labelled comparisons, and how far their medians moved."""
     valid = Valid.read(PLACES.valid).comparisons
     head, sides = labelled(ComparisonTables.read(PLACES.interim), valid)
-    asked = Asked.of(sides)
     tables = {
         "features": pd.concat([head, vectors(sides)], axis=1),
-        "asked": vectors(asked.sides).assign(
-            comparison_id=head["comparison_id"], worst_change=asked.worst_change
-        ),
+        "changes": head[["comparison_id"]].assign(worst_change=Asked.of(sides).worst_change),
     }
     for name, table in tables.items():
         with replacing(PLACES.processed / f"{name}.parquet") as path:

@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.errors import InputError
-from training.comparisons.decision import AskedTable, decided
+from training.comparisons.decision import decided, read_changes
 from training.comparisons.examples import FeatureTable
 from training.comparisons.family import Family
 from training.comparisons.ready import ReadyModel
@@ -61,7 +61,7 @@ class Outs:
 
     family: Family
     table: FeatureTable
-    asked: AskedTable
+    changes: NDArray[np.float64]
     verdicts: pd.DataFrame
     metrics: dict[str, Any]
 
@@ -72,7 +72,7 @@ class Outs:
         return cls(
             family,
             table,
-            AskedTable.read(family.asked, table),
+            read_changes(family.changes, table),
             pd.read_parquet(family.places.evaluated / "oof.parquet"),
             metrics,
         )
@@ -89,7 +89,7 @@ def _compared(outs: Outs, directory: Path) -> Compared:
     difference = paired_difference(
         frame["status"].to_numpy() == "fail",
         np.asarray(own.reindex(frame["comparison_id"]).to_numpy() == "fail"),
-        champion_verdicts(directory, outs.asked, frame),
+        champion_verdicts(directory, outs.changes, frame),
         frame["fold_group"].to_numpy(np.str_),
         resamples=how.resamples,
         confidence=how.confidence,
@@ -98,7 +98,9 @@ def _compared(outs: Outs, directory: Path) -> Compared:
     return Compared(difference, "the same folds", "balanced accuracy")
 
 
-def champion_verdicts(directory: Path, asked: AskedTable, frame: pd.DataFrame) -> NDArray[np.bool_]:
+def champion_verdicts(
+    directory: Path, changes: NDArray[np.float64], frame: pd.DataFrame
+) -> NDArray[np.bool_]:
     """Return which comparisons of `frame` the champion fails, without letting it judge what it learned from.
 
     Its verdicts are its own out-of-fold ones for comparisons that it was trained on, direct ones for others.
@@ -109,10 +111,10 @@ def champion_verdicts(directory: Path, asked: AskedTable, frame: pd.DataFrame) -
         If a feature of the champion is no longer computed.
     """
     model, stored = ReadyModel.read(directory), pd.read_parquet(directory / "extra_files" / VERDICTS)
-    missing = [name for name in model.card.features if name not in asked.frame.columns]
+    missing = [name for name in model.card.features if name not in frame.columns]
     if missing:
         raise InputError(f"the feature {missing[0]!r} is no longer computed")
-    probability = decided(model.probability(asked.frame), asked.worst_change, model.card.floor)
+    probability = decided(model.probability(frame), changes, model.card.floor)
     direct = np.where(probability >= model.card.threshold, "fail", "pass")
     own = stored.set_index("comparison_id")["verdict"].reindex(frame["comparison_id"])
     return np.asarray(np.where(own.isna(), direct, own.to_numpy(object)) == "fail")

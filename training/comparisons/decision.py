@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from data.errors import InputError
+from data.tables.specs import read_table
 from training.comparisons.examples import FeatureTable
 
 Floats = NDArray[np.float64]
@@ -38,34 +37,20 @@ def decided(probability: Floats, worst_change: Floats, floor: float) -> Floats:
     return np.where(below_floor(worst_change, floor), 0.0, probability)
 
 
-@dataclass(frozen=True)
-class AskedTable:
-    """What models are asked about the comparisons of a `FeatureTable`, a row each and in its order.
+def read_changes(path: Path, table: FeatureTable) -> Floats:
+    """Read what the stage featurize wrote beside the features: the ``worst_change`` of its comparisons.
 
-    Attributes
-    ----------
-    frame : DataFrame
-        All features, computed without wild samples.
-    worst_change : ndarray of shape (n_comparisons,)
+    Returns
+    -------
+    ndarray of shape (n_comparisons,)
+        In the order of `table`.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, or holds other comparisons than `table`.
     """
-
-    frame: pd.DataFrame
-    worst_change: Floats
-
-    @classmethod
-    def read(cls, path: Path, table: FeatureTable) -> AskedTable:
-        """Read what the stage featurize wrote beside the features.
-
-        Raises
-        ------
-        InputError
-            If the file is missing, or holds other comparisons or features than `table`.
-        """
-        if not path.is_file():
-            raise InputError("no such file; run featurize first", file=path)
-        frame = pd.read_parquet(path)
-        if missing := {"comparison_id", "worst_change", *table.columns} - set(frame.columns):
-            raise InputError(f"lacks the column {min(missing)!r}", file=path)
-        if frame["comparison_id"].tolist() != table.frame["comparison_id"].tolist():
-            raise InputError("holds other comparisons than the features; run featurize again", file=path)
-        return cls(frame, frame["worst_change"].to_numpy(np.float64))
+    frame = read_table(path, {"comparison_id": "str", "worst_change": "float64"})
+    if frame["comparison_id"].tolist() != table.frame["comparison_id"].tolist():
+        raise InputError("holds other comparisons than the features; run featurize again", file=path)
+    return frame["worst_change"].to_numpy(np.float64)

@@ -10,7 +10,7 @@ import pandas as pd
 from data.tables.files import replacing, write_json
 from training.comparisons.bound import bound
 from training.comparisons.curves import curves
-from training.comparisons.decision import AskedTable, decided
+from training.comparisons.decision import decided, read_changes
 from training.comparisons.examples import FeatureTable
 from training.comparisons.family import Family
 from training.comparisons.fitting import Fit, tested
@@ -36,17 +36,17 @@ def evaluate(family: Family) -> None:
 def out_of_fold(family: Family, table: FeatureTable, tuned: dict[str, dict[str, Classified]]) -> pd.DataFrame:
     """Return every model's and every rule's verdict on the test rows of every fold (oof.parquet)."""
     examples, seed = table.examples, family.params.seed
-    asked, floor = AskedTable.read(family.asked, table), family.section.decide.floor or 0.0
-    vectors = asked.frame[list(table.columns)].to_numpy(np.float64)
+    change, floor = read_changes(family.changes, table), family.section.decide.floor or 0.0
     folds = [part for part in parts(examples, family.section.evaluate, seed) if part.split != "all"]
     require_parts(family.places.tuned, tuned, [part.name for part in folds])
     cells = [(part, name, chosen) for part in folds for name, chosen in tuned[part.name].items()]
     fits = [
-        Fit(name, chosen, examples.rows(part.train), vectors[part.test], seed) for part, name, chosen in cells
+        Fit(name, chosen, examples.rows(part.train), examples.x[part.test], seed)
+        for part, name, chosen in cells
     ]
     probabilities = side_by_side(tested, fits, family.params.jobs, f"evaluate {family.name}")
     rows = [
-        _of_model(table, part, name, chosen, decided(probability, asked.worst_change[part.test], floor))
+        _of_model(table, part, name, chosen, decided(probability, change[part.test], floor))
         for (part, name, chosen), probability in zip(cells, probabilities, strict=True)
     ]
     rules = family.rules().reindex(table.frame["comparison_id"])

@@ -55,6 +55,6 @@ class Family:
         return self.places.processed / "features.parquet"
 
     @property
-    def asked(self) -> Path:
-        """The table of vectors that the models are asked about."""
-        return self.places.processed / "asked.parquet"
+    def changes(self) -> Path:
+        """The table of how far the medians of the same comparisons moved."""
+        return self.places.processed / "changes.parquet"
