@@ -179,7 +179,8 @@ def known(tables: MatrixTables, metrics: Sequence[str]) -> Known:
         if found.size:
             middles[metric] = np.median(found)
         if (apart := np.abs(found[found != 0])).size:
-            units[metric] = np.quantile(apart, SMALL, method="lower")
+            place = int(SMALL * (apart.size - 1))
+            units[metric] = np.partition(apart, place)[place]
     runs = tables.runs
     groups = tuple(sorted(runs["group"].unique()))
     rough = np.zeros((len(groups) + 1, len(metrics)))

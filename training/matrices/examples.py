@@ -68,7 +68,8 @@ class MatrixExamples:
         numbers = numbers.where(numbers.abs() <= LARGEST)
         about = tables.runs.drop(columns=tables.all_metrics)
         flagged = about["valid"].fillna(value=True) & decisions.runs["kept"].to_numpy(bool)
-        runs = pd.concat([about.assign(valid=flagged.astype("boolean")), numbers], axis="columns")
+        # a copy has one block of numbers, which is divided many times sooner than a block per metric
+        runs = pd.concat([about.assign(valid=flagged.astype("boolean")), numbers], axis="columns").copy()
         pairs = _pairs(runs)
         if pairs.empty:
             raise InputError("no pair that can be judged has a label to learn from", place="pairs")

@@ -99,27 +99,28 @@ class Engine:
         InputError
             If the runs that are left are all normal, or all abnormal, or a name is unknown.
         """
-        return self.learned(self.prepared(tables))
+        return self.learned(self.prepared(self.shape.of(tables)))
 
     @property
-    def preparation(self) -> Preparation:
-        """How tables become cases, which engines may have in common."""
+    def shape(self) -> Shape:
+        """How tables become rows, which engines may have in common."""
         if self.model not in CATALOGUE:
             raise InputError(f'model="{self.model}"; expected one of: {", ".join(CATALOGUE)}')
-        form = "concatenated" if self.model in PAIRED else self.scheme.form
+        scheme = self.scheme
+        form = "concatenated" if self.model in PAIRED else scheme.form
         if form not in FORMS:
             raise InputError(f'form="{form}"; expected one of: {", ".join(FORMS)}')
-        scheme = self.scheme
-        return Preparation(
-            scheme.metrics, form, scheme.prune, scheme.grouping, scheme.components, scheme.tuned, self.seed
-        )
+        return Shape(scheme.metrics, form, scheme.prune, scheme.grouping, self.seed)
 
-    def prepared(self, tables: MatrixTables) -> Prepared:
-        """Return what an engine of the same `preparation` learns from."""
-        return self.preparation.prepared(tables)
+    def prepared(self, shaped: Shaped) -> Prepared:
+        """Return what an engine of this shape learns from."""
+        components = self.scheme.components
+        projection = Projection.of(shaped.rows, components)
+        plain = self.scheme.tuned and components is not None
+        return Prepared(shaped, projection, Cases.of(shaped.rows, projection, plain=plain))
 
     def learned(self, prepared: Prepared) -> FittedEngine:
-        """Learn from what an engine of the same `preparation` has prepared."""
+        """Learn from what an engine of the same shape and number of components has prepared."""
         scheme, model, cases = self.scheme, CATALOGUE[self.model], prepared.cases
         groups = _with_cases(cases) if scheme.grouping != "none" else ()
         question = Question(
@@ -131,9 +132,9 @@ class Engine:
         return FittedEngine(
             scheme,
             self.model,
-            prepared.form,
-            prepared.known,
-            prepared.grouping,
+            prepared.shaped.form,
+            prepared.shaped.known,
+            prepared.shaped.grouping,
             prepared.projection,
             judges,
             found,
@@ -141,19 +142,17 @@ class Engine:
 
 
 @dataclass(frozen=True)
-class Preparation:
-    """What of an engine decides how tables become cases; see `Scheme`."""
+class Shape:
+    """What of an engine decides how tables become rows; see `Scheme`."""
 
     metrics: str
     form: str
     prune: bool
     grouping: str
-    components: int | None
-    tuned: bool
     seed: int
 
-    def prepared(self, tables: MatrixTables) -> Prepared:
-        """Make cases of training tables.
+    def of(self, tables: MatrixTables) -> Shaped:
+        """Make rows of training tables.
 
         Raises
         ------
@@ -171,25 +170,34 @@ class Preparation:
         if len(labels) < len((0, 1)):
             told = "abnormal" if labels.any() else "normal"
             raise InputError(f"there is none to learn from but what is {told}; expected both", place="runs")
-        projection = Projection.of(rows, self.components)
-        cases = Cases.of(rows, projection, plain=self.tuned and self.components is not None)
-        return Prepared(self.form, learned, grouping, projection, cases)
+        return Shaped(self.form, learned, grouping, rows)
+
+
+@dataclass(frozen=True)
+class Shaped:
+    """Training rows, and how they came about."""
+
+    form: str
+    known: Known
+    grouping: Grouping
+    rows: Rows
+
+    def asked(self, tables: MatrixTables) -> Rows:
+        """Make rows of what is asked of all engines that learn from these."""
+        return asked(self.form, self.grouping, self.known, tables)
 
 
 @dataclass(frozen=True)
 class Prepared:
     """Training cases, and how they came about."""
 
-    form: str
-    known: Known
-    grouping: Grouping
+    shaped: Shaped
     projection: Projection
     cases: Cases
 
-    def asked(self, tables: MatrixTables) -> Cases:
-        """Make cases of what is asked of all engines that learn from these."""
-        plain = self.cases.plain is not None
-        return asked(self.form, self.grouping, self.known, self.projection, tables, plain=plain)
+    def asked(self, rows: Rows) -> Cases:
+        """Make cases of the rows of what is asked."""
+        return Cases.of(rows, self.projection, plain=self.cases.plain is not None)
 
 
 @dataclass(frozen=True)
@@ -317,7 +325,8 @@ class FittedEngine:
 
     def _answered(self, tables: MatrixTables) -> tuple[Cases, Floats]:
         plain = self.judges.components is None
-        cases = asked(self.form, self.grouping, self.known, self.projection, tables, plain=plain)
+        rows = asked(self.form, self.grouping, self.known, tables)
+        cases = Cases.of(rows, self.projection, plain=plain)
         return cases, self._odds(cases)
 
     def _odds(self, cases: Cases) -> Floats:
@@ -329,13 +338,11 @@ class FittedEngine:
         return group if group in self.judges.own else FALLBACK
 
 
-def asked(
-    form: str, grouping: Grouping, known: Known, projection: Projection, tables: MatrixTables, *, plain: bool
-) -> Cases:
-    """Make cases of the pairs that have a baseline and a target, in the light of what training has shown."""
+def asked(form: str, grouping: Grouping, known: Known, tables: MatrixTables) -> Rows:
+    """Make rows of the pairs that have a baseline and a target, in the light of what training has shown."""
     sides = tables.runs.groupby("pair_id")["side"].transform("nunique")
     whole = tables.of_runs((sides == len(SIDES)).to_numpy(bool))
-    return Cases.of(FORMS[form](grouping.applied(whole), known), projection, plain=plain)
+    return FORMS[form](grouping.applied(whole), known)
 
 
 def pruned(tables: MatrixTables) -> MatrixTables:

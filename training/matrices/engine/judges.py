@@ -14,6 +14,7 @@ from data.matrices.tables import SIDES
 from features.matrices.forms import Rows
 from features.matrices.projection import Projection
 from training.estimators.catalogue import ClassWeights, Model, Params
+from training.estimators.growing import grown
 from training.matrices.engine.balance import resampled
 from training.matrices.engine.models import log_odds
 
@@ -174,4 +175,4 @@ def _fitted(model: Model, params: Params, x: Floats, y: NDArray[np.int64], seed:
         warnings.simplefilter("ignore", ConvergenceWarning)
         # of a few rows, a share of them is a few
         warnings.filterwarnings("ignore", "Using the fractional value max_samples", UserWarning)
-        return model.build(own, seed, weights).fit(x[rows], y[rows])
+        return grown(model.build(own, seed, weights), x[rows], y[rows])
