@@ -69,7 +69,10 @@ def answered(task: Checked) -> tuple[pd.DataFrame, pd.DataFrame]:
     rejected : DataFrame
         ``run_id, fold, tree``: whether the validity tree rejects a run; no rows where there is no tree.
     """
-    trained = task.recipe.train(task.train)
+    from sklearn import config_context
+
+    with config_context(assume_finite=True, skip_parameter_validation=True):
+        trained = task.recipe.train(task.train)
     return _served(trained, task), _rejected(trained.validity, task)
 
 
