@@ -1,4 +1,4 @@
-"""Trees and forests without scikit-learn's checks of every tree, which take longer than to grow a small one."""
+"""Trees and forests without scikit-learn's checks, which take longer than to grow a small tree."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ def grown(model: Any, x: Floats, y: NDArray[np.int64]) -> Any:
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.tree import DecisionTreeClassifier
 
+    if isinstance(model, RandomForestClassifier):
+        return _forest(model, x.astype(np.float32), y)
     if isinstance(model, DecisionTreeClassifier):
         return model.fit(x.astype(np.float32), y, check_input=False)
-    return _forest(model, x.astype(np.float32), y) if isinstance(model, RandomForestClassifier) else model.fit(x, y)
+    return model.fit(x, y)
 
 
 def _forest(model: Any, x: NDArray[np.float32], y: NDArray[np.int64]) -> Any:
@@ -47,9 +49,9 @@ def _forest(model: Any, x: NDArray[np.float32], y: NDArray[np.int64]) -> Any:
         times = np.bincount(chosen, minlength=count).astype(np.float64)
         # to seed anew takes a tenth of what a new generator does
         draw.seed(seed)
-        tree = type(model.estimator)(**{**given, "random_state": draw}).fit(x, labels, times, check_input=False)
+        tree = type(model.estimator)(**{**given, "random_state": draw})
+        model.estimators_.append(tree.fit(x, labels, times, check_input=False))
         tree.random_state = seed
-        model.estimators_.append(tree)
     model.n_features_in_, model.n_outputs_ = x.shape[1], 1
     model.classes_, model.n_classes_ = np.unique(y), 2
     return model

@@ -85,23 +85,18 @@ def row(found: Sequence[Held], abnormal: pd.Series, printed: Printed | None) -> 
         for held in found
     ]
     of_vectors, of_pairs = total(vectors), total(pairs)
-    return {
+    counted: dict[str, Any] = {
         "folds": len(found),
         "vectors": of_vectors.cases,
         "abnormal": of_vectors.abnormal,
-        "balanced_accuracy": of_vectors.balanced_accuracy,
-        "spread": spread(vectors),
-        "false_positive": of_vectors.false_positive,
-        "false_negative": of_vectors.false_negative,
-        "pair_balanced_accuracy": of_pairs.balanced_accuracy,
-        "pair_spread": spread(pairs),
-        "pair_false_positive": of_pairs.false_positive,
-        "pair_false_negative": of_pairs.false_negative,
-        **{f"seed_{name}": value for name, value in (asdict(printed) if printed else NOTHING).items()},
     }
-
-
-NOTHING: dict[str, None] = dict.fromkeys(Printed.__dataclass_fields__)
+    for prefix, whole, folds in (("", of_vectors, vectors), ("pair_", of_pairs, pairs)):
+        counted[f"{prefix}balanced_accuracy"] = whole.balanced_accuracy
+        counted[f"{prefix}spread"] = spread(folds)
+        counted[f"{prefix}false_positive"] = whole.false_positive
+        counted[f"{prefix}false_negative"] = whole.false_negative
+    names = Printed.__dataclass_fields__
+    return counted | {f"seed_{name}": printed and getattr(printed, name) for name in names}
 
 
 def spread(folds: Sequence[Counts]) -> float:

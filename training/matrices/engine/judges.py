@@ -173,6 +173,4 @@ def _fitted(model: Model, params: Params, x: Floats, y: NDArray[np.int64], seed:
     with warnings.catch_warnings():
         # weights that are not quite there judge as well
         warnings.simplefilter("ignore", ConvergenceWarning)
-        # of a few rows, a share of them is a few
-        warnings.filterwarnings("ignore", "Using the fractional value max_samples", UserWarning)
         return grown(model.build(own, seed, weights), x[rows], y[rows])
