@@ -13,7 +13,7 @@ import pandas as pd
 
 from data.matrices.tables import MatrixTables
 from training.evaluation.sidebyside import side_by_side
-from training.matrices.engine.engine import Engine, Prepared
+from training.matrices.engine.engine import Engine, Prepared, asked
 from training.matrices.engine.judges import Cases
 from training.matrices.examples import MatrixExamples
 from training.matrices.schemes import Cell
@@ -103,7 +103,7 @@ def _batch_held(fits: Sequence[Fit]) -> list[Held]:
     # what forms make is finite, and parameters come from the catalogue
     with config_context(assume_finite=True, skip_parameter_validation=True):
         shaped = fits[0].engine.shape.of(part.train)
-        rows = shaped.asked(part.test)
+        rows = asked(shaped, part.test)
         found = []
         for fit in fits:
             prepared = fit.engine.prepared(shaped)
@@ -111,12 +111,12 @@ def _batch_held(fits: Sequence[Fit]) -> list[Held]:
         return found
 
 
-def _held(fit: Fit, prepared: Prepared, asked: Cases) -> Held:
+def _held(fit: Fit, prepared: Prepared, unseen: Cases) -> Held:
     """Fit, and count what is said of the rest."""
     part, begun = fit.part, time.perf_counter()
     engine = fit.engine.learned(prepared)
     seconds = time.perf_counter() - begun
-    pairs, vectors = engine.answers(part.test, asked)
+    pairs, vectors = engine.answers(part.test, unseen)
     truth = part.truth.loc[vectors["run_id"]].to_numpy(bool)
     told = pairs[["pair_id", "group_used", "probability", "threshold"]].assign(
         judged=pairs["abnormal"].to_numpy(bool)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
@@ -31,9 +31,6 @@ class Counts:
         counted = (abnormal, wrong & judged, wrong & abnormal)
         return cls(len(abnormal), *(int(flags.sum()) for flags in counted))
 
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(*(mine + theirs for mine, theirs in zip(_values(self), _values(other), strict=True)))
-
     @property
     def balanced_accuracy(self) -> float:
         """The mean of both classes' accuracies; NaN where one does not occur (seed 001, equation 2)."""
@@ -41,10 +38,6 @@ class Counts:
         if not normal or not self.abnormal:
             return float("nan")
         return 1 - (self.false_negative / self.abnormal + self.false_positive / normal) / 2
-
-
-def _values(counts: Counts) -> tuple[int, ...]:
-    return tuple(asdict(counts).values())
 
 
 @dataclass(frozen=True)
@@ -107,4 +100,4 @@ def spread(folds: Sequence[Counts]) -> float:
 
 def total(counts: Sequence[Counts]) -> Counts:
     """Add up the counts of all folds."""
-    return sum(counts, Counts(0, 0, 0, 0))
+    return Counts(*(sum(numbers) for numbers in zip(*map(astuple, counts), strict=True)))

@@ -133,15 +133,8 @@ def evaluate_stage() -> None:
 
 def evaluated(examples: MatrixExamples, knobs: Params[Matrices]) -> tuple[Metrics, dict[str, pd.DataFrame]]:
     """Return metrics.json, and the content of every table that the stage evaluate writes, by its name."""
-    how, seed = knobs.section.evaluate, knobs.seed
-
-    def fit_all(fits: list[Fit], title: str) -> list[Held]:
-        return all_held(fits, knobs.jobs, f"{title} of matrices")
-
-    full = _full(knobs.section)
-    evaluation = Evaluation(
-        examples, SPLIT, dealt(examples.pairs, how.folds, seed), how.trials, seed, fit_all
-    )
+    how, seed, full = knobs.section.evaluate, knobs.seed, _full(knobs.section)
+    evaluation = _evaluation(examples, knobs)
     rows, wanted = table_rows(full), candidates(how.models, full)
     evaluation.add([*wanted, *(row.cell for row in rows)], "tables")
     oof = evaluation.verdicts(wanted)
@@ -150,7 +143,9 @@ def evaluated(examples: MatrixExamples, knobs: Params[Matrices]) -> tuple[Metric
     easier = _of_whole_pairs(evaluation, [champion, *_of_table_5(rows)], how.folds)
     steps = _steps(champion, full)
     evaluation.add([step.cell for step in steps], "ablation")
-    curves, times = drawn(parts(examples, dealt(examples.pairs, how.curve_folds, seed)), seed, fit_all)
+    curves, times = drawn(
+        parts(examples, dealt(examples.pairs, how.curve_folds, seed)), seed, evaluation.fit_all
+    )
     served, validity = checks.asked(
         examples, evaluation.fold_of, _recipe(champion, examples, knobs), knobs.jobs
     )
@@ -170,6 +165,15 @@ def evaluated(examples: MatrixExamples, knobs: Params[Matrices]) -> tuple[Metric
     tables = {"oof": oof, "tables": evaluation.tables(rows), "ablation": evaluation.ablation(steps)}
     beside = {"curves": curves, "times": times, "served": served, "validity": validity, "groups": groups}
     return metrics, tables | beside
+
+
+def _evaluation(examples: MatrixExamples, knobs: Params[Matrices]) -> Evaluation:
+    how, seed = knobs.section.evaluate, knobs.seed
+
+    def fit_all(fits: list[Fit], title: str) -> list[Held]:
+        return all_held(fits, knobs.jobs, f"{title} of matrices")
+
+    return Evaluation(examples, SPLIT, dealt(examples.pairs, how.folds, seed), how.trials, seed, fit_all)
 
 
 def train_stage() -> None:

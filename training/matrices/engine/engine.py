@@ -129,16 +129,9 @@ class Engine:
         found = search(question, self.trials)
         everything = np.ones(len(cases.y), bool)
         judges = Judges.fit(model, found.params, cases, chosen=everything, groups=groups, seed=self.seed)
-        return FittedEngine(
-            scheme,
-            self.model,
-            prepared.shaped.form,
-            prepared.shaped.known,
-            prepared.shaped.grouping,
-            prepared.projection,
-            judges,
-            found,
-        )
+        by = prepared.shaped
+        fitted = (by.form, by.known, by.grouping, prepared.projection, judges, found)
+        return FittedEngine(scheme, self.model, *fitted)
 
 
 @dataclass(frozen=True)
@@ -181,10 +174,6 @@ class Shaped:
     known: Known
     grouping: Grouping
     rows: Rows
-
-    def asked(self, tables: MatrixTables) -> Rows:
-        """Make rows of what is asked of all engines that learn from these."""
-        return asked(self.form, self.grouping, self.known, tables)
 
 
 @dataclass(frozen=True)
@@ -262,11 +251,11 @@ class FittedEngine:
         of_pairs, _ = in_pairs(cases, np.ones(len(odds), bool), odds)
         first = pd.DataFrame({"pair_id": cases.pair, "used": cases.group})[cases.target]
         first = first.drop_duplicates("pair_id")
-        runs = tables.runs[["pair_id", "workload", "group"]].drop_duplicates("pair_id")
+        about = tables.runs[["pair_id", "workload", "group"]].drop_duplicates("pair_id").set_index("pair_id")
         probability = self.found.pairs.probability(of_pairs)
         return (
-            first[["pair_id"]]
-            .merge(runs, on="pair_id", validate="one_to_one")
+            about.loc[first["pair_id"]]
+            .reset_index()
             .assign(
                 group_used=[self._used(group) for group in first["used"]],
                 probability=probability,
@@ -325,8 +314,7 @@ class FittedEngine:
 
     def _answered(self, tables: MatrixTables) -> tuple[Cases, Floats]:
         plain = self.judges.components is None
-        rows = asked(self.form, self.grouping, self.known, tables)
-        cases = Cases.of(rows, self.projection, plain=plain)
+        cases = Cases.of(asked(self, tables), self.projection, plain=plain)
         return cases, self._odds(cases)
 
     def _odds(self, cases: Cases) -> Floats:
@@ -338,11 +326,11 @@ class FittedEngine:
         return group if group in self.judges.own else FALLBACK
 
 
-def asked(form: str, grouping: Grouping, known: Known, tables: MatrixTables) -> Rows:
+def asked(by: Shaped | FittedEngine, tables: MatrixTables) -> Rows:
     """Make rows of the pairs that have a baseline and a target, in the light of what training has shown."""
     sides = tables.runs.groupby("pair_id")["side"].transform("nunique")
     whole = tables.of_runs((sides == len(SIDES)).to_numpy(bool))
-    return FORMS[form](grouping.applied(whole), known)
+    return FORMS[by.form](by.grouping.applied(whole), by.known)
 
 
 def pruned(tables: MatrixTables) -> MatrixTables:
