@@ -47,7 +47,7 @@ def _forest(model: Any, x: NDArray[np.float32], y: NDArray[np.int64]) -> Any:
         draw.seed(seed)
         chosen = draw.randint(0, count, size) if share is None else draw.choice(count, size, p=share)
         times = np.bincount(chosen, minlength=count).astype(np.float64)
-        # to seed anew takes a tenth of what a new generator does
+        # a generator that is seeded anew costs a fraction of a new one
         draw.seed(seed)
         tree = type(model.estimator)(**{**given, "random_state": draw})
         model.estimators_.append(tree.fit(x, labels, times, check_input=False))
