@@ -179,7 +179,8 @@ def known(tables: MatrixTables, metrics: Sequence[str]) -> Known:
         if found.size:
             middles[metric] = np.median(found)
         if (apart := np.abs(found[found != 0])).size:
-            units[metric] = np.quantile(apart, SMALL, method="lower")
+            small = int(SMALL * (apart.size - 1))
+            units[metric] = np.partition(apart, small)[small]
     runs = tables.runs
     groups = tuple(sorted(runs["group"].unique()))
     rough = np.zeros((len(groups) + 1, len(metrics)))
@@ -330,22 +331,16 @@ def _of_targets(runs: pd.DataFrame, target: Whole) -> tuple[pd.DataFrame, Floats
 
 def _statistics(units: Floats, matrices: Matrices) -> tuple[list[str], Floats]:
     """Return names and values of what is said of all metrics together, shape (n_pairs, n_statistics)."""
-    metrics = units.shape[1]
-    largest = -np.sort(-np.abs(units), axis=1)
-    ranks = [min(rank, metrics) - 1 for rank in LEADING] + [int(share * (metrics - 1)) for share in SHARES]
-    names = [f"largest difference {rank}" for rank in LEADING]
-    names += [f"difference at {share:.0%}" for share in SHARES]
-    found = [np.arcsinh(largest[:, ranks])]
-    found += [(largest > bound).mean(axis=1)[:, None] for bound in BEYOND]
-    names += [f"metrics beyond {bound:g}" for bound in BEYOND]
-    found += [(sign * units > bound).mean(axis=1)[:, None] for sign in (1, -1) for bound in BEYOND]
-    names += [f"metrics that {way} beyond {bound:g}" for way in ("rise", "fall") for bound in BEYOND]
-    found += [np.log1p((np.abs(units) ** power).mean(axis=1) ** (1 / power))[:, None] for power in POWERS]
-    names += [f"mean difference of power {power}" for power in POWERS]
+    sizes, last = np.abs(units), units.shape[1] - 1
+    largest = -np.sort(-sizes, axis=1)
+    found = {f"largest difference {rank}": np.arcsinh(largest[:, min(rank - 1, last)]) for rank in LEADING}
+    found |= {f"difference at {share:.0%}": np.arcsinh(largest[:, int(share * last)]) for share in SHARES}
+    for words, values in (("", largest), (" that rise", units), (" that fall", -units)):
+        found |= {f"metrics{words} beyond {bound:g}": (values > bound).mean(axis=1) for bound in BEYOND}
+    for power in POWERS:
+        found[f"mean difference of power {power}"] = np.log1p((sizes**power).mean(axis=1) ** (1 / power))
     spread = np.log((matrices.spreads[1] + FLOOR**2) / (matrices.spreads[0] + FLOOR**2)) / 2
-    found.append(np.nan_to_num(spread).mean(axis=1)[:, None])
-    names.append("mean spread")
+    found["mean spread"] = np.nan_to_num(spread).mean(axis=1)
     lacks = (matrices.counts[0] > 0) & (matrices.counts[1] == 0)
-    found.append(lacks.mean(axis=1)[:, None])
-    names.append("metrics that the target lacks")
-    return names, np.hstack(found)
+    found["metrics that the target lacks"] = lacks.mean(axis=1)
+    return list(found), np.column_stack(list(found.values()))

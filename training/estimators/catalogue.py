@@ -19,10 +19,6 @@ class ClassWeights:
     passed: float
     failed: float
 
-    def mapping(self) -> dict[int, float]:
-        """Return them as scikit-learn's ``class_weight``."""
-        return {0: self.passed, 1: self.failed}
-
 
 Build = Callable[[Params, int, ClassWeights | None], Any]
 
@@ -60,7 +56,7 @@ class Model:
 
 def mapping(balance: ClassWeights | None) -> dict[int, float] | None:
     """Return the weights as scikit-learn's ``class_weight``; None if there are none."""
-    return None if balance is None else balance.mapping()
+    return None if balance is None else {0: balance.passed, 1: balance.failed}
 
 
 def neighbours(params: Params, seed: int, balance: ClassWeights | None, **more: Any) -> Any:

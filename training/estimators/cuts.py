@@ -34,11 +34,20 @@ def frequency_cuts(rows: Labelled, levels: int) -> Floats:
         lie below it.
     """
     weights = None if rows.weights is None else rows.weights[:, None]
+    total = float(rows.weighed().sum())
     cuts = np.full((rows.x.shape[1], levels - 1), np.inf)
-    for mine, column in zip(cuts, rows.x.T, strict=True):
-        bounds, below = _bounds(column, weights)
-        chosen = _even(below[:, 0], float(rows.weighed().sum()), levels)
-        mine[: len(chosen)] = bounds[chosen]
+    places = _even(np.arange(1.0, len(rows.x)), total, levels)
+    step = max(1, _AT_ONCE // len(rows.x))
+    for start in range(0, len(cuts), step):
+        part = slice(start, start + step)
+        values = np.sort(rows.x[:, part], axis=0)
+        # features whose values all differ, as most do, are cut at the same places
+        alike = (values[1:] != values[:-1]).all(axis=0) & (weights is None)
+        cuts[part, : len(places)][alike] = _middle(values[places], values[places + 1]).T[alike]
+        for feature in start + np.flatnonzero(~alike):
+            bounds, below = _bounds(rows.x[:, feature], weights)
+            chosen = _even(below[:, 0], total, levels)
+            cuts[feature, : len(chosen)] = bounds[chosen]
     return cuts
 
 
@@ -103,10 +112,14 @@ def _bounds(column: Floats, weights: Floats | None) -> tuple[Floats, Floats]:
     values = np.sort(column) if order is None else column[order]
     last = np.flatnonzero(values[1:] != values[:-1])
     below = last[:, None] + 1.0 if weights is None else np.cumsum(weights[order], axis=0)[last]
-    low, high = values[last].astype(np.float64), values[last + 1].astype(np.float64)
+    return _middle(values[last], values[last + 1]), np.asarray(below, np.float64)
+
+
+def _middle(low: Floats, high: Floats) -> Floats:
+    low, high = low.astype(np.float64), high.astype(np.float64)
     middle = low / 2 + high / 2
     # the middle of two neighbours among floating-point numbers may be the upper one
-    return np.where((low <= middle) & (middle < high), middle, low), np.asarray(below, np.float64)
+    return np.where((low <= middle) & (middle < high), middle, low)
 
 
 def _even(below: Floats, total: float, levels: int) -> NDArray[np.intp]:

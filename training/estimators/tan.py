@@ -280,8 +280,12 @@ def _blocks(n_rows: int, width: int, numbers: int) -> list[slice]:
 def _dependence(coded: Codes, levels: Whole, rows: Labelled) -> Floats:
     """Return the mutual information of every two features given the class, in nats."""
     result = np.zeros((len(levels), len(levels)))
+    completed = _completion(levels)
     for place in range(len(rows.classes)):
-        result += _shared(_pair_counts(coded, levels, np.flatnonzero(rows.y == place), rows.weights), levels)
+        mine = np.flatnonzero(rows.y == place)
+        product = completed @ _products(coded, levels, mine, rows.weights)
+        counts = completed @ product.T
+        result += _shared(np.maximum(counts, 0.0, out=counts), levels)
     return result / rows.weighed().sum()
 
 
@@ -301,14 +305,11 @@ def _log(counts: Floats) -> Floats:
     return np.log(counts, out=np.zeros_like(counts), where=counts > 0)
 
 
-def _pair_counts(coded: Codes, levels: Whole, mine: Whole, weights: Floats | None) -> Floats:
-    """Count how often two levels occur together in the rows `mine`; shape (all levels, all levels).
+def _products(coded: Codes, levels: Whole, mine: Whole, weights: Floats | None) -> Floats:
+    """Count how often two levels occur together in the rows `mine`, but for the first level of each feature.
 
-    The first level of a feature is what the others leave, so the product of the one-hot matrix with itself is
-    formed without it.
+    The product of the one-hot matrix with itself; its first row and column count all rows.
     """
-    from scipy.sparse import csr_array
-
     feature = np.repeat(np.arange(len(levels)), levels - 1)
     level = np.concatenate([np.arange(1, n) for n in levels]).astype(np.uint8)
     width = len(level) + 1
@@ -320,30 +321,27 @@ def _pair_counts(coded: Codes, levels: Whole, mine: Whole, weights: Floats | Non
         hot = np.ones((len(block), width), kind)
         np.equal(coded[block][:, feature], level, out=hot[:, 1:], casting="unsafe")
         product += hot.T @ (hot if weights is None else hot * weights[block, None])
-    starts = np.cumsum(levels) - levels
-    others = starts[feature] + level
-    rest = csr_array(
-        (
-            np.concatenate([np.ones(len(starts)), np.ones(len(others)), -np.ones(len(others))]),
-            (
-                np.concatenate([starts, others, starts[feature]]),
-                np.concatenate([np.zeros(len(starts), np.intp), *(np.arange(1, width),) * 2]),
-            ),
-        ),
-        shape=(int(levels.sum()), width),
-    )
-    product = rest @ product
-    counts = rest @ product.T
-    return np.asarray(np.maximum(counts, 0.0, out=counts))
+    return product
+
+
+def _completion(levels: Whole) -> Any:
+    """Return what makes counts of all levels of counts without the first: it is what the others leave."""
+    from scipy.sparse import csr_array
+
+    others = np.delete(np.arange(levels.sum()), starts := np.cumsum(levels) - levels)
+    first, column = np.repeat(starts, levels - 1), np.arange(1, len(others) + 1)
+    rows = np.concatenate([starts, others, first])
+    columns = np.concatenate([np.zeros(len(starts), np.intp), column, column])
+    values = np.repeat([1.0, 1.0, -1.0], [len(starts), len(others), len(others)])
+    return csr_array((values, (rows, columns)), shape=(int(levels.sum()), len(others) + 1))
 
 
 def _tree(dependence: Floats) -> Whole:
     """Return each feature's parent in the maximum spanning tree; -1 for the first feature, its root."""
-    from scipy.sparse import csr_array
     from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
-    # the sparse graph takes zero for "no edge", so every length is above zero
+    # the graph takes zero for "no edge", so every length is above zero
     lengths = 1.0 + dependence.max() - dependence
-    spanning = minimum_spanning_tree(csr_array(np.triu(lengths, 1)))
+    spanning = minimum_spanning_tree(np.triu(lengths, 1))
     _, parents = breadth_first_order(spanning, 0, directed=False)
     return np.maximum(parents.astype(np.intp), -1)

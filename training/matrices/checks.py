@@ -11,19 +11,16 @@ import pandas as pd
 
 from data.matrices.tables import MatrixTables
 from training.evaluation.metrics import summary
+from training.evaluation.sidebyside import side_by_side
 from training.matrices.engine.grouping import Grouping
-from training.matrices.engine.stored import TrainedEngine
-from training.matrices.engine.validity_tree import ValidityTree
 from training.matrices.examples import MatrixExamples
 from training.matrices.judging import judge
 from training.matrices.scores import Counts
 from training.matrices.training import Recipe
 
-SERVED_COLUMNS = (
-    *("pair_id", "workload", "group", "fold", "verdict", "probability", "status"),
-    *("baseline_runs", "target_runs", "reason"),
-)
-JUDGES = ("rules", "tree", "both")
+#: Of served.parquet, from a verdict; ``fold`` and ``status`` stand among them.
+TOLD = ("pair_id", "workload", "group", "verdict", "probability", "baseline_runs", "target_runs", "reason")
+SERVED_COLUMNS = (*TOLD[:3], "fold", *TOLD[3:5], "status", *TOLD[5:])
 
 
 @dataclass(frozen=True)
@@ -48,15 +45,23 @@ class Checked:
     recipe: Recipe
 
 
-def checked(examples: MatrixExamples, fold_of: pd.Series, recipe: Recipe) -> list[Checked]:
-    """Divide all runs by the fold of their test case."""
-    workload, found = examples.tables.runs["workload"], []
+def asked(
+    examples: MatrixExamples, fold_of: pd.Series, recipe: Recipe, jobs: int
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return served.parquet, of the pairs whose truth is known, and validity.parquet."""
+    workload, tasks = examples.tables.runs["workload"], []
     for fold in sorted(fold_of.unique()):
         inside = workload.isin(fold_of.index[fold_of == fold]).to_numpy(bool)
         test = examples.tables.of_runs(inside).without_flags()
         measured = examples.measured.of_runs(inside).without_flags()
-        found.append(Checked(int(fold), examples.tables.of_runs(~inside), test, measured, recipe))
-    return found
+        tasks.append(Checked(int(fold), examples.tables.of_runs(~inside), test, measured, recipe))
+    told, rejected = zip(*side_by_side(answered, tasks, jobs, "answers of matrices"), strict=True)
+    abnormal = examples.pairs.set_index("pair_id")["abnormal"]
+    served = pd.concat(told, ignore_index=True)
+    served = served[served["pair_id"].isin(abnormal.index)]
+    status = np.where(abnormal.loc[served["pair_id"]], "fail", "pass")
+    served = served.assign(status=status)[list(SERVED_COLUMNS)].reset_index(drop=True)
+    return served, _validity(rejected, examples)
 
 
 def answered(task: Checked) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -69,34 +74,16 @@ def answered(task: Checked) -> tuple[pd.DataFrame, pd.DataFrame]:
     rejected : DataFrame
         ``run_id, fold, tree``: whether the validity tree rejects a run; no rows where there is no tree.
     """
-    trained = task.recipe.train(task.train)
-    return _served(trained, task), _rejected(trained.validity, task)
+    from sklearn import config_context
 
-
-def _served(trained: TrainedEngine, task: Checked) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "pair_id": verdict.pair_id,
-            "workload": verdict.workload,
-            "group": verdict.group,
-            "fold": task.fold,
-            "verdict": verdict.verdict,
-            "probability": np.nan if verdict.probability is None else verdict.probability,
-            "baseline_runs": verdict.baseline_runs,
-            "target_runs": verdict.target_runs,
-            "reason": verdict.reason,
-        }
-        for verdict in judge(trained, task.measured, drivers=0).verdicts
-    )
-
-
-def with_status(found: Sequence[pd.DataFrame], examples: MatrixExamples) -> pd.DataFrame:
-    """Return served.parquet: the pairs whose truth is known."""
-    abnormal = examples.pairs.set_index("pair_id")["abnormal"]
-    rows = pd.concat(found, ignore_index=True)
-    rows = rows[rows["pair_id"].isin(abnormal.index)]
-    status = np.where(abnormal.loc[rows["pair_id"]], "fail", "pass")
-    return rows.assign(status=status)[list(SERVED_COLUMNS)].reset_index(drop=True)
+    with config_context(assume_finite=True, skip_parameter_validation=True):
+        trained = task.recipe.train(task.train)
+    verdicts = pd.DataFrame(judge(trained, task.measured, drivers=0).verdicts)
+    served = verdicts[list(TOLD)].astype({"probability": "float64"}).assign(fold=task.fold)
+    if trained.validity is None:
+        return served, pd.DataFrame(columns=["run_id", "fold", "tree"])
+    told = trained.validity.judged(task.test)
+    return served, told[["run_id"]].assign(fold=task.fold, tree=told["invalid"].to_numpy(bool))
 
 
 def served_summary(rows: pd.DataFrame) -> dict[str, Any]:
@@ -109,42 +96,30 @@ def served_summary(rows: pd.DataFrame) -> dict[str, Any]:
     return summary(rows.assign(kind="served", repeat=0)) | counts
 
 
-def _rejected(tree: ValidityTree | None, task: Checked) -> pd.DataFrame:
-    if tree is None:
-        return pd.DataFrame(columns=["run_id", "fold", "tree"])
-    told = tree.judged(task.test)
-    return told[["run_id"]].assign(fold=task.fold, tree=told["invalid"].to_numpy(bool))
-
-
-def validity(found: Sequence[pd.DataFrame], examples: MatrixExamples) -> pd.DataFrame:
+def _validity(found: Sequence[pd.DataFrame], examples: MatrixExamples) -> pd.DataFrame:
     """Return validity.parquet: rules, tree, and either of them, against the analysts' flags."""
     if not any(len(told) for told in found):
         return pd.DataFrame(columns=["judge", "fold", "kind", "runs", "rejected"])
-    runs = examples.measured.runs[["run_id", "valid"]].assign(
-        rules=~examples.decisions.runs["kept"].to_numpy(bool)
-    )
+    rules = ~examples.decisions.runs["kept"].to_numpy(bool)
+    runs = examples.measured.runs[["run_id", "valid"]].assign(rules=rules)
     known = runs[runs["valid"].notna()].merge(pd.concat(found), on="run_id", validate="one_to_one")
     kinds = examples.measured.causes.set_index("run_id")["invalid_kind"]
     kind = known["run_id"].map(kinds[~kinds.index.duplicated()]).astype("str").fillna("")
     wrong = ~known["valid"].astype(bool)
-    told = known.assign(kind=kind.mask(wrong & (kind == ""), "unknown").where(wrong, ""), wrong=wrong)
-    parts = [
-        told.assign(judge=judge_, rejected=verdicts)
-        for judge_, verdicts in zip(
-            JUDGES, (told["rules"], told["tree"], told["rules"] | told["tree"]), strict=True
-        )
-    ]
-    rows = pd.concat(parts).groupby(["judge", "fold", "kind"], sort=True)["rejected"].agg(["size", "sum"])
-    return rows.reset_index().rename(columns={"size": "runs", "sum": "rejected"})
+    told = known.assign(
+        kind=kind.mask(wrong & (kind == ""), "unknown").where(wrong, ""), both=known["rules"] | known["tree"]
+    )
+    rows = told.melt(["fold", "kind"], ["rules", "tree", "both"], "judge", "rejected")
+    counted = rows.groupby(["judge", "fold", "kind"], sort=True)["rejected"].agg(["size", "sum"])
+    return counted.reset_index().rename(columns={"size": "runs", "sum": "rejected"})
 
 
 def validity_summary(table: pd.DataFrame) -> dict[str, dict[str, float | int]]:
     """Summarise validity.parquet for metrics.json; an invalid run is positive."""
     found: dict[str, dict[str, float | int]] = {}
     for name, own in table.groupby("judge", sort=True):
-        wrong = own["kind"] != ""
-        invalid, caught = int(own.loc[wrong, "runs"].sum()), int(own.loc[wrong, "rejected"].sum())
-        valid, alarms = int(own.loc[~wrong, "runs"].sum()), int(own.loc[~wrong, "rejected"].sum())
+        wrong, numbers = own["kind"] != "", own[["runs", "rejected"]]
+        (invalid, caught), (valid, alarms) = (numbers[flags].sum().tolist() for flags in (wrong, ~wrong))
         counts = Counts(invalid + valid, invalid, alarms, invalid - caught)
         found[str(name)] = {
             "runs": counts.cases,

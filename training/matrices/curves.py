@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -21,27 +21,21 @@ RATES = 4
 DIMENSIONS = (5, 10, 25, 50, 100)
 
 
-@dataclass(frozen=True)
-class Point:
-    """A point of a curve on one fold, and how to get it."""
-
-    figure: int
-    x: float
-    fit: Fit
-
-
-def points(parts: list[Part], seed: int) -> list[Point]:
-    """Return all points of figures 4 to 6, on all folds; nothing is tuned but what a figure varies."""
+def drawn(
+    parts: list[Part], seed: int, fit_all: Callable[[list[Fit], str], list[Held]]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return curves.parquet and times.parquet (figure 7); nothing is tuned but what a figure varies."""
     runs = parts[0].train.runs
     valid = runs[runs["valid"]]
     abnormal = int(valid["abnormal"].fillna(value=False).sum())
     settings = list(_settings((len(valid) - abnormal) / abnormal, len(parts[0].train.raw)))
-    return [
-        Point(figure, x, Fit(replace(cell, model=model), part, 0, seed, fixed))
+    points = [
+        (figure, x, Fit(replace(cell, model=model), part, 0, seed, fixed))
         for part in parts
         for model in FOLLOWED
         for figure, x, cell, fixed in settings
     ]
+    return _curves(points, fit_all([fit for _, _, fit in points], "figures"))
 
 
 def _settings(ratio: float, columns: int) -> Iterator[tuple[int, float, Cell, dict[str, float | str]]]:
@@ -57,18 +51,17 @@ def _settings(ratio: float, columns: int) -> Iterator[tuple[int, float, Cell, di
     yield DIMENSION, float(columns), Cell("", RAW), {}
 
 
-def curves(asked: list[Point], found: list[Held]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return curves.parquet, and times.parquet, which is figure 7."""
+def _curves(points: list[tuple[int, float, Fit]], found: list[Held]) -> tuple[pd.DataFrame, pd.DataFrame]:
     rows = pd.DataFrame(
         {
-            "figure": point.figure,
-            "model": point.fit.cell.model,
-            "grouping": point.fit.cell.scheme.grouping,
-            "x": point.x,
+            "figure": figure,
+            "model": fit.cell.model,
+            "grouping": fit.cell.scheme.grouping,
+            "x": x,
             "counts": held.vectors,
             "seconds": held.seconds,
         }
-        for point, held in zip(asked, found, strict=True)
+        for (figure, x, fit), held in zip(points, found, strict=True)
     )
     keys = ["figure", "model", "grouping", "x"]
     drawn, times = [], []

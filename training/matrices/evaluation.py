@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,7 @@ from training.matrices.opponents import opponents
 from training.matrices.schemes import Cell, Step, TableRow, words
 from training.matrices.scores import Held, row
 
+T = TypeVar("T", TableRow, Step)
 #: Fits many, as `training.evaluation.sidebyside.side_by_side` does.
 Fitting = Callable[[list[Fit], str], list[Held]]
 
@@ -60,30 +61,35 @@ class Evaluation:
 
     def tables(self, rows: list[TableRow]) -> pd.DataFrame:
         """Return tables.parquet."""
-        return _filled(
-            {
+        return self._counted(
+            rows,
+            lambda one: {
                 "table": one.table,
                 "row": one.row,
                 "model": one.cell.model,
                 "scheme": words(one.cell.scheme),
-                **row(self.found[one.cell], self.abnormal, one.printed),
-            }
-            for one in rows
+            },
         )
 
     def ablation(self, steps: list[Step]) -> pd.DataFrame:
         """Return ablation.parquet."""
-        return _filled(
-            {
+        return self._counted(
+            steps,
+            lambda one: {
                 "part": one.part,
                 "step": one.step,
                 "remedy": one.remedy,
                 "model": one.cell.model,
                 **asdict(one.cell.scheme),
-                **row(self.found[one.cell], self.abnormal, one.printed),
-            }
-            for one in steps
+            },
         )
+
+    def _counted(self, asked: Iterable[T], about: Callable[[T], dict[str, Any]]) -> pd.DataFrame:
+        """Make a table of counts, whose numbers that may be missing are numbers even where all are."""
+        truth = self.abnormal
+        table = pd.DataFrame(about(one) | row(self.found[one.cell], truth, one.printed) for one in asked)
+        numbers = [name for name in table if name.startswith("seed_") or name == "components"]
+        return table.astype(dict.fromkeys(numbers, "float64"))
 
     def verdicts(self, cells: Iterable[Cell]) -> pd.DataFrame:
         """Return oof.parquet: these cells', and the opponents', verdicts on every pair."""
@@ -150,10 +156,3 @@ def selected(oof: pd.DataFrame) -> dict[str, Any]:
         summaries = {str(name): summary(own) for name, own in others.groupby("entry", sort=True)}
         chosen.append(models[(models["fold"] == fold) & (models["entry"] == best_model(summaries))])
     return summary(pd.concat(chosen).assign(kind="selection"))
-
-
-def _filled(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
-    """Make a table whose numbers that may be missing are numbers even where all are."""
-    table = pd.DataFrame(rows)
-    numbers = [name for name in table if name.startswith("seed_") or name == "components"]
-    return table.astype(dict.fromkeys(numbers, "float64"))

@@ -51,7 +51,9 @@ class MatrixExamples:
             If a file is missing or wrong, or no pair has a label.
         """
         tables, decisions = MatrixTables.read(interim), MatrixDecisions.read(processed)
-        return cls.of(tables, decisions, digest_of(*_files(interim, processed)))
+        names = (interim / "matrices", interim / "metrics", processed / "valid", processed / "valid_metrics")
+        # what the verdicts rest on
+        return cls.of(tables, decisions, digest_of(*(name.with_suffix(".parquet") for name in names)))
 
     @classmethod
     def of(cls, tables: MatrixTables, decisions: MatrixDecisions, digest: str) -> MatrixExamples:
@@ -68,7 +70,8 @@ class MatrixExamples:
         numbers = numbers.where(numbers.abs() <= LARGEST)
         about = tables.runs.drop(columns=tables.all_metrics)
         flagged = about["valid"].fillna(value=True) & decisions.runs["kept"].to_numpy(bool)
-        runs = pd.concat([about.assign(valid=flagged.astype("boolean")), numbers], axis="columns")
+        # a copy has one block of numbers, which is divided many times sooner than a block per metric
+        runs = pd.concat([about.assign(valid=flagged.astype("boolean")), numbers], axis="columns").copy()
         pairs = _pairs(runs)
         if pairs.empty:
             raise InputError("no pair that can be judged has a label to learn from", place="pairs")
@@ -95,12 +98,6 @@ class MatrixExamples:
         """Say by ``run_id`` which valid runs are abnormal; a baseline is normal unless it is labelled."""
         runs = self.tables.runs[self.tables.runs["valid"]]
         return runs.set_index("run_id")["abnormal"].fillna(value=False).astype(bool)
-
-
-def _files(interim: Path, processed: Path) -> list[Path]:
-    """Return what of the stages ingest and validate the verdicts rest on."""
-    measured = [interim / f"{name}.parquet" for name in ("matrices", "metrics")]
-    return [*measured, *(processed / f"{name}.parquet" for name in ("valid", "valid_metrics"))]
 
 
 def _pairs(runs: pd.DataFrame) -> pd.DataFrame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pandas as pd
 
 from data.matrices.tables import MatrixTables
 from training.evaluation.sidebyside import side_by_side
-from training.matrices.engine.engine import Engine, Prepared
+from training.matrices.engine.engine import Engine, Prepared, asked
 from training.matrices.engine.judges import Cases
 from training.matrices.examples import MatrixExamples
 from training.matrices.schemes import Cell
@@ -85,33 +86,37 @@ class Fit:
 
 
 def all_held(fits: Sequence[Fit], jobs: int, title: str) -> list[Held]:
-    """Fit all on `jobs` processes; those that learn from the same cases share them."""
+    """Fit all on `jobs` processes; those that learn from the same rows share them."""
     alike: dict[Hashable, list[int]] = {}
     for number, fit in enumerate(fits):
-        alike.setdefault((id(fit.part), fit.engine.preparation), []).append(number)
+        alike.setdefault((id(fit.part), fit.engine.shape), []).append(number)
     batches = [[fits[number] for number in numbers] for numbers in alike.values()]
     found = side_by_side(_batch_held, batches, jobs, title)
-    by_number = {
-        number: held
-        for numbers, told in zip(alike.values(), found, strict=True)
-        for number, held in zip(numbers, told, strict=True)
-    }
+    by_number = dict(zip(chain(*alike.values()), chain(*found), strict=True))
     return [by_number[number] for number in range(len(fits))]
 
 
 def _batch_held(fits: Sequence[Fit]) -> list[Held]:
+    from sklearn import config_context
+
     part = fits[0].part
-    prepared = fits[0].engine.prepared(part.train)
-    asked = prepared.asked(part.test)
-    return [_held(fit, prepared, asked) for fit in fits]
+    # what forms make is finite, and parameters come from the catalogue
+    with config_context(assume_finite=True, skip_parameter_validation=True):
+        shaped = fits[0].engine.shape.of(part.train)
+        rows = asked(shaped, part.test)
+        found = []
+        for fit in fits:
+            prepared = fit.engine.prepared(shaped)
+            found.append(_held(fit, prepared, prepared.asked(rows)))
+        return found
 
 
-def _held(fit: Fit, prepared: Prepared, asked: Cases) -> Held:
+def _held(fit: Fit, prepared: Prepared, unseen: Cases) -> Held:
     """Fit, and count what is said of the rest."""
     part, begun = fit.part, time.perf_counter()
     engine = fit.engine.learned(prepared)
     seconds = time.perf_counter() - begun
-    pairs, vectors = engine.answers(part.test, asked)
+    pairs, vectors = engine.answers(part.test, unseen)
     truth = part.truth.loc[vectors["run_id"]].to_numpy(bool)
     told = pairs[["pair_id", "group_used", "probability", "threshold"]].assign(
         judged=pairs["abnormal"].to_numpy(bool)

@@ -173,13 +173,13 @@ def judge(trained: TrainedEngine, tables: MatrixTables, drivers: int = 5) -> Jud
 
 @dataclass(frozen=True)
 class _Answer:
-    """What the engine said of a pair."""
+    """What the engine said of a pair; of one that it was not asked about, nothing."""
 
-    group_used: str
-    probability: float
-    threshold: float
-    abnormal: bool
-    drivers: tuple[Driver, ...]
+    group_used: str = ""
+    verdict: Literal["pass", "fail", "invalid"] = "invalid"
+    probability: float | None = None
+    threshold: float | None = None
+    drivers: tuple[Driver, ...] = ()
 
 
 def _rejected(trained: TrainedEngine, tables: MatrixTables) -> Iterator[InvalidRun]:
@@ -203,9 +203,9 @@ def _answers(trained: TrainedEngine, sound: MatrixTables, count: int) -> dict[st
     return {
         str(row.pair_id): _Answer(
             row.group_used,
+            "fail" if row.abnormal else "pass",
             float(row.probability),
             float(row.threshold),
-            bool(row.abnormal),
             tuple(_drivers(trained, sound, row.pair_id, count, units)) if count else (),
         )
         for row in trained.engine.judged(sound).itertuples()
@@ -255,21 +255,15 @@ def _verdict(
     # what is asked about is the target; the sides may differ in the workload or the group
     target = runs[runs["side"] == SIDES[1]]
     first = (target if len(target) else runs).iloc[0]
-    verdict: Literal["pass", "fail", "invalid"] = "invalid"
-    if answer is not None:
-        verdict = "fail" if answer.abnormal else "pass"
+    told = answer or _Answer()
     return MatrixVerdict(
         pair_id=first["pair_id"],
         workload=first["workload"],
         group=first["group"],
-        group_used=answer.group_used if answer else "",
-        verdict=verdict,
-        probability=answer.probability if answer else None,
-        threshold=answer.threshold if answer else None,
         reason=reason or (NO_ANSWER if answer is None else ""),
         baseline_runs=int(left.get("baseline", 0)),
         target_runs=int(left.get("target", 0)),
         invalid_runs=invalid,
-        drivers=answer.drivers if answer else (),
         notes=notes,
+        **vars(told),
     )

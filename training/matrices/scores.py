@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
@@ -31,9 +31,6 @@ class Counts:
         counted = (abnormal, wrong & judged, wrong & abnormal)
         return cls(len(abnormal), *(int(flags.sum()) for flags in counted))
 
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(*(mine + theirs for mine, theirs in zip(_values(self), _values(other), strict=True)))
-
     @property
     def balanced_accuracy(self) -> float:
         """The mean of both classes' accuracies; NaN where one does not occur (seed 001, equation 2)."""
@@ -41,10 +38,6 @@ class Counts:
         if not normal or not self.abnormal:
             return float("nan")
         return 1 - (self.false_negative / self.abnormal + self.false_positive / normal) / 2
-
-
-def _values(counts: Counts) -> tuple[int, ...]:
-    return tuple(asdict(counts).values())
 
 
 @dataclass(frozen=True)
@@ -85,23 +78,18 @@ def row(found: Sequence[Held], abnormal: pd.Series, printed: Printed | None) -> 
         for held in found
     ]
     of_vectors, of_pairs = total(vectors), total(pairs)
-    return {
+    counted: dict[str, Any] = {
         "folds": len(found),
         "vectors": of_vectors.cases,
         "abnormal": of_vectors.abnormal,
-        "balanced_accuracy": of_vectors.balanced_accuracy,
-        "spread": spread(vectors),
-        "false_positive": of_vectors.false_positive,
-        "false_negative": of_vectors.false_negative,
-        "pair_balanced_accuracy": of_pairs.balanced_accuracy,
-        "pair_spread": spread(pairs),
-        "pair_false_positive": of_pairs.false_positive,
-        "pair_false_negative": of_pairs.false_negative,
-        **{f"seed_{name}": value for name, value in (asdict(printed) if printed else NOTHING).items()},
     }
-
-
-NOTHING: dict[str, None] = dict.fromkeys(Printed.__dataclass_fields__)
+    for prefix, whole, folds in (("", of_vectors, vectors), ("pair_", of_pairs, pairs)):
+        counted[f"{prefix}balanced_accuracy"] = whole.balanced_accuracy
+        counted[f"{prefix}spread"] = spread(folds)
+        counted[f"{prefix}false_positive"] = whole.false_positive
+        counted[f"{prefix}false_negative"] = whole.false_negative
+    names = Printed.__dataclass_fields__
+    return counted | {f"seed_{name}": printed and getattr(printed, name) for name in names}
 
 
 def spread(folds: Sequence[Counts]) -> float:
@@ -112,4 +100,4 @@ def spread(folds: Sequence[Counts]) -> float:
 
 def total(counts: Sequence[Counts]) -> Counts:
     """Add up the counts of all folds."""
-    return sum(counts, Counts(0, 0, 0, 0))
+    return Counts(*(sum(numbers) for numbers in zip(*map(astuple, counts), strict=True)))

@@ -47,7 +47,7 @@ vectors, the seed's way, or of pairs of matrices, which are what is asked.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -59,10 +59,9 @@ from data.places import Places
 from data.tables.files import replacing, write_json
 from data.tables.written import written
 from training.evaluation.metrics import best_model, entries
-from training.evaluation.sidebyside import side_by_side
 from training.evaluation.tuned import require_known
-from training.matrices import checks as matrix_checks
-from training.matrices import curves as matrix_curves
+from training.matrices import checks
+from training.matrices.curves import drawn
 from training.matrices.engine.engine import FULL, Scheme
 from training.matrices.engine.models import CATALOGUE
 from training.matrices.evaluation import Evaluation, selected
@@ -90,79 +89,91 @@ PLACES = Places("matrices")
 PAIRS = "pairs"
 
 
+@dataclass(frozen=True)
+class Split:
+    """How cases are divided, and what entries are worth there."""
+
+    scheme: str
+    folds: int
+    entries: dict[str, Any]
+
+    @classmethod
+    def of(cls, evaluation: Evaluation, oof: pd.DataFrame, whole: str) -> Split:
+        """Summarise the verdicts of `evaluation`, whose folds are of `whole` cases."""
+        folds = int(evaluation.fold_of.nunique())
+        return cls(f"{folds} folds of whole {whole}", folds, entries(oof, evaluation.split))
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """The content of metrics.json; see `training.matrices`."""
+
+    family: str
+    data: dict[str, Any]
+    seed: int
+    trials: int
+    splits: dict[str, Split]
+    champion: str
+    selected: dict[str, Any]
+    served: dict[str, Any]
+    validity: dict[str, Any]
+    groups: dict[str, Any]
+
+
 def evaluate_stage() -> None:
     """Stage evaluate: models, tables, ablation, curves and opponents on held-out test cases."""
     knobs = load(Matrices)
     require_known(knobs.section.evaluate.models, CATALOGUE, "matrices")
-    examples = MatrixExamples.read(PLACES.interim, PLACES.valid)
-    for name, content in evaluated(examples, knobs).items():
-        if isinstance(content, pd.DataFrame):
-            with replacing(PLACES.evaluated / f"{name}.parquet") as path:
-                content.to_parquet(path, index=False)
-        else:
-            write_json(PLACES.metrics, content)
+    metrics, frames = evaluated(MatrixExamples.read(PLACES.interim, PLACES.valid), knobs)
+    for name, frame in frames.items():
+        with replacing(PLACES.evaluated / f"{name}.parquet") as path:
+            frame.to_parquet(path, index=False)
+    write_json(PLACES.metrics, asdict(metrics))
 
 
-def evaluated(examples: MatrixExamples, knobs: Params[Matrices]) -> dict[str, Any]:
-    """Return the content of every file that the stage evaluate writes, by its name."""
-    section, seed = knobs.section, knobs.seed
+def evaluated(examples: MatrixExamples, knobs: Params[Matrices]) -> tuple[Metrics, dict[str, pd.DataFrame]]:
+    """Return metrics.json, and the content of every table that the stage evaluate writes, by its name."""
+    how, seed, full = knobs.section.evaluate, knobs.seed, _full(knobs.section)
+    evaluation = _evaluation(examples, knobs)
+    rows, wanted = table_rows(full), candidates(how.models, full)
+    evaluation.add([*wanted, *(row.cell for row in rows)], "tables")
+    oof = evaluation.verdicts(wanted)
+    held_out = Split.of(evaluation, oof, "test cases")
+    champion = _champion(wanted, best_model(held_out.entries))
+    easier = _of_whole_pairs(evaluation, [champion, *_of_table_5(rows)], how.folds)
+    steps = _steps(champion, full)
+    evaluation.add([step.cell for step in steps], "ablation")
+    curves, times = drawn(
+        parts(examples, dealt(examples.pairs, how.curve_folds, seed)), seed, evaluation.fit_all
+    )
+    served, validity = checks.asked(
+        examples, evaluation.fold_of, _recipe(champion, examples, knobs), knobs.jobs
+    )
+    groups = checks.groups(examples, seed)
+    metrics = Metrics(
+        family="matrices",
+        data=_data(examples, knobs.section),
+        seed=seed,
+        trials=how.trials,
+        splits={SPLIT: held_out, PAIRS: easier},
+        champion=champion.entry,
+        selected=selected(oof),
+        served=checks.served_summary(served),
+        validity=checks.validity_summary(validity),
+        groups=checks.agreement(groups),
+    )
+    tables = {"oof": oof, "tables": evaluation.tables(rows), "ablation": evaluation.ablation(steps)}
+    beside = {"curves": curves, "times": times, "served": served, "validity": validity, "groups": groups}
+    return metrics, tables | beside
+
+
+def _evaluation(examples: MatrixExamples, knobs: Params[Matrices]) -> Evaluation:
+    how, seed = knobs.section.evaluate, knobs.seed
 
     def fit_all(fits: list[Fit], title: str) -> list[Held]:
         return all_held(fits, knobs.jobs, f"{title} of matrices")
 
-    full = _full(section)
-    fold_of = dealt(examples.pairs, section.evaluate.folds, seed)
-    evaluation = Evaluation(examples, SPLIT, fold_of, section.evaluate.trials, seed, fit_all)
-    rows, wanted = table_rows(full), candidates(section.evaluate.models, full)
-    evaluation.add([*wanted, *(row.cell for row in rows)], "tables")
-    oof = evaluation.verdicts(wanted)
-    of_pairs = entries(oof, SPLIT)
-    champion = _champion(wanted, best_model(of_pairs))
-    easier = _of_whole_pairs(examples, evaluation, [champion, *_of_table_5(rows)], section.evaluate.folds)
-    steps = _steps(champion, full)
-    evaluation.add([step.cell for step in steps], "ablation")
-    fewer = dealt(examples.pairs, section.evaluate.curve_folds, seed)
-    asked = matrix_curves.points(parts(examples, fewer), seed)
-    drawn, times = matrix_curves.curves(asked, fit_all([point.fit for point in asked], "figures"))
-    recipe = Recipe(
-        champion, section.evaluate.trials, seed, examples.flagged, section.checks.missing, examples.digest
-    )
-    checks = matrix_checks.checked(examples, fold_of, recipe)
-    answered = side_by_side(matrix_checks.answered, checks, knobs.jobs, "answers of matrices")
-    served = matrix_checks.with_status([told for told, _ in answered], examples)
-    validity = matrix_checks.validity([rejected for _, rejected in answered], examples)
-    groups = matrix_checks.groups(examples, seed)
-    tables = evaluation.tables(rows)
-    metrics = {
-        "family": "matrices",
-        "data": _data(examples, section),
-        "seed": seed,
-        "trials": section.evaluate.trials,
-        "splits": {
-            SPLIT: {
-                "scheme": f"{fold_of.nunique()} folds of whole test cases",
-                "folds": int(fold_of.nunique()),
-                "entries": of_pairs,
-            },
-            PAIRS: easier,
-        },
-        "champion": champion.entry,
-        "selected": selected(oof),
-        "served": matrix_checks.served_summary(served),
-        "validity": matrix_checks.validity_summary(validity),
-        "groups": matrix_checks.agreement(groups),
-    }
-    return {
-        "oof": oof,
-        "tables": tables,
-        "ablation": evaluation.ablation(steps),
-        "curves": drawn,
-        "times": times,
-        "served": served,
-        "validity": validity,
-        "groups": groups,
-        "metrics": metrics,
-    }
+    return Evaluation(examples, SPLIT, dealt(examples.pairs, how.folds, seed), how.trials, seed, fit_all)
 
 
 def train_stage() -> None:
@@ -170,15 +181,13 @@ def train_stage() -> None:
     knobs, metrics = load(Matrices), written(PLACES.metrics, "evaluate")
     section, examples = knobs.section, MatrixExamples.read(PLACES.interim, PLACES.valid)
     champion = _champion(candidates(section.evaluate.models, _full(section)), metrics["champion"])
-    recipe = Recipe(
-        champion,
-        section.evaluate.trials,
-        knobs.seed,
-        examples.flagged,
-        section.checks.missing,
-        examples.digest,
-    )
-    recipe.train(examples.tables).write(PLACES.models)
+    _recipe(champion, examples, knobs).train(examples.tables).write(PLACES.models)
+
+
+def _recipe(champion: Cell, examples: MatrixExamples, knobs: Params[Matrices]) -> Recipe:
+    section = knobs.section
+    trials, missing = section.evaluate.trials, section.checks.missing
+    return Recipe(champion, trials, knobs.seed, examples.flagged, missing, examples.digest)
 
 
 def _champion(wanted: list[Cell], entry: str) -> Cell:
@@ -197,19 +206,15 @@ def _of_table_5(rows: list[TableRow]) -> list[Cell]:
     return [row.cell for row in rows if row.table == 5]  # noqa: PLR2004 - all remedies of the seed
 
 
-def _of_whole_pairs(
-    examples: MatrixExamples, evaluation: Evaluation, cells: list[Cell], folds: int
-) -> dict[str, Any]:
+def _of_whole_pairs(evaluation: Evaluation, cells: list[Cell], folds: int) -> Split:
     """Return the same cells where only pairs are kept whole, and test cases are known from training.
 
     The seed divides vectors; here the baseline and the target of a pair stay together.
     """
-    fold_of = dealt_pairs(examples.pairs, folds, evaluation.seed)
+    fold_of = dealt_pairs(evaluation.examples.pairs, folds, evaluation.seed)
     easier = replace(evaluation, split=PAIRS, fold_of=fold_of, found={})
     easier.add(cells, "whole pairs")
-    found = entries(easier.verdicts(dict.fromkeys(cells)), PAIRS)
-    number = int(fold_of.nunique())
-    return {"scheme": f"{number} folds of whole pairs", "folds": number, "entries": found}
+    return Split.of(easier, easier.verdicts(dict.fromkeys(cells)), "pairs")
 
 
 def _steps(champion: Cell, full: Scheme) -> list[Step]:

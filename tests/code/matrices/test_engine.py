@@ -6,10 +6,9 @@ import pytest
 from data.errors import InputError
 from data.matrices.tables import MatrixTables
 from tests.matrix_pairs import MOVED, of_groups, pairs
-from training.matrices.engine.balance import resampled
-from training.matrices.engine.engine import FULL, NAIVE, Engine, Scheme
+from training.matrices.engine.engine import FULL, NAIVE, Engine, Scheme, asked
 from training.matrices.engine.grouping import Grouping
-from training.matrices.engine.judges import Cases
+from training.matrices.engine.judges import Cases, resampled
 from training.matrices.engine.models import CATALOGUE
 from training.matrices.engine.search import PARTS, thirds
 
@@ -68,11 +67,12 @@ def test_every_form_answers_for_pairs_and_for_vectors(form, tables):
         (replace(NAIVE, form="concatenated"), "logistic"),
     ],
 )
-def test_engines_of_one_preparation_answer_about_shared_cases_as_about_the_tables(scheme, model, tables):
+def test_engines_of_one_shape_answer_about_shared_cases_as_about_the_tables(scheme, model, tables):
     engine, unseen = Engine(scheme, model, 2, SEED), pairs(seed=2)
-    prepared = engine.prepared(tables)
+    shaped = engine.shape.of(tables)
+    prepared = engine.prepared(shaped)
     fitted = engine.learned(prepared)
-    judged, vectors = fitted.answers(unseen, prepared.asked(unseen))
+    judged, vectors = fitted.answers(unseen, prepared.asked(asked(shaped, unseen)))
     assert judged.equals(fitted.judged(unseen))
     assert vectors.equals(fitted.vectors(unseen))
 

@@ -99,27 +99,28 @@ class Engine:
         InputError
             If the runs that are left are all normal, or all abnormal, or a name is unknown.
         """
-        return self.learned(self.prepared(tables))
+        return self.learned(self.prepared(self.shape.of(tables)))
 
     @property
-    def preparation(self) -> Preparation:
-        """How tables become cases, which engines may have in common."""
+    def shape(self) -> Shape:
+        """How tables become rows, which engines may have in common."""
         if self.model not in CATALOGUE:
             raise InputError(f'model="{self.model}"; expected one of: {", ".join(CATALOGUE)}')
-        form = "concatenated" if self.model in PAIRED else self.scheme.form
+        scheme = self.scheme
+        form = "concatenated" if self.model in PAIRED else scheme.form
         if form not in FORMS:
             raise InputError(f'form="{form}"; expected one of: {", ".join(FORMS)}')
-        scheme = self.scheme
-        return Preparation(
-            scheme.metrics, form, scheme.prune, scheme.grouping, scheme.components, scheme.tuned, self.seed
-        )
+        return Shape(scheme.metrics, form, scheme.prune, scheme.grouping, self.seed)
 
-    def prepared(self, tables: MatrixTables) -> Prepared:
-        """Return what an engine of the same `preparation` learns from."""
-        return self.preparation.prepared(tables)
+    def prepared(self, shaped: Shaped) -> Prepared:
+        """Return what an engine of this shape learns from."""
+        components = self.scheme.components
+        projection = Projection.of(shaped.rows, components)
+        plain = self.scheme.tuned and components is not None
+        return Prepared(shaped, projection, Cases.of(shaped.rows, projection, plain=plain))
 
     def learned(self, prepared: Prepared) -> FittedEngine:
-        """Learn from what an engine of the same `preparation` has prepared."""
+        """Learn from what an engine of the same shape and number of components has prepared."""
         scheme, model, cases = self.scheme, CATALOGUE[self.model], prepared.cases
         groups = _with_cases(cases) if scheme.grouping != "none" else ()
         question = Question(
@@ -128,32 +129,23 @@ class Engine:
         found = search(question, self.trials)
         everything = np.ones(len(cases.y), bool)
         judges = Judges.fit(model, found.params, cases, chosen=everything, groups=groups, seed=self.seed)
-        return FittedEngine(
-            scheme,
-            self.model,
-            prepared.form,
-            prepared.known,
-            prepared.grouping,
-            prepared.projection,
-            judges,
-            found,
-        )
+        by = prepared.shaped
+        fitted = (by.form, by.known, by.grouping, prepared.projection, judges, found)
+        return FittedEngine(scheme, self.model, *fitted)
 
 
 @dataclass(frozen=True)
-class Preparation:
-    """What of an engine decides how tables become cases; see `Scheme`."""
+class Shape:
+    """What of an engine decides how tables become rows; see `Scheme`."""
 
     metrics: str
     form: str
     prune: bool
     grouping: str
-    components: int | None
-    tuned: bool
     seed: int
 
-    def prepared(self, tables: MatrixTables) -> Prepared:
-        """Make cases of training tables.
+    def of(self, tables: MatrixTables) -> Shaped:
+        """Make rows of training tables.
 
         Raises
         ------
@@ -171,25 +163,30 @@ class Preparation:
         if len(labels) < len((0, 1)):
             told = "abnormal" if labels.any() else "normal"
             raise InputError(f"there is none to learn from but what is {told}; expected both", place="runs")
-        projection = Projection.of(rows, self.components)
-        cases = Cases.of(rows, projection, plain=self.tuned and self.components is not None)
-        return Prepared(self.form, learned, grouping, projection, cases)
+        return Shaped(self.form, learned, grouping, rows)
+
+
+@dataclass(frozen=True)
+class Shaped:
+    """Training rows, and how they came about."""
+
+    form: str
+    known: Known
+    grouping: Grouping
+    rows: Rows
 
 
 @dataclass(frozen=True)
 class Prepared:
     """Training cases, and how they came about."""
 
-    form: str
-    known: Known
-    grouping: Grouping
+    shaped: Shaped
     projection: Projection
     cases: Cases
 
-    def asked(self, tables: MatrixTables) -> Cases:
-        """Make cases of what is asked of all engines that learn from these."""
-        plain = self.cases.plain is not None
-        return asked(self.form, self.grouping, self.known, self.projection, tables, plain=plain)
+    def asked(self, rows: Rows) -> Cases:
+        """Make cases of the rows of what is asked."""
+        return Cases.of(rows, self.projection, plain=self.cases.plain is not None)
 
 
 @dataclass(frozen=True)
@@ -254,11 +251,11 @@ class FittedEngine:
         of_pairs, _ = in_pairs(cases, np.ones(len(odds), bool), odds)
         first = pd.DataFrame({"pair_id": cases.pair, "used": cases.group})[cases.target]
         first = first.drop_duplicates("pair_id")
-        runs = tables.runs[["pair_id", "workload", "group"]].drop_duplicates("pair_id")
+        about = tables.runs[["pair_id", "workload", "group"]].drop_duplicates("pair_id").set_index("pair_id")
         probability = self.found.pairs.probability(of_pairs)
         return (
-            first[["pair_id"]]
-            .merge(runs, on="pair_id", validate="one_to_one")
+            about.loc[first["pair_id"]]
+            .reset_index()
             .assign(
                 group_used=[self._used(group) for group in first["used"]],
                 probability=probability,
@@ -317,7 +314,7 @@ class FittedEngine:
 
     def _answered(self, tables: MatrixTables) -> tuple[Cases, Floats]:
         plain = self.judges.components is None
-        cases = asked(self.form, self.grouping, self.known, self.projection, tables, plain=plain)
+        cases = Cases.of(asked(self, tables), self.projection, plain=plain)
         return cases, self._odds(cases)
 
     def _odds(self, cases: Cases) -> Floats:
@@ -329,13 +326,11 @@ class FittedEngine:
         return group if group in self.judges.own else FALLBACK
 
 
-def asked(
-    form: str, grouping: Grouping, known: Known, projection: Projection, tables: MatrixTables, *, plain: bool
-) -> Cases:
-    """Make cases of the pairs that have a baseline and a target, in the light of what training has shown."""
+def asked(by: Shaped | FittedEngine, tables: MatrixTables) -> Rows:
+    """Make rows of the pairs that have a baseline and a target, in the light of what training has shown."""
     sides = tables.runs.groupby("pair_id")["side"].transform("nunique")
     whole = tables.of_runs((sides == len(SIDES)).to_numpy(bool))
-    return Cases.of(FORMS[form](grouping.applied(whole), known), projection, plain=plain)
+    return FORMS[by.form](by.grouping.applied(whole), by.known)
 
 
 def pruned(tables: MatrixTables) -> MatrixTables:

@@ -14,12 +14,14 @@ from data.matrices.tables import SIDES
 from features.matrices.forms import Rows
 from features.matrices.projection import Projection
 from training.estimators.catalogue import ClassWeights, Model, Params
-from training.matrices.engine.balance import resampled
+from training.estimators.growing import grown
 from training.matrices.engine.models import log_odds
 
 Floats = NDArray[np.float64]
 Chosen = NDArray[np.bool_]
+Whole = NDArray[np.intp]
 
+SAMPLERS = ("none", "under", "over")
 #: Who judges where a group has no classifier of its own.
 FALLBACK = "fallback"
 #: Where groups have their own, it learns from about so many rows at most; trees cost more than their rows.
@@ -172,6 +174,38 @@ def _fitted(model: Model, params: Params, x: Floats, y: NDArray[np.int64], seed:
     with warnings.catch_warnings():
         # weights that are not quite there judge as well
         warnings.simplefilter("ignore", ConvergenceWarning)
-        # of a few rows, a share of them is a few
-        warnings.filterwarnings("ignore", "Using the fractional value max_samples", UserWarning)
-        return model.build(own, seed, weights).fit(x[rows], y[rows])
+        return grown(model.build(own, seed, weights), x[rows], y[rows])
+
+
+def resampled(y: NDArray[np.int64], sampler: str, rate: float, seed: int) -> Whole:
+    """Return the rows to learn from (seed 001, section 4.4); nothing that is left out is copied.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_rows,)
+        1 is abnormal, 0 normal.
+    sampler : "none", "under" or "over"
+        ``"under"`` leaves out rows of the more frequent class, ``"over"`` repeats rows of the rarer one.
+    rate : float
+        How many of the rarer class there are to be per one of the more frequent; not above 1. Where there are
+        as many already, all rows are returned once.
+    seed : int
+
+    Returns
+    -------
+    ndarray of int
+        Ascending.
+    """
+    places = np.arange(len(y))
+    if sampler == "none":
+        return places
+    rare, frequent = sorted((places[y == 0], places[y == 1]), key=len)
+    if not len(rare) or len(rare) >= rate * len(frequent):
+        return places
+    draw = np.random.default_rng(seed)
+    if sampler == "under":
+        frequent = draw.choice(frequent, round(len(rare) / rate), replace=False)
+    else:
+        more = round(rate * len(frequent)) - len(rare)
+        rare = np.concatenate([rare, draw.choice(rare, more)])
+    return np.sort(np.concatenate([rare, frequent]))

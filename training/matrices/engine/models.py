@@ -19,6 +19,7 @@ from training.estimators.catalogue import (
     mapping,
     support_vectors,
 )
+from training.estimators.growing import abnormal_share
 from training.estimators.spaces import OneOf, Real
 
 Floats = NDArray[np.float64]
@@ -101,5 +102,7 @@ def log_odds(fitted: Any, x: Floats) -> Floats:
         # the probabilities of naive Bayes are 0 and 1 far too soon
         of_classes = fitted.predict_log_proba(x)
         return np.asarray(of_classes[:, 1] - of_classes[:, 0])
-    share = np.clip(fitted.predict_proba(x)[:, 1].astype(np.float64), EXTREME, 1 - EXTREME)
+    forest = hasattr(fitted, "estimators_")
+    found = abnormal_share(fitted, x) if forest else fitted.predict_proba(x)[:, 1].astype(np.float64)
+    share = np.clip(found, EXTREME, 1 - EXTREME)
     return np.asarray(np.log(share) - np.log1p(-share))

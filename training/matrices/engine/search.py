@@ -14,8 +14,7 @@ from training.estimators.catalogue import Model
 from training.estimators.spaces import suggested
 from training.evaluation.search import Search, drawn
 from training.evaluation.threshold import best_cut
-from training.matrices.engine.balance import SAMPLERS
-from training.matrices.engine.judges import Cases, Judges
+from training.matrices.engine.judges import SAMPLERS, Cases, Judges
 
 if TYPE_CHECKING:
     from optuna import Trial
@@ -202,15 +201,9 @@ def search(question: Question, trials: int) -> Found:
     if not question.balance:
         return Found(params, Calibration(), Calibration(), score)
     last = range(PARTS if len(cases.y) <= CALIBRATED else 1)
-    if (
-        best.held_out is not None
-        and last == turns
-        and len(cases.y) <= LEARNED
-        and not question.model.in_search
-    ):
-        tested, odds = best.held_out
-    else:
-        tested, odds = _held_out(question, params, parts, last)
+    as_in_search = last == turns and len(cases.y) <= LEARNED and not question.model.in_search
+    held_out = best.held_out if as_in_search else None
+    tested, odds = held_out or _held_out(question, params, parts, last)
     of_pairs, labels = in_pairs(cases, tested, odds)
     return Found(params, Calibration.of(cases.y[tested], odds), Calibration.of(labels, of_pairs), score)
 

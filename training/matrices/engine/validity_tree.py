@@ -241,15 +241,15 @@ def _best_tree(x: Floats, invalid: NDArray[np.int64], workload: NDArray[Any], se
         for depth in DEPTHS
         for weight in WEIGHTS
     ]
-    best, chosen = -np.inf, trees[0]
+    # what trees compare is of single precision
+    rows, chosen = x.astype(np.float32), trees[0]
     parts = min(PARTS, len(np.unique(workload.astype(str))))
     if parts > 1:
-        folds = list(GroupKFold(parts, shuffle=True, random_state=seed).split(x, invalid, workload))
-        for tree in trees:
-            told = np.zeros(len(x), np.int64)
-            for train, test in folds:
-                told[test] = tree.fit(x[train], invalid[train]).predict(x[test])
-            score = float(balanced_accuracy_score(invalid, told))
-            if score > best:
-                best, chosen = score, tree
-    return chosen.fit(x, invalid)
+        told = np.zeros((len(trees), len(x)), np.int64)
+        for train, test in GroupKFold(parts, shuffle=True, random_state=seed).split(x, invalid, workload):
+            known, unseen = rows[train], rows[test]
+            for own, tree in zip(told, trees, strict=True):
+                tree.fit(known, invalid[train], check_input=False)
+                own[test] = tree.predict(unseen, check_input=False)
+        chosen = trees[int(np.argmax([balanced_accuracy_score(invalid, own) for own in told]))]
+    return chosen.fit(rows, invalid, check_input=False)
