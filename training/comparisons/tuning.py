@@ -32,10 +32,12 @@ from training.evaluation.threshold import best_cut
 from training.evaluation.tuned import Found, TrialRow, Tuned
 
 if TYPE_CHECKING:
-    from optuna import Study, Trial
+    from optuna import Trial
 
 #: Trials at random before the search learns from them, and before it prunes.
 STARTUP = 6
+#: The steps of a pipeline that come first: they impute and scale.
+_PREPARING = 2
 
 
 @dataclass(frozen=True)
@@ -90,8 +92,8 @@ def search(task: Task) -> Found[Classified]:
     """
     from optuna.pruners import MedianPruner
 
-    model = CATALOGUE[task.model]
-    objective = _Objective(model, task.examples.sample(task.how.rows, task.seed), task)
+    model, some = CATALOGUE[task.model], task.examples.sample(task.how.rows, task.seed)
+    objective = _Objective(model, some, task)
     how = Search(
         "maximize",
         task.how.trials,
@@ -101,8 +103,46 @@ def search(task: Task) -> Found[Classified]:
         task.log,
     )
     study = how.run(objective)
-    trials = [_row(task, trial) for trial in study.trials]
-    return Found(task.part, task.model, _tuned(study, model, task), trials)
+    params = {**{name: model.start[name] for name in model.in_search}, **study.best_params}
+    folds = objective.folds if some is task.examples else folds_of(task.examples, task)
+    cut = best_cut(task.examples.y, _out_of_fold(model, params, folds, task))
+    tuned = Classified(params, float(study.best_value), cut.threshold)
+    return Found(task.part, task.model, tuned, [_row(task, trial) for trial in study.trials])
+
+
+@dataclass(frozen=True)
+class Fold:
+    """An inner fold; its rows are imputed and scaled, which no parameter of the search changes.
+
+    Attributes
+    ----------
+    x, y : ndarray
+        What is fitted to.
+    test : ndarray of shape (n_test, n_features)
+        What the fit has not seen.
+    rows : ndarray of shape (n_test,)
+        The numbers of these rows.
+    """
+
+    x: NDArray[np.float64]
+    y: NDArray[np.int64]
+    test: NDArray[np.float64]
+    rows: NDArray[np.int64]
+
+    def judged(self, unfitted: Any) -> NDArray[np.float64]:
+        """Fit what comes after the scaling, and return the probability of fail of the test rows."""
+        return fail_probability(unfitted[_PREPARING:].fit(self.x, self.y), self.test)
+
+
+def folds_of(examples: Examples, task: Task) -> list[Fold]:
+    """Divide and prepare `examples`."""
+    model, found = CATALOGUE[task.model], []
+    for train, test in group_folds(examples, task.how.folds, task.seed, f"{task.part} {task.model}"):
+        inside = examples.rows(train)
+        prepare = pipeline(model, model.start, inside.y, task.seed)[:_PREPARING]
+        x = prepare.fit_transform(inside.x)
+        found.append(Fold(x, inside.y, prepare.transform(examples.x[test]), test))
+    return found
 
 
 class _Objective:
@@ -116,26 +156,23 @@ class _Objective:
 
     def __init__(self, model: Model, examples: Examples, task: Task) -> None:
         self.model = model
-        self.examples = examples
+        self.y = examples.y
         self.seed = task.seed
-        self.folds = group_folds(examples, task.how.folds, task.seed, f"{task.part} {task.model}")
+        self.folds = folds_of(examples, task)
 
     def __call__(self, trial: Trial) -> float | None:
         """Return the value of `trial`, or None if it is pruned."""
         params = {**suggested(space_of(self.model), trial), **self.model.in_search}
-        tested: list[NDArray[np.int64]] = []
-        probability = np.zeros(len(self.examples.y))
+        probability = np.full(len(self.y), np.nan)
         value = 0.0
-        for step, (train, test) in enumerate(self.folds):
-            inside = self.examples.rows(train)
+        for step, fold in enumerate(self.folds):
             try:
-                fitted = strict_pipeline(self.model, params, inside.y, self.seed)
+                unfitted = strict_pipeline(self.model, params, fold.y, self.seed)
             except InfeasibleError:
                 return None
-            probability[test] = fail_probability(fitted.fit(inside.x, inside.y), self.examples.x[test])
-            tested.append(test)
-            seen = np.concatenate(tested)
-            value = _worth(self.examples.y[seen], probability[seen])
+            probability[fold.rows] = fold.judged(unfitted)
+            seen = np.flatnonzero(~np.isnan(probability))
+            value = _worth(self.y[seen], probability[seen])
             trial.report(value, step)
             if step + 1 < len(self.folds) and trial.should_prune():
                 return None
@@ -149,26 +186,10 @@ def _worth(y: NDArray[np.int64], probability: NDArray[np.float64]) -> float:
     return (best_cut(y, probability).balanced_accuracy + precision) / 2
 
 
-def _tuned(study: Study, model: Model, task: Task) -> Classified:
-    best = study.best_trial
-    params = {**_fixed(model), **best.params}
-    probability = _out_of_fold(model, params, task)
-    cut = best_cut(task.examples.y, probability)
-    return Classified(params, float(study.best_value), cut.threshold)
-
-
-def _fixed(model: Model) -> dict[str, Any]:
-    """Return what is not searched but is the same in every configuration."""
-    return {name: model.start[name] for name in model.in_search}
-
-
-def _out_of_fold(model: Model, params: dict[str, Any], task: Task) -> NDArray[np.float64]:
-    examples = task.examples
-    probability = np.zeros(len(examples.y))
-    for train, test in group_folds(examples, task.how.folds, task.seed, f"{task.part} {task.model}"):
-        inside = examples.rows(train)
-        fitted = pipeline(model, params, inside.y, task.seed).fit(inside.x, inside.y)
-        probability[test] = fail_probability(fitted, examples.x[test])
+def _out_of_fold(model: Model, params: dict[str, Any], folds: list[Fold], task: Task) -> NDArray[np.float64]:
+    probability = np.zeros(len(task.examples.y))
+    for fold in folds:
+        probability[fold.rows] = fold.judged(pipeline(model, params, fold.y, task.seed))
     return probability
 
 
