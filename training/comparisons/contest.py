@@ -22,7 +22,7 @@ from training.comparisons.examples import FeatureTable
 from training.comparisons.family import Family
 from training.comparisons.ready import ReadyModel
 from training.comparisons.stored import TrainedModel
-from training.comparisons.tuning import Classified
+from training.comparisons.tune import Classified
 from training.estimators.catalogue import CATALOGUE
 from training.estimators.frozen import FILE as FROZEN
 from training.estimators.pipelines import fail_probability

@@ -8,14 +8,13 @@ import numpy as np
 import pandas as pd
 
 from data.tables.files import replacing, write_json
-from training.comparisons.bound import bound
 from training.comparisons.curves import curves
 from training.comparisons.decision import decided, read_changes
 from training.comparisons.examples import FeatureTable
 from training.comparisons.family import Family
-from training.comparisons.fitting import Fit, tested
 from training.comparisons.splits import Part, parts, stratified
-from training.comparisons.tuning import Classified
+from training.comparisons.train import Fit, tested
+from training.comparisons.tune import Classified
 from training.evaluation.metrics import best_model, entries
 from training.evaluation.sidebyside import side_by_side
 from training.evaluation.tuned import read_tuned, require_parts
@@ -112,8 +111,3 @@ def metrics(family: Family, table: FeatureTable, verdicts: pd.DataFrame) -> dict
         },
         "champion": best_model(by_operation),
     }
-
-
-def evaluate_stage() -> None:
-    """Stage evaluate, in the working directory."""
-    evaluate(bound())
