@@ -6,16 +6,14 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from data.comparisons.sides import Sides
+from data.comparisons.sides import Floats, Ints, Sides
 from data.comparisons.stages import Valid
 from data.comparisons.tables import ComparisonTables
 from data.places import Places
 from data.tables.files import replacing
 from features.comparisons.asked import Asked
 from features.comparisons.five_numbers import (
-    Floats,
     oriented,
     overlap,
     relative_differences,
@@ -25,8 +23,6 @@ from features.comparisons.five_numbers import (
 from features.comparisons.history import HISTORY, version_features
 from features.comparisons.ranks import moments, rank_test, sampled, welch_t
 from features.comparisons.reduce import over_configurations, signed_root
-
-Ints = NDArray[np.int64]
 
 PLACES = Places("comparisons")
 #: The order of figure 6.5, lines 31-34.
@@ -89,7 +85,7 @@ def seed_vectors(sides: Sides) -> pd.DataFrame:
             oriented(sides.target_five[rows], sides.sign[rows]),
         )
         extent = over_configurations(differences, sides.comparison[rows] - start, stop - start)
-        for column, values in enumerate((extent.lowest, extent.middle, extent.highest)):
+        for column, values in enumerate(extent):
             vector[:, column, start:stop] = signed_root(values)
     return pd.DataFrame(vector.reshape(15, n).T, columns=list(SEED_FEATURES), copy=False)
 
@@ -113,7 +109,7 @@ def _extended(sides: Sides) -> pd.DataFrame:
     stacked = np.vstack([values[name] for name in _PER_CONFIGURATION])
     extent = over_configurations(stacked, sides.comparison, sides.n_comparisons)
     total = _stouffer(values["rank_z"], sides)
-    kept = {"min": extent.lowest, "med": extent.middle, "max": extent.highest}
+    kept = dict(zip(("min", "med", "max"), extent, strict=True))
     extended = {
         f"{name}_{reduction}": total if reduction == "sum" else kept[reduction][row]
         for row, (name, reductions) in enumerate(_PER_CONFIGURATION.items())

@@ -80,4 +80,4 @@ def _rules(places: Places) -> pd.DataFrame:
 
     tables = ComparisonTables.read(places.interim)
     sides, index = Sides.of(tables), pd.Index(tables.comparisons["comparison_id"])
-    return pd.DataFrame({rule.name: rule.decide(sides) for rule in RULES}, index=index)
+    return pd.DataFrame({name: decide(sides) for name, decide in RULES.items()}, index=index)

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from data.tables.written import written
 from training.comparisons.family import Family
 from training.evaluation.opponents import show
-from training.registry.contest import Candidate, promoted
-
-if TYPE_CHECKING:
-    from training.registry.contest import Means
+from training.registry.contest import Candidate, Means, promoted
 
 
 def promote(family: Family) -> None:

@@ -17,7 +17,7 @@ from training.comparisons.examples import Examples, FeatureTable
 from training.comparisons.family import Family
 from training.comparisons.splits import group_folds, parts
 from training.estimators import catalogue, pipelines, spaces
-from training.estimators.catalogue import CATALOGUE, Model
+from training.estimators.catalogue import CATALOGUE
 from training.estimators.pipelines import (
     InfeasibleError,
     fail_probability,
@@ -97,7 +97,7 @@ def search(task: Task) -> Found[Classified]:
     from optuna.pruners import MedianPruner
 
     model, some = CATALOGUE[task.model], task.examples.sample(task.how.rows, task.seed)
-    objective = _Objective(model, some, task)
+    folds = folds_of(some, task)
     how = Search(
         "maximize",
         task.how.trials,
@@ -106,10 +106,14 @@ def search(task: Task) -> Found[Classified]:
         MedianPruner(n_startup_trials=STARTUP),
         task.log,
     )
-    study = how.run(objective)
+    study = how.run(lambda trial: _value(trial, task, some.y, folds))
     params = {**{name: model.start[name] for name in model.in_search}, **study.best_params}
-    folds = objective.folds if some is task.examples else folds_of(task.examples, task)
-    cut = best_cut(task.examples.y, _out_of_fold(model, params, folds, task))
+    if some is not task.examples:
+        folds = folds_of(task.examples, task)
+    probability = np.zeros(len(task.examples.y))
+    for fold in folds:
+        probability[fold.rows] = fold.judged(pipeline(model, params, fold.y, task.seed))
+    cut = best_cut(task.examples.y, probability)
     tuned = Classified(params, float(study.best_value), cut.threshold)
     return Found(task.part, task.model, tuned, [_row(task, trial) for trial in study.trials])
 
@@ -149,38 +153,34 @@ def folds_of(examples: Examples, task: Task) -> list[Fold]:
     return found
 
 
-class _Objective:
-    """How well the suggested parameters separate fails from passes on rows that the fit has not seen.
+def _value(trial: Trial, task: Task, y: NDArray[np.int64], folds: list[Fold]) -> float | None:
+    """Say how well the suggested parameters separate fails from passes on rows that the fit has not seen.
 
     The value is the mean of two measures of the pooled inner out-of-fold probabilities: the balanced
     accuracy at the best threshold, which is what a verdict is worth, and the average precision, which
     looks at the whole ranking. The first alone moves in steps of half a fail's share and is easily lucky;
     the second steadies it and rewards models whose surest fails are fails.
+
+    Returns
+    -------
+    float or None
+        None if the trial is pruned.
     """
-
-    def __init__(self, model: Model, examples: Examples, task: Task) -> None:
-        self.model = model
-        self.y = examples.y
-        self.seed = task.seed
-        self.folds = folds_of(examples, task)
-
-    def __call__(self, trial: Trial) -> float | None:
-        """Return the value of `trial`, or None if it is pruned."""
-        params = {**suggested(space_of(self.model), trial), **self.model.in_search}
-        probability = np.full(len(self.y), np.nan)
-        value = 0.0
-        for step, fold in enumerate(self.folds):
-            try:
-                unfitted = strict_pipeline(self.model, params, fold.y, self.seed)
-            except InfeasibleError:
-                return None
-            probability[fold.rows] = fold.judged(unfitted)
-            seen = np.flatnonzero(~np.isnan(probability))
-            value = _worth(self.y[seen], probability[seen])
-            trial.report(value, step)
-            if step + 1 < len(self.folds) and trial.should_prune():
-                return None
-        return value
+    model = CATALOGUE[task.model]
+    params = {**suggested(space_of(model), trial), **model.in_search}
+    probability, value = np.full(len(y), np.nan), 0.0
+    for step, fold in enumerate(folds):
+        try:
+            unfitted = strict_pipeline(model, params, fold.y, task.seed)
+        except InfeasibleError:
+            return None
+        probability[fold.rows] = fold.judged(unfitted)
+        seen = np.flatnonzero(~np.isnan(probability))
+        value = _worth(y[seen], probability[seen])
+        trial.report(value, step)
+        if step + 1 < len(folds) and trial.should_prune():
+            return None
+    return value
 
 
 def _worth(y: NDArray[np.int64], probability: NDArray[np.float64]) -> float:
@@ -188,13 +188,6 @@ def _worth(y: NDArray[np.int64], probability: NDArray[np.float64]) -> float:
 
     precision = float(average_precision_score(y, probability))
     return (best_cut(y, probability).balanced_accuracy + precision) / 2
-
-
-def _out_of_fold(model: Model, params: dict[str, Any], folds: list[Fold], task: Task) -> NDArray[np.float64]:
-    probability = np.zeros(len(task.examples.y))
-    for fold in folds:
-        probability[fold.rows] = fold.judged(pipeline(model, params, fold.y, task.seed))
-    return probability
 
 
 def log_of(directory: Path, features_digest: str, columns: tuple[str, ...], task: Task) -> Path:

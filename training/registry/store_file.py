@@ -1,4 +1,4 @@
-"""MLflow's file of SQLite, and what MLflow said of it, remembered beside it until the file changes.
+"""Where MLflow keeps its runs and models, and what it said of its file, remembered until the file changes.
 
 To ask MLflow it has to be imported, which takes longer than to judge; a file's size and time say soon enough
 whether its answers still hold.
@@ -7,6 +7,7 @@ whether its answers still hold.
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -20,6 +21,23 @@ from data.tables.files import write_json
 #: How a file of SQLite begins, see https://www.sqlite.org/fileformat.html.
 _HEADER = b"SQLite format 3\0"
 Answer = dict[str, Any] | None
+
+
+def tracking_uri() -> str:
+    """Return where MLflow keeps its runs and models: MLFLOW_TRACKING_URI, or mlflow.db in the project."""
+    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{project_root() / 'mlflow.db'}"
+
+
+def project_root() -> Path:
+    """Return the checkout that this file belongs to, or else the working directory."""
+    checkout = Path(__file__).resolve().parents[2]
+    return checkout if (checkout / "params.yaml").is_file() else Path.cwd()
+
+
+def local_store() -> StoreFile | None:
+    """Return the SQLite file of MLflow; None where it keeps its runs and models in another way."""
+    uri = tracking_uri()
+    return StoreFile(Path(uri.removeprefix("sqlite:///")).resolve()) if uri.startswith("sqlite:///") else None
 
 
 @dataclass(frozen=True)
