@@ -118,8 +118,8 @@ def _extended(sides: Sides) -> pd.DataFrame:
     return pd.DataFrame(extended, columns=list(EXTENDED_FEATURES))
 
 
-def featurize(tables: ComparisonTables, valid: pd.DataFrame) -> pd.DataFrame:
-    """Return the training table: every valid, labelled comparison with all its features.
+def featurize(tables: ComparisonTables, valid: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return the training tables, of every valid, labelled comparison.
 
     Parameters
     ----------
@@ -129,23 +129,21 @@ def featurize(tables: ComparisonTables, valid: pd.DataFrame) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame
-        ``comparison_id, benchmark, operation, machine, fold_group, status`` and the features, in the
-        order of the comparisons table.
+    dict
+        ``features``: ``comparison_id, benchmark, operation, machine, fold_group, status`` and the features;
+        ``changes``: ``comparison_id``, and how far its medians moved. In the order of the comparisons table.
     """
-    head, sides = labelled(tables, valid)
-    return pd.concat([head, vectors(sides)], axis=1)
-
-
-def labelled(tables: ComparisonTables, valid: pd.DataFrame) -> tuple[pd.DataFrame, Sides]:
-    """Return the valid, labelled comparisons: all columns of `featurize` but the features, and the sides."""
     judged = tables.comparisons[["comparison_id"]].merge(valid, on="comparison_id", how="left")
     kept = judged["valid"].fillna(value=False).to_numpy(bool) & judged["status"].notna().to_numpy()
     chosen = tables.comparisons[kept].reset_index(drop=True)
     head = chosen[["comparison_id", "benchmark", "operation", "machine"]].copy()
     head["fold_group"] = head["benchmark"] + "/" + head["operation"]
     head["status"] = judged.loc[kept, "status"].to_numpy()
-    return head, Sides.of(ComparisonTables(tables.results, chosen, tables.labels))
+    sides = Sides.of(ComparisonTables(tables.results, chosen, tables.labels))
+    return {
+        "features": pd.concat([head, vectors(sides)], axis=1),
+        "changes": head[["comparison_id"]].assign(worst_change=Asked.of(sides).worst_change),
+    }
 
 
 def _stouffer(z: Floats, sides: Sides) -> Floats:
@@ -218,11 +216,6 @@ def _compressed(statistic: Floats) -> Floats:
 def featurize_stage() -> None:
     """Stage featurize: the vectors of labelled comparisons, and how far their medians moved."""
     valid = Valid.read(PLACES.valid).comparisons
-    head, sides = labelled(ComparisonTables.read(PLACES.interim), valid)
-    tables = {
-        "features": pd.concat([head, vectors(sides)], axis=1),
-        "changes": head[["comparison_id"]].assign(worst_change=Asked.of(sides).worst_change),
-    }
-    for name, table in tables.items():
+    for name, table in featurize(ComparisonTables.read(PLACES.interim), valid).items():
         with replacing(PLACES.processed / f"{name}.parquet") as path:
             table.to_parquet(path, index=False, compression="zstd")

@@ -66,8 +66,9 @@ class StoreFile:
         if not self.path.is_file():
             # a client would make one
             return None
-        state, known = self._state(), self._answers()
-        answers = known if self._noted().get("state") == state else {}
+        state, noted = self._state(), self._noted()
+        known = noted.get("answers", {})
+        answers = dict(known) if noted.get("state") == state else {}
         if question not in answers:
             self._check()
             answers |= {one: ask(one) for one in {*known, question} - set(answers)}
@@ -78,10 +79,11 @@ class StoreFile:
 
     def refresh(self, ask: Callable[[str], Answer]) -> None:
         """Ask anew what was asked before, if the file has changed since."""
-        if self.path.is_file() and self._answers() and self._noted().get("state") != self._state():
+        noted = self._noted()
+        if self.path.is_file() and noted.get("answers") and noted.get("state") != self._state():
             # what is in the log now would be moved later, and change the file
             self._run("PRAGMA wal_checkpoint(TRUNCATE)")
-            self.answer(next(iter(self._answers())), ask)
+            self.answer(next(iter(noted["answers"])), ask)
 
     def _run(self, statement: str) -> None:
         with closing(sqlite3.connect(self.path)) as file:
@@ -101,9 +103,6 @@ class StoreFile:
         log = self.path.with_name(f"{self.path.name}-wal")
         found = [path.stat() for path in (self.path, log) if path.is_file()]
         return [[one.st_size, one.st_mtime_ns] for one in found if one.st_size]
-
-    def _answers(self) -> dict[str, Answer]:
-        return dict(self._noted().get("answers", {}))
 
     def _noted(self) -> dict[str, Any]:
         try:
