@@ -62,7 +62,7 @@ def small_family(root: Path, table=None, **knobs):
             {"median-5": (table["medians_min"] < -0.22).to_numpy()}, index=pd.Index(table["comparison_id"])
         )
 
-    family = Family("comparisons", bound, lambda: COLUMNS, rules, root)
+    family = Family(bound, lambda: COLUMNS, rules, root)
     family.features.parent.mkdir(parents=True, exist_ok=True)
     table.to_parquet(family.features, index=False)
     table[["comparison_id"]].assign(worst_change=-0.1).to_parquet(family.changes, index=False)

@@ -5,13 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from data.comparisons.sides import Sides
+from data.comparisons.sides import Floats, Ints, Sides
 from features.comparisons.wild import Wild, without_wild
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

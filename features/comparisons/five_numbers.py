@@ -5,9 +5,8 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from data.comparisons.sides import Floats
 
 #: Spreads count as at least this share of the median: five equal readings don't make noise zero.
 NOISE_FLOOR = 1e-3
@@ -98,12 +97,8 @@ def _uniform_above(a: Floats, b: Floats, c: Floats, d: Floats) -> Floats:
     """Return P(Y > X) + P(Y = X) / 2 for X uniform over [a, b] and Y uniform over [c, d]."""
     width = np.where(d > c, d - c, 1.0)
     spread_out = (_area_below(a, b, d) - _area_below(a, b, c)) / width
-    return np.where(d > c, spread_out, _share_below(a, b, c))
-
-
-def _share_below(a: Floats, b: Floats, y: Floats) -> Floats:
-    width = np.where(b > a, b - a, 1.0)
-    return np.where(b > a, np.clip((y - a) / width, 0.0, 1.0), 0.5 * (np.sign(y - a) + 1))
+    below = np.clip((c - a) / np.where(b > a, b - a, 1.0), 0.0, 1.0)
+    return np.where(d > c, spread_out, np.where(b > a, below, 0.5 * (np.sign(c - a) + 1)))
 
 
 def _area_below(a: Floats, b: Floats, y: Floats) -> Floats:

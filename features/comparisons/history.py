@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from data.comparisons.sides import Samples, Sides
+from data.comparisons.sides import Floats, Ints, Samples, Sides
 from features.comparisons.five_numbers import NOISE_FLOOR
 from features.comparisons.ranks import sampled
 from features.comparisons.reduce import signed_root
-from features.comparisons.versions import Floats, first, last, levels, mean, quantile
+from features.comparisons.versions import first, last, levels, mean, quantile
 
 #: Versions looked at: the last ones of history and baseline, the first ones of the target.
 _VERSIONS = 40
@@ -80,7 +80,7 @@ def _several(samples: Samples) -> NDArray[np.bool_]:
     return (samples.lengths > 0) & (lowest < samples.orders[np.maximum(samples.stops - 1, 0)])
 
 
-def _rows(samples: Samples, rows: NDArray[np.int64]) -> Samples:
+def _rows(samples: Samples, rows: Ints) -> Samples:
     return Samples(samples.values, samples.orders, samples.starts[rows], samples.stops[rows])
 
 
@@ -105,7 +105,7 @@ def _described(b: Floats, t: Floats, h: Floats) -> Floats:
             sharpness,
             (_first_known(t) - level) / jitter,
             (quantile(t, 1.0) - level) / jitter,
-            (_last_known(t) - level) / jitter,
+            (_first_known(t[:, ::-1]) - level) / jitter,
             (target - long_ago) / scatter * with_history,
             _above(past, t) * with_history,
             _share(past <= target[:, None], past) * enough,
@@ -234,9 +234,3 @@ def _trend(past: Floats) -> Floats:
 
 def _first_known(rows: Floats) -> Floats:
     return np.asarray(rows[np.arange(len(rows)), np.isfinite(rows).argmax(axis=1)])
-
-
-def _last_known(rows: Floats) -> Floats:
-    return np.asarray(
-        rows[np.arange(len(rows)), rows.shape[1] - 1 - np.isfinite(rows[:, ::-1]).argmax(axis=1)]
-    )

@@ -7,10 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from data.comparisons.sides import Samples, Sides
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from data.comparisons.sides import Floats, Ints, Samples, Sides
 
 
 @dataclass(frozen=True)
@@ -81,7 +78,8 @@ def rank_test(baseline: Samples, target: Samples, sign: Floats) -> RankTest:
 def moments(samples: Samples) -> Moments:
     """Return mean and variance of every list."""
     n = samples.lengths
-    owner, values = flat(samples)
+    owner, place = flat(samples)
+    values = samples.values[place]
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = np.bincount(owner, values, minlength=len(n)) / n
         squares = np.bincount(owner, (values - mean[owner]) ** 2, minlength=len(n))
@@ -109,12 +107,12 @@ def sampled(sides: Sides) -> NDArray[np.bool_]:
     return (sides.baseline.lengths > 0) & (sides.target.lengths > 0)
 
 
-def flat(samples: Samples) -> tuple[Ints, Floats]:
-    """Return all lists one after the other: which list a sample belongs to, and the sample."""
+def flat(samples: Samples) -> tuple[Ints, Ints]:
+    """Return all lists one after the other: which list a sample belongs to, and its place in the values."""
     lengths = samples.lengths
     owner = np.repeat(np.arange(len(lengths)), lengths)
     within = np.arange(len(owner)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    return owner, samples.values[samples.starts[owner] + within]
+    return owner, samples.starts[owner] + within
 
 
 def _matrix(samples: Samples, rows: Ints) -> Floats:

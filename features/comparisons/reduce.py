@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from data.comparisons.sides import Floats, Ints
 
 #: Up to this many configurations, comparing whole columns is faster than sorting short rows.
 _NETWORK = 8
 
 
-@dataclass(frozen=True)
-class Extent:
+class Extent(NamedTuple):
     """Lowest, middle and highest over the configurations of every comparison.
 
     Attributes
@@ -53,9 +51,8 @@ def over_configurations(values: Floats, comparison: Ints, n_comparisons: int) ->
     for size in np.unique(counts[counts > 0]):
         rows = np.flatnonzero(counts == size)
         part = _extent([values[:, firsts[rows] + i] for i in range(size)])
-        result.lowest[:, rows] = part.lowest
-        result.middle[:, rows] = part.middle
-        result.highest[:, rows] = part.highest
+        for whole, own in zip(result, part, strict=True):
+            whole[:, rows] = own
     return result
 
 
@@ -82,9 +79,8 @@ def _extent_with_gaps(planes: list[Floats], unknown: NDArray[np.bool_]) -> Exten
     result = Extent(*(np.full(planes[0].shape, np.nan) for _ in range(3)))
     for features, reduce in ((~unknown, _extent), (unknown & somewhere, _extent_of_known)):
         if features.any():
-            part = reduce([plane[features] for plane in planes])
-            result.lowest[features], result.middle[features] = part.lowest, part.middle
-            result.highest[features] = part.highest
+            for whole, own in zip(result, reduce([plane[features] for plane in planes]), strict=True):
+                whole[features] = own
     return result
 
 
@@ -93,7 +89,7 @@ def _extent_of_known(planes: list[Floats]) -> Extent:
     known = np.isfinite(stack).sum(axis=0)
     ordered = np.sort(stack, axis=0)  # NaN goes last
 
-    def at(index: NDArray[np.int64]) -> Floats:
+    def at(index: Ints) -> Floats:
         return np.asarray(np.take_along_axis(ordered, np.maximum(index, 0)[None], axis=0)[0])
 
     middle = (at((known - 1) // 2) + at(known // 2)) / 2

@@ -6,16 +6,14 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from data.comparisons.sides import Sides
+from data.comparisons.sides import Floats, Ints, Sides
 from data.comparisons.stages import Valid
 from data.comparisons.tables import ComparisonTables
 from data.places import Places
 from data.tables.files import replacing
 from features.comparisons.asked import Asked
 from features.comparisons.five_numbers import (
-    Floats,
     oriented,
     overlap,
     relative_differences,
@@ -25,8 +23,6 @@ from features.comparisons.five_numbers import (
 from features.comparisons.history import HISTORY, version_features
 from features.comparisons.ranks import moments, rank_test, sampled, welch_t
 from features.comparisons.reduce import over_configurations, signed_root
-
-Ints = NDArray[np.int64]
 
 PLACES = Places("comparisons")
 #: The order of figure 6.5, lines 31-34.
@@ -89,7 +85,7 @@ def seed_vectors(sides: Sides) -> pd.DataFrame:
             oriented(sides.target_five[rows], sides.sign[rows]),
         )
         extent = over_configurations(differences, sides.comparison[rows] - start, stop - start)
-        for column, values in enumerate((extent.lowest, extent.middle, extent.highest)):
+        for column, values in enumerate(extent):
             vector[:, column, start:stop] = signed_root(values)
     return pd.DataFrame(vector.reshape(15, n).T, columns=list(SEED_FEATURES), copy=False)
 
@@ -113,7 +109,7 @@ def _extended(sides: Sides) -> pd.DataFrame:
     stacked = np.vstack([values[name] for name in _PER_CONFIGURATION])
     extent = over_configurations(stacked, sides.comparison, sides.n_comparisons)
     total = _stouffer(values["rank_z"], sides)
-    kept = {"min": extent.lowest, "med": extent.middle, "max": extent.highest}
+    kept = dict(zip(("min", "med", "max"), extent, strict=True))
     extended = {
         f"{name}_{reduction}": total if reduction == "sum" else kept[reduction][row]
         for row, (name, reductions) in enumerate(_PER_CONFIGURATION.items())
@@ -122,8 +118,8 @@ def _extended(sides: Sides) -> pd.DataFrame:
     return pd.DataFrame(extended, columns=list(EXTENDED_FEATURES))
 
 
-def featurize(tables: ComparisonTables, valid: pd.DataFrame) -> pd.DataFrame:
-    """Return the training table: every valid, labelled comparison with all its features.
+def featurize(tables: ComparisonTables, valid: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return the training tables, of every valid, labelled comparison.
 
     Parameters
     ----------
@@ -133,23 +129,21 @@ def featurize(tables: ComparisonTables, valid: pd.DataFrame) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame
-        ``comparison_id, benchmark, operation, machine, fold_group, status`` and the features, in the
-        order of the comparisons table.
+    dict
+        ``features``: ``comparison_id, benchmark, operation, machine, fold_group, status`` and the features;
+        ``changes``: ``comparison_id``, and how far its medians moved. In the order of the comparisons table.
     """
-    head, sides = labelled(tables, valid)
-    return pd.concat([head, vectors(sides)], axis=1)
-
-
-def labelled(tables: ComparisonTables, valid: pd.DataFrame) -> tuple[pd.DataFrame, Sides]:
-    """Return the valid, labelled comparisons: all columns of `featurize` but the features, and the sides."""
     judged = tables.comparisons[["comparison_id"]].merge(valid, on="comparison_id", how="left")
     kept = judged["valid"].fillna(value=False).to_numpy(bool) & judged["status"].notna().to_numpy()
     chosen = tables.comparisons[kept].reset_index(drop=True)
     head = chosen[["comparison_id", "benchmark", "operation", "machine"]].copy()
     head["fold_group"] = head["benchmark"] + "/" + head["operation"]
     head["status"] = judged.loc[kept, "status"].to_numpy()
-    return head, Sides.of(ComparisonTables(tables.results, chosen, tables.labels))
+    sides = Sides.of(ComparisonTables(tables.results, chosen, tables.labels))
+    return {
+        "features": pd.concat([head, vectors(sides)], axis=1),
+        "changes": head[["comparison_id"]].assign(worst_change=Asked.of(sides).worst_change),
+    }
 
 
 def _stouffer(z: Floats, sides: Sides) -> Floats:
@@ -222,11 +216,6 @@ def _compressed(statistic: Floats) -> Floats:
 def featurize_stage() -> None:
     """Stage featurize: the vectors of labelled comparisons, and how far their medians moved."""
     valid = Valid.read(PLACES.valid).comparisons
-    head, sides = labelled(ComparisonTables.read(PLACES.interim), valid)
-    tables = {
-        "features": pd.concat([head, vectors(sides)], axis=1),
-        "changes": head[["comparison_id"]].assign(worst_change=Asked.of(sides).worst_change),
-    }
-    for name, table in tables.items():
+    for name, table in featurize(ComparisonTables.read(PLACES.interim), valid).items():
         with replacing(PLACES.processed / f"{name}.parquet") as path:
             table.to_parquet(path, index=False, compression="zstd")

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from data.comparisons.sides import Samples
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from data.comparisons.sides import Floats, Ints, Samples
 
 
 def levels(samples: Samples) -> Samples:

@@ -7,10 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from data.comparisons.sides import Samples, Sides, five_numbers
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from data.comparisons.sides import Floats, Ints, Samples, Sides, five_numbers
 
 #: A side with fewer samples has no "others" to lie outside of.
 FEWEST = 5

@@ -4,27 +4,31 @@ from training.supply import TrainingSupply
 
 
 def _tune() -> None:
-    from training.comparisons.tune import tune_stage
+    from training.comparisons.family import bound
+    from training.comparisons.tune import tune
 
-    tune_stage()
+    tune(bound())
 
 
 def _train() -> None:
-    from training.comparisons.train import train_stage
+    from training.comparisons.family import bound
+    from training.comparisons.train import train
 
-    train_stage()
+    train(bound())
 
 
 def _evaluate() -> None:
-    from training.comparisons.evaluate import evaluate_stage
+    from training.comparisons.evaluate import evaluate
+    from training.comparisons.family import bound
 
-    evaluate_stage()
+    evaluate(bound())
 
 
 def _promote() -> None:
-    from training.comparisons.promote import promote_stage
+    from training.comparisons.family import bound
+    from training.comparisons.promote import promote
 
-    promote_stage()
+    promote(bound())
 
 
 SUPPLY = TrainingSupply(tune=_tune, train=_train, evaluate=_evaluate, promote=_promote)

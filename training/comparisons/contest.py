@@ -6,7 +6,6 @@ import json
 import tempfile
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,7 +21,7 @@ from training.comparisons.examples import FeatureTable
 from training.comparisons.family import Family
 from training.comparisons.ready import ReadyModel
 from training.comparisons.stored import TrainedModel
-from training.comparisons.tuning import Classified
+from training.comparisons.tune import Classified
 from training.estimators.catalogue import CATALOGUE
 from training.estimators.frozen import FILE as FROZEN
 from training.estimators.pipelines import fail_probability
@@ -32,7 +31,6 @@ from training.evaluation.metrics import as_dict, scores_of
 from training.evaluation.tuned import read_tuned
 from training.registry.contest import Compared, Means
 from training.registry.tracking import (
-    Nested,
     Run,
     Tracked,
     client,
@@ -152,21 +150,20 @@ def _known(store: Any, experiment: str, evidence: str) -> set[str]:
 
 
 def _track_model(store: Any, experiment: str, outs: Outs, name: str, evidence: str) -> Tracked:
-    tags = {"evidence": evidence, "model": name, "data_digest": outs.table.digest}
-    run = Run.begin(store, experiment, name, tags)
-    model, grouped = TrainedModel.read(outs.family.places.models / name), outs.grouped(name)
+    places, grouped = outs.family.places, outs.grouped(name)
+    model = TrainedModel.read(places.models / name)
     params = {**model.card.params, "threshold": model.card.threshold, "seed": model.card.seed}
-    run.log(scores_by_name(outs.metrics["splits"], name), params)
-    store.log_inputs(run.run_id, [_dataset(outs.metrics["data"])])
-    for one in (*trials_of(outs.family.places.tuned, name), *_folds(outs.verdicts, name, model.card.seed)):
-        run.nest(one)
+    tags = {"evidence": evidence, "model": name, "data_digest": outs.table.digest}
+    run = Run(name, scores_by_name(outs.metrics["splits"], name), params, tags)
+    nested = (*trials_of(places.tuned, name), *_folds(outs.verdicts, name, model.card.seed))
     title = f"{CATALOGUE[name].title}, folds of whole operations"
-    store.log_figure(run.run_id, confusion_matrix(grouped, title), "confusion.png")
-    store.log_figure(run.run_id, precision_recall(grouped, title), "precision-recall.png")
-    model_id = _log_model(run.run_id, outs, model, grouped)
-    tracked = Tracked(run.run_id, f"models:/{model_id}", model_id)
-    store.set_tag(run.run_id, "model_uri", tracked.model_uri)
-    run.end()
+    with run.logged(store, experiment, nested) as run_id:
+        store.log_inputs(run_id, [_dataset(outs.metrics["data"])])
+        store.log_figure(run_id, confusion_matrix(grouped, title), "confusion.png")
+        store.log_figure(run_id, precision_recall(grouped, title), "precision-recall.png")
+        model_id = _log_model(run_id, outs, model, grouped)
+        tracked = Tracked(run_id, f"models:/{model_id}", model_id)
+        store.set_tag(run_id, "model_uri", tracked.model_uri)
     return tracked
 
 
@@ -184,11 +181,11 @@ def _dataset(data: dict[str, Any]) -> Any:
     return DatasetInput(dataset)
 
 
-def _folds(verdicts: pd.DataFrame, model: str, seed: int) -> Iterator[Nested]:
+def _folds(verdicts: pd.DataFrame, model: str, seed: int) -> Iterator[Run]:
     own = verdicts[verdicts["entry"] == model]
     for (split, repeat, fold), rows in own.groupby(["split", "repeat", "fold"], sort=True):
         params = {"threshold": rows["threshold"].iloc[0], "seed": seed}
-        yield Nested(f"{split} r{repeat}f{fold}", as_dict(scores_of(rows)), params, {"split": str(split)})
+        yield Run(f"{split} r{repeat}f{fold}", as_dict(scores_of(rows)), params, {"split": str(split)})
 
 
 def _log_model(run: str, outs: Outs, model: TrainedModel, grouped: pd.DataFrame) -> str:
@@ -199,7 +196,11 @@ def _log_model(run: str, outs: Outs, model: TrainedModel, grouped: pd.DataFrame)
     trained = outs.family.places.models / model.card.model
     beside = [path for path in (trained / "card.json", trained / FROZEN) if path.is_file()]
     example = outs.table.frame[list(model.card.features)].head(_EXAMPLE_ROWS).astype(float)
-    with _verdict_file(grouped) as verdicts, _quiet(), flow.start_run(run_id=run):
+    with tempfile.TemporaryDirectory() as temporary, warnings.catch_warnings(), flow.start_run(run_id=run):
+        # MLflow tries the example out as a frame; the pipeline was fitted to the same columns without names
+        warnings.filterwarnings("ignore", "X has feature names", UserWarning)
+        verdicts = Path(temporary) / VERDICTS
+        grouped[["comparison_id", "verdict"]].to_parquet(verdicts, index=False)
         logged = flavour.log_model(
             model.pipeline,
             name=model.card.model,
@@ -214,20 +215,3 @@ def _log_model(run: str, outs: Outs, model: TrainedModel, grouped: pd.DataFrame)
     # MLflow stores the pipeline anew, in other bytes; what was trained belongs to the file that was written
     client().log_model_artifact(logged.model_id, str(trained / "model.skops"))
     return str(logged.model_id)
-
-
-@contextmanager
-def _verdict_file(grouped: pd.DataFrame) -> Iterator[Path]:
-    """Give a file with the verdicts on unseen operations, for the time of the block."""
-    with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory) / VERDICTS
-        grouped[["comparison_id", "verdict"]].to_parquet(path, index=False)
-        yield path
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    with warnings.catch_warnings():
-        # MLflow tries the example out as a frame; the pipeline was fitted to the same columns without names
-        warnings.filterwarnings("ignore", "X has feature names", UserWarning)
-        yield

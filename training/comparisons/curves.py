@@ -54,21 +54,13 @@ def curves(examples: Examples, folds: list[Part], seed: int, jobs: int) -> pd.Da
 
 
 def _of_fold(task: _Curves) -> pd.DataFrame:
-    frames = []
+    rows = []
     for curve in ("knn-uniform", "knn-distance", "random-forest", "extra-trees"):
         votes = _neighbour_votes(task, curve) if curve.startswith("knn") else _tree_votes(task, curve)
-        accuracy = [float(((share > MAJORITY) == task.test.y).mean()) for share in votes]
-        frames.append(
-            pd.DataFrame(
-                {
-                    "curve": curve,
-                    "parameter": np.arange(1, len(accuracy) + 1),
-                    "fold": task.number,
-                    "accuracy": accuracy,
-                }
-            )
-        )
-    return pd.concat(frames, ignore_index=True)
+        for parameter, share in enumerate(votes, start=1):
+            accuracy = float(((share > MAJORITY) == task.test.y).mean())
+            rows.append((curve, parameter, task.number, accuracy))
+    return pd.DataFrame(rows, columns=["curve", "parameter", "fold", "accuracy"])
 
 
 def _fitted(task: _Curves, name: str) -> tuple[Any, Floats]:

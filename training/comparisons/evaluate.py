@@ -8,14 +8,13 @@ import numpy as np
 import pandas as pd
 
 from data.tables.files import replacing, write_json
-from training.comparisons.bound import bound
 from training.comparisons.curves import curves
 from training.comparisons.decision import decided, read_changes
 from training.comparisons.examples import FeatureTable
 from training.comparisons.family import Family
-from training.comparisons.fitting import Fit, tested
 from training.comparisons.splits import Part, parts, stratified
-from training.comparisons.tuning import Classified
+from training.comparisons.train import Fit, tested
+from training.comparisons.tune import Classified
 from training.evaluation.metrics import best_model, entries
 from training.evaluation.sidebyside import side_by_side
 from training.evaluation.tuned import read_tuned, require_parts
@@ -46,28 +45,23 @@ def out_of_fold(family: Family, table: FeatureTable, tuned: dict[str, dict[str, 
     ]
     probabilities = side_by_side(tested, fits, family.params.jobs, f"evaluate {family.name}")
     rows = [
-        _of_model(table, part, name, chosen, decided(probability, change[part.test], floor))
+        _verdicts(table, part, name, decided(probability, change[part.test], floor), chosen.threshold)
         for (part, name, chosen), probability in zip(cells, probabilities, strict=True)
     ]
     rules = family.rules().reindex(table.frame["comparison_id"])
-    rows += [_of_rule(table, part, str(rule), rules[rule].to_numpy(bool)) for part in folds for rule in rules]
+    rows += [
+        _verdicts(table, part, str(rule), rules[rule].to_numpy(bool)[part.test])
+        for part in folds
+        for rule in rules
+    ]
     return pd.concat(rows, ignore_index=True)
 
 
-def _of_model(
-    table: FeatureTable, part: Part, name: str, tuned: Classified, probability: Any
+def _verdicts(
+    table: FeatureTable, part: Part, entry: str, said: Any, threshold: float | None = None
 ) -> pd.DataFrame:
-    frame = _of_entry(table, part, name, "model", probability >= tuned.threshold)
-    return frame.assign(probability=probability, threshold=tuned.threshold)
-
-
-def _of_rule(table: FeatureTable, part: Part, name: str, failed: Any) -> pd.DataFrame:
-    frame = _of_entry(table, part, name, "rule", failed[part.test])
-    return frame.assign(probability=np.nan, threshold=np.nan)
-
-
-def _of_entry(table: FeatureTable, part: Part, entry: str, kind: str, failed: Any) -> pd.DataFrame:
-    rows = table.frame.iloc[part.test]
+    """Return the verdicts of a rule, that `said` which fail, or of a model: its probability and threshold."""
+    rows, ruled = table.frame.iloc[part.test], threshold is None
     return pd.DataFrame(
         {
             "comparison_id": rows["comparison_id"].to_numpy(),
@@ -75,9 +69,11 @@ def _of_entry(table: FeatureTable, part: Part, entry: str, kind: str, failed: An
             "repeat": part.repeat,
             "fold": part.fold,
             "entry": entry,
-            "kind": kind,
-            "verdict": np.where(failed, "fail", "pass"),
+            "kind": "rule" if ruled else "model",
+            "verdict": np.where(said if ruled else said >= threshold, "fail", "pass"),
             "status": rows["status"].to_numpy(),
+            "probability": np.nan if ruled else said,
+            "threshold": np.nan if ruled else threshold,
         }
     )
 
@@ -112,8 +108,3 @@ def metrics(family: Family, table: FeatureTable, verdicts: pd.DataFrame) -> dict
         },
         "champion": best_model(by_operation),
     }
-
-
-def evaluate_stage() -> None:
-    """Stage evaluate, in the working directory."""
-    evaluate(bound())

@@ -1,4 +1,4 @@
-"""A family of models: where its files lie, and which of its table's columns are features."""
+"""The family ``comparisons``: where its files lie, its features, and fixed rules as opponents."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from data.comparisons.params import Comparisons
-from data.params import Params
+from data.params import Params, load
 from data.places import Places
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ class Family:
 
     Attributes
     ----------
-    name : str
     params : Params
         What holds for all families, and its own section.
     columns : callable
@@ -33,11 +32,11 @@ class Family:
         The project's directory.
     """
 
-    name: str
     params: Params[Comparisons]
     columns: Callable[[], tuple[str, ...]]
     rules: Callable[[], pd.DataFrame]
     root: Path = Path()
+    name = "comparisons"
 
     @property
     def section(self) -> Comparisons:
@@ -58,3 +57,27 @@ class Family:
     def changes(self) -> Path:
         """The table of how far the medians of the same comparisons moved."""
         return self.places.processed / "changes.parquet"
+
+
+def bound() -> Family:
+    """Bind the family to the params.yaml of the working directory and to its files there."""
+    params = load(Comparisons)
+
+    def columns() -> tuple[str, ...]:
+        from features.comparisons.vectors import columns
+
+        return columns(params.section.featurize.set)
+
+    return Family(params, columns, lambda: _rules(Places(Family.name)))
+
+
+def _rules(places: Places) -> pd.DataFrame:
+    import pandas as pd
+
+    from data.comparisons.sides import Sides
+    from data.comparisons.tables import ComparisonTables
+    from training.comparisons.rules import RULES
+
+    tables = ComparisonTables.read(places.interim)
+    sides, index = Sides.of(tables), pd.Index(tables.comparisons["comparison_id"])
+    return pd.DataFrame({name: decide(sides) for name, decide in RULES.items()}, index=index)

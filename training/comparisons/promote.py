@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from data.tables.written import written
-from training.comparisons.bound import bound
 from training.comparisons.family import Family
 from training.evaluation.opponents import show
-from training.registry.contest import Candidate, promoted
-
-if TYPE_CHECKING:
-    from training.registry.contest import Means
+from training.registry.contest import Candidate, Means, promoted
 
 
 def promote(family: Family) -> None:
@@ -26,8 +20,3 @@ def promote(family: Family) -> None:
         return means(family, metrics)
 
     show(metrics, promoted(Candidate(name, model, family.places.models / model, scores, means)))
-
-
-def promote_stage() -> None:
-    """Stage promote, in the working directory."""
-    promote(bound())

@@ -20,31 +20,25 @@ class Part:
 
     Attributes
     ----------
-    name : str
-        ``all``, ``stratified/r0f2`` (repeat 0, fold 2) or ``grouped/f1``.
+    split : str
+        ``all``, ``stratified`` or ``grouped``.
     train, test : ndarray of int
         Row numbers, ascending. The part ``all`` has no test rows.
+    repeat, fold : int
+        Which repeat of the split, and which fold of it, counted from 0.
     """
 
-    name: str
+    split: str
     train: Rows
     test: Rows
+    repeat: int = 0
+    fold: int = 0
 
     @property
-    def split(self) -> str:
-        """``all``, ``stratified`` or ``grouped``."""
-        return self.name.split("/")[0]
-
-    @property
-    def repeat(self) -> int:
-        """Which repeat of the split, counted from 0."""
-        place = self.name.split("/")[-1]
-        return int(place[1 : place.index("f")]) if place.startswith("r") else 0
-
-    @property
-    def fold(self) -> int:
-        """Which fold of the repeat, counted from 0."""
-        return int(self.name.rsplit("f", 1)[-1]) if self.split != "all" else 0
+    def name(self) -> str:
+        """``all``, ``stratified/r0f2`` (repeat 0, fold 2) or ``grouped/f1``."""
+        repeat = f"r{self.repeat}" if self.split == "stratified" else ""
+        return self.split if self.split == "all" else f"{self.split}/{repeat}f{self.fold}"
 
 
 def parts(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
@@ -71,7 +65,7 @@ def stratified(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
         )
     folds = RepeatedStratifiedKFold(n_splits=how.folds, n_repeats=how.repeats, random_state=seed)
     return [
-        Part(f"stratified/r{number // how.folds}f{number % how.folds}", train, test)
+        Part("stratified", train, test, *divmod(number, how.folds))
         for number, (train, test) in enumerate(folds.split(examples.x, examples.y))
     ]
 
@@ -85,7 +79,7 @@ def grouped(examples: Examples, how: Evaluate, seed: int) -> list[Part]:
         If fails or passes come from fewer groups than there are folds.
     """
     folds = group_folds(examples, how.grouped_folds, seed, "grouped split")
-    return [Part(f"grouped/f{number}", train, test) for number, (train, test) in enumerate(folds)]
+    return [Part("grouped", train, test, fold=number) for number, (train, test) in enumerate(folds)]
 
 
 def group_folds(examples: Examples, folds: int, seed: int, place: str) -> list[tuple[Rows, Rows]]:

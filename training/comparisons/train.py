@@ -1,16 +1,43 @@
-"""Stage ``train``: fit every model to all labelled comparisons."""
+"""Fits with the parameters that the searches chose; stage ``train`` fits to all labelled comparisons."""
 
 from __future__ import annotations
 
-from training.comparisons.bound import bound
-from training.comparisons.examples import FeatureTable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from training.comparisons.examples import Examples, FeatureTable
 from training.comparisons.family import Family
-from training.comparisons.fitting import Fit, fitted
 from training.comparisons.stored import Card, TrainedModel
-from training.comparisons.tuning import Classified
-from training.estimators.pipelines import answering
+from training.comparisons.tune import Classified
+from training.estimators.catalogue import CATALOGUE
+from training.estimators.pipelines import answering, fail_probability, pipeline
 from training.evaluation.sidebyside import side_by_side
 from training.evaluation.tuned import read_tuned
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A model to fit to the rows of `train`, and to ask about the vectors of `test`."""
+
+    model: str
+    tuned: Classified
+    train: Examples
+    test: NDArray[np.float64]
+    seed: int
+
+
+def fitted(fit: Fit) -> Any:
+    """Return the fitted pipeline of `fit`."""
+    unfitted = pipeline(CATALOGUE[fit.model], fit.tuned.params, fit.train.y, fit.seed)
+    return unfitted.fit(fit.train.x, fit.train.y)
+
+
+def tested(fit: Fit) -> NDArray[np.float64]:
+    """Fit, and return the probability of fail of every test row."""
+    return fail_probability(fitted(fit), fit.test)
 
 
 def train(family: Family) -> None:
@@ -21,14 +48,9 @@ def train(family: Family) -> None:
     fits = [Fit(name, chosen, examples, examples.x[:0], seed) for name, chosen in tuned.items()]
     pipelines = side_by_side(fitted, fits, 1, f"train {family.name}")
     reference, floor = table.reference(), family.section.decide.floor or 0.0
-    for fit, pipeline in zip(fits, pipelines, strict=True):
+    for fit, whole in zip(fits, pipelines, strict=True):
         chosen = fit.tuned
         card = Card(
             fit.model, table.columns, chosen.threshold, chosen.params, reference, table.digest, seed, floor
         )
-        TrainedModel(answering(pipeline), card).write(family.places.models / fit.model)
-
-
-def train_stage() -> None:
-    """Stage train, in the working directory."""
-    train(bound())
+        TrainedModel(answering(whole), card).write(family.places.models / fit.model)

@@ -1,20 +1,219 @@
-"""Stage ``tune``: search parameters and thresholds for every model in every part."""
+"""Stage ``tune``: search every model's parameters and threshold, inside the training rows of each part."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+import zlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from training.comparisons.bound import bound
-from training.comparisons.examples import FeatureTable
+import numpy as np
+from numpy.typing import NDArray
+
+from data.comparisons.params import Tune
+from data.tables.digest import digest_of
+from training.comparisons.examples import Examples, FeatureTable
 from training.comparisons.family import Family
-from training.comparisons.splits import parts
-from training.comparisons.tuning import Task, log_of, search
+from training.comparisons.splits import group_folds, parts
+from training.estimators import catalogue, pipelines, spaces
 from training.estimators.catalogue import CATALOGUE
+from training.estimators.pipelines import (
+    InfeasibleError,
+    fail_probability,
+    pipeline,
+    space_of,
+    strict_pipeline,
+)
+from training.estimators.spaces import suggested
+from training.evaluation import search as evaluation_search
+from training.evaluation import threshold
+from training.evaluation.search import Search, drawn
 from training.evaluation.sidebyside import side_by_side
-from training.evaluation.tuned import require_known, slowest_first, write_found
+from training.evaluation.threshold import best_cut
+from training.evaluation.tuned import Found, TrialRow, Tuned, require_known, slowest_first, write_found
+
+if TYPE_CHECKING:
+    from optuna import Trial
 
 #: Searches that take longest.
 _SLOWEST = ("random-forest", "extra-trees", "xgboost", "decision-tree")
+#: Trials at random before the search learns from them, and before it prunes.
+STARTUP = 6
+#: The steps of a pipeline that come first: they impute and scale.
+_PREPARING = 2
+
+
+@dataclass(frozen=True)
+class Task:
+    """One search: a model on the training rows of a part.
+
+    Attributes
+    ----------
+    part, model : str
+        Their names.
+    examples : Examples
+        The part's training rows.
+    how : Tune
+    seed : int
+    log : Path or None
+        Where finished trials are kept, so that an interrupted search goes on; in memory if None.
+    """
+
+    part: str
+    model: str
+    examples: Examples
+    how: Tune
+    seed: int
+    log: Path | None = None
+
+
+@dataclass(frozen=True)
+class Classified(Tuned):
+    """What a search chose of a classifier.
+
+    Attributes
+    ----------
+    threshold : float
+        ``fail`` from this probability on.
+    """
+
+    threshold: float
+
+
+def search(task: Task) -> Found[Classified]:
+    """Run or finish the search of `task`.
+
+    The parameters come from the trials, on a sample of the rows if there are many; the threshold then
+    comes from inner out-of-fold probabilities on all training rows. The result depends on the task alone:
+    each trial has its own sampler, seeded by the trial's number, so that an interrupted search goes on as
+    if it had not been.
+
+    Raises
+    ------
+    InputError
+        If fails or passes come from too few groups for the inner folds.
+    """
+    from optuna.pruners import MedianPruner
+
+    model, some = CATALOGUE[task.model], task.examples.sample(task.how.rows, task.seed)
+    folds = folds_of(some, task)
+    how = Search(
+        "maximize",
+        task.how.trials,
+        [model.start],
+        lambda number: drawn(_seed(task, number), STARTUP),
+        MedianPruner(n_startup_trials=STARTUP),
+        task.log,
+    )
+    study = how.run(lambda trial: _value(trial, task, some.y, folds))
+    params = {**{name: model.start[name] for name in model.in_search}, **study.best_params}
+    if some is not task.examples:
+        folds = folds_of(task.examples, task)
+    probability = np.zeros(len(task.examples.y))
+    for fold in folds:
+        probability[fold.rows] = fold.judged(pipeline(model, params, fold.y, task.seed))
+    cut = best_cut(task.examples.y, probability)
+    tuned = Classified(params, float(study.best_value), cut.threshold)
+    return Found(task.part, task.model, tuned, [_row(task, trial) for trial in study.trials])
+
+
+@dataclass(frozen=True)
+class Fold:
+    """An inner fold; its rows are imputed and scaled, which no parameter of the search changes.
+
+    Attributes
+    ----------
+    x, y : ndarray
+        What is fitted to.
+    test : ndarray of shape (n_test, n_features)
+        What the fit has not seen.
+    rows : ndarray of shape (n_test,)
+        The numbers of these rows.
+    """
+
+    x: NDArray[np.float64]
+    y: NDArray[np.int64]
+    test: NDArray[np.float64]
+    rows: NDArray[np.int64]
+
+    def judged(self, unfitted: Any) -> NDArray[np.float64]:
+        """Fit what comes after the scaling, and return the probability of fail of the test rows."""
+        return fail_probability(unfitted[_PREPARING:].fit(self.x, self.y), self.test)
+
+
+def folds_of(examples: Examples, task: Task) -> list[Fold]:
+    """Divide and prepare `examples`."""
+    model, found = CATALOGUE[task.model], []
+    for train, test in group_folds(examples, task.how.folds, task.seed, f"{task.part} {task.model}"):
+        inside = examples.rows(train)
+        prepare = pipeline(model, model.start, inside.y, task.seed)[:_PREPARING]
+        x = prepare.fit_transform(inside.x)
+        found.append(Fold(x, inside.y, prepare.transform(examples.x[test]), test))
+    return found
+
+
+def _value(trial: Trial, task: Task, y: NDArray[np.int64], folds: list[Fold]) -> float | None:
+    """Say how well the suggested parameters separate fails from passes on rows that the fit has not seen.
+
+    The value is the mean of two measures of the pooled inner out-of-fold probabilities: the balanced
+    accuracy at the best threshold, which is what a verdict is worth, and the average precision, which
+    looks at the whole ranking. The first alone moves in steps of half a fail's share and is easily lucky;
+    the second steadies it and rewards models whose surest fails are fails.
+
+    Returns
+    -------
+    float or None
+        None if the trial is pruned.
+    """
+    model = CATALOGUE[task.model]
+    params = {**suggested(space_of(model), trial), **model.in_search}
+    probability, value = np.full(len(y), np.nan), 0.0
+    for step, fold in enumerate(folds):
+        try:
+            unfitted = strict_pipeline(model, params, fold.y, task.seed)
+        except InfeasibleError:
+            return None
+        probability[fold.rows] = fold.judged(unfitted)
+        seen = np.flatnonzero(~np.isnan(probability))
+        value = _worth(y[seen], probability[seen])
+        trial.report(value, step)
+        if step + 1 < len(folds) and trial.should_prune():
+            return None
+    return value
+
+
+def _worth(y: NDArray[np.int64], probability: NDArray[np.float64]) -> float:
+    from sklearn.metrics import average_precision_score
+
+    precision = float(average_precision_score(y, probability))
+    return (best_cut(y, probability).balanced_accuracy + precision) / 2
+
+
+def log_of(directory: Path, features_digest: str, columns: tuple[str, ...], task: Task) -> Path:
+    """Return where the trials of `task` are kept: another file if anything differs that they depend on."""
+    modules = (catalogue, spaces, pipelines, threshold, evaluation_search)
+    code = digest_of(Path(__file__), *(Path(module.__file__ or "") for module in modules))
+    content = [features_digest, columns, task.how.model_dump(exclude={"models"}), task.seed, code]
+    digest = zlib.crc32(json.dumps(content, default=str).encode())
+    return directory / f"{features_digest[:12]}-{digest:08x}" / task.part / f"{task.model}.log"
+
+
+def _seed(task: Task, number: int) -> int:
+    place = zlib.crc32(f"{task.part}/{task.model}".encode())
+    return int(np.random.SeedSequence([task.seed, place, number]).generate_state(1)[0])
+
+
+def _row(task: Task, trial: Any) -> TrialRow:
+    complete = trial.state.name == "COMPLETE"
+    return TrialRow(
+        task.part,
+        task.model,
+        trial.number,
+        trial.state.name.lower(),
+        float(trial.value) if complete else None,
+        json.dumps(trial.params, sort_keys=True),
+    )
 
 
 def tasks_of(family: Family, table: FeatureTable) -> list[Task]:
@@ -43,8 +242,3 @@ def tune(family: Family) -> None:
     tasks = tasks_of(family, table)
     found = side_by_side(search, tasks, family.params.jobs, f"tune {family.name}")
     write_found(family.places.tuned, found)
-
-
-def tune_stage() -> None:
-    """Stage tune, in the working directory."""
-    tune(bound())

@@ -18,7 +18,7 @@ from training.corun.stored import TrainedImpact, TrainedOnline
 from training.evaluation.bootstrap import paired_gain
 from training.registry.contest import Compared, Means
 from training.registry.kept_verdicts import OOF, Kept
-from training.registry.tracking import Nested, scores_by_name, trials_of
+from training.registry.tracking import Run, scores_by_name, trials_of
 
 KEYS = ["task", "corunners", "machine"]
 KEPT = [*KEYS, "measured", "predicted", "group"]
@@ -70,11 +70,11 @@ def _grouped(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(group=rows["task"] + "\n" + rows["corunners"])
 
 
-def _folds(rows: pd.DataFrame) -> Iterator[Nested]:
+def _folds(rows: pd.DataFrame) -> Iterator[Run]:
     for fold, own in rows.groupby("fold", sort=True):
         design = str(own["design"].iloc[0])
         error = float(_error(own["predicted"], own["measured"]).mean())
-        yield Nested(f"{design} f{fold}", {"mape": error}, {}, {"split": design})
+        yield Run(f"{design} f{fold}", {"mape": error}, {}, {"split": design})
 
 
 def _error(predicted: pd.Series, measured: pd.Series) -> NDArray[np.float64]:

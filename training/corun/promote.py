@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from data.corun.params import Corun
 from data.params import Params, load
 from data.places import Places
 from data.tables.written import written
-from training.registry.contest import Candidate, promoted
-
-if TYPE_CHECKING:
-    from training.registry.contest import Means
+from training.registry.contest import Candidate, Means, promoted
 
 PLACES = Places("corun")
 

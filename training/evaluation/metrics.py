@@ -62,10 +62,13 @@ def scores(
     probability : ndarray of shape (n,) or None
         Of fail.
     """
+    from sklearn.metrics import average_precision_score
+
     caught = int((failed & judged).sum())
     alarms = int((~failed & judged).sum())
     fails, passes = int(failed.sum()), int((~failed).sum())
     recall, spared = caught / fails, 1 - alarms / passes
+    ranking = None if probability is None else float(average_precision_score(failed, probability))
     precision = caught / (caught + alarms) if caught + alarms else 0.0
     return Scores(
         balanced_accuracy=(recall + spared) / 2,
@@ -75,14 +78,8 @@ def scores(
         recall=recall,
         f1=2 * caught / (2 * caught + alarms + fails - caught),
         accuracy=float((failed == judged).mean()),
-        average_precision=_average_precision(failed, probability),
+        average_precision=ranking,
     )
-
-
-def _average_precision(failed: NDArray[np.bool_], probability: NDArray[np.float64] | None) -> float | None:
-    from sklearn.metrics import average_precision_score
-
-    return None if probability is None else float(average_precision_score(failed, probability))
 
 
 def scores_of(verdicts: pd.DataFrame) -> Scores:

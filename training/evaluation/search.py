@@ -40,47 +40,41 @@ class Search:
 
     def run(self, value: Callable[[Trial], float | None]) -> Study:
         """Run or finish the search; `value` says what a trial is worth, or None if it is pruned."""
+        import optuna
         from optuna.trial import TrialState
 
-        study = self._study()
-        if not study.trials:
-            for params in self.first:
-                study.enqueue_trial(dict(params))
-        for number in range(len(_finished(study)), self.trials):
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        # the log takes each trial once it is finished: every line of it waits for the disk
+        study, log = self._study(optuna.storages.InMemoryStorage()), self._opened()
+        ended = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
+        done = [] if log is None else log.get_trials(states=ended)
+        study.add_trials(done)
+        for params in self.first[len(done) :]:
+            study.enqueue_trial(dict(params))
+        for number in range(len(done), self.trials):
             study.sampler = self.sampler(number)
             trial = study.ask()
             found = value(trial)
-            study.tell(trial, found, TrialState.PRUNED if found is None else None)
+            told = study.tell(trial, found, TrialState.PRUNED if found is None else None)
+            if log is not None:
+                log.add_trial(told)
         return study
 
-    def _study(self) -> Study:
-        """Open the study with its finished trials, or begin it."""
-        import optuna
-
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
-        if self.log is None:
-            return self._create(optuna.storages.InMemoryStorage())
-        self.log.parent.mkdir(parents=True, exist_ok=True)
-        study = self._opened(self.log)
-        finished = _finished(study)
-        if len(finished) < len(study.trials):
-            # an interrupted trial keeps its number; without it the others are numbered as if there were none
-            self.log.unlink()
-            study = self._opened(self.log)
-            study.add_trials(finished)
-        return study
-
-    def _opened(self, log: Path) -> Study:
+    def _opened(self) -> Study | None:
+        """Open the log, or begin it; one that was cut off in the middle of a line is begun anew."""
         from optuna.storages import JournalStorage
         from optuna.storages.journal import JournalFileBackend
 
+        if self.log is None:
+            return None
+        self.log.parent.mkdir(parents=True, exist_ok=True)
         try:
-            return self._create(JournalStorage(JournalFileBackend(str(log))))
-        except (ValueError, KeyError):  # cut off in the middle of a line
-            log.unlink()
-            return self._create(JournalStorage(JournalFileBackend(str(log))))
+            return self._study(JournalStorage(JournalFileBackend(str(self.log))))
+        except (ValueError, KeyError):
+            self.log.unlink()
+            return self._study(JournalStorage(JournalFileBackend(str(self.log))))
 
-    def _create(self, storage: Any) -> Study:
+    def _study(self, storage: Any) -> Study:
         import optuna
 
         return optuna.create_study(
@@ -90,12 +84,6 @@ class Search:
             direction=self.direction,
             pruner=self.pruner,
         )
-
-
-def _finished(study: Study) -> list[Any]:
-    from optuna.trial import TrialState
-
-    return study.get_trials(states=(TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL))
 
 
 def drawn(seed: int, startup: int) -> BaseSampler:

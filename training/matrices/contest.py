@@ -16,7 +16,7 @@ from training.evaluation.metrics import as_dict, scores_of
 from training.matrices.engine.stored import TrainedEngine
 from training.registry.contest import Compared, Means
 from training.registry.kept_verdicts import OOF, Kept
-from training.registry.tracking import Nested, scores_by_name
+from training.registry.tracking import Run, scores_by_name
 
 KEPT = ["pair_id", "workload", "verdict", "status"]
 
@@ -47,8 +47,8 @@ def _compared(how: Promote, seed: int, own: pd.DataFrame, theirs: pd.DataFrame) 
     return Compared(difference, "the same unseen pairs", "balanced accuracy")
 
 
-def _folds(rows: pd.DataFrame, split: str) -> list[Nested]:
+def _folds(rows: pd.DataFrame, split: str) -> list[Run]:
     return [
-        Nested(f"{split} f{fold}", as_dict(scores_of(own)), {}, {"split": split})
+        Run(f"{split} f{fold}", as_dict(scores_of(own)), {}, {"split": split})
         for fold, own in rows.groupby("fold", sort=True)
     ]

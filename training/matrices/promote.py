@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from data.matrices.params import Matrices
 from data.params import load
 from data.places import Places
 from data.tables.written import written
 from training.evaluation.opponents import show
-from training.registry.contest import Candidate, promoted
-
-if TYPE_CHECKING:
-    from training.registry.contest import Means
+from training.registry.contest import Candidate, Means, promoted
 
 PLACES = Places("matrices")
 #: The name of the split.

@@ -15,8 +15,7 @@ from zipfile import BadZipFile
 
 from data.errors import InputError
 from data.params import FamilyType, Params, load
-from training.registry.place import local_store, project_root, tracking_uri
-from training.registry.store_file import StoreFile
+from training.registry.store_file import local_store, project_root, tracking_uri
 
 CHAMPION = "champion"
 CHALLENGER = "challenger"
@@ -120,32 +119,30 @@ def located(name: Callable[[], str], uri: str | None) -> Iterator[Located]:
     if uri is not None and Path(uri).is_dir():
         yield Located(Path(uri), "", uri)
         return
-    found = _champion(name()) if uri is None else _addressed(uri)
+    found = _found(name, uri)
     with found.files() as directory:
         yield Located(directory, found.version, found.uri)
 
 
-def _champion(name: str) -> Version:
-    champion = version_of(name, CHAMPION)
-    if champion is None or not champion.present:
-        raise InputError(f'no champion of "{name}" in {tracking_uri()}; make one with: dvc repro')
-    return champion
-
-
-def _addressed(uri: str) -> Version:
-    if _MODEL_URI.fullmatch(uri) is None:
+def _found(name: Callable[[], str], uri: str | None) -> Version:
+    if uri is None:
+        uri = f"models:/{(model := name())}@{CHAMPION}"
+        lacking = f'no champion of "{model}" in {tracking_uri()}; make one with: dvc repro'
+    elif _MODEL_URI.fullmatch(uri):
+        lacking = f"no model {uri} in {tracking_uri()}"
+    else:
         raise InputError(
             f"{uri!r} is no model; expected models:/NAME@ALIAS, models:/NAME/VERSION or a directory"
         )
     found = _known(uri)
     if found is None or not found.present:
-        raise InputError(f"no model {uri} in {tracking_uri()}")
+        raise InputError(lacking)
     return found
 
 
 def _known(uri: str) -> Version | None:
     store = local_store()
-    found = _asked(uri) if store is None else StoreFile(store).answer(uri, _asked)
+    found = _asked(uri) if store is None else store.answer(uri, _asked)
     return None if found is None else Version(**found)
 
 
@@ -153,7 +150,7 @@ def refresh() -> None:
     """Ask again what was asked of a local store that has changed, so that the next process need not."""
     store = local_store()
     if store is not None:
-        StoreFile(store).refresh(_asked)
+        store.refresh(_asked)
 
 
 def _asked(uri: str) -> dict[str, Any] | None:

@@ -101,18 +101,12 @@ def promoted(candidate: Candidate) -> str:
     InputError
         If the candidate itself cannot be read.
     """
-    return standing(candidate) or _contest(candidate)
-
-
-def standing(candidate: Candidate) -> str | None:
-    """Say who is champion if this evidence was judged before, or None if there is something to do."""
     champion = version_of(candidate.name, CHAMPION)
-    if champion is None or not champion.present:
-        return None
-    reason = _judged(candidate, champion)
-    if reason is None or not _stays_readable(candidate, champion):
-        return None
-    return f"{_called(champion)} stands: {reason}"
+    if champion is not None and champion.present:
+        reason = _judged(candidate, champion)
+        if reason is not None and _stays_readable(candidate, champion):
+            return f"{_called(champion)} stands: {reason}"
+    return _contest(candidate, champion)
 
 
 def _called(version: Version) -> str:
@@ -172,10 +166,10 @@ def _told(exc: BaseException) -> str:
     return " ".join(f"{exc}".split()) or type(exc).__name__
 
 
-def _contest(candidate: Candidate) -> str:
+def _contest(candidate: Candidate, champion: Version | None) -> str:
     from training.registry.tracking import register
 
-    means, champion = candidate.means(), version_of(candidate.name, CHAMPION)
+    means = candidate.means()
     flaw = _flaw(means.read, candidate.directory)
     if flaw:
         raise InputError(f"cannot be read; run train again ({flaw})", file=candidate.directory)

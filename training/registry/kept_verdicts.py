@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from training.registry.contest import Compared, Means
-from training.registry.tracking import Nested, Run, Tracked, client, experiment_of
+from training.registry.tracking import Run, Tracked, client, experiment_of
 
 #: The file beside a registered model with what it said of cases it had not seen.
 OOF = "oof.parquet"
@@ -30,7 +30,7 @@ class Kept:
         Where it lies.
     scores : dict
         By name.
-    nested : iterable of Nested
+    nested : iterable of Run
     oof : DataFrame
         What it said of unseen cases.
     """
@@ -39,7 +39,7 @@ class Kept:
     title: str
     directory: Path
     scores: dict[str, Any]
-    nested: Iterable[Nested]
+    nested: Iterable[Run]
     oof: pd.DataFrame
 
     def means(
@@ -53,15 +53,14 @@ class Kept:
     def track(self, tags: dict[str, str]) -> Tracked:
         """Log the run and its nested ones, and the files."""
         store = client()
-        run = Run.begin(store, experiment_of(store, self.experiment), self.title, tags)
         card = json.loads((self.directory / "card.json").read_text(encoding="utf-8"))
-        run.log(self.scores, card.get("params", {}))
-        for one in self.nested:
-            run.nest(one)
-        store.log_artifacts(run.run_id, str(self.directory), "model")
-        with tempfile.TemporaryDirectory() as temporary:
+        run = Run(self.title, self.scores, card.get("params", {}), tags)
+        with (
+            run.logged(store, experiment_of(store, self.experiment), self.nested) as run_id,
+            tempfile.TemporaryDirectory() as temporary,
+        ):
+            store.log_artifacts(run_id, str(self.directory), "model")
             path = Path(temporary) / OOF
             self.oof.to_parquet(path, index=False)
-            store.log_artifact(run.run_id, str(path), "model")
-        run.end()
-        return Tracked(run.run_id, f"{store.get_run(run.run_id).info.artifact_uri}/model")
+            store.log_artifact(run_id, str(path), "model")
+        return Tracked(run_id, f"{store.get_run(run_id).info.artifact_uri}/model")

@@ -1,4 +1,4 @@
-"""MLflow's file of SQLite, and what MLflow said of it, remembered beside it until the file changes.
+"""Where MLflow keeps its runs and models, and what it said of its file, remembered until the file changes.
 
 To ask MLflow it has to be imported, which takes longer than to judge; a file's size and time say soon enough
 whether its answers still hold.
@@ -7,6 +7,7 @@ whether its answers still hold.
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -20,6 +21,23 @@ from data.tables.files import write_json
 #: How a file of SQLite begins, see https://www.sqlite.org/fileformat.html.
 _HEADER = b"SQLite format 3\0"
 Answer = dict[str, Any] | None
+
+
+def tracking_uri() -> str:
+    """Return where MLflow keeps its runs and models: MLFLOW_TRACKING_URI, or mlflow.db in the project."""
+    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{project_root() / 'mlflow.db'}"
+
+
+def project_root() -> Path:
+    """Return the checkout that this file belongs to, or else the working directory."""
+    checkout = Path(__file__).resolve().parents[2]
+    return checkout if (checkout / "params.yaml").is_file() else Path.cwd()
+
+
+def local_store() -> StoreFile | None:
+    """Return the SQLite file of MLflow; None where it keeps its runs and models in another way."""
+    uri = tracking_uri()
+    return StoreFile(Path(uri.removeprefix("sqlite:///")).resolve()) if uri.startswith("sqlite:///") else None
 
 
 @dataclass(frozen=True)
@@ -48,8 +66,9 @@ class StoreFile:
         if not self.path.is_file():
             # a client would make one
             return None
-        state, known = self._state(), self._answers()
-        answers = known if self._noted().get("state") == state else {}
+        state, noted = self._state(), self._noted()
+        known = noted.get("answers", {})
+        answers = dict(known) if noted.get("state") == state else {}
         if question not in answers:
             self._check()
             answers |= {one: ask(one) for one in {*known, question} - set(answers)}
@@ -60,10 +79,11 @@ class StoreFile:
 
     def refresh(self, ask: Callable[[str], Answer]) -> None:
         """Ask anew what was asked before, if the file has changed since."""
-        if self.path.is_file() and self._answers() and self._noted().get("state") != self._state():
+        noted = self._noted()
+        if self.path.is_file() and noted.get("answers") and noted.get("state") != self._state():
             # what is in the log now would be moved later, and change the file
             self._run("PRAGMA wal_checkpoint(TRUNCATE)")
-            self.answer(next(iter(self._answers())), ask)
+            self.answer(next(iter(noted["answers"])), ask)
 
     def _run(self, statement: str) -> None:
         with closing(sqlite3.connect(self.path)) as file:
@@ -83,9 +103,6 @@ class StoreFile:
         log = self.path.with_name(f"{self.path.name}-wal")
         found = [path.stat() for path in (self.path, log) if path.is_file()]
         return [[one.st_size, one.st_mtime_ns] for one in found if one.st_size]
-
-    def _answers(self) -> dict[str, Answer]:
-        return dict(self._noted().get("answers", {}))
 
     def _noted(self) -> dict[str, Any]:
         try:

@@ -6,13 +6,13 @@ import json
 import logging
 import os
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from training.registry.place import local_store, project_root, tracking_uri
-from training.registry.store_file import StoreFile
+from training.registry.store_file import local_store, tracking_uri
 
 #: Set before MLflow is imported for the first time; it reads them once.
 _QUIET = {
@@ -41,7 +41,7 @@ def client() -> Any:
     """Return a client of that store."""
     store = local_store()
     if store is not None:
-        StoreFile(store).begin()
+        store.begin()
     return mlflow().MlflowClient()
 
 
@@ -55,50 +55,36 @@ class Tracked:
 
 
 @dataclass(frozen=True)
-class Nested:
-    """A run below a model's: a fold, or a trial of its search."""
+class Run:
+    """What is logged of a model, or below that of a fold or of a trial of its search."""
 
     name: str
     metrics: dict[str, Any]
     params: dict[str, Any] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
 
+    @contextmanager
+    def logged(self, store: Any, experiment: str, nested: Iterable[Run] = ()) -> Iterator[str]:
+        """Log it and what is nested in it; give its id for the block, and after that mark it as finished.
 
-@dataclass(frozen=True)
-class Run:
-    """A run of MLflow that is being written."""
-
-    store: Any
-    experiment: str
-    run_id: str
-
-    @classmethod
-    def begin(cls, store: Any, experiment: str, name: str, tags: dict[str, str]) -> Run:
-        """Start a run."""
-        return cls(store, experiment, store.create_run(experiment, run_name=name, tags=tags).info.run_id)
-
-    def log(self, metrics: dict[str, Any], params: dict[str, Any]) -> None:
-        """Log metrics and parameters in one call; metrics without a value are left out."""
+        Metrics without a value are left out.
+        """
         from mlflow.entities import Metric, Param
 
+        run_id = store.create_run(experiment, run_name=self.name, tags=self.tags).info.run_id
         now = int(time.time() * 1000)
-        known = {name: value for name, value in metrics.items() if value is not None}
-        self.store.log_batch(
-            self.run_id,
+        known = {name: value for name, value in self.metrics.items() if value is not None}
+        store.log_batch(
+            run_id,
             metrics=[Metric(name, float(value), now, 0) for name, value in known.items()],
-            params=[Param(name, str(value)) for name, value in params.items()],
+            params=[Param(name, str(value)) for name, value in self.params.items()],
         )
-
-    def nest(self, one: Nested) -> None:
-        """Log a finished run below this one."""
-        tags = {"mlflow.parentRunId": self.run_id, **one.tags}
-        nested = Run.begin(self.store, self.experiment, one.name, tags)
-        nested.log(one.metrics, one.params)
-        nested.end()
-
-    def end(self) -> None:
-        """Mark the run as finished."""
-        self.store.set_terminated(self.run_id)
+        for one in nested:
+            below = replace(one, tags={"mlflow.parentRunId": run_id, **one.tags})
+            with below.logged(store, experiment):
+                pass
+        yield run_id
+        store.set_terminated(run_id)
 
 
 def experiment_of(store: Any, name: str) -> str:
@@ -106,14 +92,12 @@ def experiment_of(store: Any, name: str) -> str:
     found = store.get_experiment_by_name(name)
     if found is not None:
         return str(found.experiment_id)
-    database, place = local_store(), None
-    if database is not None:
-        root = project_root() if database.parent == project_root() else database.parent
-        place = (root / "mlruns" / name).as_uri()
+    local = local_store()
+    place = None if local is None else (local.path.parent / "mlruns" / name).as_uri()
     return str(store.create_experiment(name, artifact_location=place))
 
 
-def trials_of(directory: Path, model: str) -> Iterator[Nested]:
+def trials_of(directory: Path, model: str) -> Iterator[Run]:
     """Return the trials of the search for `model` on all rows, from the trials.parquet in `directory`."""
     import pandas as pd
 
@@ -121,7 +105,7 @@ def trials_of(directory: Path, model: str) -> Iterator[Nested]:
     for row in trials[(trials["part"] == "all") & (trials["model"] == model)].to_dict("records"):
         scores = {"value": None if pd.isna(row["value"]) else row["value"]}
         params, tags = json.loads(row["params"]), {"trial_state": row["state"]}
-        yield Nested(f"trial {row['trial']}", scores, params, tags)
+        yield Run(f"trial {row['trial']}", scores, params, tags)
 
 
 def register(name: str, tracked: Tracked, tags: dict[str, str], alias: str) -> None:

@@ -20,7 +20,7 @@ from training.comparisons.decision import below_floor, decided, read_changes
 from training.comparisons.evaluate import out_of_fold
 from training.comparisons.examples import FeatureTable
 from training.comparisons.stored import Card, TrainedModel
-from training.comparisons.tuning import Classified
+from training.comparisons.tune import Classified
 from training.estimators.catalogue import CATALOGUE
 from training.estimators.pipelines import answering, pipeline
 

@@ -217,7 +217,7 @@ def test_the_training_table_holds_valid_labelled_comparisons_in_their_order():
     valid = pd.DataFrame(
         {"comparison_id": ["x", "y", "z"], "valid": [True, False, True], "status": ["pass", "fail", "fail"]}
     )
-    table = featurize(ComparisonTables.of_rows(results, comparisons, []), valid)
+    table = featurize(ComparisonTables.of_rows(results, comparisons, []), valid)["features"]
     assert table["comparison_id"].tolist() == ["z", "x"]
     assert table["status"].tolist() == ["fail", "pass"]
     assert table["fold_group"].tolist() == ["b/z", "b/x"]

@@ -8,12 +8,11 @@ import pytest
 from data.comparisons.params import Evaluate
 from data.errors import InputError
 from tests.families import feature_table, small_family
-from training.comparisons import tuning
+from training.comparisons import tune as tuning
 from training.comparisons.examples import Examples, FeatureTable
 from training.comparisons.splits import grouped, parts
 from training.comparisons.stored import Card, TrainedModel
-from training.comparisons.tune import tasks_of
-from training.comparisons.tuning import search
+from training.comparisons.tune import search, tasks_of
 from training.estimators.catalogue import CATALOGUE
 from training.estimators.pipelines import (
     Counts,

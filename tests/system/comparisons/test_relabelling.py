@@ -55,7 +55,7 @@ def test_corrected_labels_in_the_xml_that_judge_wrote_are_what_the_next_model_le
     assert "37 comparisons, 36 labels\n36 of 37 are valid, 36 labelled" in capsys.readouterr().out
 
     bound = params(models=("logistic",), trials=3)
-    family = Family("comparisons", bound, lambda: columns("seed"), pd.DataFrame, tmp_path)
+    family = Family(bound, lambda: columns("seed"), pd.DataFrame, tmp_path)
     tune(family)
     train(family)
     # the floor would keep improvements from ever being asked about
