@@ -13,7 +13,7 @@ from data.params import Params, load
 from data.tables.files import replacing, write_json
 from features.corun.rates import PLACES
 from training.corun.estimators import scores as impact_scores
-from training.corun.estimators.explaining import permuted, removed, residuals
+from training.corun.estimators.explaining import Fold, permuted, removed, residuals
 from training.corun.estimators.fitting import ImpactTable, Recipe
 from training.corun.estimators.models import CATALOGUE, PREPARATIONS
 from training.corun.online_evaluating import KEYS as ONLINE_KEYS
@@ -58,6 +58,7 @@ def predicted(cell: Cell) -> pd.DataFrame:
     """Return what a model says of the test rows of `cell`, as rows of oof.parquet."""
     test = cell.rows.iloc[cell.part.test]
     fitted = cell.recipe.fit(cell.rows.iloc[cell.part.train])
+    impacts = fitted.predict(test)
     return pd.DataFrame(
         {
             **{name: test[name].to_numpy() for name in ("task", "corunners", "machine")},
@@ -67,8 +68,8 @@ def predicted(cell: Cell) -> pd.DataFrame:
             "kind": CATALOGUE[cell.recipe.model].kind,
             "preparation": cell.preparation,
             "measured": test["impact"].to_numpy(),
-            "predicted": fitted.predict(test),
-            "right": fitted.right(test, cell.recipe.share),
+            "predicted": impacts,
+            "right": fitted.right(test, impacts, cell.recipe.share),
         }
     )
 
@@ -150,12 +151,12 @@ def _explain(table: ImpactTable, cells: list[Cell], oof: pd.DataFrame, knobs: Pa
     """Write importance, drops and residuals of the champion, whose cells these are."""
     main = main_design(tuple(oof["design"].unique()))
     own = [cell for cell in cells if cell.part.design == main]
-    first = own[0]
-    fitted = first.recipe.fit(table.frame.iloc[first.part.train])
-    _write("importance", permuted(fitted, table.frame.iloc[first.part.test], knobs.seed))
-    rows = oof[(oof["design"] == main) & (oof["model"] == first.recipe.model)]
-    folds = [(cell.recipe, cell.part.train, cell.part.test) for cell in own]
-    _write("removed", removed(folds, table.frame, rows))
+    rows = oof[(oof["design"] == main) & (oof["model"] == own[0].recipe.model)]
+    folds = [
+        Fold(cell.recipe, table.frame.iloc[cell.part.train], table.frame.iloc[cell.part.test]) for cell in own
+    ]
+    _write("importance", permuted(folds[0], knobs.seed))
+    _write("removed", removed(folds, rows, knobs.jobs))
     keys = ["task", "corunners", "machine"]
     vectors = rows[keys].merge(
         table.frame[[*keys, *table.rates]], on=keys, how="left", validate="many_to_one"
@@ -201,9 +202,10 @@ def _online(table: ImpactTable, knobs: Params[Corun]) -> dict[str, Any] | None:
     section = knobs.section
     samples = kept_tables().samples
     asked = [
-        Asked(samples, table.frame, seconds, section.evaluate.folds, knobs.seed)
+        one
         for seconds in sorted({*section.online.seconds, section.online.trained_at})
         if len(samples)
+        for one in Asked.of(samples, table.frame, seconds, section.evaluate.folds, knobs.seed)
     ]
     found = side_by_side(judged, asked, knobs.jobs, "online models of corun")
     nothing = pd.DataFrame(columns=list(ONLINE_COLUMNS))

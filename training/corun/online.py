@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,15 +51,18 @@ class Sampled:
             At least the first interval is looked at.
         """
         events = tuple(name for name in samples.columns if name not in SAMPLE_DTYPES)
-        runs, start, final = [], [], []
         ordered = samples.sort_values([*RUN, "t_seconds"])
-        for key, own in ordered.groupby(RUN, sort=True):
-            times = own["t_seconds"].to_numpy(np.float64)
-            counts = np.nan_to_num(own[list(events)].to_numpy(np.float64))
-            runs.append(dict(zip(RUN, key, strict=True)))
-            start.append(_rates(times, counts, seconds))
-            final.append(_log(counts.sum(axis=0) / times[-1]))
-        return cls(pd.DataFrame(runs, columns=RUN), events, np.array(start), np.array(final))
+        counts = np.nan_to_num(ordered[list(events)].to_numpy(np.float64))
+        first = ~ordered.duplicated(RUN).to_numpy()
+        cuts = np.flatnonzero(first)[1:]
+        start, final = [], []
+        for times, own in zip(
+            np.split(ordered["t_seconds"].to_numpy(np.float64), cuts), np.split(counts, cuts), strict=True
+        ):
+            start.append(_rates(times, own, seconds))
+            final.append(_log(own.sum(axis=0) / times[-1]))
+        runs = ordered.loc[first, RUN].reset_index(drop=True)
+        return cls(runs, events, np.array(start), np.array(final))
 
 
 def _rates(times: Floats, counts: Floats, seconds: float) -> Floats:
@@ -162,8 +166,8 @@ def _ratios(solo: Floats, corun: Floats) -> Floats:
     return corun - solo
 
 
-def fitted(sampled: Sampled, pairs: Pairing, second: Any) -> OnlineModel:
-    """Fit both stages.
+def fitted(sampled: Sampled, pairs: Pairing, seconds: Iterable[Any]) -> list[OnlineModel]:
+    """Fit stage one, and on it each stage two.
 
     Parameters
     ----------
@@ -171,8 +175,8 @@ def fitted(sampled: Sampled, pairs: Pairing, second: Any) -> OnlineModel:
         Training runs.
     pairs : Pairing
         Which runs of it belong together, and their impacts.
-    second : Any
-        An unfitted regression for stage two.
+    seconds : iterable
+        Unfitted regressions for stage two.
     """
     used = np.union1d(pairs.solo, pairs.corun)
     coefficients = np.array(
@@ -183,8 +187,10 @@ def fitted(sampled: Sampled, pairs: Pairing, second: Any) -> OnlineModel:
     )
     done = _completed(coefficients, sampled.start)
     ratios = _ratios(done[pairs.solo], done[pairs.corun])
-    trained = second.fit(ratios, np.log(pairs.impact))
-    return OnlineModel(sampled.events, coefficients, trained, Changes.of(ratios))
+    changes, logs = Changes.of(ratios), np.log(pairs.impact)
+    return [
+        OnlineModel(sampled.events, coefficients, second.fit(ratios, logs), changes) for second in seconds
+    ]
 
 
 def _stage_one(start: Floats, final: Floats, shrinkage: float = 1e-3) -> Floats:

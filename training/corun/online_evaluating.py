@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from training.corun.online import Pairing, Sampled, fitted, paired
-from training.corun.splits import at_random, by_task
+from training.corun.splits import DESIGNS
 
 #: Stage two by the models of table 1, and boosted trees.
 SECOND = ("linear", "svm", "random-forest", "xgboost")
@@ -44,13 +45,28 @@ def second(name: str, seed: int) -> Any:
 
 @dataclass(frozen=True)
 class Asked:
-    """Samples of so many seconds, to be judged in both ways of dividing."""
+    """A fold of samples of so many seconds: to learn from `known` and to judge by `unseen`."""
 
-    samples: pd.DataFrame
-    instances: pd.DataFrame
+    sampled: Sampled
+    known: Pairing
+    unseen: Pairing
+    design: str
+    fold: int
     seconds: float
-    folds: int
     seed: int
+
+    @classmethod
+    def of(
+        cls, samples: pd.DataFrame, instances: pd.DataFrame, seconds: float, folds: int, seed: int
+    ) -> Iterator[Asked]:
+        """Divide co-runs at random, as the seed does, and into families never seen ("tasks")."""
+        sampled = Sampled.of(samples, seconds)
+        pairs = paired(sampled.runs, instances)
+        table = pd.DataFrame({"families": pairs.families})
+        for design in ("random", "tasks"):
+            for fold, (train, test) in enumerate(DESIGNS[design].divide(table, folds, seed)):
+                if len(test):
+                    yield cls(sampled, pairs.rows(train), pairs.rows(test), design, fold, seconds, seed)
 
 
 def judged(asked: Asked) -> pd.DataFrame:
@@ -59,27 +75,20 @@ def judged(asked: Asked) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        ``task, corunners, machine, repetition, seconds, design, fold, model, measured, predicted``. The
-        design is "random" (the seed's) or "tasks" (families never seen).
+        ``task, corunners, machine, repetition, model, measured, predicted, design, fold, seconds``.
     """
-    sampled = Sampled.of(asked.samples, asked.seconds)
-    pairs = paired(sampled.runs, asked.instances)
-    found = []
-    for design, divide in (("random", at_random), ("tasks", by_task)):
-        table = pd.DataFrame({"families": pairs.families})
-        for fold, (train, test) in enumerate(divide(table, asked.folds, asked.seed)):
-            if len(test):
-                known, unseen = pairs.rows(train), pairs.rows(test)
-                own = [_predicted(sampled, known, unseen, second(name, asked.seed), name) for name in SECOND]
-                found.append(pd.concat(own).assign(design=design, fold=fold))
-    return pd.concat(found, ignore_index=True).assign(seconds=asked.seconds)
-
-
-def _predicted(sampled: Sampled, known: Pairing, unseen: Pairing, unfitted: Any, name: str) -> pd.DataFrame:
-    model = fitted(sampled, known, unfitted)
-    predicted = model.predict(sampled.start[unseen.solo], sampled.start[unseen.corun])
+    sampled, unseen = asked.sampled, asked.unseen
     keys = sampled.runs.iloc[unseen.corun][KEYS].reset_index(drop=True)
-    return keys.assign(model=name, measured=unseen.impact, predicted=predicted)
+    models = fitted(sampled, asked.known, [second(name, asked.seed) for name in SECOND])
+    own = [
+        keys.assign(
+            model=name,
+            measured=unseen.impact,
+            predicted=model.predict(sampled.start[unseen.solo], sampled.start[unseen.corun]),
+        )
+        for name, model in zip(SECOND, models, strict=True)
+    ]
+    return pd.concat(own).assign(design=asked.design, fold=asked.fold, seconds=asked.seconds)
 
 
 def by_seconds(predictions: pd.DataFrame, tolerance: float) -> pd.DataFrame:

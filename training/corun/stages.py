@@ -115,7 +115,7 @@ def _train_online(table: ImpactTable, knobs: Params[Corun]) -> None:
     if online is None:
         return
     sampled = Sampled.of(kept_tables().samples, section.trained_at)
-    model = fitted(sampled, paired(sampled.runs, table.frame), second(online["champion"], knobs.seed))
+    (model,) = fitted(sampled, paired(sampled.runs, table.frame), [second(online["champion"], knobs.seed)])
     oof = pd.read_parquet(PLACES.evaluated / "online.parquet")
     rows = oof[(oof["design"] == online["design"]) & (oof["model"] == online["champion"])]
     confidence = knobs.section.evaluate.confidence

@@ -11,7 +11,7 @@ import pytest
 
 from training.corun.estimators.arrays import ImpactArrays
 from training.corun.estimators.contention import ContentionRegressor
-from training.corun.estimators.explaining import removed
+from training.corun.estimators.explaining import Fold, removed
 from training.corun.estimators.fitting import Recipe
 from training.corun.estimators.models import CATALOGUE
 from training.corun.estimators.pressure import BESIDE, Named, PressureRegressor
@@ -213,7 +213,7 @@ def test_the_online_model_tells_impact_from_rates_that_fell() -> None:
     train = np.arange(0, len(impacts), 2)
     known, unseen = pairing.rows(train), pairing.rows(train + 1)
     linear = CATALOGUE["linear"].build({"alpha": 1e-6}, 0, None)
-    model = fitted(sampled, known, linear)
+    (model,) = fitted(sampled, known, [linear])
     predicted = model.predict(sampled.start[unseen.solo], sampled.start[unseen.corun])
     np.testing.assert_allclose(predicted, unseen.impact, rtol=1e-3)
 
@@ -267,7 +267,7 @@ def test_an_event_is_removed_on_both_sides_and_others_that_lack_are_named(
     train, test = np.arange(0, len(rows), 2), np.arange(1, len(rows), 2)
     said = recipe.fit(rows.iloc[train]).predict(rows.iloc[test])
     unseen = pd.DataFrame({"measured": rows["impact"].iloc[test], "predicted": said})
-    found = removed([(recipe, train, test)], rows, unseen).set_index("without")
+    found = removed([Fold(recipe, rows.iloc[train], rows.iloc[test])], unseen, 1).set_index("without")
     assert found.loc["", "mape"] == pytest.approx(np.abs(said / rows["impact"].iloc[test] - 1).mean())
     assert found.loc["context-switches", "mape"] > found.loc["", "mape"]
     assert found.index[found["measured"]].tolist() == ["", "context-switches"]

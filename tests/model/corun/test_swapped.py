@@ -33,7 +33,7 @@ def asked(shipped, divide, events):
     found: list[list[bool]] = []
     for train, test in divide(pd.DataFrame({"families": pairs.families}), 5, 1):
         learned, unseen = pairs.rows(train), pairs.rows(test)
-        model = fitted(sampled, learned, LinearRegression())
+        (model,) = fitted(sampled, learned, [LinearRegression()])
         done = model.completed(sampled.start)
         found += [
             [model.changes.swapped(sign * ratios, known) > ASKED for sign in (1, -1)]

@@ -110,7 +110,7 @@ class Learned:
             return np.asarray(self.model.predict(x, named_of(rows)), np.float64)
         return np.asarray(np.exp(np.minimum(self.model.predict(x), np.log(_LARGEST))), np.float64)
 
-    def right(self, rows: pd.DataFrame, tolerance: float) -> NDArray[np.bool_]:
+    def right(self, rows: pd.DataFrame, predicted: Floats, tolerance: float) -> NDArray[np.bool_]:
         """Return whether each row is predicted rightly, as the seed counts it.
 
         A regression is right within `tolerance` of the measured impact, a classification if the impact lies
@@ -118,10 +118,9 @@ class Learned:
         """
         measured = rows["impact"].to_numpy(np.float64)
         if isinstance(self.model, RangeModel):
-            tasks = rows["task"].to_numpy(np.str_)
-            x = rows[list(self.columns)].to_numpy(np.float64)
-            return self.model.numbers(x) == self.model.ranges.numbers(tasks, measured)
-        return np.abs(self.predict(rows) / measured - 1) < tolerance
+            tasks, ranges = rows["task"].to_numpy(np.str_), self.model.ranges
+            return ranges.numbers(tasks, predicted) == ranges.numbers(tasks, measured)
+        return np.abs(predicted / measured - 1) < tolerance
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ def _sampled(task: ImpactTask) -> pd.DataFrame:
 
 def _error(task: ImpactTask, params: dict[str, Any], train: pd.DataFrame, test: pd.DataFrame) -> Floats:
     fitted = replace(task.recipe, params=params).fit(train)
-    measured = test["impact"].to_numpy(np.float64)
+    predicted = fitted.predict(test)
     if CATALOGUE[task.recipe.model].kind == "classification":
-        return 1.0 - fitted.right(test, task.recipe.share).astype(np.float64)
-    return np.abs(fitted.predict(test) / measured - 1)
+        return 1.0 - fitted.right(test, predicted, task.recipe.share).astype(np.float64)
+    return np.abs(predicted / test["impact"].to_numpy(np.float64) - 1)
