@@ -5,7 +5,7 @@ Seed 003, section 5.1: a row is one run of the fingerprint on one machine, a col
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -70,50 +70,33 @@ class Measured:
 
     def rows(self, index: NDArray[np.int64] | NDArray[np.bool_]) -> Measured:
         """Return those rows."""
-        return Measured(
-            self.application,
-            self.metric,
-            self.better,
-            self.columns,
-            self.x[index],
-            self.y[index],
-            self.machines[index],
-            self.cpus[index],
+        return replace(
+            self, x=self.x[index], y=self.y[index], machines=self.machines[index], cpus=self.cpus[index]
         )
 
     def only(self, columns: list[int]) -> Measured:
         """Return those columns."""
         kept = tuple(self.columns[column] for column in columns)
-        return Measured(
-            self.application,
-            self.metric,
-            self.better,
-            kept,
-            self.x[:, columns],
-            self.y,
-            self.machines,
-            self.cpus,
-        )
+        return replace(self, columns=kept, x=self.x[:, columns])
 
     def by_machine(self) -> Measured:
         """Return one row per machine, sorted: the geometric means over its repetitions."""
         names, first, rows = np.unique(self.machines, return_index=True, return_inverse=True)
         logs = pd.DataFrame(np.log(np.column_stack([self.x, self.y]))).groupby(rows).mean().to_numpy()
-        return Measured(
-            self.application,
-            self.metric,
-            self.better,
-            self.columns,
-            np.exp(logs[:, :-1]),
-            np.exp(logs[:, -1]),
-            names,
-            self.cpus[first],
-        )
+        x, y = np.exp(logs[:, :-1]), np.exp(logs[:, -1])
+        return replace(self, x=x, y=y, machines=names, cpus=self.cpus[first])
 
     @property
     def speed(self) -> NDArray[np.float64]:
         """The logarithm of the performance, turned so that more is better."""
-        return np.log(self.y) if self.better == "higher" else -np.log(self.y)
+        return self._turned(np.log(self.y))
+
+    def performance(self, speed: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the performance at a `speed`, in its own unit."""
+        return np.exp(self._turned(speed))
+
+    def _turned(self, logs: NDArray[np.float64]) -> NDArray[np.float64]:
+        return logs if self.better == "higher" else -logs
 
 
 @dataclass(frozen=True)
@@ -161,7 +144,7 @@ class FingerprintTable:
         alone = rows.merge(self.runs[RUN], on=RUN, how="left", indicator="found")
         alone = alone[alone["found"] == "left_only"].drop(columns="found")
         medians = self.runs.groupby("machine")[columns].median()
-        hosts = self.runs.groupby("machine")[["cpu_model", "cores"]].first()
+        hosts = self.runs.groupby("machine")[["cpu_model"]].first()
         whole = alone.join(hosts.join(medians), on="machine", how="inner")
         both = pd.concat([beside, whole], ignore_index=True).sort_values([*RUN, "value"], ignore_index=True)
         if both.empty:
@@ -200,7 +183,9 @@ class FingerprintTable:
         chosen: list[str] = []
         while len(chosen) < limit and any(kinds.values()):
             for queue in kinds.values():
-                fresh = next((name for name in queue if _is_new(correlations[name], chosen)), None)
+                fresh = next(
+                    (name for name in queue if not (correlations.loc[name, chosen] >= COPY).any()), None
+                )
                 del queue[: len(queue) if fresh is None else queue.index(fresh) + 1]
                 if fresh is not None and len(chosen) < limit:
                     chosen.append(fresh)
@@ -245,7 +230,8 @@ def featurize(tables: FingerprintTables, threads: Threads = "both") -> Fingerpri
     InputError
         If no rates are left.
     """
-    rates = tables.machines[tables.machines["threads"].isin(_threads(threads))]
+    wanted = {"one": [1], "all": [ALL_THREADS], "both": [1, ALL_THREADS]}[threads]
+    rates = tables.machines[tables.machines["threads"].isin(wanted)]
     if rates.empty:
         raise InputError(f'fingerprints.threads="{threads}" leaves no rates', place="machines")
     suffix = np.where(rates["threads"] == ALL_THREADS, EVERY_THREAD, "")
@@ -257,14 +243,6 @@ def featurize(tables: FingerprintTables, threads: Threads = "both") -> Fingerpri
     runs = matrix[RUN].join(hosts, on="machine").join(matrix.drop(columns=RUN))
     targets = tables.applications[tables.applications["value"] > 0]
     return FingerprintTable(runs.astype(KEYS), targets[list(TARGETS)].reset_index(drop=True).astype(TARGETS))
-
-
-def _is_new(correlations: pd.Series, chosen: list[str]) -> bool:
-    return not (correlations[chosen] >= COPY).any()
-
-
-def _threads(threads: Threads) -> list[int]:
-    return {"one": [1], "all": [ALL_THREADS], "both": [1, ALL_THREADS]}[threads]
 
 
 def stressor_of(column: str) -> str:

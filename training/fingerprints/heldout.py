@@ -85,9 +85,7 @@ def held_out(measured: Measured, groups: Sequence[Sequence[int]], seed: int) -> 
 def _forest(measured: Measured, train: Rows, seed: int) -> tuple[Any, Floats]:
     from sklearn.ensemble import ExtraTreesRegressor
 
-    known = np.zeros(len(measured.y))
-    known[train] = 1
-    logs = log_rates(measured.x, known)
+    logs = log_rates(measured.x, train)
     forest = ExtraTreesRegressor(TREES, max_features=0.5, min_samples_leaf=2, random_state=seed)
     return forest.fit(logs[train], measured.speed[train]), logs
 

@@ -187,8 +187,7 @@ def predict(
     misses = errors(known, seed)
     wide = half_width(misses, confidence)
     speed = learn(known, seed).predict(x)
-    sign = 1 if known.better == "higher" else -1
-    value, one, other = (np.exp(sign * (speed + shift)) for shift in (0, -wide, wide))
+    value, one, other = (known.performance(speed + shift) for shift in (0, -wide, wide))
     reasons = _reasons(known, misses)
     return tuple(
         Prediction(

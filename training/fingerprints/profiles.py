@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,9 +15,8 @@ from data.errors import InputError
 from data.fingerprints.params import Profiling
 from data.fingerprints.stressors import CATEGORIES
 from features.fingerprints.matrix import Measured, categories, stressor_of
-from training.fingerprints.clusters import clusters
 from training.fingerprints.heldout import held_out
-from training.fingerprints.importance import car_scores
+from training.fingerprints.importance import car_scores, clusters
 from training.fingerprints.resamples import resamples
 from training.fingerprints.trust import Trust, reasons
 
@@ -97,23 +97,35 @@ def profile(measured: Measured, params: Profiling, seed: int) -> Profile:
     weights = resamples(units(machines), params.resamples, seed)
     scores = car_scores(machines)
     every = shares_of(np.concatenate([scores, car_scores(machines, weights)]))
-    alike = clusters(machines)
+    singles, alike = [[column] for column in range(len(machines.columns))], clusters(machines)
     named = categories(machines.columns)
-    singles = [[column] for column in range(len(machines.columns))]
     worth = held_out(machines, [*singles, *alike, *named.values()], seed)
     single, cluster, category = np.split(worth.growth, np.cumsum([len(singles), len(alike)]))
+    count, cpus = len(machines.y), len(np.unique(machines.cpus))
     stability = overlap([top(row) for row in every[1:]])
-    trust = _trust(machines, worth.r2, worth.median_error, stability, params)
-    interval = _Interval(every, params.confidence)
+    unmet = reasons(count, cpus, worth.r2, stability, params.trust)
+    shares, names = _Shares(every, params.confidence), machines.columns
+    told = {
+        "cluster": range(1, len(alike) + 1),
+        "stressors": [", ".join(names[n] for n in one) for one in alike],
+    }
     return Profile(
         machines,
-        _features(machines, interval, scores[0], single, alike),
-        _clusters(machines, interval, cluster, alike),
-        _categories(machines.columns, interval, category, named),
-        trust,
+        _described(shares.table({"stressor": names}, singles, single, score=scores[0]), names, alike),
+        shares.table(told, alike, cluster),
+        shares.table({"category": list(named)}, named.values(), category),
+        Trust(count, cpus, worth.r2, worth.median_error, stability, unmet),
         every[0],
         every[1:],
     )
+
+
+def _described(features: pd.DataFrame, columns: tuple[str, ...], alike: list[list[int]]) -> pd.DataFrame:
+    """Name the cluster and the categories of each stressor."""
+    cluster_of = {columns[column]: number for number, group in enumerate(alike, 1) for column in group}
+    stressors = features["stressor"]
+    kinds = [", ".join(CATEGORIES.get(stressor_of(name), ("other",))) for name in stressors]
+    return features.assign(cluster=stressors.map(cluster_of), categories=kinds)
 
 
 def units(measured: Measured) -> NDArray[np.str_]:
@@ -145,73 +157,42 @@ def shares_of(scores: Floats) -> Floats:
     return np.asarray(squares / np.where(totals > 0, totals, 1), np.float64)
 
 
-def _trust(machines: Measured, r2: float, median_error: float, stability: float, params: Profiling) -> Trust:
-    count, cpus = len(machines.y), len(np.unique(machines.cpus))
-    return Trust(count, cpus, r2, median_error, stability, reasons(count, cpus, r2, stability, params.trust))
-
-
 @dataclass(frozen=True)
-class _Interval:
+class _Shares:
     """Shares of all rows (first) and of the resamples, and how wide intervals are."""
 
     shares: Floats
     confidence: float
 
-    def of(self, sums: Floats) -> dict[str, Floats]:
-        """Return importance, low and high of sums of the shares (n_columns, n_groups)."""
-        grouped = self.shares @ sums
+    def table(
+        self, named: Mapping[str, Any], groups: Collection[Sequence[int]], growth: Floats, **scores: Floats
+    ) -> pd.DataFrame:
+        """Return groups of columns, the most important first.
+
+        Returns
+        -------
+        DataFrame
+            What they are `named`, ``importance, low, high``, the `scores`, ``permutation``.
+        """
+        grouped = self.shares @ sums_of(groups, self.shares.shape[1])
         largest = grouped.max(axis=1, keepdims=True)
         importance = 100 * grouped / np.where(largest > 0, largest, 1)
         tail = (1 - self.confidence) / 2
         low, high = np.quantile(importance[1:], (tail, 1 - tail), axis=0)
-        return {"importance": importance[0], "low": low, "high": high}
-
-
-def _features(
-    machines: Measured, interval: _Interval, scores: Floats, growth: Floats, alike: list[list[int]]
-) -> pd.DataFrame:
-    cluster_of = {column: number for number, group in enumerate(alike, 1) for column in group}
-    columns = machines.columns
-    table = pd.DataFrame(
-        {
-            "stressor": columns,
-            **interval.of(np.eye(len(columns))),
-            "score": scores,
+        told = {
+            "importance": importance[0],
+            "low": low,
+            "high": high,
+            **scores,
             "permutation": scaled(growth),
-            "cluster": [cluster_of[number] for number in range(len(columns))],
-            "categories": [", ".join(CATEGORIES.get(stressor_of(name), ("other",))) for name in columns],
         }
-    )
-    return _ranked(table)
+        table = pd.DataFrame({**named, **told})
+        return table.sort_values("importance", ascending=False, kind="stable", ignore_index=True)
 
 
-def _clusters(
-    machines: Measured, interval: _Interval, growth: Floats, alike: list[list[int]]
-) -> pd.DataFrame:
-    sums = np.zeros((len(machines.columns), len(alike)))
-    for number, group in enumerate(alike):
-        sums[group, number] = 1
-    names = [", ".join(machines.columns[column] for column in group) for group in alike]
-    table = pd.DataFrame({"cluster": range(1, len(alike) + 1), "stressors": names, **interval.of(sums)})
-    return _ranked(table.assign(permutation=scaled(growth)))
-
-
-def _categories(
-    columns: tuple[str, ...], interval: _Interval, growth: Floats, named: dict[str, list[int]]
-) -> pd.DataFrame:
-    sums = category_sums(columns)
-    table = pd.DataFrame({"category": list(named), **interval.of(sums)})
-    return _ranked(table.assign(permutation=scaled(growth)))
-
-
-def category_sums(columns: tuple[str, ...]) -> Floats:
-    """Return how much of each column (rows) belongs to each category (columns); rows add up to 1."""
-    named = categories(columns)
-    sums = np.zeros((len(columns), len(named)))
-    for number, members in enumerate(named.values()):
+def sums_of(groups: Collection[Sequence[int]], columns: int) -> Floats:
+    """Return how much of each column (rows) belongs to each group (columns); rows add up to 1."""
+    sums = np.zeros((columns, len(groups)))
+    for number, members in enumerate(groups):
         sums[members, number] = 1
     return sums / sums.sum(axis=1, keepdims=True)
-
-
-def _ranked(table: pd.DataFrame) -> pd.DataFrame:
-    return table.sort_values("importance", ascending=False, kind="stable", ignore_index=True)
