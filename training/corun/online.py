@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +11,18 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.corun.tables import SAMPLE_DTYPES
+from features.corun.rates import CORUN
+from training.corun.estimators.scores import accuracy
+from training.corun.splits import DESIGNS
 
 Floats = NDArray[np.float64]
 RUN = ["machine", "task", "corunners", "phase", "repetition"]
 #: Rates are compared as log(rate + 1) in events per second.
 _ONE = 1.0
+#: Stage two by the models of table 1, and boosted trees.
+SECOND = ("linear", "svm", "random-forest", "xgboost")
+#: What identifies a co-run that was sampled.
+KEYS = [*CORUN, "repetition"]
 
 
 @dataclass(frozen=True)
@@ -56,9 +63,8 @@ class Sampled:
         first = ~ordered.duplicated(RUN).to_numpy()
         cuts = np.flatnonzero(first)[1:]
         start, final = [], []
-        for times, own in zip(
-            np.split(ordered["t_seconds"].to_numpy(np.float64), cuts), np.split(counts, cuts), strict=True
-        ):
+        times_of = np.split(ordered["t_seconds"].to_numpy(np.float64), cuts)
+        for times, own in zip(times_of, np.split(counts, cuts), strict=True):
             start.append(_rates(times, own, seconds))
             final.append(_log(own.sum(axis=0) / times[-1]))
         runs = ordered.loc[first, RUN].reset_index(drop=True)
@@ -154,16 +160,12 @@ class OnlineModel:
         solo, corun : ndarray of shape (n_rows, n_events, 3)
             `Sampled.start` of each task alone and beside others.
         """
-        return np.asarray(np.exp(self.second.predict(_ratios(self.completed(solo), self.completed(corun)))))
+        ratios = self.completed(corun) - self.completed(solo)
+        return np.asarray(np.exp(self.second.predict(ratios)))
 
 
 def _completed(coefficients: Floats, start: Floats) -> Floats:
     return np.asarray(coefficients[:, 0] + np.einsum("rek,ek->re", start, coefficients[:, 1:]))
-
-
-def _ratios(solo: Floats, corun: Floats) -> Floats:
-    """Return impact ratios on the scale of logarithms: log(1 + (co-run - solo) / solo)."""
-    return corun - solo
 
 
 def fitted(sampled: Sampled, pairs: Pairing, seconds: Iterable[Any]) -> list[OnlineModel]:
@@ -186,7 +188,8 @@ def fitted(sampled: Sampled, pairs: Pairing, seconds: Iterable[Any]) -> list[Onl
         ]
     )
     done = _completed(coefficients, sampled.start)
-    ratios = _ratios(done[pairs.solo], done[pairs.corun])
+    # on the scale of logarithms: log(1 + (co-run - solo) / solo)
+    ratios = done[pairs.corun] - done[pairs.solo]
     changes, logs = Changes.of(ratios), np.log(pairs.impact)
     return [
         OnlineModel(sampled.events, coefficients, second.fit(ratios, logs), changes) for second in seconds
@@ -251,3 +254,94 @@ def paired(runs: pd.DataFrame, instances: pd.DataFrame) -> Pairing:
         joined["impact"].to_numpy(np.float64),
         joined["families"].to_numpy(np.str_),
     )
+
+
+def ratios(samples: pd.DataFrame, instances: pd.DataFrame, seconds: float) -> pd.DataFrame:
+    """Return by how much the first seconds of co-runs differ from those of the task alone.
+
+    Returns
+    -------
+    DataFrame
+        Columns of `KEYS`, then per event log(rate + 1) of the co-run less that of the solo run.
+    """
+    sampled = Sampled.of(samples, seconds)
+    pairs = paired(sampled.runs, instances)
+    changed = sampled.start[pairs.corun, :, 0] - sampled.start[pairs.solo, :, 0]
+    keys = sampled.runs.iloc[pairs.corun][KEYS].reset_index(drop=True)
+    return pd.concat([keys, pd.DataFrame(changed, columns=list(sampled.events))], axis="columns")
+
+
+def second(name: str, seed: int) -> Any:
+    """Return an unfitted model of stage two; ratios are not normalised (seed 002, section 4)."""
+    from training.corun.estimators.models import CATALOGUE
+
+    model = CATALOGUE[name]
+    return model.build({**model.start, **model.in_search, "trees": 100}, seed, None)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A fold of samples of so many seconds: to learn from `known` and to judge by `unseen`."""
+
+    sampled: Sampled
+    known: Pairing
+    unseen: Pairing
+    design: str
+    fold: int
+    seconds: float
+    seed: int
+
+    @classmethod
+    def of(
+        cls, samples: pd.DataFrame, instances: pd.DataFrame, seconds: float, folds: int, seed: int
+    ) -> Iterator[Asked]:
+        """Divide co-runs at random, as the seed does, and into families never seen ("tasks")."""
+        sampled = Sampled.of(samples, seconds)
+        pairs = paired(sampled.runs, instances)
+        table = pd.DataFrame({"families": pairs.families})
+        for design in ("random", "tasks"):
+            for fold, (train, test) in enumerate(DESIGNS[design].divide(table, folds, seed)):
+                if len(test):
+                    yield cls(sampled, pairs.rows(train), pairs.rows(test), design, fold, seconds, seed)
+
+
+def judged(asked: Asked) -> pd.DataFrame:
+    """Predict held-out co-runs.
+
+    Returns
+    -------
+    DataFrame
+        ``task, corunners, machine, repetition, model, measured, predicted, design, fold, seconds``.
+    """
+    sampled, unseen = asked.sampled, asked.unseen
+    keys = sampled.runs.iloc[unseen.corun][KEYS].reset_index(drop=True)
+    models = fitted(sampled, asked.known, [second(name, asked.seed) for name in SECOND])
+    own = [
+        keys.assign(
+            model=name,
+            measured=unseen.impact,
+            predicted=model.predict(sampled.start[unseen.solo], sampled.start[unseen.corun]),
+        )
+        for name, model in zip(SECOND, models, strict=True)
+    ]
+    return pd.concat(own).assign(design=asked.design, fold=asked.fold, seconds=asked.seconds)
+
+
+def by_seconds(predictions: pd.DataFrame, tolerance: float) -> pd.DataFrame:
+    """Say how accurate the online model is after so many seconds of samples.
+
+    Returns
+    -------
+    DataFrame
+        ``seconds, design, model, within_tolerance, spread`` (of it, over the folds)``, mape, r2``.
+    """
+    rows = []
+    for (seconds, design, model), own in predictions.groupby(["seconds", "design", "model"], sort=True):
+        error = np.abs(own["predicted"] / own["measured"] - 1)
+        inside = (error < tolerance).groupby(own["fold"]).mean()
+        left = ((own["measured"] - own["predicted"]) ** 2).sum()
+        total = ((own["measured"] - own["measured"].mean()) ** 2).sum()
+        about = {"seconds": seconds, "design": design, "model": model}
+        worth = {"spread": float(inside.std(ddof=0)), "r2": float(1 - left / total)}
+        rows.append(about | accuracy(error, tolerance) | worth)
+    return pd.DataFrame(rows)[[*about, "within_tolerance", "spread", "mape", "r2"]]

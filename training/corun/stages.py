@@ -18,8 +18,7 @@ from training.corun.estimators.fitting import ImpactTable, Recipe
 from training.corun.estimators.models import CATALOGUE
 from training.corun.estimators.tuning import ImpactTask, search
 from training.corun.known_tasks import KnownTasks
-from training.corun.online import Sampled, fitted, paired
-from training.corun.online_evaluating import second
+from training.corun.online import Sampled, fitted, paired, second
 from training.corun.splits import Part, parts
 from training.corun.stored import ImpactCard, OnlineCard, TrainedImpact, TrainedOnline
 from training.evaluation.sidebyside import side_by_side
@@ -39,16 +38,14 @@ def searches(table: ImpactTable, section: Corun, seed: int) -> list[ImpactTask]:
         If params.yaml names an unknown model, or no design is possible.
     """
     require_known(section.tune.models, CATALOGUE, "corun.tune")
-    return [
-        ImpactTask(
-            part.name,
-            part.design,
-            recipe_of(table, name, section, seed),
-            _trained_on(table, part),
-            section.tune,
-        )
-        for name in slowest_first(section.tune.models, _SLOWEST)
+    trained_on = [
+        (part, table.frame.iloc[part.train].reset_index(drop=True))
         for part in divisions(table, section, seed)
+    ]
+    return [
+        ImpactTask(part, recipe_of(table, name, section, seed), rows, section.tune)
+        for name in slowest_first(section.tune.models, _SLOWEST)
+        for part, rows in trained_on
         if CATALOGUE[name].kind == "regression" or part.design == "random"
     ]
 
@@ -56,10 +53,6 @@ def searches(table: ImpactTable, section: Corun, seed: int) -> list[ImpactTask]:
 def divisions(table: ImpactTable, section: Corun, seed: int) -> list[Part]:
     """Divide the table by all designs; the part of all rows has no fold."""
     return parts(table.frame, section.evaluate.designs, section.evaluate.folds, seed)
-
-
-def _trained_on(table: ImpactTable, part: Part) -> pd.DataFrame:
-    return table.frame.iloc[part.train].reset_index(drop=True)
 
 
 def recipe_of(
@@ -88,7 +81,8 @@ def train_stage() -> None:
     """Stage train: fit every model that answers with a number to all rows."""
     knobs, table = load(Corun), ImpactTable.read(FEATURES)
     tuned, oof = read_tuned(PLACES.tuned, Tuned)["all"], _oof()
-    known = KnownTasks.of(kept_tables())
+    kept = kept_tables()
+    known = KnownTasks(kept.tasks, kept.hosts)
     for name, found in tuned.items():
         if CATALOGUE[name].kind != "regression":
             continue
@@ -98,7 +92,7 @@ def train_stage() -> None:
             name,
             trained.columns,
             found.params,
-            _half_widths(oof[oof["model"] == name], knobs.section.evaluate.confidence),
+            _half_widths(oof[oof["model"] == name], "design", knobs.section.evaluate.confidence),
             tuple(sorted(table.frame["machine"].unique())),
             tuple(sorted(table.frame["task"].unique())),
             table.digest,
@@ -107,14 +101,14 @@ def train_stage() -> None:
         )
         TrainedImpact(trained.model, card).write(PLACES.models / name)
         known.write(PLACES.models / name)
-    _train_online(table, knobs)
+    _train_online(table, kept.samples, knobs)
 
 
-def _train_online(table: ImpactTable, knobs: Params[Corun]) -> None:
+def _train_online(table: ImpactTable, samples: pd.DataFrame, knobs: Params[Corun]) -> None:
     online, section = written(PLACES.metrics, "evaluate")["online"], knobs.section.online
     if online is None:
         return
-    sampled = Sampled.of(kept_tables().samples, section.trained_at)
+    sampled = Sampled.of(samples, section.trained_at)
     (model,) = fitted(sampled, paired(sampled.runs, table.frame), [second(online["champion"], knobs.seed)])
     oof = pd.read_parquet(PLACES.evaluated / "online.parquet")
     rows = oof[(oof["design"] == online["design"]) & (oof["model"] == online["champion"])]
@@ -126,10 +120,7 @@ def _train_online(table: ImpactTable, knobs: Params[Corun]) -> None:
         model.events,
         tuple(map(tuple, model.coefficients.tolist())),
         section.trained_at,
-        {
-            f"{seconds:g}": impact_scores.log_width(own, confidence)
-            for seconds, own in rows.groupby("seconds", sort=True)
-        },
+        _half_widths(rows, "seconds", confidence, "{:g}"),
         impact_scores.log_width(nothing, confidence),
         tuple(sorted(sampled.runs["machine"].unique())),
         table.digest,
@@ -139,11 +130,9 @@ def _train_online(table: ImpactTable, knobs: Params[Corun]) -> None:
     TrainedOnline(model, card).write(PLACES.models / "online")
 
 
-def _half_widths(oof: pd.DataFrame, confidence: float) -> dict[str, float]:
-    return {
-        str(design): impact_scores.log_width(rows, confidence)
-        for design, rows in oof.groupby("design", sort=True)
-    }
+def _half_widths(oof: pd.DataFrame, by: str, confidence: float, shown: str = "{}") -> dict[str, float]:
+    groups = oof.groupby(by, sort=True)
+    return {shown.format(key): impact_scores.log_width(rows, confidence) for key, rows in groups}
 
 
 def _oof() -> pd.DataFrame:

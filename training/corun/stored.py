@@ -100,7 +100,7 @@ class TrainedImpact:
         if quick is None:
             return cls.read(directory)
         card = ImpactCard.read(directory)
-        require_width(directory, card.features, len(quick.trees.fill))
+        require_width(directory, card.features, len(quick.arrays_.fill))
         return cls(quick, card)
 
     @classmethod

@@ -113,7 +113,9 @@ def _correlation(both: Floats, weights: Floats) -> Floats:
 
 
 def clusters(measured: Measured) -> list[list[int]]:
-    """Group columns by correlation over machines (average linkage), in the order of their first columns.
+    """Group columns that the machines cannot tell apart, in the order of their first columns.
+
+    They are grouped by correlation over machines (average linkage).
 
     Returns
     -------

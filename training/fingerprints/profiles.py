@@ -6,25 +6,80 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from data.errors import InputError
-from data.fingerprints.params import Profiling
+from data.fingerprints.params import Profiling, TrustLimits
 from data.fingerprints.stressors import CATEGORIES
 from features.fingerprints.matrix import Measured, categories, stressor_of
 from training.fingerprints.heldout import held_out
 from training.fingerprints.importance import car_scores, clusters
-from training.fingerprints.resamples import resamples
-from training.fingerprints.trust import Trust, reasons
+
+
+@dataclass(frozen=True)
+class Trust:
+    """What speaks for and against a profile, which must be falsifiable (seed 003, section 7).
+
+    Attributes
+    ----------
+    machines, cpus : int
+        Distinct machines, and distinct CPU models.
+    r2 : float
+        Of the logarithm of the performance, with whole CPU models held out; negative is worse than the mean.
+    median_error : float
+        Median relative error of the same predictions.
+    stability : float
+        Mean overlap (Jaccard) of the top five stressors between bootstrap resamples of the machines.
+    reasons : tuple of str
+        Why the answer is "not enough diversity"; empty where the profile can be trusted.
+    """
+
+    machines: int
+    cpus: int
+    r2: float
+    median_error: float
+    stability: float
+    reasons: tuple[str, ...]
+
+    @property
+    def enough(self) -> bool:
+        """Whether the machines are diverse enough."""
+        return not self.reasons
+
+    @property
+    def verdict(self) -> str:
+        """One line for people."""
+        return "trusted" if self.enough else f"not enough diversity: {'; '.join(self.reasons)}"
+
+
+def reasons(machines: int, cpus: int, r2: float, stability: float, limits: TrustLimits) -> tuple[str, ...]:
+    """Say which limits are not met."""
+    found = (
+        (machines < limits.machines, f"{machines} machines, fewer than {limits.machines}"),
+        (cpus < limits.cpus, f"{cpus} CPU models, fewer than {limits.cpus}"),
+        (
+            not r2 >= limits.r2,
+            f"R2 {r2:.2f} on held-out CPU models, less than {limits.r2:g}",
+        ),
+        (
+            not stability >= limits.stability,
+            f"the top five overlap by {stability:.2f} between resamples, less than {limits.stability:g}",
+        ),
+    )
+    return tuple(reason for failed, reason in found if failed)
+
 
 Floats = NDArray[np.float64]
 #: Stressors whose ranking is judged by its stability.
 TOP = 5
 #: Machines of this many CPU models are resampled as whole CPU models.
 MANY_CPUS = 10
+#: A resample with fewer units than this has nothing to correlate.
+ENOUGH = 3
 
 
 @dataclass(frozen=True)
@@ -196,3 +251,30 @@ def sums_of(groups: Collection[Sequence[int]], columns: int) -> Floats:
     for number, members in enumerate(groups):
         sums[members, number] = 1
     return sums / sums.sum(axis=1, keepdims=True)
+
+
+def resamples(units: NDArray[np.str_], number: int, seed: int) -> NDArray[np.float64]:
+    """Return how often each row counts in each bootstrap resample of the units.
+
+    All rows of a unit (a machine, a CPU model) count alike. The counts are Poisson with mean 1 (the bootstrap
+    for streams: Oza and Russell 2001) and are drawn from the unit's name, so that a unit counts alike in
+    resample i of every application: profiles which share machines are thereby resampled together.
+
+    Parameters
+    ----------
+    units : ndarray of str, shape (n_rows,)
+    number : int
+    seed : int
+
+    Returns
+    -------
+    ndarray of shape (number, n_rows)
+        Whole numbers; resamples that would hold fewer than three units have exponential weights with mean 1
+        instead (the Bayesian bootstrap).
+    """
+    names, rows = np.unique(units, return_inverse=True)
+    generators = [np.random.default_rng([seed, crc32(name.encode())]) for name in names]
+    counts = np.column_stack([generator.poisson(1, number) for generator in generators]).astype(np.float64)
+    smooth = np.column_stack([generator.exponential(1, number) for generator in generators])
+    few = (counts > 0).sum(axis=1) < ENOUGH
+    return np.where(few[:, None], smooth, counts)[:, rows]

@@ -22,8 +22,7 @@ from training.evaluation.sidebyside import side_by_side
 from training.fingerprints.claims import claims
 from training.fingerprints.forecasts import Forecast, by_application, champion, entries, forecast
 from training.fingerprints.heldout import FOLDS
-from training.fingerprints.profiles import Profile, overlap, profile, scaled, top, units
-from training.fingerprints.resamples import resamples
+from training.fingerprints.profiles import Profile, overlap, profile, resamples, scaled, top, units
 from training.fingerprints.seed import seed_shares
 
 

@@ -18,7 +18,7 @@ from data.errors import InputError
 from data.tables import arrays
 from data.tables.arrays import Spec
 from training.corun.estimators.contention import ContentionRegressor
-from training.corun.estimators.pressure import Named, PressureRegressor
+from training.corun.estimators.pressure import PressureRegressor
 from training.estimators import forest
 from training.estimators.forest import LEAF, Forest, Single, Tree, Whole, chained
 from training.estimators.frozen import belongs, by_name, write_arrays
@@ -103,24 +103,20 @@ class ImpactArrays(Forest):
         return super().below(values, nodes) | (np.isnan(values) & self.gap.take(nodes))
 
 
-class QuickContention:
+class QuickContention(ContentionRegressor):
     """A fitted `ContentionRegressor` that answers from arrays: at once for few rows, slowly for many.
 
-    Parameters
+    Attributes
     ----------
-    trees : ImpactArrays
-    rest : ContentionRegressor
-        Its members are not looked at.
+    arrays_ : ImpactArrays
+        In place of its members.
     """
 
-    def __init__(self, trees: ImpactArrays, rest: ContentionRegressor) -> None:
-        self.trees = trees
-        self.rest = rest
-        self.pairs_ = rest.pairs_
+    arrays_: ImpactArrays
 
-    def predict(self, x: Floats, named: Named) -> Floats:
-        """Return impacts, shape (n_rows,); see `ContentionRegressor.predict`."""
-        return np.asarray(np.exp(self.rest.blend(self.trees.logs(x), named)))
+    def logs(self, x: Floats) -> Floats:
+        """Return log impacts by the trees, shape (n_rows,)."""
+        return self.arrays_.logs(x)
 
 
 def write(path: Path, model: ContentionRegressor, stored: Path) -> None:
@@ -151,16 +147,17 @@ def read(path: Path, stored: Path) -> QuickContention | None:
     found = arrays.read(path, {**_TREES, **_OF_PAIRS, **_OF_PRESSURES}, optional=_OF_PRESSURES)
     if found["shares_new_"][1] or found["shares_known_"][1]:
         arrays.read(path, _OF_PRESSURES)
-    rest, pressures = ContentionRegressor(), PressureRegressor()
+    quick = QuickContention()
+    quick.pressures_ = PressureRegressor()
     for name in _OF_PAIRS:
-        setattr(rest, name, found[name])
+        setattr(quick, name, found[name])
     for name in found.keys() & _OF_PRESSURES:
-        setattr(pressures, name, found[name])
-    rest.pressures_ = pressures
+        setattr(quick.pressures_, name, found[name])
     try:
-        return QuickContention(ImpactArrays(**{name: found[name] for name in _TREES}), rest)
+        quick.arrays_ = ImpactArrays(**{name: found[name] for name in _TREES})
     except ValueError as exc:
         raise InputError(str(exc), file=path) from exc
+    return quick
 
 
 def _boosted(member: Any, share: float) -> tuple[list[Tree], list[NDArray[np.bool_]], float]:

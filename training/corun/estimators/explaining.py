@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from features.corun.rates import MOST, OTHERS, OWN
+from features.corun.rates import CORUN, MOST, OTHERS, OWN
 from training.corun.estimators.fitting import Learned, Recipe
+from training.corun.estimators.scores import accuracy
 from training.evaluation.sidebyside import side_by_side
 
 Floats = NDArray[np.float64]
@@ -89,7 +90,7 @@ def removed(folds: Sequence[Fold], unseen: pd.DataFrame, jobs: int) -> pd.DataFr
     """
     errors = np.abs(unseen["predicted"].to_numpy(np.float64) / unseen["measured"].to_numpy(np.float64) - 1)
     share, columns = folds[0].recipe.share, folds[0].recipe.columns
-    found: list[dict[str, Any]] = [{"without": "", "measured": True, **_accuracy(errors, share)}]
+    found: list[dict[str, Any]] = [{"without": "", "measured": True, **accuracy(errors, share)}]
     for event in ESSENTIAL:
         gone = {f"{prefix}{event}" for prefix in (OWN, OTHERS, MOST)}
         kept = tuple(name for name in columns if name not in gone)
@@ -97,13 +98,9 @@ def removed(folds: Sequence[Fold], unseen: pd.DataFrame, jobs: int) -> pd.DataFr
         if row["measured"]:
             lacking = [replace(fold, recipe=replace(fold.recipe, columns=kept)) for fold in folds]
             again = side_by_side(Fold.errors, lacking, jobs, f"corun without {event}")
-            row |= _accuracy(np.concatenate(again), share)
+            row |= accuracy(np.concatenate(again), share)
         found.append(row)
     return pd.DataFrame(found, columns=["without", "measured", "within_tolerance", "mape"])
-
-
-def _accuracy(errors: Floats, tolerance: float) -> dict[str, float]:
-    return {"within_tolerance": float((errors < tolerance).mean()), "mape": float(errors.mean())}
 
 
 def residuals(predictions: pd.DataFrame, features: Floats) -> pd.DataFrame:
@@ -132,17 +129,18 @@ def residuals(predictions: pd.DataFrame, features: Floats) -> pd.DataFrame:
     spread = float(np.std(left)) or 1.0
     standardised = left / (spread * np.sqrt(np.maximum(1 - leverage, 1e-9)))
     order = np.argsort(np.argsort(standardised, kind="stable"), kind="stable")
-    return pd.DataFrame(
-        {
-            **{name: predictions[name].to_numpy() for name in ("task", "corunners", "machine")},
-            "fitted": fitted,
-            "residual": left,
-            "standardised": standardised,
-            "theoretical": ndtri((order + 0.5) / len(left)),
-            "scale": np.sqrt(np.abs(standardised)),
-            "leverage": leverage,
-            "cook": standardised**2 * leverage / (rank * np.maximum(1 - leverage, 1e-9)),
-        }
+    return (
+        predictions[CORUN]
+        .reset_index(drop=True)
+        .assign(
+            fitted=fitted,
+            residual=left,
+            standardised=standardised,
+            theoretical=ndtri((order + 0.5) / len(left)),
+            scale=np.sqrt(np.abs(standardised)),
+            leverage=leverage,
+            cook=standardised**2 * leverage / (rank * np.maximum(1 - leverage, 1e-9)),
+        )
     )
 
 

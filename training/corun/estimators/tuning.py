@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from data.corun.params import TuneImpact
 from training.corun.estimators.fitting import Recipe
 from training.corun.estimators.models import CATALOGUE
-from training.corun.splits import inner
+from training.corun.splits import Part, inner
 from training.estimators.spaces import suggested
 from training.evaluation.search import Search, drawn
 from training.evaluation.tuned import Found, TrialRow, Tuned
@@ -33,8 +33,8 @@ class ImpactTask:
 
     Attributes
     ----------
-    part, design : str
-        Inner folds hold out what `design` holds out.
+    part : Part
+        Inner folds hold out what its design holds out.
     recipe : Recipe
         Without parameters.
     rows : DataFrame
@@ -42,8 +42,7 @@ class ImpactTask:
     how : TuneImpact
     """
 
-    part: str
-    design: str
+    part: Part
     recipe: Recipe
     rows: pd.DataFrame
     how: TuneImpact
@@ -51,36 +50,27 @@ class ImpactTask:
 
 def search(task: ImpactTask) -> Found[Tuned]:
     """Run the search of `task`; the same task gives the same outcome."""
-    model = CATALOGUE[task.recipe.model]
-    rows = _sampled(task)
-    divided = inner(rows, task.design, task.how.folds, task.recipe.seed)
-    place = zlib.crc32(f"{task.part}/{task.recipe.model}".encode())
+    part, name = task.part.name, task.recipe.model
+    model, rows = CATALOGUE[name], _sampled(task)
+    divided = inner(rows, task.part.design, task.how.folds, task.recipe.seed)
+    place = zlib.crc32(f"{part}/{name}".encode())
     seed = int(np.random.SeedSequence([task.recipe.seed, place]).generate_state(1)[0])
     sampler = drawn(seed, STARTUP)
     tried: list[dict[str, Any]] = []
 
     def error(trial: Trial) -> float:
-        params = suggested(model.space, trial)
-        tried.append(params)
-        errors = [
-            _error(task, {**params, **model.in_search}, rows.iloc[train], rows.iloc[test])
-            for train, test in divided
-        ]
+        tried.append(suggested(model.space, trial))
+        recipe = replace(task.recipe, params={**tried[-1], **model.in_search})
+        errors = [_error(recipe, rows.iloc[train], rows.iloc[test]) for train, test in divided]
         return float(np.mean(np.concatenate(errors)))
 
     first = model.first(len(task.recipe.rates))
     study = Search("minimize", task.how.trials, [first], lambda _: sampler).run(error)
-    part, name = task.part, task.recipe.model
     trials = [
         TrialRow(
-            part,
-            name,
-            trial.number,
-            trial.state.name.lower(),
-            trial.value,
-            json.dumps(params, sort_keys=True),
+            part, name, one.number, one.state.name.lower(), one.value, json.dumps(params, sort_keys=True)
         )
-        for trial, params in zip(study.trials, tried, strict=True)
+        for one, params in zip(study.trials, tried, strict=True)
     ]
     return Found(part, name, Tuned(tried[study.best_trial.number], float(study.best_value)), trials)
 
@@ -92,9 +82,9 @@ def _sampled(task: ImpactTask) -> pd.DataFrame:
     return task.rows.iloc[np.sort(drawn)]
 
 
-def _error(task: ImpactTask, params: dict[str, Any], train: pd.DataFrame, test: pd.DataFrame) -> Floats:
-    fitted = replace(task.recipe, params=params).fit(train)
+def _error(recipe: Recipe, train: pd.DataFrame, test: pd.DataFrame) -> Floats:
+    fitted = recipe.fit(train)
     predicted = fitted.predict(test)
-    if CATALOGUE[task.recipe.model].kind == "classification":
-        return 1.0 - fitted.right(test, predicted, task.recipe.share).astype(np.float64)
+    if CATALOGUE[recipe.model].kind == "classification":
+        return 1.0 - fitted.right(test, predicted, recipe.share).astype(np.float64)
     return np.abs(predicted / test["impact"].to_numpy(np.float64) - 1)
