@@ -237,15 +237,9 @@ def instances(tables: CorunTables, solo: Solo) -> pd.DataFrame:
     alone = np.exp(solo.log_seconds(placed.machines, placed.tasks))
     impact = tables.pairs["corun_seconds"].to_numpy(np.float64) / alone
     rows = placed.named.assign(solo_seconds=alone, impact=impact)
-    table = (
-        rows.groupby(["machine", "task", "corunners"], sort=True)
-        .agg(
-            solo_seconds=("solo_seconds", "first"),
-            repetitions=("impact", "size"),
-            impact=("impact", "median"),
-        )
-        .reset_index()
-    )
+    repeated = rows.groupby(["machine", "task", "corunners"], sort=True)
+    table = repeated["impact"].agg(repetitions="size", impact="median")
+    table = table.assign(solo_seconds=repeated["solo_seconds"].first()).reset_index()
     family = solo.families.to_dict()
     everyone = [
         [task, *names.split(AND)] for task, names in zip(table["task"], table["corunners"], strict=True)
@@ -305,8 +299,6 @@ def _each_time(solo: Solo, machines: list[str], tasks: list[str]) -> pd.DataFram
 
 
 def _summed(values: Floats, owners: NDArray[np.intp], rows: int) -> Floats:
-    if np.array_equal(owners, np.arange(rows)):  # one co-runner each
-        return values
     total = np.zeros((rows, values.shape[1]))
     np.add.at(total, owners, values)
     return total

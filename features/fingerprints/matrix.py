@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,7 @@ from data.fingerprints.tables import ALL_THREADS, FingerprintTables
 from data.fingerprints.validity import FingerprintDecisions
 from data.params import load
 from data.places import Places
-from data.tables.files import replacing
+from data.tables.specs import Spec, Tables
 
 Threads = Literal["one", "all", "both"]
 PLACES = Places("fingerprints")
@@ -100,7 +100,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class FingerprintTable:
+class FingerprintTable(Tables):
     """All runs of the fingerprint as a matrix, and all applications measured beside them.
 
     Attributes
@@ -110,6 +110,8 @@ class FingerprintTable:
     targets : DataFrame
         ``application, metric, better, machine, repetition, value``, positive values only.
     """
+
+    SPECS: ClassVar = {"runs": Spec(KEYS, file="features"), "targets": Spec(TARGETS)}
 
     runs: pd.DataFrame
     targets: pd.DataFrame
@@ -141,24 +143,18 @@ class FingerprintTable:
             raise InputError(f"is not measured; expected one of: {known}, ...", place=f'"{application}"')
         columns = list(self.columns)
         beside = rows.merge(self.runs, on=RUN, how="inner", validate="many_to_one")
-        alone = rows.merge(self.runs[RUN], on=RUN, how="left", indicator="found")
-        alone = alone[alone["found"] == "left_only"].drop(columns="found")
-        medians = self.runs.groupby("machine")[columns].median()
-        hosts = self.runs.groupby("machine")[["cpu_model"]].first()
-        whole = alone.join(hosts.join(medians), on="machine", how="inner")
+        known = pd.MultiIndex.from_frame(self.runs[RUN])
+        alone = rows[~pd.MultiIndex.from_frame(rows[RUN]).isin(known)]
+        hosts = self.runs.groupby("machine")
+        medians = hosts[["cpu_model"]].first().join(hosts[columns].median())
+        whole = alone.join(medians, on="machine", how="inner")
         both = pd.concat([beside, whole], ignore_index=True).sort_values([*RUN, "value"], ignore_index=True)
         if both.empty:
             raise InputError("is measured on no machine with a fingerprint", place=f'"{application}"')
-        return Measured(
-            application,
-            str(rows["metric"].iloc[0]),
-            str(rows["better"].iloc[0]),
-            self.columns,
-            both[columns].to_numpy(np.float64),
-            both["value"].to_numpy(np.float64),
-            both["machine"].to_numpy(str),
-            both["cpu_model"].to_numpy(str),
-        )
+        x, y = (both[names].to_numpy(np.float64) for names in (columns, "value"))
+        machines, cpus = (both[name].to_numpy(str) for name in ("machine", "cpu_model"))
+        metric, better = (str(rows[name].iloc[0]) for name in ("metric", "better"))
+        return Measured(application, metric, better, self.columns, x, y, machines, cpus)
 
     def covering(self, limit: int) -> tuple[str, ...]:
         """Choose applications: those measured on most machines, spread over the kinds, without near-copies.
@@ -192,7 +188,7 @@ class FingerprintTable:
         return tuple(sorted(chosen))
 
     @classmethod
-    def read(cls, directory: Path) -> FingerprintTable:
+    def read(cls, directory: Path) -> Self:
         """Read what the stage featurize wrote.
 
         Raises
@@ -201,18 +197,9 @@ class FingerprintTable:
             If a file is missing or is no Parquet file.
         """
         try:
-            return cls(
-                pd.read_parquet(directory / "features.parquet"),
-                pd.read_parquet(directory / "targets.parquet"),
-            )
+            return cls(*(pd.read_parquet(directory / f"{name}.parquet") for name in ("features", "targets")))
         except (OSError, ValueError) as exc:
             raise InputError(f"cannot be read ({exc}); run featurize first", file=directory) from exc
-
-    def write(self, directory: Path) -> None:
-        """Write features.parquet and targets.parquet."""
-        for name, frame in (("features", self.runs), ("targets", self.targets)):
-            with replacing(directory / f"{name}.parquet") as path:
-                frame.to_parquet(path, index=False, compression="zstd")
 
 
 def featurize(tables: FingerprintTables, threads: Threads = "both") -> FingerprintTable:

@@ -168,19 +168,19 @@ def _completed(coefficients: Floats, start: Floats) -> Floats:
     return np.asarray(coefficients[:, 0] + np.einsum("rek,ek->re", start, coefficients[:, 1:]))
 
 
-def fitted(sampled: Sampled, pairs: Pairing, seconds: Iterable[Any]) -> list[OnlineModel]:
+def fitted(sampled: Sampled, pairs: pd.DataFrame, seconds: Iterable[Any]) -> list[OnlineModel]:
     """Fit stage one, and on it each stage two.
 
     Parameters
     ----------
     sampled : Sampled
         Training runs.
-    pairs : Pairing
-        Which runs of it belong together, and their impacts.
+    pairs : DataFrame
+        Which runs of it belong together, and their impacts; see `paired`.
     seconds : iterable
         Unfitted regressions for stage two.
     """
-    used = np.union1d(pairs.solo, pairs.corun)
+    used = np.union1d(pairs["solo"], pairs["corun"])
     coefficients = np.array(
         [
             _stage_one(sampled.start[used, event], sampled.final[used, event])
@@ -189,8 +189,8 @@ def fitted(sampled: Sampled, pairs: Pairing, seconds: Iterable[Any]) -> list[Onl
     )
     done = _completed(coefficients, sampled.start)
     # on the scale of logarithms: log(1 + (co-run - solo) / solo)
-    ratios = done[pairs.corun] - done[pairs.solo]
-    changes, logs = Changes.of(ratios), np.log(pairs.impact)
+    ratios = done[pairs["corun"]] - done[pairs["solo"]]
+    changes, logs = Changes.of(ratios), np.log(pairs["impact"].to_numpy(np.float64))
     return [
         OnlineModel(sampled.events, coefficients, second.fit(ratios, logs), changes) for second in seconds
     ]
@@ -206,31 +206,7 @@ def _stage_one(start: Floats, final: Floats, shrinkage: float = 1e-3) -> Floats:
     return np.array([intercept, 1 - half - last, half, last])
 
 
-@dataclass(frozen=True)
-class Pairing:
-    """Which runs belong together.
-
-    Attributes
-    ----------
-    solo, corun : ndarray of int, shape (n_rows,)
-        Rows of `Sampled.runs`: the task alone, and beside others.
-    impact : ndarray of shape (n_rows,)
-        Co-run seconds / median solo seconds.
-    families : ndarray of str, shape (n_rows,)
-        The families of all tasks involved, joined by ``+``.
-    """
-
-    solo: NDArray[np.intp]
-    corun: NDArray[np.intp]
-    impact: Floats
-    families: NDArray[np.str_]
-
-    def rows(self, index: NDArray[np.intp]) -> Pairing:
-        """Return those rows."""
-        return Pairing(self.solo[index], self.corun[index], self.impact[index], self.families[index])
-
-
-def paired(runs: pd.DataFrame, instances: pd.DataFrame) -> Pairing:
+def paired(runs: pd.DataFrame, instances: pd.DataFrame) -> pd.DataFrame:
     """Pair every sampled co-run with the first sampled solo run of its task on the same machine.
 
     Parameters
@@ -239,21 +215,20 @@ def paired(runs: pd.DataFrame, instances: pd.DataFrame) -> Pairing:
         `Sampled.runs`.
     instances : DataFrame
         Of `features.corun.rates.instances`: the impact of each task beside its co-runners.
+
+    Returns
+    -------
+    DataFrame
+        ``solo, corun``: rows of `Sampled.runs`, the task alone, and beside others; ``impact``: co-run
+        seconds / median solo seconds; ``families`` of all tasks involved, joined by ``+``.
     """
-    numbered = runs.assign(run=np.arange(len(runs)))
-    alone = numbered[numbered["phase"] == "solo"].drop_duplicates(["machine", "task"])
-    beside = numbered[numbered["phase"] == "corun"]
-    joined = beside.merge(
-        alone[["machine", "task", "run"]], on=["machine", "task"], suffixes=("", "_solo")
-    ).merge(
-        instances[["machine", "task", "corunners", "impact", "families"]], on=["machine", "task", "corunners"]
-    )
-    return Pairing(
-        joined["run_solo"].to_numpy(np.intp),
-        joined["run"].to_numpy(np.intp),
-        joined["impact"].to_numpy(np.float64),
-        joined["families"].to_numpy(np.str_),
-    )
+    numbered = runs.assign(corun=np.arange(len(runs)))
+    solo = numbered[numbered["phase"] == "solo"].drop_duplicates(["machine", "task"])
+    alone = solo[["machine", "task", "corun"]].rename(columns={"corun": "solo"})
+    beside = numbered[numbered["phase"] == "corun"].merge(alone, on=["machine", "task"])
+    return beside.merge(instances[[*CORUN, "impact", "families"]], on=CORUN)[
+        ["solo", "corun", "impact", "families"]
+    ]
 
 
 def ratios(samples: pd.DataFrame, instances: pd.DataFrame, seconds: float) -> pd.DataFrame:
@@ -266,8 +241,8 @@ def ratios(samples: pd.DataFrame, instances: pd.DataFrame, seconds: float) -> pd
     """
     sampled = Sampled.of(samples, seconds)
     pairs = paired(sampled.runs, instances)
-    changed = sampled.start[pairs.corun, :, 0] - sampled.start[pairs.solo, :, 0]
-    keys = sampled.runs.iloc[pairs.corun][KEYS].reset_index(drop=True)
+    changed = sampled.start[pairs["corun"], :, 0] - sampled.start[pairs["solo"], :, 0]
+    keys = sampled.runs.iloc[pairs["corun"]][KEYS].reset_index(drop=True)
     return pd.concat([keys, pd.DataFrame(changed, columns=list(sampled.events))], axis="columns")
 
 
@@ -284,8 +259,8 @@ class Asked:
     """A fold of samples of so many seconds: to learn from `known` and to judge by `unseen`."""
 
     sampled: Sampled
-    known: Pairing
-    unseen: Pairing
+    known: pd.DataFrame
+    unseen: pd.DataFrame
     design: str
     fold: int
     seconds: float
@@ -298,11 +273,10 @@ class Asked:
         """Divide co-runs at random, as the seed does, and into families never seen ("tasks")."""
         sampled = Sampled.of(samples, seconds)
         pairs = paired(sampled.runs, instances)
-        table = pd.DataFrame({"families": pairs.families})
         for design in ("random", "tasks"):
-            for fold, (train, test) in enumerate(DESIGNS[design].divide(table, folds, seed)):
+            for fold, (train, test) in enumerate(DESIGNS[design].divide(pairs, folds, seed)):
                 if len(test):
-                    yield cls(sampled, pairs.rows(train), pairs.rows(test), design, fold, seconds, seed)
+                    yield cls(sampled, pairs.iloc[train], pairs.iloc[test], design, fold, seconds, seed)
 
 
 def judged(asked: Asked) -> pd.DataFrame:
@@ -314,13 +288,14 @@ def judged(asked: Asked) -> pd.DataFrame:
         ``task, corunners, machine, repetition, model, measured, predicted, design, fold, seconds``.
     """
     sampled, unseen = asked.sampled, asked.unseen
-    keys = sampled.runs.iloc[unseen.corun][KEYS].reset_index(drop=True)
+    solo, corun = unseen["solo"], unseen["corun"]
+    keys = sampled.runs.iloc[corun][KEYS].reset_index(drop=True)
     models = fitted(sampled, asked.known, [second(name, asked.seed) for name in SECOND])
     own = [
         keys.assign(
             model=name,
-            measured=unseen.impact,
-            predicted=model.predict(sampled.start[unseen.solo], sampled.start[unseen.corun]),
+            measured=unseen["impact"].to_numpy(),
+            predicted=model.predict(sampled.start[solo], sampled.start[corun]),
         )
         for name, model in zip(SECOND, models, strict=True)
     ]

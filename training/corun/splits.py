@@ -148,7 +148,7 @@ def main_design(designs: tuple[str, ...]) -> str:
 
 
 def inner(table: pd.DataFrame, design: str, folds: int, seed: int) -> Divided:
-    """Divide training rows as the design does, or by pairs where they don't allow it."""
+    """Divide training rows as the design does, or at random where they don't allow it."""
     divided = DESIGNS[design].divide(table, folds, seed)
     return divided if _filled(divided) else at_random(table, folds, seed)
 

@@ -119,7 +119,7 @@ def _row(
     seed: int,
 ) -> tuple[str, ...]:
     if claim.kind == "differs":
-        holds, told = _differs(claim, difference(*sides, params, seed))
+        holds, told = _differs(claim, difference(sides[0], sides[1], params, seed))
     else:
         holds, told = _leads(claim, sides[0]) if claim.kind == "leads" else _memory(sides[0])
     untrusted = [f"{side.application}: {side.trust.verdict}" for side in sides if not side.trust.enough]

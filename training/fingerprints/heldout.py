@@ -73,13 +73,18 @@ def held_out(measured: Measured, groups: Sequence[Sequence[int]], seed: int) -> 
         misses = predicted - truth[test]
         error[test] = misses[0]
         squares += (misses[1:] ** 2).sum(axis=1)
-    total = float(((truth - truth.mean()) ** 2).sum())
     growth = (squares - (error**2).sum()) / len(truth)
     return HeldOut(
-        1 - float((error**2).sum()) / total if total else float("nan"),
+        r2(error, truth),
         float(np.median(np.abs(np.expm1(error)))),
         np.maximum(growth, 0),
     )
+
+
+def r2(misses: Floats, truth: Floats) -> float:
+    """Return the share of the variance that predictions explain; NaN where there is none."""
+    total = float(((truth - truth.mean()) ** 2).sum())
+    return 1 - float((misses**2).sum()) / total if total else float("nan")
 
 
 def _forest(measured: Measured, train: Rows, seed: int) -> tuple[Any, Floats]:

@@ -16,7 +16,7 @@ from training.corun.estimators.fitting import Ranges, Recipe
 from training.corun.estimators.models import CATALOGUE
 from training.corun.estimators.pressure import BESIDE, Named, PressureRegressor
 from training.corun.estimators.scores import log_width, repeatability, with_intervals
-from training.corun.online import Pairing, Sampled, fitted
+from training.corun.online import Sampled, fitted
 from training.corun.splits import DESIGNS, possible
 from training.corun.stored import ImpactCard, TrainedImpact
 
@@ -203,18 +203,13 @@ def test_the_online_model_tells_impact_from_rates_that_fell() -> None:
             samples += [{**run, "t_seconds": t, "instructions": 1e9 / slow} for t in (1.0, 2.0, 3.0)]
     sampled = Sampled.of(pd.DataFrame(samples), 2.0)
     place = {key: n for n, key in enumerate(zip(sampled.runs["task"], sampled.runs["phase"], strict=True))}
-    pairing = Pairing(
-        np.array([place[f"t{n:02d}", "solo"] for n in range(len(impacts))]),
-        np.array([place[f"t{n:02d}", "corun"] for n in range(len(impacts))]),
-        impacts,
-        np.array(["f"] * len(impacts)),
-    )
-    train = np.arange(0, len(impacts), 2)
-    known, unseen = pairing.rows(train), pairing.rows(train + 1)
+    sides = {phase: [place[f"t{n:02d}", phase] for n in range(len(impacts))] for phase in ("solo", "corun")}
+    pairs = pd.DataFrame({**sides, "impact": impacts, "families": "f"})
+    known, unseen = pairs[::2], pairs[1::2]
     linear = CATALOGUE["linear"].build({"alpha": 1e-6}, 0, None)
     (model,) = fitted(sampled, known, [linear])
-    predicted = model.predict(sampled.start[unseen.solo], sampled.start[unseen.corun])
-    np.testing.assert_allclose(predicted, unseen.impact, rtol=1e-3)
+    predicted = model.predict(sampled.start[unseen["solo"]], sampled.start[unseen["corun"]])
+    np.testing.assert_allclose(predicted, unseen["impact"], rtol=1e-3)
 
 
 def test_arrays_answer_as_the_model_that_they_were_taken_from() -> None:

@@ -163,14 +163,11 @@ def read(path: Path, stored: Path) -> QuickContention | None:
 def _boosted(member: Any, share: float) -> tuple[list[Tree], list[NDArray[np.bool_]], float]:
     """Take the trees of XGBoost from its own format, which gaps they send below, and what they start from."""
     content = json.loads(bytes(member.get_booster().save_raw("json")))["learner"]
-    start = content["learner_model_param"]["base_score"]
+    # a number, or a list of one
+    start = np.ravel(json.loads(content["learner_model_param"]["base_score"]))
     found = content["gradient_booster"]["model"]["trees"]
     gaps = [np.array(tree["default_left"], bool) for tree in found]
-    return (
-        [_one_of(tree, share) for tree in found],
-        gaps,
-        float(json.loads(start)[0] if start.startswith("[") else start),
-    )
+    return [_one_of(tree, share) for tree in found], gaps, float(start[0])
 
 
 def _one_of(tree: dict[str, Any], share: float) -> Tree:
