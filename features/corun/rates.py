@@ -211,14 +211,9 @@ def machine_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
     """Return what is known of each machine: its engine, its numbers, the quantiles of its solo times."""
     engines = {f"engine_{engine}": solo.hosts["engine"].eq(engine) for engine in solo.siblings}
     numbers = solo.hosts.drop(columns=[c for c in HOST_DTYPES if c in solo.hosts]).add_prefix("machine_")
-    known = pd.concat(
-        [numbers, pd.DataFrame(engines, solo.hosts.index), solo.fixed_cost.add_prefix("machine_")],
-        axis="columns",
-    )
-    known = known.astype("float64")
-    rows = known.index.get_indexer(pd.Index(placed.machines))
-    values = np.where(rows[:, None] < 0, np.nan, known.to_numpy()[rows])
-    return pd.DataFrame(values, columns=known.columns)
+    parts = [numbers, pd.DataFrame(engines, solo.hosts.index), solo.fixed_cost.add_prefix("machine_")]
+    known = pd.concat(parts, axis="columns").astype("float64")
+    return known.reindex(placed.machines).reset_index(drop=True)
 
 
 def vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
