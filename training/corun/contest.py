@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from data.corun.params import Corun
 from data.params import Params
 from data.places import Places
-from features.corun.rates import CORUN
 from training.corun.splits import main_design
 from training.corun.stored import TrainedImpact, TrainedOnline
 from training.evaluation.bootstrap import paired_gain
@@ -21,7 +20,8 @@ from training.registry.contest import Compared, Means
 from training.registry.kept_verdicts import OOF, Kept
 from training.registry.tracking import Nested, scores_by_name, trials_of
 
-KEPT = [*CORUN, "measured", "predicted", "group"]
+KEYS = ["task", "corunners", "machine"]
+KEPT = [*KEYS, "measured", "predicted", "group"]
 
 
 def static(knobs: Params[Corun], metrics: dict[str, Any], places: Places) -> Means:
@@ -52,7 +52,7 @@ def online(knobs: Params[Corun], metrics: dict[str, Any], places: Places) -> Mea
 
 
 def _compared(knobs: Params[Corun], own: pd.DataFrame, theirs: pd.DataFrame) -> Compared | None:
-    both, how = own.merge(theirs, on=CORUN, suffixes=("", "_theirs")), knobs.section.promote
+    both, how = own.merge(theirs, on=KEYS, suffixes=("", "_theirs")), knobs.section.promote
     if both.empty:
         return None
     difference = paired_gain(

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+import zlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from data.corun.params import Corun
+from data.corun.params import Corun, TuneImpact
 from data.corun.tables import CorunTables
 from data.corun.validity import CorunDecisions
 from data.errors import InputError
@@ -16,17 +21,95 @@ from features.corun.rates import PLACES
 from training.corun.estimators import scores as impact_scores
 from training.corun.estimators.fitting import ImpactTable, Recipe
 from training.corun.estimators.models import CATALOGUE
-from training.corun.estimators.tuning import ImpactTask, search
 from training.corun.known_tasks import KnownTasks
 from training.corun.online import Sampled, fitted, paired, second
-from training.corun.splits import Part, parts
+from training.corun.splits import Part, inner, parts
 from training.corun.stored import ImpactCard, OnlineCard, TrainedImpact, TrainedOnline
+from training.estimators.spaces import suggested
+from training.evaluation.search import Search, drawn
 from training.evaluation.sidebyside import side_by_side
-from training.evaluation.tuned import Tuned, read_tuned, require_known, slowest_first, write_found
+from training.evaluation.tuned import (
+    Found,
+    TrialRow,
+    Tuned,
+    read_tuned,
+    require_known,
+    slowest_first,
+    write_found,
+)
 
+if TYPE_CHECKING:
+    from optuna import Trial
+
+Floats = NDArray[np.float64]
 FEATURES = PLACES.processed / "features.parquet"
+#: Trials at random before a search learns from them.
+STARTUP = 4
 #: Searches that take longest.
 _SLOWEST = ("contention", "xgboost-ranges", "xgboost", "random-forest")
+
+
+@dataclass(frozen=True)
+class ImpactTask:
+    """One search: a model on the training rows of a part.
+
+    Attributes
+    ----------
+    part : Part
+        Inner folds hold out what its design holds out.
+    recipe : Recipe
+        Without parameters.
+    rows : DataFrame
+        The part's training rows.
+    how : TuneImpact
+    """
+
+    part: Part
+    recipe: Recipe
+    rows: pd.DataFrame
+    how: TuneImpact
+
+
+def search(task: ImpactTask) -> Found[Tuned]:
+    """Run the search of `task`; the same task gives the same outcome."""
+    part, name = task.part.name, task.recipe.model
+    model, rows = CATALOGUE[name], _sampled(task)
+    divided = inner(rows, task.part.design, task.how.folds, task.recipe.seed)
+    place = zlib.crc32(f"{part}/{name}".encode())
+    seed = int(np.random.SeedSequence([task.recipe.seed, place]).generate_state(1)[0])
+    sampler = drawn(seed, STARTUP)
+    tried: list[dict[str, Any]] = []
+
+    def error(trial: Trial) -> float:
+        tried.append(suggested(model.space, trial))
+        recipe = replace(task.recipe, params={**tried[-1], **model.in_search})
+        errors = [_error(recipe, rows.iloc[train], rows.iloc[test]) for train, test in divided]
+        return float(np.mean(np.concatenate(errors)))
+
+    first = model.first(len(task.recipe.rates))
+    study = Search("minimize", task.how.trials, [first], lambda _: sampler).run(error)
+    trials = [
+        TrialRow(
+            part, name, one.number, one.state.name.lower(), one.value, json.dumps(params, sort_keys=True)
+        )
+        for one, params in zip(study.trials, tried, strict=True)
+    ]
+    return Found(part, name, Tuned(tried[study.best_trial.number], float(study.best_value)), trials)
+
+
+def _sampled(task: ImpactTask) -> pd.DataFrame:
+    if len(task.rows) <= task.how.rows:
+        return task.rows
+    generator = np.random.default_rng(task.recipe.seed)
+    return task.rows.iloc[np.sort(generator.choice(len(task.rows), task.how.rows, replace=False))]
+
+
+def _error(recipe: Recipe, train: pd.DataFrame, test: pd.DataFrame) -> Floats:
+    learned = recipe.fit(train)
+    predicted = learned.predict(test)
+    if CATALOGUE[recipe.model].kind == "classification":
+        return 1.0 - learned.right(test, predicted, recipe.share).astype(np.float64)
+    return np.abs(predicted / test["impact"].to_numpy(np.float64) - 1)
 
 
 def searches(table: ImpactTable, section: Corun, seed: int) -> list[ImpactTask]:
