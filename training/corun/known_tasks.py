@@ -15,11 +15,6 @@ from data.tables.specs import Spec, Tables, as_number, typed
 from features.corun.rates import MOST, OTHERS, Placed, Solo, vectors
 from training.registry.stored import beside_model
 
-_SPECS = {
-    "tasks": Spec(TASK_DTYPES, further=as_number),
-    "hosts": Spec(HOST_DTYPES, further=as_number),
-}
-
 
 @dataclass(frozen=True)
 class KnownTasks(Tables):
@@ -31,7 +26,10 @@ class KnownTasks(Tables):
         As in `CorunTables`.
     """
 
-    SPECS: ClassVar = _SPECS
+    SPECS: ClassVar = {
+        "tasks": Spec(TASK_DTYPES, further=as_number),
+        "hosts": Spec(HOST_DTYPES, further=as_number),
+    }
 
     tasks: pd.DataFrame
     hosts: pd.DataFrame
@@ -45,8 +43,8 @@ class KnownTasks(Tables):
         InputError
             If a file is missing or lacks a column.
         """
-        files = {name: beside_model(directory, f"{name}.parquet") for name in _SPECS}
-        return cls(**{name: _SPECS[name].read(path) for name, path in files.items()})
+        files = {name: beside_model(directory, f"{name}.parquet") for name in cls.SPECS}
+        return cls(**{name: cls.SPECS[name].read(path) for name, path in files.items()})
 
     def with_others(self, others: CorunTables) -> KnownTasks:
         """Add solo runs from elsewhere; where both have a task on a machine, theirs count."""

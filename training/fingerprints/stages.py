@@ -150,14 +150,12 @@ def _measured(section: Fingerprints) -> list[Measured]:
 
 
 def _described(section: Fingerprints, measured: list[Measured]) -> dict[str, Any]:
-    machines = {machine for one in measured for machine in one.machines}
-    cpus = {cpu for one in measured for cpu in one.cpus}
     return {
         "format": section.ingest.format,
         "path": section.ingest.path.as_posix(),
         "digest": digest_of(PLACES.processed / "features.parquet", PLACES.processed / "targets.parquet"),
-        "machines": len(machines),
-        "cpu_models": len(cpus),
+        "machines": len({machine for one in measured for machine in one.machines}),
+        "cpu_models": len({cpu for one in measured for cpu in one.cpus}),
         "applications": len(measured),
     }
 

@@ -80,17 +80,16 @@ class ImpactArrays(Forest):
         *boosted, grown = model.members_
         share = 1 / len(model.members_)
         impute, last = grown.named_steps["impute"], grown.named_steps["forest"]
-        trees: list[Tree] = []
-        gaps: list[NDArray[np.bool_]] = []
-        base = 0.0
-        for member in boosted:
-            own, below, start = _boosted(member, share)
-            trees, gaps = trees + own, gaps + below
-            base += start * share
+        parts = [_boosted(member, share) for member in boosted]
+        base = sum(start * share for _, _, start in parts)
         share /= len(last.estimators_)
-        width = len(impute.statistics_)
-        trees += [Tree.of(one.tree_, one.tree_.value[:, 0, 0] * share, width) for one in last.estimators_]
-        gaps += [np.zeros(one.tree_.node_count, bool) for one in last.estimators_]
+        width, alone = len(impute.statistics_), [one.tree_ for one in last.estimators_]
+        trees = [tree for own, _, _ in parts for tree in own]
+        trees += [Tree.of(tree, tree.value[:, 0, 0] * share, width) for tree in alone]
+        gaps = [
+            *(gap for _, own, _ in parts for gap in own),
+            *(np.zeros(one.node_count, bool) for one in alone),
+        ]
         return cls(**chained(trees), fill=impute.statistics_, base=np.array(base), gap=np.concatenate(gaps))
 
     def logs(self, x: Floats) -> Floats:
