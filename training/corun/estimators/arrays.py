@@ -86,10 +86,8 @@ class ImpactArrays(Forest):
         width, alone = len(impute.statistics_), [one.tree_ for one in last.estimators_]
         trees = [tree for own, _, _ in parts for tree in own]
         trees += [Tree.of(tree, tree.value[:, 0, 0] * share, width) for tree in alone]
-        gaps = [
-            *(gap for _, own, _ in parts for gap in own),
-            *(np.zeros(one.node_count, bool) for one in alone),
-        ]
+        gaps = [gap for _, own, _ in parts for gap in own]
+        gaps += [np.zeros(tree.node_count, bool) for tree in alone]
         return cls(**chained(trees), fill=impute.statistics_, base=np.array(base), gap=np.concatenate(gaps))
 
     def logs(self, x: Floats) -> Floats:
