@@ -199,7 +199,7 @@ def _online(table: ImpactTable, samples: pd.DataFrame, knobs: Params[Corun]) -> 
     at = summary[(summary["seconds"] == section.online.trained_at) & (summary["design"] == main)]
     champion = at.sort_values(["mape", "model"])["model"].iloc[0]
     # for figure 4 of the seed
-    own = predictions[["seconds", "design", "model"]].eq((section.online.trained_at, main, champion))
+    own = predictions[["seconds", "design", "model"]].eq([section.online.trained_at, main, champion])
     changes = ratios(samples, table.frame, section.online.trained_at)
     rows = predictions[own.all(axis=1)].merge(changes, on=ONLINE_KEYS, how="left", validate="many_to_one")
     _write("online_residuals", residuals(rows, rows[changes.columns.drop(ONLINE_KEYS)].to_numpy(np.float64)))
