@@ -95,11 +95,8 @@ def _forest(measured: Measured, train: Rows, seed: int) -> tuple[Any, Floats]:
     return forest.fit(logs[train], measured.speed[train]), logs
 
 
-def _shuffled(logs: Floats, groups: Sequence[Sequence[int]], generator: np.random.Generator) -> list[Floats]:
-    copies = []
-    for group in groups:
-        copy = logs.copy()
-        columns = list(group)
-        copy[:, columns] = logs[generator.permutation(len(logs))][:, columns]
-        copies.append(copy)
+def _shuffled(logs: Floats, groups: Sequence[Sequence[int]], generator: np.random.Generator) -> Floats:
+    copies = np.repeat(logs[None], len(groups), axis=0)
+    for copy, group in zip(copies, groups, strict=True):
+        copy[:, list(group)] = logs[generator.permutation(len(logs))][:, list(group)]
     return copies
