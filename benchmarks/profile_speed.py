@@ -14,8 +14,7 @@ from benchmarks.table import Table
 from data.fingerprints.params import Profiling
 from features.fingerprints.matrix import KEYS, FingerprintTable, Measured
 from training.evaluation.sidebyside import side_by_side
-from training.fingerprints.profiles import Profile, profile, units
-from training.fingerprints.resamples import resamples
+from training.fingerprints.profiles import Profile, profile, resamples, units
 from training.fingerprints.seed import seed_shares
 
 COMMAND = "python -m benchmarks.profiles speed"

@@ -11,8 +11,7 @@ from benchmarks.table import Table
 from features.fingerprints.matrix import Measured
 from training.evaluation.sidebyside import side_by_side
 from training.fingerprints.importance import car_scores
-from training.fingerprints.profiles import overlap, shares_of, top, units
-from training.fingerprints.resamples import resamples
+from training.fingerprints.profiles import overlap, resamples, shares_of, top, units
 from training.fingerprints.seed import Boosting, seed_shares
 
 COMMAND = "python -m benchmarks.profiles stability"

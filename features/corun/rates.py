@@ -22,7 +22,9 @@ from data.places import Places
 from data.tables.files import replacing
 
 PLACES = Places("corun")
-#: What identifies an instance, and what it is grouped by.
+#: What identifies an instance.
+CORUN = ["task", "corunners", "machine"]
+#: The same, and what it is grouped by.
 KEYS = {
     "task": "str",
     "corunners": "str",
@@ -97,16 +99,10 @@ class Solo:
         values = np.log(self.seconds.to_numpy(np.float64)[rows, columns])
         return np.where((rows < 0) | (columns < 0), np.nan, values)
 
-    def log_rates(self, machines: Sequence[str], tasks: Sequence[str]) -> Floats:
-        """Return the mean over the events of log(1 + rate)."""
-        return np.nanmean(np.log1p(self.rates_of(machines, tasks)), axis=1)
-
     def rates_of(self, machines: Sequence[str], tasks: Sequence[str]) -> Floats:
         """Return the rates of tasks, shape (n_rows, n_events); NaN for a task that never ran there."""
-        asked = _Asked.of(machines, tasks)
-        keys = pd.MultiIndex.from_arrays([asked.machines, asked.tasks])
-        rows = self.rates.index.get_indexer(keys)
-        return np.where(rows[:, None] < 0, np.nan, self.rates.to_numpy(np.float64)[rows])[asked.place]
+        rows = self.rates.index.get_indexer(pd.MultiIndex.from_arrays([machines, tasks]))
+        return np.where(rows[:, None] < 0, np.nan, self.rates.to_numpy(np.float64)[rows])
 
 
 @dataclass(frozen=True)
@@ -133,6 +129,12 @@ class Placed:
             for names in pairs[columns].itertuples(index=False, name=None)
         ]
         return cls(pairs["task"].tolist(), beside, pairs["machine"].tolist())
+
+    @property
+    def named(self) -> pd.DataFrame:
+        """The columns of `CORUN`."""
+        beside = [AND.join(names) for names in self.corunners]
+        return pd.DataFrame(dict(zip(CORUN, (self.tasks, beside, self.machines), strict=True)))
 
     @cached_property
     def flat(self) -> tuple[NDArray[np.intp], list[str], list[str]]:
@@ -162,13 +164,14 @@ def rate_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
     events = list(solo.rates.columns)
     owners, names, machines = placed.flat
     beside = solo.rates_of(machines, names)
-    parts = [
-        _named(OWN, events, solo.rates_of(placed.machines, placed.tasks)),
-        _named(OTHERS, events, _summed(beside, owners, len(placed.tasks))),
-    ]
+    parts = {
+        OWN: solo.rates_of(placed.machines, placed.tasks),
+        OTHERS: _summed(beside, owners, len(placed.tasks)),
+    }
     if placed.most > 1:
-        parts.append(_named(MOST, events, _largest(beside, owners, len(placed.tasks))))
-    return pd.concat(parts, axis="columns")
+        parts[MOST] = _largest(beside, owners, len(placed.tasks))
+    columns = [f"{prefix}{event}" for prefix in parts for event in events]
+    return pd.DataFrame(np.hstack(list(parts.values())), columns=columns)
 
 
 def time_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
@@ -195,20 +198,12 @@ def time_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
     )
     others["fixed_share"] *= counts
     twins = [names.count(task) for task, names in zip(placed.tasks, placed.corunners, strict=True)]
-    return pd.concat(
-        [
-            own.add_prefix(OWN),
-            others.add_prefix(OTHERS),
-            pd.DataFrame(
-                {
-                    "longer": own["seconds"] - others["seconds"],
-                    "both_fixed": own["fixed_share"] * others["fixed_share"],
-                    "twins": np.array(twins, np.float64),
-                    "beside": counts.astype(np.float64),
-                }
-            ),
-        ],
-        axis="columns",
+    both = pd.concat([own.add_prefix(OWN), others.add_prefix(OTHERS)], axis="columns")
+    return both.assign(
+        longer=own["seconds"] - others["seconds"],
+        both_fixed=own["fixed_share"] * others["fixed_share"],
+        twins=np.array(twins, np.float64),
+        beside=counts.astype(np.float64),
     )
 
 
@@ -216,26 +211,15 @@ def machine_vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
     """Return what is known of each machine: its engine, its numbers, the quantiles of its solo times."""
     engines = {f"engine_{engine}": solo.hosts["engine"].eq(engine) for engine in solo.siblings}
     numbers = solo.hosts.drop(columns=[c for c in HOST_DTYPES if c in solo.hosts]).add_prefix("machine_")
-    known = pd.concat(
-        [numbers, pd.DataFrame(engines, solo.hosts.index), solo.fixed_cost.add_prefix("machine_")],
-        axis="columns",
-    )
-    known = known.astype("float64")
-    rows = known.index.get_indexer(pd.Index(placed.machines))
-    values = np.where(rows[:, None] < 0, np.nan, known.to_numpy()[rows])
-    return pd.DataFrame(values, columns=known.columns)
+    parts = [numbers, pd.DataFrame(engines, solo.hosts.index), solo.fixed_cost.add_prefix("machine_")]
+    known = pd.concat(parts, axis="columns").astype("float64")
+    return known.reindex(placed.machines).reset_index(drop=True)
 
 
 def vectors(solo: Solo, placed: Placed) -> pd.DataFrame:
     """Return all features of each row: rates, times, machine."""
-    return pd.concat(
-        [make(solo, placed) for make in (rate_vectors, time_vectors, machine_vectors)], axis="columns"
-    )
-
-
-def is_rate(column: str, solo_events: Sequence[str]) -> bool:
-    """Whether a feature is one of equation 1."""
-    return any(column == f"{prefix}{event}" for prefix in (OWN, OTHERS, MOST) for event in solo_events)
+    made = (make(solo, placed) for make in (rate_vectors, time_vectors, machine_vectors))
+    return pd.concat(made, axis="columns")
 
 
 def instances(tables: CorunTables, solo: Solo) -> pd.DataFrame:
@@ -246,24 +230,11 @@ def instances(tables: CorunTables, solo: Solo) -> pd.DataFrame:
     """
     placed = Placed.of(tables.pairs)
     alone = np.exp(solo.log_seconds(placed.machines, placed.tasks))
-    rows = pd.DataFrame(
-        {
-            "task": placed.tasks,
-            "corunners": [AND.join(names) for names in placed.corunners],
-            "machine": placed.machines,
-            "solo_seconds": alone,
-            "impact": tables.pairs["corun_seconds"].to_numpy(np.float64) / alone,
-        }
-    )
-    table = (
-        rows.groupby(["machine", "task", "corunners"], sort=True)
-        .agg(
-            solo_seconds=("solo_seconds", "first"),
-            repetitions=("impact", "size"),
-            impact=("impact", "median"),
-        )
-        .reset_index()
-    )
+    impact = tables.pairs["corun_seconds"].to_numpy(np.float64) / alone
+    rows = placed.named.assign(solo_seconds=alone, impact=impact)
+    repeated = rows.groupby(["machine", "task", "corunners"], sort=True)
+    table = repeated["impact"].agg(repetitions="size", impact="median")
+    table = table.assign(solo_seconds=repeated["solo_seconds"].first()).reset_index()
     family = solo.families.to_dict()
     everyone = [
         [task, *names.split(AND)] for task, names in zip(table["task"], table["corunners"], strict=True)
@@ -294,56 +265,35 @@ def featurize_stage() -> None:
     print(f"{len(table)} instances, {written.shape[1] - len(KEYS)} features")  # noqa: T201
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """Tasks on machines, each only once, and where in these every row is found."""
-
-    machines: list[str]
-    tasks: list[str]
-    place: NDArray[np.intp]
-
-    @classmethod
-    def of(cls, machines: Sequence[str], tasks: Sequence[str]) -> _Asked:
-        """Look for what is asked more than once."""
-        machine, known = pd.factorize(np.asarray(machines, object))
-        task, names = pd.factorize(np.asarray(tasks, object))
-        both, place = np.unique(machine * max(len(names), 1) + task, return_inverse=True)
-        return cls(
-            known[both // max(len(names), 1)].tolist(), names[both % max(len(names), 1)].tolist(), place
-        )
-
-
 def _times(solo: Solo, machines: Sequence[str], tasks: Sequence[str]) -> pd.DataFrame:
     """Return what the solo times say of each task on its machine, a row each."""
-    asked = _Asked.of(machines, tasks)
-    found = _each_time(solo, asked.machines, asked.tasks)
-    return pd.DataFrame(found.to_numpy(np.float64)[asked.place], columns=found.columns)
+    machine, hosts = pd.factorize(np.asarray(machines, object))
+    task, names = pd.factorize(np.asarray(tasks, object))
+    both, place = np.unique(machine * len(names) + task, return_inverse=True)
+    which, what = np.divmod(both, max(len(names), 1))
+    once = _each_time(solo, hosts[which].tolist(), names[what].tolist())
+    return once.take(place).reset_index(drop=True)
 
 
-def _each_time(solo: Solo, machines: Sequence[str], tasks: Sequence[str]) -> pd.DataFrame:
+def _each_time(solo: Solo, machines: list[str], tasks: list[str]) -> pd.DataFrame:
     seconds = solo.log_seconds(machines, tasks)
-    cost = solo.fixed_cost.reindex(list(machines))
+    cost = solo.fixed_cost.reindex(machines)
     low = cost.iloc[:, FIXED].to_numpy(np.float64)
     columns = {
         "seconds": seconds,
         **{f"over_{name}": seconds - cost[name].to_numpy(np.float64) for name in cost},
         "fixed_share": np.exp(np.minimum(low - seconds, 0)),
-        "activity": solo.log_rates(machines, tasks),
+        # the mean over the events of log(1 + rate)
+        "activity": np.nanmean(np.log1p(solo.rates_of(machines, tasks)), axis=1),
     }
-    devices = solo.hosts["device"].reindex(list(machines))
+    devices = solo.hosts["device"].reindex(machines)
     for engine, on in solo.siblings.items():
         sibling = devices.map(on).fillna("").tolist()
         columns[f"vs_{engine}"] = seconds - solo.log_seconds(sibling, tasks)
-    return pd.DataFrame(columns)
-
-
-def _named(prefix: str, events: list[str], values: Floats) -> pd.DataFrame:
-    return pd.DataFrame(values, columns=[f"{prefix}{event}" for event in events])
+    return pd.DataFrame(columns, dtype=np.float64)
 
 
 def _summed(values: Floats, owners: NDArray[np.intp], rows: int) -> Floats:
-    if np.array_equal(owners, np.arange(rows)):  # one co-runner each
-        return values
     total = np.zeros((rows, values.shape[1]))
     np.add.at(total, owners, values)
     return total

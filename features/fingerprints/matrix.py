@@ -5,9 +5,9 @@ Seed 003, section 5.1: a row is one run of the fingerprint on one machine, a col
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,7 @@ from data.fingerprints.tables import ALL_THREADS, FingerprintTables
 from data.fingerprints.validity import FingerprintDecisions
 from data.params import load
 from data.places import Places
-from data.tables.files import replacing
+from data.tables.specs import Spec, Tables
 
 Threads = Literal["one", "all", "both"]
 PLACES = Places("fingerprints")
@@ -70,54 +70,37 @@ class Measured:
 
     def rows(self, index: NDArray[np.int64] | NDArray[np.bool_]) -> Measured:
         """Return those rows."""
-        return Measured(
-            self.application,
-            self.metric,
-            self.better,
-            self.columns,
-            self.x[index],
-            self.y[index],
-            self.machines[index],
-            self.cpus[index],
+        return replace(
+            self, x=self.x[index], y=self.y[index], machines=self.machines[index], cpus=self.cpus[index]
         )
 
     def only(self, columns: list[int]) -> Measured:
         """Return those columns."""
         kept = tuple(self.columns[column] for column in columns)
-        return Measured(
-            self.application,
-            self.metric,
-            self.better,
-            kept,
-            self.x[:, columns],
-            self.y,
-            self.machines,
-            self.cpus,
-        )
+        return replace(self, columns=kept, x=self.x[:, columns])
 
     def by_machine(self) -> Measured:
         """Return one row per machine, sorted: the geometric means over its repetitions."""
         names, first, rows = np.unique(self.machines, return_index=True, return_inverse=True)
         logs = pd.DataFrame(np.log(np.column_stack([self.x, self.y]))).groupby(rows).mean().to_numpy()
-        return Measured(
-            self.application,
-            self.metric,
-            self.better,
-            self.columns,
-            np.exp(logs[:, :-1]),
-            np.exp(logs[:, -1]),
-            names,
-            self.cpus[first],
-        )
+        x, y = np.exp(logs[:, :-1]), np.exp(logs[:, -1])
+        return replace(self, x=x, y=y, machines=names, cpus=self.cpus[first])
 
     @property
     def speed(self) -> NDArray[np.float64]:
         """The logarithm of the performance, turned so that more is better."""
-        return np.log(self.y) if self.better == "higher" else -np.log(self.y)
+        return self._turned(np.log(self.y))
+
+    def performance(self, speed: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the performance at a `speed`, in its own unit."""
+        return np.exp(self._turned(speed))
+
+    def _turned(self, logs: NDArray[np.float64]) -> NDArray[np.float64]:
+        return logs if self.better == "higher" else -logs
 
 
 @dataclass(frozen=True)
-class FingerprintTable:
+class FingerprintTable(Tables):
     """All runs of the fingerprint as a matrix, and all applications measured beside them.
 
     Attributes
@@ -127,6 +110,8 @@ class FingerprintTable:
     targets : DataFrame
         ``application, metric, better, machine, repetition, value``, positive values only.
     """
+
+    SPECS: ClassVar = {"runs": Spec(KEYS, file="features"), "targets": Spec(TARGETS)}
 
     runs: pd.DataFrame
     targets: pd.DataFrame
@@ -158,24 +143,18 @@ class FingerprintTable:
             raise InputError(f"is not measured; expected one of: {known}, ...", place=f'"{application}"')
         columns = list(self.columns)
         beside = rows.merge(self.runs, on=RUN, how="inner", validate="many_to_one")
-        alone = rows.merge(self.runs[RUN], on=RUN, how="left", indicator="found")
-        alone = alone[alone["found"] == "left_only"].drop(columns="found")
-        medians = self.runs.groupby("machine")[columns].median()
-        hosts = self.runs.groupby("machine")[["cpu_model", "cores"]].first()
-        whole = alone.join(hosts.join(medians), on="machine", how="inner")
+        known = pd.MultiIndex.from_frame(self.runs[RUN])
+        alone = rows[~pd.MultiIndex.from_frame(rows[RUN]).isin(known)]
+        hosts = self.runs.groupby("machine")
+        medians = hosts[["cpu_model"]].first().join(hosts[columns].median())
+        whole = alone.join(medians, on="machine", how="inner")
         both = pd.concat([beside, whole], ignore_index=True).sort_values([*RUN, "value"], ignore_index=True)
         if both.empty:
             raise InputError("is measured on no machine with a fingerprint", place=f'"{application}"')
-        return Measured(
-            application,
-            str(rows["metric"].iloc[0]),
-            str(rows["better"].iloc[0]),
-            self.columns,
-            both[columns].to_numpy(np.float64),
-            both["value"].to_numpy(np.float64),
-            both["machine"].to_numpy(str),
-            both["cpu_model"].to_numpy(str),
-        )
+        x, y = (both[names].to_numpy(np.float64) for names in (columns, "value"))
+        machines, cpus = (both[name].to_numpy(str) for name in ("machine", "cpu_model"))
+        metric, better = (str(rows[name].iloc[0]) for name in ("metric", "better"))
+        return Measured(application, metric, better, self.columns, x, y, machines, cpus)
 
     def covering(self, limit: int) -> tuple[str, ...]:
         """Choose applications: those measured on most machines, spread over the kinds, without near-copies.
@@ -200,14 +179,16 @@ class FingerprintTable:
         chosen: list[str] = []
         while len(chosen) < limit and any(kinds.values()):
             for queue in kinds.values():
-                fresh = next((name for name in queue if _is_new(correlations[name], chosen)), None)
+                fresh = next(
+                    (name for name in queue if not (correlations.loc[name, chosen] >= COPY).any()), None
+                )
                 del queue[: len(queue) if fresh is None else queue.index(fresh) + 1]
                 if fresh is not None and len(chosen) < limit:
                     chosen.append(fresh)
         return tuple(sorted(chosen))
 
     @classmethod
-    def read(cls, directory: Path) -> FingerprintTable:
+    def read(cls, directory: Path) -> Self:
         """Read what the stage featurize wrote.
 
         Raises
@@ -216,18 +197,9 @@ class FingerprintTable:
             If a file is missing or is no Parquet file.
         """
         try:
-            return cls(
-                pd.read_parquet(directory / "features.parquet"),
-                pd.read_parquet(directory / "targets.parquet"),
-            )
+            return cls(*(pd.read_parquet(directory / f"{name}.parquet") for name in ("features", "targets")))
         except (OSError, ValueError) as exc:
             raise InputError(f"cannot be read ({exc}); run featurize first", file=directory) from exc
-
-    def write(self, directory: Path) -> None:
-        """Write features.parquet and targets.parquet."""
-        for name, frame in (("features", self.runs), ("targets", self.targets)):
-            with replacing(directory / f"{name}.parquet") as path:
-                frame.to_parquet(path, index=False, compression="zstd")
 
 
 def featurize(tables: FingerprintTables, threads: Threads = "both") -> FingerprintTable:
@@ -245,7 +217,8 @@ def featurize(tables: FingerprintTables, threads: Threads = "both") -> Fingerpri
     InputError
         If no rates are left.
     """
-    rates = tables.machines[tables.machines["threads"].isin(_threads(threads))]
+    wanted = {"one": [1], "all": [ALL_THREADS], "both": [1, ALL_THREADS]}[threads]
+    rates = tables.machines[tables.machines["threads"].isin(wanted)]
     if rates.empty:
         raise InputError(f'fingerprints.threads="{threads}" leaves no rates', place="machines")
     suffix = np.where(rates["threads"] == ALL_THREADS, EVERY_THREAD, "")
@@ -257,14 +230,6 @@ def featurize(tables: FingerprintTables, threads: Threads = "both") -> Fingerpri
     runs = matrix[RUN].join(hosts, on="machine").join(matrix.drop(columns=RUN))
     targets = tables.applications[tables.applications["value"] > 0]
     return FingerprintTable(runs.astype(KEYS), targets[list(TARGETS)].reset_index(drop=True).astype(TARGETS))
-
-
-def _is_new(correlations: pd.Series, chosen: list[str]) -> bool:
-    return not (correlations[chosen] >= COPY).any()
-
-
-def _threads(threads: Threads) -> list[int]:
-    return {"one": [1], "all": [ALL_THREADS], "both": [1, ALL_THREADS]}[threads]
 
 
 def stressor_of(column: str) -> str:

@@ -18,7 +18,6 @@ from serving.corun.samples import TIME
 from serving.corun.schemas import OnlineRequest, Run, SoloRun, StaticRequest
 from serving.corun.static import Question, ask, machine_of
 from serving.doors.bodies import Answered, request_of
-from training.corun.known_tasks import KnownTasks
 
 
 def answer_static(body: bytes, static: Static) -> Answered:
@@ -57,8 +56,7 @@ def _with_tasks(runs: list[SoloRun], static: Static) -> Static:
         before = sum(row["task"] == run.task and row["machine"] == machine for row in rows)
         counts = {name: np.nan if count is None else count for name, count in run.events.items()}
         rows.append({**about, "repetition": before + 1, **counts})
-    others = KnownTasks.of(CorunTables.of_rows(rows, []))
-    return replace(static, known=static.known.with_others(others))
+    return replace(static, known=static.known.with_others(CorunTables.of_rows(rows, [])))
 
 
 def _samples(run: Run, name: str) -> pd.DataFrame:

@@ -77,8 +77,7 @@ def load_static(uri: str | None = None, further: Path | None = None) -> Static:
         return static
     from data.corun.tables import CorunTables
 
-    known = static.known.with_others(KnownTasks.of(CorunTables.read(further)))
-    return replace(static, known=known)
+    return replace(static, known=static.known.with_others(CorunTables.read(further)))
 
 
 def _static(found: Located) -> Static:

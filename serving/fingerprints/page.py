@@ -27,8 +27,7 @@ from serving.fingerprints.profiled import Profiled
 from serving.pages.charts import Chart, counted, percent
 from serving.report import render
 from training.fingerprints.claims import CLAIMS, Verdict
-from training.fingerprints.differences import Difference, difference
-from training.fingerprints.false_alarms import false_alarms
+from training.fingerprints.differences import Difference, difference, false_alarms
 from training.fingerprints.profiles import profile
 from training.fingerprints.seed import seed_shares
 

@@ -12,7 +12,7 @@ from data.fingerprints.stressors import CATEGORIES
 from features.fingerprints.matrix import stressor_of
 from serving.fingerprints.profiled import Reported
 from serving.pages.charts import figures, percent
-from training.fingerprints.trust import Trust
+from training.fingerprints.profiles import Trust
 
 #: Bars that are open to be seen; the others are folded away.
 SHOWN = 5

@@ -16,7 +16,7 @@ from data.tables.files import read_json
 from data.tables.specs import read_table
 from features.fingerprints.matrix import FingerprintTable
 from serving.pages.evaluated import Entry, Metrics
-from training.fingerprints.trust import Trust
+from training.fingerprints.profiles import Trust
 
 TRUST_DTYPES = {
     "application": "str",

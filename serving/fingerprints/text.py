@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from serving.pages.tables import printed
 from training.fingerprints.differences import Difference
 from training.fingerprints.prediction import Prediction
-from training.fingerprints.profiles import Profile
-from training.fingerprints.trust import Trust
+from training.fingerprints.profiles import Profile, Trust
 
 if TYPE_CHECKING:
     from rich.table import Table

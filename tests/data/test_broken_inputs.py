@@ -107,7 +107,7 @@ def answered_impact(model):
         names = Named(np.array(["a\nb", "x\ny"]), np.array(["m", "n"]))
         # leaves of 1e300 are numbers, however large the impacts
         with np.errstate(over="ignore"):
-            model.predict(np.zeros((2, len(model.trees.fill))), names)
+            model.predict(np.zeros((2, len(model.arrays_.fill))), names)
 
 
 CARDS = {

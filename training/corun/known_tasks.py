@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import ClassVar, Self
 
 import numpy as np
 import pandas as pd
 
 from data.corun.tables import HOST_DTYPES, PAIR_DTYPES, SAMPLE_DTYPES, TASK_DTYPES, CorunTables
-from data.tables.files import replacing
-from data.tables.specs import as_number, read_table, typed
+from data.tables.specs import Spec, Tables, as_number, typed
 from features.corun.rates import MOST, OTHERS, Placed, Solo, vectors
 from training.registry.stored import beside_model
 
-TASKS, HOSTS = "tasks.parquet", "hosts.parquet"
-
 
 @dataclass(frozen=True)
-class KnownTasks:
+class KnownTasks(Tables):
     """Solo runs and the machines they ran on.
 
     Attributes
@@ -28,16 +26,16 @@ class KnownTasks:
         As in `CorunTables`.
     """
 
+    SPECS: ClassVar = {
+        "tasks": Spec(TASK_DTYPES, further=as_number),
+        "hosts": Spec(HOST_DTYPES, further=as_number),
+    }
+
     tasks: pd.DataFrame
     hosts: pd.DataFrame
 
     @classmethod
-    def of(cls, tables: CorunTables) -> KnownTasks:
-        """Take them from tables of co-runs."""
-        return cls(tables.tasks, tables.hosts)
-
-    @classmethod
-    def read(cls, directory: Path) -> KnownTasks:
+    def read(cls, directory: Path) -> Self:
         """Read what `write` wrote beside a model.
 
         Raises
@@ -45,28 +43,21 @@ class KnownTasks:
         InputError
             If a file is missing or lacks a column.
         """
-        return cls(
-            read_table(beside_model(directory, TASKS), TASK_DTYPES, further=as_number),
-            read_table(beside_model(directory, HOSTS), HOST_DTYPES, further=as_number),
-        )
+        files = {name: beside_model(directory, f"{name}.parquet") for name in cls.SPECS}
+        return cls(**{name: cls.SPECS[name].read(path) for name, path in files.items()})
 
-    def write(self, directory: Path) -> None:
-        """Write ``tasks.parquet`` and ``hosts.parquet`` to `directory`."""
-        for name, table in ((TASKS, self.tasks), (HOSTS, self.hosts)):
-            with replacing(directory / name) as path:
-                table.to_parquet(path, index=False, compression="zstd")
-
-    def with_others(self, others: KnownTasks) -> KnownTasks:
+    def with_others(self, others: CorunTables) -> KnownTasks:
         """Add solo runs from elsewhere; where both have a task on a machine, theirs count."""
         theirs = pd.MultiIndex.from_frame(others.tasks[["machine", "task"]])
         ours = self.tasks[~pd.MultiIndex.from_frame(self.tasks[["machine", "task"]]).isin(theirs)]
-        joined = CorunTables.joined([_tables(ours, self.hosts), _tables(others.tasks, others.hosts)])
-        return KnownTasks(joined.tasks, joined.hosts.drop_duplicates("machine"))
+        joined = KnownTasks.joined([KnownTasks(ours, self.hosts), KnownTasks(others.tasks, others.hosts)])
+        return replace(joined, hosts=joined.hosts.drop_duplicates("machine"))
 
     @cached_property
     def solo(self) -> Solo:
         """Medians over repetitions, from which vectors are made."""
-        return Solo.of(_tables(self.tasks, self.hosts))
+        pairs, samples = typed(None, PAIR_DTYPES), typed(None, SAMPLE_DTYPES)
+        return Solo.of(CorunTables(self.tasks, pairs, samples, self.hosts))
 
     @cached_property
     def on(self) -> dict[str, frozenset[str]]:
@@ -87,27 +78,7 @@ class KnownTasks:
         """
         made = vectors(self.solo, placed)
         # beside one other, the largest rate is the only one
-        largest = {name: made[f"{OTHERS}{name.removeprefix(MOST)}"] for name in _missing(columns, made)}
-        names = pd.DataFrame(
-            {
-                "task": placed.tasks,
-                "corunners": ["+".join(beside) for beside in placed.corunners],
-                "machine": placed.machines,
-            }
-        )
+        single = {name: f"{OTHERS}{name.removeprefix(MOST)}" for name in columns if name.startswith(MOST)}
+        largest = {name: made[other] for name, other in single.items() if name not in made and other in made}
         known = pd.concat([made, pd.DataFrame(largest, index=made.index)], axis="columns")
-        return pd.concat([names, known.reindex(columns=list(columns))], axis="columns")
-
-
-def _missing(columns: tuple[str, ...], made: pd.DataFrame) -> list[str]:
-    return [
-        name
-        for name in columns
-        if name.startswith(MOST)
-        and name not in made.columns
-        and f"{OTHERS}{name.removeprefix(MOST)}" in made.columns
-    ]
-
-
-def _tables(tasks: pd.DataFrame, hosts: pd.DataFrame) -> CorunTables:
-    return CorunTables(tasks, typed(None, PAIR_DTYPES), typed(None, SAMPLE_DTYPES), hosts)
+        return pd.concat([placed.named, known.reindex(columns=list(columns))], axis="columns")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +11,18 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.corun.tables import SAMPLE_DTYPES
+from features.corun.rates import CORUN
+from training.corun.estimators.scores import accuracy
+from training.corun.splits import DESIGNS
 
 Floats = NDArray[np.float64]
 RUN = ["machine", "task", "corunners", "phase", "repetition"]
 #: Rates are compared as log(rate + 1) in events per second.
 _ONE = 1.0
+#: Stage two by the models of table 1, and boosted trees.
+SECOND = ("linear", "svm", "random-forest", "xgboost")
+#: What identifies a co-run that was sampled.
+KEYS = [*CORUN, "repetition"]
 
 
 @dataclass(frozen=True)
@@ -50,15 +58,17 @@ class Sampled:
             At least the first interval is looked at.
         """
         events = tuple(name for name in samples.columns if name not in SAMPLE_DTYPES)
-        runs, start, final = [], [], []
         ordered = samples.sort_values([*RUN, "t_seconds"])
-        for key, own in ordered.groupby(RUN, sort=True):
-            times = own["t_seconds"].to_numpy(np.float64)
-            counts = np.nan_to_num(own[list(events)].to_numpy(np.float64))
-            runs.append(dict(zip(RUN, key, strict=True)))
-            start.append(_rates(times, counts, seconds))
-            final.append(_log(counts.sum(axis=0) / times[-1]))
-        return cls(pd.DataFrame(runs, columns=RUN), events, np.array(start), np.array(final))
+        counts = np.nan_to_num(ordered[list(events)].to_numpy(np.float64))
+        first = ~ordered.duplicated(RUN).to_numpy()
+        cuts = np.flatnonzero(first)[1:]
+        start, final = [], []
+        times_of = np.split(ordered["t_seconds"].to_numpy(np.float64), cuts)
+        for times, own in zip(times_of, np.split(counts, cuts), strict=True):
+            start.append(_rates(times, own, seconds))
+            final.append(_log(own.sum(axis=0) / times[-1]))
+        runs = ordered.loc[first, RUN].reset_index(drop=True)
+        return cls(runs, events, np.array(start), np.array(final))
 
 
 def _rates(times: Floats, counts: Floats, seconds: float) -> Floats:
@@ -150,31 +160,27 @@ class OnlineModel:
         solo, corun : ndarray of shape (n_rows, n_events, 3)
             `Sampled.start` of each task alone and beside others.
         """
-        return np.asarray(np.exp(self.second.predict(_ratios(self.completed(solo), self.completed(corun)))))
+        ratios = self.completed(corun) - self.completed(solo)
+        return np.asarray(np.exp(self.second.predict(ratios)))
 
 
 def _completed(coefficients: Floats, start: Floats) -> Floats:
     return np.asarray(coefficients[:, 0] + np.einsum("rek,ek->re", start, coefficients[:, 1:]))
 
 
-def _ratios(solo: Floats, corun: Floats) -> Floats:
-    """Return impact ratios on the scale of logarithms: log(1 + (co-run - solo) / solo)."""
-    return corun - solo
-
-
-def fitted(sampled: Sampled, pairs: Pairing, second: Any) -> OnlineModel:
-    """Fit both stages.
+def fitted(sampled: Sampled, pairs: pd.DataFrame, seconds: Iterable[Any]) -> list[OnlineModel]:
+    """Fit stage one, and on it each stage two.
 
     Parameters
     ----------
     sampled : Sampled
         Training runs.
-    pairs : Pairing
-        Which runs of it belong together, and their impacts.
-    second : Any
-        An unfitted regression for stage two.
+    pairs : DataFrame
+        Which runs of it belong together, and their impacts; see `paired`.
+    seconds : iterable
+        Unfitted regressions for stage two.
     """
-    used = np.union1d(pairs.solo, pairs.corun)
+    used = np.union1d(pairs["solo"], pairs["corun"])
     coefficients = np.array(
         [
             _stage_one(sampled.start[used, event], sampled.final[used, event])
@@ -182,9 +188,12 @@ def fitted(sampled: Sampled, pairs: Pairing, second: Any) -> OnlineModel:
         ]
     )
     done = _completed(coefficients, sampled.start)
-    ratios = _ratios(done[pairs.solo], done[pairs.corun])
-    trained = second.fit(ratios, np.log(pairs.impact))
-    return OnlineModel(sampled.events, coefficients, trained, Changes.of(ratios))
+    # on the scale of logarithms: log(1 + (co-run - solo) / solo)
+    ratios = done[pairs["corun"]] - done[pairs["solo"]]
+    changes, logs = Changes.of(ratios), np.log(pairs["impact"].to_numpy(np.float64))
+    return [
+        OnlineModel(sampled.events, coefficients, second.fit(ratios, logs), changes) for second in seconds
+    ]
 
 
 def _stage_one(start: Floats, final: Floats, shrinkage: float = 1e-3) -> Floats:
@@ -197,31 +206,7 @@ def _stage_one(start: Floats, final: Floats, shrinkage: float = 1e-3) -> Floats:
     return np.array([intercept, 1 - half - last, half, last])
 
 
-@dataclass(frozen=True)
-class Pairing:
-    """Which runs belong together.
-
-    Attributes
-    ----------
-    solo, corun : ndarray of int, shape (n_rows,)
-        Rows of `Sampled.runs`: the task alone, and beside others.
-    impact : ndarray of shape (n_rows,)
-        Co-run seconds / median solo seconds.
-    families : ndarray of str, shape (n_rows,)
-        The families of all tasks involved, joined by ``+``.
-    """
-
-    solo: NDArray[np.intp]
-    corun: NDArray[np.intp]
-    impact: Floats
-    families: NDArray[np.str_]
-
-    def rows(self, index: NDArray[np.intp]) -> Pairing:
-        """Return those rows."""
-        return Pairing(self.solo[index], self.corun[index], self.impact[index], self.families[index])
-
-
-def paired(runs: pd.DataFrame, instances: pd.DataFrame) -> Pairing:
+def paired(runs: pd.DataFrame, instances: pd.DataFrame) -> pd.DataFrame:
     """Pair every sampled co-run with the first sampled solo run of its task on the same machine.
 
     Parameters
@@ -230,18 +215,108 @@ def paired(runs: pd.DataFrame, instances: pd.DataFrame) -> Pairing:
         `Sampled.runs`.
     instances : DataFrame
         Of `features.corun.rates.instances`: the impact of each task beside its co-runners.
+
+    Returns
+    -------
+    DataFrame
+        ``solo, corun``: rows of `Sampled.runs`, the task alone, and beside others; ``impact``: co-run
+        seconds / median solo seconds; ``families`` of all tasks involved, joined by ``+``.
     """
-    numbered = runs.assign(run=np.arange(len(runs)))
-    alone = numbered[numbered["phase"] == "solo"].drop_duplicates(["machine", "task"])
-    beside = numbered[numbered["phase"] == "corun"]
-    joined = beside.merge(
-        alone[["machine", "task", "run"]], on=["machine", "task"], suffixes=("", "_solo")
-    ).merge(
-        instances[["machine", "task", "corunners", "impact", "families"]], on=["machine", "task", "corunners"]
-    )
-    return Pairing(
-        joined["run_solo"].to_numpy(np.intp),
-        joined["run"].to_numpy(np.intp),
-        joined["impact"].to_numpy(np.float64),
-        joined["families"].to_numpy(np.str_),
-    )
+    numbered = runs.assign(corun=np.arange(len(runs)))
+    solo = numbered[numbered["phase"] == "solo"].drop_duplicates(["machine", "task"])
+    alone = solo[["machine", "task", "corun"]].rename(columns={"corun": "solo"})
+    beside = numbered[numbered["phase"] == "corun"].merge(alone, on=["machine", "task"])
+    return beside.merge(instances[[*CORUN, "impact", "families"]], on=CORUN)[
+        ["solo", "corun", "impact", "families"]
+    ]
+
+
+def ratios(samples: pd.DataFrame, instances: pd.DataFrame, seconds: float) -> pd.DataFrame:
+    """Return by how much the first seconds of co-runs differ from those of the task alone.
+
+    Returns
+    -------
+    DataFrame
+        Columns of `KEYS`, then per event log(rate + 1) of the co-run less that of the solo run.
+    """
+    sampled = Sampled.of(samples, seconds)
+    pairs = paired(sampled.runs, instances)
+    changed = sampled.start[pairs["corun"], :, 0] - sampled.start[pairs["solo"], :, 0]
+    keys = sampled.runs.iloc[pairs["corun"]][KEYS].reset_index(drop=True)
+    return pd.concat([keys, pd.DataFrame(changed, columns=list(sampled.events))], axis="columns")
+
+
+def second(name: str, seed: int) -> Any:
+    """Return an unfitted model of stage two; ratios are not normalised (seed 002, section 4)."""
+    from training.corun.estimators.models import CATALOGUE
+
+    model = CATALOGUE[name]
+    return model.build({**model.start, **model.in_search, "trees": 100}, seed, None)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A fold of samples of so many seconds: to learn from `known` and to judge by `unseen`."""
+
+    sampled: Sampled
+    known: pd.DataFrame
+    unseen: pd.DataFrame
+    design: str
+    fold: int
+    seconds: float
+    seed: int
+
+    @classmethod
+    def of(
+        cls, samples: pd.DataFrame, instances: pd.DataFrame, seconds: float, folds: int, seed: int
+    ) -> Iterator[Asked]:
+        """Divide co-runs at random, as the seed does, and into families never seen ("tasks")."""
+        sampled = Sampled.of(samples, seconds)
+        pairs = paired(sampled.runs, instances)
+        for design in ("random", "tasks"):
+            for fold, (train, test) in enumerate(DESIGNS[design].divide(pairs, folds, seed)):
+                if len(test):
+                    yield cls(sampled, pairs.iloc[train], pairs.iloc[test], design, fold, seconds, seed)
+
+
+def judged(asked: Asked) -> pd.DataFrame:
+    """Predict held-out co-runs.
+
+    Returns
+    -------
+    DataFrame
+        ``task, corunners, machine, repetition, model, measured, predicted, design, fold, seconds``.
+    """
+    sampled, unseen = asked.sampled, asked.unseen
+    solo, corun = unseen["solo"], unseen["corun"]
+    keys = sampled.runs.iloc[corun][KEYS].reset_index(drop=True)
+    models = fitted(sampled, asked.known, [second(name, asked.seed) for name in SECOND])
+    own = [
+        keys.assign(
+            model=name,
+            measured=unseen["impact"].to_numpy(),
+            predicted=model.predict(sampled.start[solo], sampled.start[corun]),
+        )
+        for name, model in zip(SECOND, models, strict=True)
+    ]
+    return pd.concat(own).assign(design=asked.design, fold=asked.fold, seconds=asked.seconds)
+
+
+def by_seconds(predictions: pd.DataFrame, tolerance: float) -> pd.DataFrame:
+    """Say how accurate the online model is after so many seconds of samples.
+
+    Returns
+    -------
+    DataFrame
+        ``seconds, design, model, within_tolerance, spread`` (of it, over the folds)``, mape, r2``.
+    """
+    rows = []
+    for (seconds, design, model), own in predictions.groupby(["seconds", "design", "model"], sort=True):
+        error = np.abs(own["predicted"] / own["measured"] - 1)
+        inside = (error < tolerance).groupby(own["fold"]).mean()
+        left = ((own["measured"] - own["predicted"]) ** 2).sum()
+        total = ((own["measured"] - own["measured"].mean()) ** 2).sum()
+        about = {"seconds": seconds, "design": design, "model": model}
+        worth = {"spread": float(inside.std(ddof=0)), "r2": float(1 - left / total)}
+        rows.append(about | accuracy(error, tolerance) | worth)
+    return pd.DataFrame(rows)[[*about, "within_tolerance", "spread", "mape", "r2"]]

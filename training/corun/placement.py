@@ -6,7 +6,7 @@ More is hard in general: a greedy start and exchanges of two tasks until none he
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -130,23 +130,15 @@ def worst(tasks: int, room: Room, cost: Cost, seed: int = 0) -> Placement:
 
 def random(tasks: int, room: Room, cost: Cost, draws: int, seed: int) -> Floats:
     """Return the totals of `draws` placements at random with every slot as likely, shape (draws,)."""
-    room.require(tasks)
-    groups = _at_random(tasks, room, seed)
-    return np.array([total(next(groups), cost) for _ in range(draws)], np.float64)
+    return np.array([placement.total for placement in drawn(tasks, room, cost, draws, seed)], np.float64)
 
 
 def drawn(tasks: int, room: Room, cost: Cost, draws: int, seed: int) -> list[Placement]:
     """Return the first `draws` of the placements that `random` gives the totals of."""
     room.require(tasks)
-    groups = _at_random(tasks, room, seed)
-    return [_placement(next(groups), cost, exact=False) for _ in range(draws)]
-
-
-def _at_random(tasks: int, room: Room, seed: int) -> Iterator[list[Group]]:
     generator = np.random.default_rng(seed)
-    while True:
-        slots = generator.permutation(room.machines * room.slots)[:tasks]
-        yield _grouped(slots // room.slots)
+    slots = (generator.permutation(room.machines * room.slots)[:tasks] for _ in range(draws))
+    return [_placement(_grouped(own // room.slots), cost, exact=False) for own in slots]
 
 
 def _matched(tasks: int, room: Room, cost: Cost) -> Placement:
@@ -179,25 +171,19 @@ def _searched(tasks: int, room: Room, cost: Cost, seed: int, starts: int = 4) ->
 
 def _greedy(order: Iterable[int], room: Room, cost: Cost) -> list[Group]:
     """Put one task after the other where it adds least."""
-    groups: list[Group] = []
-    costs: list[float] = []
+    groups: list[Group] = [()] * room.machines
+    costs = np.zeros(room.machines)
     for task in order:
         open_ = [n for n, group in enumerate(groups) if len(group) < room.slots]
-        grown = [tuple(sorted((*groups[n], task))) for n in open_]
-        if len(groups) < room.machines:
-            open_, grown = [*open_, len(groups)], [*grown, (task,)]
-            groups, costs = [*groups, ()], [*costs, 0.0]
+        grown = [_with(groups[n], (), task) for n in open_]
         new = cost(grown)
-        least = int(np.argmin(new - np.array([costs[n] for n in open_])))
-        groups[open_[least]], costs[open_[least]] = grown[least], float(new[least])
-        if not groups[-1]:
-            groups, costs = groups[:-1], costs[:-1]
+        least = int(np.argmin(new - costs[open_]))
+        groups[open_[least]], costs[open_[least]] = grown[least], new[least]
     return groups
 
 
 def _improved(groups: list[Group], room: Room, cost: Cost) -> list[Group]:
     """Exchange or move tasks between two machines while that lowers the total."""
-    groups = [*groups, *[()] * (room.machines - len(groups))]
     costs = cost(groups)
     better = True
     while better:
@@ -217,17 +203,16 @@ def _improved(groups: list[Group], room: Room, cost: Cost) -> list[Group]:
 
 def _exchanges(first: Group, second: Group, slots: int) -> list[tuple[Group, Group]]:
     """Return both groups after each exchange of two tasks, and after each move into a free slot."""
-    swapped = [(_with(first, out, into), _with(second, into, out)) for out in first for into in second]
+    found = [(_with(first, {out}, into), _with(second, {into}, out)) for out in first for into in second]
     if len(second) < slots:
-        swapped += [(_with(first, out, None), tuple(sorted((*second, out)))) for out in first]
+        found += [(_with(first, {out}), _with(second, (), out)) for out in first]
     if len(first) < slots:
-        swapped += [(tuple(sorted((*first, out))), _with(second, out, None)) for out in second]
-    return swapped
+        found += [(_with(first, (), out), _with(second, {out})) for out in second]
+    return found
 
 
-def _with(group: Group, out: int, into: int | None) -> Group:
-    rest = [task for task in group if task != out]
-    return tuple(sorted(rest if into is None else [*rest, into]))
+def _with(group: Group, gone: Collection[int], *come: int) -> Group:
+    return tuple(sorted([*(task for task in group if task not in gone), *come]))
 
 
 def _grouped(machines: NDArray[np.intp]) -> list[Group]:

@@ -40,21 +40,6 @@ def at_random(table: pd.DataFrame, folds: int, seed: int) -> Divided:
     return list(KFold(folds, shuffle=True, random_state=seed).split(table))
 
 
-def by_pair(table: pd.DataFrame, folds: int, seed: int) -> Divided:
-    """Hold out whole combinations of families, both directions, on all machines."""
-    return _by_group(table["families"].to_numpy(np.str_), folds, seed)
-
-
-def by_pair_and_machine(table: pd.DataFrame, folds: int, seed: int) -> Divided:
-    """Hold out combinations of families on one machine; another machine may have shown them."""
-    return _by_group((table["machine"] + "\n" + table["families"]).to_numpy(np.str_), folds, seed)
-
-
-def by_machine(table: pd.DataFrame, folds: int, seed: int) -> Divided:
-    """Hold out whole devices."""
-    return _by_group(table["device"].to_numpy(np.str_), folds, seed)
-
-
 def by_task(table: pd.DataFrame, folds: int, seed: int) -> Divided:
     """Hold out families: test rows involve only these, training rows none of them; others are in neither."""
     members = [names.split(AND) for names in table["families"]]
@@ -72,14 +57,35 @@ def by_task(table: pd.DataFrame, folds: int, seed: int) -> Divided:
     ]
 
 
+def _by_groups(*columns: str) -> Callable[[pd.DataFrame, int, int], Divided]:
+    """Return how rows are held out together that have the same values in `columns`."""
+
+    def divide(table: pd.DataFrame, folds: int, seed: int) -> Divided:
+        from sklearn.model_selection import GroupKFold
+
+        groups = table.groupby(list(columns), sort=True).ngroup().to_numpy()
+        number = min(folds, len(np.unique(groups)))
+        if number < 2:  # noqa: PLR2004 - nothing to hold out
+            return []
+        return list(GroupKFold(number, shuffle=True, random_state=seed).split(groups, groups=groups))
+
+    return divide
+
+
 DESIGNS = {
     design.name: design
     for design in (
         Design("random", "at random, 4:1 (the seed's)", at_random),
-        Design("pairs", "unseen combinations of families, on all machines", by_pair),
-        Design("pairs-on-machine", "combinations of families unseen on their machine", by_pair_and_machine),
+        # both directions of a pair share their families
+        Design("pairs", "unseen combinations of families, on all machines", _by_groups("families")),
+        # another machine may have shown them
+        Design(
+            "pairs-on-machine",
+            "combinations of families unseen on their machine",
+            _by_groups("machine", "families"),
+        ),
         Design("tasks", "combinations of unseen families only", by_task),
-        Design("machines", "unseen devices", by_machine),
+        Design("machines", "unseen devices", _by_groups("device")),
     )
 }
 
@@ -132,14 +138,8 @@ def parts(table: pd.DataFrame, wanted: tuple[str, ...], folds: int, seed: int) -
     divided = possible(table, wanted, folds, seed)
     main = main_design(tuple(divided))
     everything = Part(main, -1, np.arange(len(table)), np.arange(0))
-    return [
-        everything,
-        *(
-            Part(name, fold, train, test)
-            for name, folds_ in divided.items()
-            for fold, (train, test) in enumerate(folds_)
-        ),
-    ]
+    folded = [Part(name, fold, *rows) for name, found in divided.items() for fold, rows in enumerate(found)]
+    return [everything, *folded]
 
 
 def main_design(designs: tuple[str, ...]) -> str:
@@ -148,19 +148,10 @@ def main_design(designs: tuple[str, ...]) -> str:
 
 
 def inner(table: pd.DataFrame, design: str, folds: int, seed: int) -> Divided:
-    """Divide training rows as the design does, or by pairs where they don't allow it."""
+    """Divide training rows as the design does, or at random where they don't allow it."""
     divided = DESIGNS[design].divide(table, folds, seed)
     return divided if _filled(divided) else at_random(table, folds, seed)
 
 
 def _filled(divided: Divided) -> bool:
     return bool(divided) and all(len(train) and len(test) for train, test in divided)
-
-
-def _by_group(groups: NDArray[np.str_], folds: int, seed: int) -> Divided:
-    from sklearn.model_selection import GroupKFold
-
-    number = min(folds, len(np.unique(groups)))
-    if number < 2:  # noqa: PLR2004 - nothing to hold out
-        return []
-    return list(GroupKFold(number, shuffle=True, random_state=seed).split(groups, groups=groups))

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+import zlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from data.corun.params import Corun
+from data.corun.params import Corun, TuneImpact
 from data.corun.tables import CorunTables
 from data.corun.validity import CorunDecisions
 from data.errors import InputError
@@ -16,18 +21,95 @@ from features.corun.rates import PLACES
 from training.corun.estimators import scores as impact_scores
 from training.corun.estimators.fitting import ImpactTable, Recipe
 from training.corun.estimators.models import CATALOGUE
-from training.corun.estimators.tuning import ImpactTask, search
 from training.corun.known_tasks import KnownTasks
-from training.corun.online import Sampled, fitted, paired
-from training.corun.online_evaluating import second
-from training.corun.splits import Part, parts
+from training.corun.online import Sampled, fitted, paired, second
+from training.corun.splits import Part, inner, parts
 from training.corun.stored import ImpactCard, OnlineCard, TrainedImpact, TrainedOnline
+from training.estimators.spaces import suggested
+from training.evaluation.search import Search, drawn
 from training.evaluation.sidebyside import side_by_side
-from training.evaluation.tuned import Tuned, read_tuned, require_known, slowest_first, write_found
+from training.evaluation.tuned import (
+    Found,
+    TrialRow,
+    Tuned,
+    read_tuned,
+    require_known,
+    slowest_first,
+    write_found,
+)
 
+if TYPE_CHECKING:
+    from optuna import Trial
+
+Floats = NDArray[np.float64]
 FEATURES = PLACES.processed / "features.parquet"
+#: Trials at random before a search learns from them.
+STARTUP = 4
 #: Searches that take longest.
 _SLOWEST = ("contention", "xgboost-ranges", "xgboost", "random-forest")
+
+
+@dataclass(frozen=True)
+class ImpactTask:
+    """One search: a model on the training rows of a part.
+
+    Attributes
+    ----------
+    part : Part
+        Inner folds hold out what its design holds out.
+    recipe : Recipe
+        Without parameters.
+    rows : DataFrame
+        The part's training rows.
+    how : TuneImpact
+    """
+
+    part: Part
+    recipe: Recipe
+    rows: pd.DataFrame
+    how: TuneImpact
+
+
+def search(task: ImpactTask) -> Found[Tuned]:
+    """Run the search of `task`; the same task gives the same outcome."""
+    part, name = task.part.name, task.recipe.model
+    model, rows = CATALOGUE[name], _sampled(task)
+    divided = inner(rows, task.part.design, task.how.folds, task.recipe.seed)
+    place = zlib.crc32(f"{part}/{name}".encode())
+    seed = int(np.random.SeedSequence([task.recipe.seed, place]).generate_state(1)[0])
+    sampler = drawn(seed, STARTUP)
+    tried: list[dict[str, Any]] = []
+
+    def error(trial: Trial) -> float:
+        tried.append(suggested(model.space, trial))
+        recipe = replace(task.recipe, params={**tried[-1], **model.in_search})
+        errors = [_error(recipe, rows.iloc[train], rows.iloc[test]) for train, test in divided]
+        return float(np.mean(np.concatenate(errors)))
+
+    first = model.first(len(task.recipe.rates))
+    study = Search("minimize", task.how.trials, [first], lambda _: sampler).run(error)
+    trials = [
+        TrialRow(
+            part, name, one.number, one.state.name.lower(), one.value, json.dumps(params, sort_keys=True)
+        )
+        for one, params in zip(study.trials, tried, strict=True)
+    ]
+    return Found(part, name, Tuned(tried[study.best_trial.number], float(study.best_value)), trials)
+
+
+def _sampled(task: ImpactTask) -> pd.DataFrame:
+    if len(task.rows) <= task.how.rows:
+        return task.rows
+    generator = np.random.default_rng(task.recipe.seed)
+    return task.rows.iloc[np.sort(generator.choice(len(task.rows), task.how.rows, replace=False))]
+
+
+def _error(recipe: Recipe, train: pd.DataFrame, test: pd.DataFrame) -> Floats:
+    learned = recipe.fit(train)
+    predicted = learned.predict(test)
+    if CATALOGUE[recipe.model].kind == "classification":
+        return 1.0 - learned.right(test, predicted, recipe.share).astype(np.float64)
+    return np.abs(predicted / test["impact"].to_numpy(np.float64) - 1)
 
 
 def searches(table: ImpactTable, section: Corun, seed: int) -> list[ImpactTask]:
@@ -39,16 +121,14 @@ def searches(table: ImpactTable, section: Corun, seed: int) -> list[ImpactTask]:
         If params.yaml names an unknown model, or no design is possible.
     """
     require_known(section.tune.models, CATALOGUE, "corun.tune")
-    return [
-        ImpactTask(
-            part.name,
-            part.design,
-            recipe_of(table, name, section, seed),
-            _trained_on(table, part),
-            section.tune,
-        )
-        for name in slowest_first(section.tune.models, _SLOWEST)
+    trained_on = [
+        (part, table.frame.iloc[part.train].reset_index(drop=True))
         for part in divisions(table, section, seed)
+    ]
+    return [
+        ImpactTask(part, recipe_of(table, name, section, seed), rows, section.tune)
+        for name in slowest_first(section.tune.models, _SLOWEST)
+        for part, rows in trained_on
         if CATALOGUE[name].kind == "regression" or part.design == "random"
     ]
 
@@ -56,10 +136,6 @@ def searches(table: ImpactTable, section: Corun, seed: int) -> list[ImpactTask]:
 def divisions(table: ImpactTable, section: Corun, seed: int) -> list[Part]:
     """Divide the table by all designs; the part of all rows has no fold."""
     return parts(table.frame, section.evaluate.designs, section.evaluate.folds, seed)
-
-
-def _trained_on(table: ImpactTable, part: Part) -> pd.DataFrame:
-    return table.frame.iloc[part.train].reset_index(drop=True)
 
 
 def recipe_of(
@@ -88,7 +164,8 @@ def train_stage() -> None:
     """Stage train: fit every model that answers with a number to all rows."""
     knobs, table = load(Corun), ImpactTable.read(FEATURES)
     tuned, oof = read_tuned(PLACES.tuned, Tuned)["all"], _oof()
-    known = KnownTasks.of(kept_tables())
+    kept = kept_tables()
+    known = KnownTasks(kept.tasks, kept.hosts)
     for name, found in tuned.items():
         if CATALOGUE[name].kind != "regression":
             continue
@@ -98,7 +175,7 @@ def train_stage() -> None:
             name,
             trained.columns,
             found.params,
-            _half_widths(oof[oof["model"] == name], knobs.section.evaluate.confidence),
+            _half_widths(oof[oof["model"] == name], "design", knobs.section.evaluate.confidence),
             tuple(sorted(table.frame["machine"].unique())),
             tuple(sorted(table.frame["task"].unique())),
             table.digest,
@@ -107,15 +184,15 @@ def train_stage() -> None:
         )
         TrainedImpact(trained.model, card).write(PLACES.models / name)
         known.write(PLACES.models / name)
-    _train_online(table, knobs)
+    _train_online(table, kept.samples, knobs)
 
 
-def _train_online(table: ImpactTable, knobs: Params[Corun]) -> None:
+def _train_online(table: ImpactTable, samples: pd.DataFrame, knobs: Params[Corun]) -> None:
     online, section = written(PLACES.metrics, "evaluate")["online"], knobs.section.online
     if online is None:
         return
-    sampled = Sampled.of(kept_tables().samples, section.trained_at)
-    model = fitted(sampled, paired(sampled.runs, table.frame), second(online["champion"], knobs.seed))
+    sampled = Sampled.of(samples, section.trained_at)
+    (model,) = fitted(sampled, paired(sampled.runs, table.frame), [second(online["champion"], knobs.seed)])
     oof = pd.read_parquet(PLACES.evaluated / "online.parquet")
     rows = oof[(oof["design"] == online["design"]) & (oof["model"] == online["champion"])]
     confidence = knobs.section.evaluate.confidence
@@ -126,10 +203,7 @@ def _train_online(table: ImpactTable, knobs: Params[Corun]) -> None:
         model.events,
         tuple(map(tuple, model.coefficients.tolist())),
         section.trained_at,
-        {
-            f"{seconds:g}": impact_scores.log_width(own, confidence)
-            for seconds, own in rows.groupby("seconds", sort=True)
-        },
+        _half_widths(rows, "seconds", confidence, "{:g}"),
         impact_scores.log_width(nothing, confidence),
         tuple(sorted(sampled.runs["machine"].unique())),
         table.digest,
@@ -139,11 +213,9 @@ def _train_online(table: ImpactTable, knobs: Params[Corun]) -> None:
     TrainedOnline(model, card).write(PLACES.models / "online")
 
 
-def _half_widths(oof: pd.DataFrame, confidence: float) -> dict[str, float]:
-    return {
-        str(design): impact_scores.log_width(rows, confidence)
-        for design, rows in oof.groupby("design", sort=True)
-    }
+def _half_widths(oof: pd.DataFrame, by: str, confidence: float, shown: str = "{}") -> dict[str, float]:
+    groups = oof.groupby(by, sort=True)
+    return {shown.format(key): impact_scores.log_width(rows, confidence) for key, rows in groups}
 
 
 def _oof() -> pd.DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -100,7 +100,7 @@ class TrainedImpact:
         if quick is None:
             return cls.read(directory)
         card = ImpactCard.read(directory)
-        require_width(directory, card.features, len(quick.trees.fill))
+        require_width(directory, card.features, len(quick.arrays_.fill))
         return cls(quick, card)
 
     @classmethod
@@ -208,9 +208,8 @@ class TrainedOnline:
     def write(self, directory: Path) -> None:
         """Write stage two as ``model.skops``, stage one in ``card.json``, its ratios as ``changes.npz``."""
         store(directory, self.model.second, self.card)
-        changes = self.model.changes
         with replacing(directory / CHANGES) as path:
-            np.savez(path, mean=changes.mean, covariance=changes.covariance)
+            np.savez(path, **asdict(self.model.changes))
 
     @classmethod
     def read(cls, directory: Path) -> TrainedOnline:
@@ -227,5 +226,4 @@ class TrainedOnline:
         if len(found["mean"]) != len(card.events):
             told = f"holds {len(found['mean'])} events; expected {len(card.events)} as the card has"
             raise InputError(told, file=path, place='array "mean"')
-        changes = Changes(found["mean"], found["covariance"])
-        return cls(OnlineModel(card.events, np.array(card.coefficients), second, changes), card)
+        return cls(OnlineModel(card.events, np.array(card.coefficients), second, Changes(**found)), card)

@@ -119,24 +119,14 @@ def _row(
     seed: int,
 ) -> tuple[str, ...]:
     if claim.kind == "differs":
-        found = difference(sides[0], sides[1], params, seed)
-        holds, told = _differs(claim, found)
-    elif claim.kind == "leads":
-        holds, told = _leads(claim, sides[0])
+        holds, told = _differs(claim, difference(sides[0], sides[1], params, seed))
     else:
-        holds, told = _memory(sides[0])
+        holds, told = _leads(claim, sides[0]) if claim.kind == "leads" else _memory(sides[0])
     untrusted = [f"{side.application}: {side.trust.verdict}" for side in sides if not side.trust.enough]
     verdict: Verdict = "not enough diversity" if untrusted else "supported" if holds else "not supported"
     says = "; ".join(_five(side, seed_shares[side.application]) for side in sides)
-    return (
-        claim.figure,
-        claim.text,
-        ", ".join(claim.applications),
-        says,
-        told,
-        verdict,
-        "; ".join(untrusted),
-    )
+    applications = ", ".join(claim.applications)
+    return claim.figure, claim.text, applications, says, told, verdict, "; ".join(untrusted)
 
 
 def _five(side: Profile, shares: NDArray[np.float64]) -> str:
@@ -145,18 +135,10 @@ def _five(side: Profile, shares: NDArray[np.float64]) -> str:
 
 
 def _leads(claim: Claim, side: Profile) -> tuple[bool, str]:
-    tops = [top(row) for row in side.resampled]
-    columns = side.measured.columns
-    often = {
-        stressor: float(np.mean([columns.index(stressor) in one for one in tops]))
-        if stressor in columns
-        else 0.0
-        for stressor in claim.stressors
-    }
-    told = ", ".join(
-        f"{stressor} in the top five of {share:.0%} of resamples" for stressor, share in often.items()
-    )
-    return min(often.values()) >= OFTEN, f"{told}; first {', '.join(side.top)}"
+    tops = [{side.measured.columns[column] for column in top(row)} for row in side.resampled]
+    often = {stressor: float(np.mean([stressor in one for one in tops])) for stressor in claim.stressors}
+    told = [f"{stressor} in the top five of {share:.0%} of resamples" for stressor, share in often.items()]
+    return min(often.values()) >= OFTEN, f"{', '.join(told)}; first {', '.join(side.top)}"
 
 
 def _memory(side: Profile) -> tuple[bool, str]:

@@ -9,7 +9,8 @@ models of 3 machines are called different.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from math import comb, prod
 
 import numpy as np
@@ -17,13 +18,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.fingerprints.params import Profiling
-from features.fingerprints.matrix import Measured, categories
+from features.fingerprints.matrix import FingerprintTable, Measured, categories
 from training.fingerprints.importance import car_operator, car_scores, log_rates
-from training.fingerprints.profiles import Profile, category_sums, shares_of
+from training.fingerprints.profiles import Profile, shares_of, sums_of
 
 Floats = NDArray[np.float64]
 #: CPU models (or machines) below which no exchange can be significant after allowing for all stressors.
 FEW = 8
+#: Applications that are looked at, and how often the machines of each are halved.
+APPLICATIONS, HALVINGS = 20, 5
 
 
 @dataclass(frozen=True)
@@ -111,20 +114,22 @@ def difference(a: Profile, b: Profile, params: Profiling, seed: int) -> Differen
     """
     if a.measured.columns != b.measured.columns:
         raise ValueError("the profiles are over different stressors")
+    columns, least = a.measured.columns, params.significance
     scores = exchanged(a.measured, b.measured, params.resamples, seed)
-    features = _features(a, b, adjusted(scores.b - scores.a), params.significance)
-    sums = category_sums(a.measured.columns)
-    by_category = adjusted((shares_of(scores.b) - shares_of(scores.a)) @ sums)
+    stressors = pd.Series(adjusted(scores.b - scores.a), pd.Index(columns, name="stressor"), name="p_value")
+    named = categories(columns)
+    changes = (shares_of(scores.b) - shares_of(scores.a)) @ sums_of(named.values(), len(columns))
+    kinds = pd.Series(adjusted(changes), pd.Index(list(named), name="category"), name="p_value")
     return Difference(
         a.application,
         b.application,
         scores.paired,
         scores.units,
-        features,
-        _categories(a, b, by_category, params.significance),
+        _compared(a.features, b.features, stressors, least),
+        _compared(a.categories, b.categories, kinds, least),
         stops_at(a, b, params.tolerance),
         params.tolerance,
-        _reasons(a, b, scores, params.significance),
+        _reasons(a, b, scores, least),
     )
 
 
@@ -194,15 +199,13 @@ def _swapped(a: Measured, b: Measured, number: int, generator: np.random.Generat
 
 
 def _dealt(a: Measured, b: Measured, number: int, generator: np.random.Generator) -> Exchanged:
-    pooled = Measured(
-        a.application,
-        a.metric,
-        "higher",
-        a.columns,
-        np.concatenate([a.x, b.x]),
-        np.exp(np.concatenate([_standard(a.speed), _standard(b.speed)])),
-        np.concatenate([a.machines, b.machines]),
-        np.concatenate([a.cpus, b.cpus]),
+    pooled = replace(
+        a,
+        better="higher",
+        x=np.concatenate([a.x, b.x]),
+        y=np.exp(np.concatenate([_standard(a.speed), _standard(b.speed)])),
+        machines=np.concatenate([a.machines, b.machines]),
+        cpus=np.concatenate([a.cpus, b.cpus]),
     )
     first = np.arange(len(pooled.y)) < len(a.y)
     shared = np.isin(pooled.cpus, np.intersect1d(a.cpus, b.cpus))
@@ -238,32 +241,14 @@ def _standard(values: Floats) -> Floats:
     return np.asarray(centred / np.where(spread > 0, spread, np.inf), np.float64)
 
 
-def _features(a: Profile, b: Profile, p_values: Floats, significance: float) -> pd.DataFrame:
-    columns = ["importance", "score"]
-    sides = [
-        side.features.set_index("stressor")[columns].add_suffix(suffix)
-        for side, suffix in ((a, "_a"), (b, "_b"))
-    ]
-    table = pd.DataFrame({"p_value": p_values}, pd.Index(a.measured.columns, name="stressor"))
-    return _told(table.join(sides), significance)
-
-
-def _categories(a: Profile, b: Profile, p_values: Floats, significance: float) -> pd.DataFrame:
-    sides = [
-        side.categories.set_index("category")[["importance"]].add_suffix(suffix)
-        for side, suffix in ((a, "_a"), (b, "_b"))
-    ]
-    names = pd.Index(list(categories(a.measured.columns)), name="category")
-    return _told(pd.DataFrame({"p_value": p_values}, names).join(sides), significance)
-
-
-def _told(table: pd.DataFrame, significance: float) -> pd.DataFrame:
-    table = table.assign(
-        change=table["importance_b"] - table["importance_a"], moved=table["p_value"] <= significance
-    )
-    table = table.assign(size=table["change"].abs()).sort_values(
-        ["p_value", "size"], ascending=[True, False], kind="stable"
-    )
+def _compared(a: pd.DataFrame, b: pd.DataFrame, p_values: pd.Series, significance: float) -> pd.DataFrame:
+    """Put two tables of importances beside the p-values of what their rows are about, which are named."""
+    told = [name for name in ("importance", "score") if name in a]
+    sides = [side.set_index(p_values.index.name)[told] for side in (a, b)]
+    table = p_values.to_frame().join([sides[0].add_suffix("_a"), sides[1].add_suffix("_b")])
+    change, moved = table["importance_b"] - table["importance_a"], table["p_value"] <= significance
+    table = table.assign(change=change, moved=moved, size=change.abs())
+    table = table.sort_values(["p_value", "size"], ascending=[True, False], kind="stable")
     return table.drop(columns="size").reset_index()
 
 
@@ -276,3 +261,63 @@ def _reasons(a: Profile, b: Profile, scores: Exchanged, significance: float) -> 
         problem = f"{scores.units} {what} to exchange give no p-value below {scores.least:.2g}"
         found.append(f"{problem}; expected {significance:g} or less")
     return tuple(found)
+
+
+@dataclass(frozen=True)
+class FalseAlarms:
+    """How often one and the same application seems to differ, by halves of its machines (A/A pairs).
+
+    Attributes
+    ----------
+    applications, pairs : int
+        How many were looked at.
+    alarms : int
+        Pairs in which some stressor seemed to have moved.
+    """
+
+    applications: int
+    pairs: int
+    alarms: int
+
+    @property
+    def share(self) -> float:
+        """Alarms per pair."""
+        return self.alarms / self.pairs
+
+
+def false_alarms(
+    table: FingerprintTable, applications: Sequence[str], params: Profiling, seed: int
+) -> FalseAlarms | None:
+    """Compare an application on one half of its machines with itself on the other half, several times.
+
+    Parameters
+    ----------
+    applications : sequence of str
+        Of more than `APPLICATIONS`, as many are taken at equal distances.
+
+    Returns
+    -------
+    FalseAlarms or None
+        None where no application was measured on enough machines to halve.
+    """
+    every = [table.measured(name).by_machine() for name in applications]
+    enough = [one for one in every if len(one.machines) >= 2 * FEW]
+    if not enough:
+        return None
+    places = np.unique(np.linspace(0, len(enough) - 1, APPLICATIONS).astype(int))
+    found = [
+        _alarm(enough[place], params, (seed, int(place), again))
+        for place in places
+        for again in range(HALVINGS)
+    ]
+    return FalseAlarms(len(places), len(found), sum(found))
+
+
+def _alarm(measured: Measured, params: Profiling, seed: tuple[int, ...]) -> bool:
+    generator = np.random.default_rng(seed)
+    order = generator.permutation(len(measured.machines))
+    first = order < len(order) // 2
+    scores = exchanged(
+        measured.rows(first), measured.rows(~first), params.resamples, int(generator.integers(2**31))
+    )
+    return bool((adjusted(scores.b - scores.a) <= params.significance).any())

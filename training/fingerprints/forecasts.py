@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -72,8 +72,7 @@ def _table(task: Forecast, entry: str, fold: NDArray[np.int64], speed: Floats) -
     measured = task.measured
     misses = speed - measured.speed
     wide = np.array([half_width(misses[fold != number], task.confidence) for number in range(fold.max() + 1)])
-    sign = 1 if measured.better == "higher" else -1
-    ends = np.exp(sign * (speed + np.outer((-1, 1), wide[fold])))
+    ends = measured.performance(speed + np.outer((-1, 1), wide[fold]))
     return pd.DataFrame(
         {
             "application": measured.application,
@@ -82,7 +81,7 @@ def _table(task: Forecast, entry: str, fold: NDArray[np.int64], speed: Floats) -
             "machine": measured.machines,
             "cpu_model": measured.cpus,
             "value": measured.y,
-            "predicted": np.exp(sign * speed),
+            "predicted": measured.performance(speed),
             "low": ends.min(axis=0),
             "high": ends.max(axis=0),
         }
@@ -96,7 +95,7 @@ def _ensemble(task: Forecast, train: Any, test: Any) -> Floats:
 def _forest(task: Forecast, train: Any, test: Any) -> Floats:
     from sklearn.ensemble import RandomForestRegressor
 
-    logs = _logs(task.measured, train)
+    logs = log_rates(task.measured.x, train)
     forest = RandomForestRegressor(TREES, random_state=task.seed)
     return np.asarray(forest.fit(logs[train], task.measured.speed[train]).predict(logs[test]), np.float64)
 
@@ -107,17 +106,11 @@ def _seed(task: Forecast, train: Any, test: Any) -> Floats:
     model = seed_model(task.boosting, task.seed).fit(scores[train], measured.y[train])
     # trees stay within what they have seen, but boosting may overshoot it
     predicted = np.clip(model.predict(scores[test]), measured.y[train].min(), measured.y[train].max())
-    return np.log(predicted) if measured.better == "higher" else -np.log(predicted)
+    return replace(measured, y=predicted).speed
 
 
 def _median(task: Forecast, train: Any, test: Any) -> Floats:
     return np.full(len(test), float(np.median(task.measured.speed[train])))
-
-
-def _logs(measured: Measured, train: NDArray[np.int64]) -> Floats:
-    known = np.zeros(len(measured.y))
-    known[train] = 1
-    return log_rates(measured.x, known)
 
 
 ENTRIES: dict[str, Callable[[Forecast, Any, Any], Floats]] = {

@@ -73,30 +73,30 @@ def held_out(measured: Measured, groups: Sequence[Sequence[int]], seed: int) -> 
         misses = predicted - truth[test]
         error[test] = misses[0]
         squares += (misses[1:] ** 2).sum(axis=1)
-    total = float(((truth - truth.mean()) ** 2).sum())
     growth = (squares - (error**2).sum()) / len(truth)
     return HeldOut(
-        1 - float((error**2).sum()) / total if total else float("nan"),
+        r2(error, truth),
         float(np.median(np.abs(np.expm1(error)))),
         np.maximum(growth, 0),
     )
 
 
+def r2(misses: Floats, truth: Floats) -> float:
+    """Return the share of the variance that predictions explain; NaN where there is none."""
+    total = float(((truth - truth.mean()) ** 2).sum())
+    return 1 - float((misses**2).sum()) / total if total else float("nan")
+
+
 def _forest(measured: Measured, train: Rows, seed: int) -> tuple[Any, Floats]:
     from sklearn.ensemble import ExtraTreesRegressor
 
-    known = np.zeros(len(measured.y))
-    known[train] = 1
-    logs = log_rates(measured.x, known)
+    logs = log_rates(measured.x, train)
     forest = ExtraTreesRegressor(TREES, max_features=0.5, min_samples_leaf=2, random_state=seed)
     return forest.fit(logs[train], measured.speed[train]), logs
 
 
-def _shuffled(logs: Floats, groups: Sequence[Sequence[int]], generator: np.random.Generator) -> list[Floats]:
-    copies = []
-    for group in groups:
-        copy = logs.copy()
-        columns = list(group)
-        copy[:, columns] = logs[generator.permutation(len(logs))][:, columns]
-        copies.append(copy)
+def _shuffled(logs: Floats, groups: Sequence[Sequence[int]], generator: np.random.Generator) -> Floats:
+    copies = np.repeat(logs[None], len(groups), axis=0)
+    for copy, group in zip(copies, groups, strict=True):
+        copy[:, list(group)] = logs[generator.permutation(len(logs))][:, list(group)]
     return copies

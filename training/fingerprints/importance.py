@@ -19,28 +19,30 @@ Floats = NDArray[np.float64]
 SHRINKAGE = 0.3
 #: Resamples whose correlations are computed in one go; bounds memory.
 BLOCK = 16
+#: Stressors whose logarithms correlate by this much on average are one cluster.
+ALIKE = 0.9
 #: Below this a constant column differs from its mean by rounding only.
 STILL = 1e-9
 
 
-def log_rates(x: Floats, weights: Floats | None = None) -> Floats:
-    """Return the logarithms of the rates; gaps become the median of the column over rows that count.
+def log_rates(x: Floats, known: NDArray[np.int64] | None = None) -> Floats:
+    """Return the logarithms of the rates; gaps become the median of the column over rows that are known.
 
     Parameters
     ----------
     x : ndarray of shape (n_rows, n_columns)
         Positive rates, NaN where there is none.
-    weights : ndarray of shape (n_rows,), optional
-        Rows of weight 0 don't enter the medians.
+    known : ndarray of int, optional
+        The rows that medians are taken from (the training part); all without.
     """
     logs = np.log(x)
     gaps = np.isnan(logs)
     if not gaps.any():
         return logs
-    known = logs if weights is None else logs[weights > 0]
-    empty = np.isnan(known).all(axis=0)
+    rows = logs if known is None else logs[known]
+    empty = np.isnan(rows).all(axis=0)
     medians = np.zeros(x.shape[1])
-    medians[~empty] = np.nanmedian(known[:, ~empty], axis=0)
+    medians[~empty] = np.nanmedian(rows[:, ~empty], axis=0)
     return np.where(gaps, medians, logs)
 
 
@@ -108,3 +110,34 @@ def _correlation(both: Floats, weights: Floats) -> Floats:
     correlation = covariance / np.outer(scale, scale)
     np.fill_diagonal(correlation, 1)
     return np.asarray(correlation, np.float64)
+
+
+def clusters(measured: Measured) -> list[list[int]]:
+    """Group columns that the machines cannot tell apart, in the order of their first columns.
+
+    They are grouped by correlation over machines (average linkage).
+
+    Returns
+    -------
+    list of lists of int
+        Every column is in one of them.
+    """
+    from scipy.cluster.hierarchy import fcluster, linkage
+    from scipy.spatial.distance import squareform
+
+    logs = log_rates(measured.x)
+    varies = np.ptp(logs, axis=0) > 0
+    correlation = np.eye(logs.shape[1])
+    inside = np.ix_(varies, varies)
+    correlation[inside] = np.corrcoef(logs[:, varies], rowvar=False)
+    if len(correlation) == 1:
+        return [[0]]
+    distance = np.clip(1 - np.abs(correlation), 0, None)
+    np.fill_diagonal(distance, 0)
+    labels: NDArray[np.int64] = fcluster(
+        linkage(squareform(distance, checks=False), "average"), 1 - ALIKE, "distance"
+    )
+    found: dict[int, list[int]] = {}
+    for column, label in enumerate(labels):
+        found.setdefault(int(label), []).append(column)
+    return list(found.values())

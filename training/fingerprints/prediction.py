@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from data.errors import InputError
 from features.fingerprints.matrix import EVERY_THREAD, Measured, stressor_of
 from training.evaluation.intervals import half_width
-from training.fingerprints.heldout import folds
+from training.fingerprints.heldout import folds, r2
 from training.fingerprints.importance import STILL, log_rates
 
 Floats = NDArray[np.float64]
@@ -187,8 +187,7 @@ def predict(
     misses = errors(known, seed)
     wide = half_width(misses, confidence)
     speed = learn(known, seed).predict(x)
-    sign = 1 if known.better == "higher" else -1
-    value, one, other = (np.exp(sign * (speed + shift)) for shift in (0, -wide, wide))
+    value, one, other = (known.performance(speed + shift) for shift in (0, -wide, wide))
     reasons = _reasons(known, misses)
     return tuple(
         Prediction(
@@ -208,10 +207,10 @@ def predict(
 
 def _reasons(known: Measured, misses: Floats) -> tuple[str, ...]:
     cpus = len(np.unique(known.cpus))
-    total = float(((known.speed - known.speed.mean()) ** 2).sum())
-    r2 = 1 - float((misses**2).sum()) / total if total else float("nan")
+    worth = r2(misses, known.speed)
+    by_mean = f"CPU models that were held out are predicted no better than by the mean (R2 {worth:.2f})"
     found = (
         (cpus < FEW_CPUS, f"{cpus} CPU models, fewer than {FEW_CPUS}"),
-        (not r2 > 0, f"CPU models that were held out are predicted no better than by the mean (R2 {r2:.2f})"),
+        (not worth > 0, by_mean),
     )
     return tuple(reason for failed, reason in found if failed)

@@ -2,29 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from data.errors import InputError
-from data.fingerprints.params import Profiling
+from data.fingerprints.params import Profiling, TrustLimits
 from data.fingerprints.stressors import CATEGORIES
 from features.fingerprints.matrix import Measured, categories, stressor_of
-from training.fingerprints.clusters import clusters
 from training.fingerprints.heldout import held_out
-from training.fingerprints.importance import car_scores
-from training.fingerprints.resamples import resamples
-from training.fingerprints.trust import Trust, reasons
+from training.fingerprints.importance import car_scores, clusters
+
+
+@dataclass(frozen=True)
+class Trust:
+    """What speaks for and against a profile, which must be falsifiable (seed 003, section 7).
+
+    Attributes
+    ----------
+    machines, cpus : int
+        Distinct machines, and distinct CPU models.
+    r2 : float
+        Of the logarithm of the performance, with whole CPU models held out; negative is worse than the mean.
+    median_error : float
+        Median relative error of the same predictions.
+    stability : float
+        Mean overlap (Jaccard) of the top five stressors between bootstrap resamples of the machines.
+    reasons : tuple of str
+        Why the answer is "not enough diversity"; empty where the profile can be trusted.
+    """
+
+    machines: int
+    cpus: int
+    r2: float
+    median_error: float
+    stability: float
+    reasons: tuple[str, ...]
+
+    @property
+    def enough(self) -> bool:
+        """Whether the machines are diverse enough."""
+        return not self.reasons
+
+    @property
+    def verdict(self) -> str:
+        """One line for people."""
+        return "trusted" if self.enough else f"not enough diversity: {'; '.join(self.reasons)}"
+
+
+def reasons(machines: int, cpus: int, r2: float, stability: float, limits: TrustLimits) -> tuple[str, ...]:
+    """Say which limits are not met."""
+    found = (
+        (machines < limits.machines, f"{machines} machines, fewer than {limits.machines}"),
+        (cpus < limits.cpus, f"{cpus} CPU models, fewer than {limits.cpus}"),
+        (
+            not r2 >= limits.r2,
+            f"R2 {r2:.2f} on held-out CPU models, less than {limits.r2:g}",
+        ),
+        (
+            not stability >= limits.stability,
+            f"the top five overlap by {stability:.2f} between resamples, less than {limits.stability:g}",
+        ),
+    )
+    return tuple(reason for failed, reason in found if failed)
+
 
 Floats = NDArray[np.float64]
 #: Stressors whose ranking is judged by its stability.
 TOP = 5
 #: Machines of this many CPU models are resampled as whole CPU models.
 MANY_CPUS = 10
+#: A resample with fewer units than this has nothing to correlate.
+ENOUGH = 3
 
 
 @dataclass(frozen=True)
@@ -97,23 +152,35 @@ def profile(measured: Measured, params: Profiling, seed: int) -> Profile:
     weights = resamples(units(machines), params.resamples, seed)
     scores = car_scores(machines)
     every = shares_of(np.concatenate([scores, car_scores(machines, weights)]))
-    alike = clusters(machines)
+    singles, alike = [[column] for column in range(len(machines.columns))], clusters(machines)
     named = categories(machines.columns)
-    singles = [[column] for column in range(len(machines.columns))]
     worth = held_out(machines, [*singles, *alike, *named.values()], seed)
     single, cluster, category = np.split(worth.growth, np.cumsum([len(singles), len(alike)]))
+    count, cpus = len(machines.y), len(np.unique(machines.cpus))
     stability = overlap([top(row) for row in every[1:]])
-    trust = _trust(machines, worth.r2, worth.median_error, stability, params)
-    interval = _Interval(every, params.confidence)
+    unmet = reasons(count, cpus, worth.r2, stability, params.trust)
+    shares, names = _Shares(every, params.confidence), machines.columns
+    told = {
+        "cluster": range(1, len(alike) + 1),
+        "stressors": [", ".join(names[n] for n in one) for one in alike],
+    }
     return Profile(
         machines,
-        _features(machines, interval, scores[0], single, alike),
-        _clusters(machines, interval, cluster, alike),
-        _categories(machines.columns, interval, category, named),
-        trust,
+        _described(shares.table({"stressor": names}, singles, single, score=scores[0]), names, alike),
+        shares.table(told, alike, cluster),
+        shares.table({"category": list(named)}, named.values(), category),
+        Trust(count, cpus, worth.r2, worth.median_error, stability, unmet),
         every[0],
         every[1:],
     )
+
+
+def _described(features: pd.DataFrame, columns: tuple[str, ...], alike: list[list[int]]) -> pd.DataFrame:
+    """Name the cluster and the categories of each stressor."""
+    cluster_of = {columns[column]: number for number, group in enumerate(alike, 1) for column in group}
+    stressors = features["stressor"]
+    kinds = [", ".join(CATEGORIES.get(stressor_of(name), ("other",))) for name in stressors]
+    return features.assign(cluster=stressors.map(cluster_of), categories=kinds)
 
 
 def units(measured: Measured) -> NDArray[np.str_]:
@@ -145,73 +212,69 @@ def shares_of(scores: Floats) -> Floats:
     return np.asarray(squares / np.where(totals > 0, totals, 1), np.float64)
 
 
-def _trust(machines: Measured, r2: float, median_error: float, stability: float, params: Profiling) -> Trust:
-    count, cpus = len(machines.y), len(np.unique(machines.cpus))
-    return Trust(count, cpus, r2, median_error, stability, reasons(count, cpus, r2, stability, params.trust))
-
-
 @dataclass(frozen=True)
-class _Interval:
+class _Shares:
     """Shares of all rows (first) and of the resamples, and how wide intervals are."""
 
     shares: Floats
     confidence: float
 
-    def of(self, sums: Floats) -> dict[str, Floats]:
-        """Return importance, low and high of sums of the shares (n_columns, n_groups)."""
-        grouped = self.shares @ sums
+    def table(
+        self, named: Mapping[str, Any], groups: Collection[Sequence[int]], growth: Floats, **scores: Floats
+    ) -> pd.DataFrame:
+        """Return groups of columns, the most important first.
+
+        Returns
+        -------
+        DataFrame
+            What they are `named`, ``importance, low, high``, the `scores`, ``permutation``.
+        """
+        grouped = self.shares @ sums_of(groups, self.shares.shape[1])
         largest = grouped.max(axis=1, keepdims=True)
         importance = 100 * grouped / np.where(largest > 0, largest, 1)
         tail = (1 - self.confidence) / 2
         low, high = np.quantile(importance[1:], (tail, 1 - tail), axis=0)
-        return {"importance": importance[0], "low": low, "high": high}
-
-
-def _features(
-    machines: Measured, interval: _Interval, scores: Floats, growth: Floats, alike: list[list[int]]
-) -> pd.DataFrame:
-    cluster_of = {column: number for number, group in enumerate(alike, 1) for column in group}
-    columns = machines.columns
-    table = pd.DataFrame(
-        {
-            "stressor": columns,
-            **interval.of(np.eye(len(columns))),
-            "score": scores,
+        told = {
+            "importance": importance[0],
+            "low": low,
+            "high": high,
+            **scores,
             "permutation": scaled(growth),
-            "cluster": [cluster_of[number] for number in range(len(columns))],
-            "categories": [", ".join(CATEGORIES.get(stressor_of(name), ("other",))) for name in columns],
         }
-    )
-    return _ranked(table)
+        table = pd.DataFrame({**named, **told})
+        return table.sort_values("importance", ascending=False, kind="stable", ignore_index=True)
 
 
-def _clusters(
-    machines: Measured, interval: _Interval, growth: Floats, alike: list[list[int]]
-) -> pd.DataFrame:
-    sums = np.zeros((len(machines.columns), len(alike)))
-    for number, group in enumerate(alike):
-        sums[group, number] = 1
-    names = [", ".join(machines.columns[column] for column in group) for group in alike]
-    table = pd.DataFrame({"cluster": range(1, len(alike) + 1), "stressors": names, **interval.of(sums)})
-    return _ranked(table.assign(permutation=scaled(growth)))
-
-
-def _categories(
-    columns: tuple[str, ...], interval: _Interval, growth: Floats, named: dict[str, list[int]]
-) -> pd.DataFrame:
-    sums = category_sums(columns)
-    table = pd.DataFrame({"category": list(named), **interval.of(sums)})
-    return _ranked(table.assign(permutation=scaled(growth)))
-
-
-def category_sums(columns: tuple[str, ...]) -> Floats:
-    """Return how much of each column (rows) belongs to each category (columns); rows add up to 1."""
-    named = categories(columns)
-    sums = np.zeros((len(columns), len(named)))
-    for number, members in enumerate(named.values()):
+def sums_of(groups: Collection[Sequence[int]], columns: int) -> Floats:
+    """Return how much of each column (rows) belongs to each group (columns); rows add up to 1."""
+    sums = np.zeros((columns, len(groups)))
+    for number, members in enumerate(groups):
         sums[members, number] = 1
     return sums / sums.sum(axis=1, keepdims=True)
 
 
-def _ranked(table: pd.DataFrame) -> pd.DataFrame:
-    return table.sort_values("importance", ascending=False, kind="stable", ignore_index=True)
+def resamples(units: NDArray[np.str_], number: int, seed: int) -> NDArray[np.float64]:
+    """Return how often each row counts in each bootstrap resample of the units.
+
+    All rows of a unit (a machine, a CPU model) count alike. The counts are Poisson with mean 1 (the bootstrap
+    for streams: Oza and Russell 2001) and are drawn from the unit's name, so that a unit counts alike in
+    resample i of every application: profiles which share machines are thereby resampled together.
+
+    Parameters
+    ----------
+    units : ndarray of str, shape (n_rows,)
+    number : int
+    seed : int
+
+    Returns
+    -------
+    ndarray of shape (number, n_rows)
+        Whole numbers; resamples that would hold fewer than three units have exponential weights with mean 1
+        instead (the Bayesian bootstrap).
+    """
+    names, rows = np.unique(units, return_inverse=True)
+    generators = [np.random.default_rng([seed, crc32(name.encode())]) for name in names]
+    counts = np.column_stack([generator.poisson(1, number) for generator in generators]).astype(np.float64)
+    smooth = np.column_stack([generator.exponential(1, number) for generator in generators])
+    few = (counts > 0).sum(axis=1) < ENOUGH
+    return np.where(few[:, None], smooth, counts)[:, rows]

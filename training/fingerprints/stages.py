@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +22,7 @@ from training.evaluation.sidebyside import side_by_side
 from training.fingerprints.claims import claims
 from training.fingerprints.forecasts import Forecast, by_application, champion, entries, forecast
 from training.fingerprints.heldout import FOLDS
-from training.fingerprints.profiles import Profile, overlap, profile, scaled, top, units
-from training.fingerprints.resamples import resamples
+from training.fingerprints.profiles import Profile, overlap, profile, resamples, scaled, top, units
 from training.fingerprints.seed import seed_shares
 
 
@@ -44,24 +45,14 @@ class Profiled:
     our_stability: float
 
 
-@dataclass(frozen=True)
-class Task:
-    """An application to profile."""
-
-    measured: Measured
-    params: Profiling
-    seed: int
-
-
-def profiled(task: Task) -> Profiled:
+def profiled(measured: Measured, params: Profiling, seed: int) -> Profiled:
     """Profile one application by both methods."""
-    ours = profile(task.measured, task.params, task.seed)
-    number, boosting = task.params.seed_resamples, task.params.boosting
-    weights = resamples(units(task.measured), number, task.seed)
-    again = [seed_shares(task.measured, task.seed, counts, boosting) for counts in weights]
+    ours, number, boosting = profile(measured, params, seed), params.seed_resamples, params.boosting
+    weights = resamples(units(measured), number, seed)
+    again = [seed_shares(measured, seed, counts, boosting) for counts in weights]
     return Profiled(
         ours,
-        seed_shares(task.measured, task.seed, boosting=boosting),
+        seed_shares(measured, seed, boosting=boosting),
         overlap([top(shares) for shares in again]),
         overlap([top(shares) for shares in ours.resampled[:number]]),
     )
@@ -78,18 +69,17 @@ def tables(found: list[Profiled]) -> dict[str, pd.DataFrame]:
         ``metric, better, enough, reasons, machines, cpus, r2, median_error, stability``, and the overlap of
         the top five over the same few resamples by both methods, ``seed_stability`` and ``our_stability``.
     """
-    named = {"profiles": _features, "clusters": _clusters, "categories": _categories}
-    parts = {
-        name: pd.concat([_of(one.ours.application, make(one)) for one in found], ignore_index=True)
-        for name, make in named.items()
+    return {
+        "profiles": _together(found, _features),
+        "clusters": _together(found, lambda one: one.ours.clusters),
+        "categories": _together(found, lambda one: one.ours.categories),
+        "trust": pd.DataFrame([_trust(one) for one in found]),
     }
-    return {**parts, "trust": pd.DataFrame([_trust(one) for one in found])}
 
 
-def _of(application: str, table: pd.DataFrame) -> pd.DataFrame:
-    copy = table.copy()
-    copy.insert(0, "application", application)
-    return copy
+def _together(found: list[Profiled], table: Callable[[Profiled], pd.DataFrame]) -> pd.DataFrame:
+    parts = {one.ours.application: table(one) for one in found}
+    return pd.concat(parts, names=["application"]).reset_index("application").reset_index(drop=True)
 
 
 def _features(one: Profiled) -> pd.DataFrame:
@@ -97,30 +87,13 @@ def _features(one: Profiled) -> pd.DataFrame:
     return one.ours.features.join(seeds, on="stressor")
 
 
-def _clusters(one: Profiled) -> pd.DataFrame:
-    return one.ours.clusters
-
-
-def _categories(one: Profiled) -> pd.DataFrame:
-    return one.ours.categories
-
-
 def _trust(one: Profiled) -> dict[str, Any]:
-    trust = one.ours.trust
-    return {
-        "application": one.ours.application,
-        "metric": one.ours.measured.metric,
-        "better": one.ours.measured.better,
-        "enough": trust.enough,
-        "reasons": "; ".join(trust.reasons),
-        "machines": trust.machines,
-        "cpus": trust.cpus,
-        "r2": trust.r2,
-        "median_error": trust.median_error,
-        "stability": trust.stability,
-        "seed_stability": one.seed_stability,
-        "our_stability": one.our_stability,
-    }
+    measured, trust = one.ours.measured, one.ours.trust
+    reasons = "; ".join(trust.reasons)
+    first = {name: getattr(measured, name) for name in ("application", "metric", "better")}
+    worth = {name: value for name, value in asdict(trust).items() if name != "reasons"}
+    both = {"seed_stability": one.seed_stability, "our_stability": one.our_stability}
+    return {**first, "enough": trust.enough, "reasons": reasons, **worth, **both}
 
 
 def profile_stage() -> None:
@@ -128,8 +101,8 @@ def profile_stage() -> None:
     knobs = load(Fingerprints)
     section = knobs.section
     measured = _measured(section)
-    tasks = [Task(one, section.profile, knobs.seed) for one in measured]
-    found = side_by_side(profiled, tasks, knobs.jobs, "profile fingerprints")
+    how = partial(profiled, params=section.profile, seed=knobs.seed)
+    found = side_by_side(how, measured, knobs.jobs, "profile fingerprints")
     seeds = {one.ours.application: one.seeds for one in found}
     profiles = {one.ours.application: one.ours for one in found}
     written = {**tables(found), "claims": claims(profiles, seeds, section.profile, knobs.seed)}
@@ -147,22 +120,18 @@ def evaluate_stage() -> None:
     kept = [one for one in kept if len(np.unique(one.cpus)) > 1]
     if not kept:
         raise InputError("all machines are of one CPU model; expected two or more", file=PLACES.processed)
-    tasks = [
-        Forecast(
-            one, section.evaluate.entries, section.profile.confidence, section.profile.boosting, knobs.seed
-        )
-        for one in kept
-    ]
+    named, how = section.evaluate.entries, section.profile
+    tasks = [Forecast(one, named, how.confidence, how.boosting, knobs.seed) for one in kept]
     found = side_by_side(forecast, tasks, knobs.jobs, "evaluate fingerprints")
-    predictions = pd.concat(found, ignore_index=True)
+    predictions, tolerance = pd.concat(found, ignore_index=True), section.evaluate.tolerance
     _write(PLACES.evaluated, "oof", predictions)
-    _write(PLACES.evaluated, "accuracy", by_application(predictions, section.evaluate.tolerance))
-    summaries = entries(predictions, section.evaluate.tolerance)
+    _write(PLACES.evaluated, "accuracy", by_application(predictions, tolerance))
+    summaries = entries(predictions, tolerance)
     content = {
         "family": "fingerprints",
         "data": _described(section, kept),
         "seed": knobs.seed,
-        "tolerance": section.evaluate.tolerance,
+        "tolerance": tolerance,
         "splits": {
             "grouped": {
                 "scheme": f"{FOLDS} folds of whole CPU models (fewer where there are fewer)",
@@ -181,14 +150,12 @@ def _measured(section: Fingerprints) -> list[Measured]:
 
 
 def _described(section: Fingerprints, measured: list[Measured]) -> dict[str, Any]:
-    machines = {machine for one in measured for machine in one.machines}
-    cpus = {cpu for one in measured for cpu in one.cpus}
     return {
         "format": section.ingest.format,
         "path": section.ingest.path.as_posix(),
         "digest": digest_of(PLACES.processed / "features.parquet", PLACES.processed / "targets.parquet"),
-        "machines": len(machines),
-        "cpu_models": len(cpus),
+        "machines": len({machine for one in measured for machine in one.machines}),
+        "cpu_models": len({cpu for one in measured for cpu in one.cpus}),
         "applications": len(measured),
     }
 

@@ -9,15 +9,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from training.corun.estimators.arrays import ImpactArrays
+from training.corun.estimators.arrays import ImpactArrays, QuickContention
 from training.corun.estimators.contention import ContentionRegressor
-from training.corun.estimators.explaining import removed
-from training.corun.estimators.fitting import Recipe
+from training.corun.estimators.explaining import Fold, removed
+from training.corun.estimators.fitting import Ranges, Recipe
 from training.corun.estimators.models import CATALOGUE
 from training.corun.estimators.pressure import BESIDE, Named, PressureRegressor
-from training.corun.estimators.ranges import Ranges
 from training.corun.estimators.scores import log_width, repeatability, with_intervals
-from training.corun.online import Pairing, Sampled, fitted
+from training.corun.online import Sampled, fitted
 from training.corun.splits import DESIGNS, possible
 from training.corun.stored import ImpactCard, TrainedImpact
 
@@ -204,18 +203,13 @@ def test_the_online_model_tells_impact_from_rates_that_fell() -> None:
             samples += [{**run, "t_seconds": t, "instructions": 1e9 / slow} for t in (1.0, 2.0, 3.0)]
     sampled = Sampled.of(pd.DataFrame(samples), 2.0)
     place = {key: n for n, key in enumerate(zip(sampled.runs["task"], sampled.runs["phase"], strict=True))}
-    pairing = Pairing(
-        np.array([place[f"t{n:02d}", "solo"] for n in range(len(impacts))]),
-        np.array([place[f"t{n:02d}", "corun"] for n in range(len(impacts))]),
-        impacts,
-        np.array(["f"] * len(impacts)),
-    )
-    train = np.arange(0, len(impacts), 2)
-    known, unseen = pairing.rows(train), pairing.rows(train + 1)
+    sides = {phase: [place[f"t{n:02d}", phase] for n in range(len(impacts))] for phase in ("solo", "corun")}
+    pairs = pd.DataFrame({**sides, "impact": impacts, "families": "f"})
+    known, unseen = pairs[::2], pairs[1::2]
     linear = CATALOGUE["linear"].build({"alpha": 1e-6}, 0, None)
-    model = fitted(sampled, known, linear)
-    predicted = model.predict(sampled.start[unseen.solo], sampled.start[unseen.corun])
-    np.testing.assert_allclose(predicted, unseen.impact, rtol=1e-3)
+    (model,) = fitted(sampled, known, [linear])
+    predicted = model.predict(sampled.start[unseen["solo"]], sampled.start[unseen["corun"]])
+    np.testing.assert_allclose(predicted, unseen["impact"], rtol=1e-3)
 
 
 def test_arrays_answer_as_the_model_that_they_were_taken_from() -> None:
@@ -240,7 +234,7 @@ def test_a_stored_model_answers_from_arrays_as_by_itself(tmp_path: Path) -> None
     card = ImpactCard("contention", tuple("abcd"), {}, {"pairs": 0.1}, ("m",), (), "", 1, 0.9)
     TrainedImpact(model, card).write(tmp_path)
     quick = TrainedImpact.read_quick(tmp_path).model
-    assert not isinstance(quick, ContentionRegressor)
+    assert isinstance(quick, QuickContention)
     asked = on("m", pairs)
     np.testing.assert_allclose(quick.predict(x, asked), model.predict(x, asked), rtol=1e-5)
 
@@ -254,7 +248,7 @@ def test_arrays_of_another_model_are_not_read(tmp_path: Path) -> None:
     arrays = (tmp_path / "model.npz").read_bytes()
     TrainedImpact(small.fit(x, np.exp(x[:, 1]), pairs), card).write(tmp_path)
     (tmp_path / "model.npz").write_bytes(arrays)
-    assert isinstance(TrainedImpact.read_quick(tmp_path).model, ContentionRegressor)
+    assert not isinstance(TrainedImpact.read_quick(tmp_path).model, QuickContention)
 
 
 def test_an_event_is_removed_on_both_sides_and_others_that_lack_are_named(
@@ -267,7 +261,7 @@ def test_an_event_is_removed_on_both_sides_and_others_that_lack_are_named(
     train, test = np.arange(0, len(rows), 2), np.arange(1, len(rows), 2)
     said = recipe.fit(rows.iloc[train]).predict(rows.iloc[test])
     unseen = pd.DataFrame({"measured": rows["impact"].iloc[test], "predicted": said})
-    found = removed([(recipe, train, test)], rows, unseen).set_index("without")
+    found = removed([Fold(recipe, rows.iloc[train], rows.iloc[test])], unseen, 1).set_index("without")
     assert found.loc["", "mape"] == pytest.approx(np.abs(said / rows["impact"].iloc[test] - 1).mean())
     assert found.loc["context-switches", "mape"] > found.loc["", "mape"]
     assert found.index[found["measured"]].tolist() == ["", "context-switches"]

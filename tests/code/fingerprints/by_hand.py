@@ -5,7 +5,7 @@ import pandas as pd
 
 from serving.fingerprints.profiled import Reported
 from training.fingerprints.differences import Difference
-from training.fingerprints.trust import Trust
+from training.fingerprints.profiles import Trust
 
 CATEGORIES = {
     "cache": "Cache",

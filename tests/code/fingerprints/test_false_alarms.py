@@ -3,7 +3,7 @@ import pandas as pd
 
 from data.fingerprints.params import Profiling
 from features.fingerprints.matrix import FingerprintTable
-from training.fingerprints.false_alarms import APPLICATIONS, HALVINGS, false_alarms
+from training.fingerprints.differences import APPLICATIONS, HALVINGS, false_alarms
 
 QUICK = Profiling(resamples=50)
 

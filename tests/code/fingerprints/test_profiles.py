@@ -13,11 +13,9 @@ from training.fingerprints.claims import claims
 from training.fingerprints.forecasts import Forecast, forecast
 from training.fingerprints.heldout import folds
 from training.fingerprints.importance import SHRINKAGE, car_operator, car_scores
-from training.fingerprints.profiles import overlap, profile
-from training.fingerprints.resamples import ENOUGH, resamples
+from training.fingerprints.profiles import ENOUGH, overlap, profile, reasons, resamples
 from training.fingerprints.seed import seed_shares
 from training.fingerprints.stages import evaluate_stage
-from training.fingerprints.trust import reasons
 
 QUICK = Profiling(resamples=80)
 

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.linear_model import LinearRegression
 
@@ -31,13 +30,13 @@ def asked(shipped, divide, events):
     sampled, pairs = shipped
     known = np.isin(sampled.events, events)
     found: list[list[bool]] = []
-    for train, test in divide(pd.DataFrame({"families": pairs.families}), 5, 1):
-        learned, unseen = pairs.rows(train), pairs.rows(test)
-        model = fitted(sampled, learned, LinearRegression())
+    for train, test in divide(pairs, 5, 1):
+        learned, unseen = pairs.iloc[train], pairs.iloc[test]
+        (model,) = fitted(sampled, learned, [LinearRegression()])
         done = model.completed(sampled.start)
         found += [
             [model.changes.swapped(sign * ratios, known) > ASKED for sign in (1, -1)]
-            for ratios in done[unseen.corun] - done[unseen.solo]
+            for ratios in done[unseen["corun"]] - done[unseen["solo"]]
         ]
     return np.array(found).mean(axis=0)
 

@@ -18,7 +18,7 @@ from data.errors import InputError
 from data.tables import arrays
 from data.tables.arrays import Spec
 from training.corun.estimators.contention import ContentionRegressor
-from training.corun.estimators.pressure import Named, PressureRegressor
+from training.corun.estimators.pressure import PressureRegressor
 from training.estimators import forest
 from training.estimators.forest import LEAF, Forest, Single, Tree, Whole, chained
 from training.estimators.frozen import belongs, by_name, write_arrays
@@ -80,17 +80,14 @@ class ImpactArrays(Forest):
         *boosted, grown = model.members_
         share = 1 / len(model.members_)
         impute, last = grown.named_steps["impute"], grown.named_steps["forest"]
-        trees: list[Tree] = []
-        gaps: list[NDArray[np.bool_]] = []
-        base = 0.0
-        for member in boosted:
-            own, below, start = _boosted(member, share)
-            trees, gaps = trees + own, gaps + below
-            base += start * share
+        parts = [_boosted(member, share) for member in boosted]
+        base = sum(start * share for _, _, start in parts)
         share /= len(last.estimators_)
-        width = len(impute.statistics_)
-        trees += [Tree.of(one.tree_, one.tree_.value[:, 0, 0] * share, width) for one in last.estimators_]
-        gaps += [np.zeros(one.tree_.node_count, bool) for one in last.estimators_]
+        width, alone = len(impute.statistics_), [one.tree_ for one in last.estimators_]
+        trees = [tree for own, _, _ in parts for tree in own]
+        trees += [Tree.of(tree, tree.value[:, 0, 0] * share, width) for tree in alone]
+        gaps = [gap for _, own, _ in parts for gap in own]
+        gaps += [np.zeros(tree.node_count, bool) for tree in alone]
         return cls(**chained(trees), fill=impute.statistics_, base=np.array(base), gap=np.concatenate(gaps))
 
     def logs(self, x: Floats) -> Floats:
@@ -103,24 +100,20 @@ class ImpactArrays(Forest):
         return super().below(values, nodes) | (np.isnan(values) & self.gap.take(nodes))
 
 
-class QuickContention:
+class QuickContention(ContentionRegressor):
     """A fitted `ContentionRegressor` that answers from arrays: at once for few rows, slowly for many.
 
-    Parameters
+    Attributes
     ----------
-    trees : ImpactArrays
-    rest : ContentionRegressor
-        Its members are not looked at.
+    arrays_ : ImpactArrays
+        In place of its members.
     """
 
-    def __init__(self, trees: ImpactArrays, rest: ContentionRegressor) -> None:
-        self.trees = trees
-        self.rest = rest
-        self.pairs_ = rest.pairs_
+    arrays_: ImpactArrays
 
-    def predict(self, x: Floats, named: Named) -> Floats:
-        """Return impacts, shape (n_rows,); see `ContentionRegressor.predict`."""
-        return np.asarray(np.exp(self.rest.blend(self.trees.logs(x), named)))
+    def logs(self, x: Floats) -> Floats:
+        """Return log impacts by the trees, shape (n_rows,)."""
+        return self.arrays_.logs(x)
 
 
 def write(path: Path, model: ContentionRegressor, stored: Path) -> None:
@@ -151,29 +144,27 @@ def read(path: Path, stored: Path) -> QuickContention | None:
     found = arrays.read(path, {**_TREES, **_OF_PAIRS, **_OF_PRESSURES}, optional=_OF_PRESSURES)
     if found["shares_new_"][1] or found["shares_known_"][1]:
         arrays.read(path, _OF_PRESSURES)
-    rest, pressures = ContentionRegressor(), PressureRegressor()
+    quick = QuickContention()
+    quick.pressures_ = PressureRegressor()
     for name in _OF_PAIRS:
-        setattr(rest, name, found[name])
+        setattr(quick, name, found[name])
     for name in found.keys() & _OF_PRESSURES:
-        setattr(pressures, name, found[name])
-    rest.pressures_ = pressures
+        setattr(quick.pressures_, name, found[name])
     try:
-        return QuickContention(ImpactArrays(**{name: found[name] for name in _TREES}), rest)
+        quick.arrays_ = ImpactArrays(**{name: found[name] for name in _TREES})
     except ValueError as exc:
         raise InputError(str(exc), file=path) from exc
+    return quick
 
 
 def _boosted(member: Any, share: float) -> tuple[list[Tree], list[NDArray[np.bool_]], float]:
     """Take the trees of XGBoost from its own format, which gaps they send below, and what they start from."""
     content = json.loads(bytes(member.get_booster().save_raw("json")))["learner"]
-    start = content["learner_model_param"]["base_score"]
+    # a number, or a list of one
+    start = np.ravel(json.loads(content["learner_model_param"]["base_score"]))
     found = content["gradient_booster"]["model"]["trees"]
     gaps = [np.array(tree["default_left"], bool) for tree in found]
-    return (
-        [_one_of(tree, share) for tree in found],
-        gaps,
-        float(json.loads(start)[0] if start.startswith("[") else start),
-    )
+    return [_one_of(tree, share) for tree in found], gaps, float(start[0])
 
 
 def _one_of(tree: dict[str, Any], share: float) -> Tree:

@@ -91,7 +91,7 @@ class ContentionRegressor:
             The rows' tasks, co-runners and machines.
         """
         logs = np.log(y)
-        self.members_ = self._fitted(x, logs)
+        self.members_ = [member.fit(x, logs) for member in self._members()]
         self.pairs_, owners, counts = np.unique(named.pairs, return_inverse=True, return_counts=True)
         self.known_ = np.bincount(owners, logs) / counts
         self.shares_new_ = self.shares_known_ = _TREES_ALONE
@@ -104,7 +104,7 @@ class ContentionRegressor:
 
     def predict(self, x: Floats, named: Named | None = None) -> Floats:
         """Return impacts, shape (n_rows,); without `named` by the trees alone."""
-        logs = self._logs(x)
+        logs = self.logs(x)
         return np.asarray(np.exp(logs if named is None else self.blend(logs, named)))
 
     def blend(self, logs: Floats, named: Named) -> Floats:
@@ -118,16 +118,15 @@ class ContentionRegressor:
     def _pressed(self) -> bool:
         return bool(self.shares_new_[1] or self.shares_known_[1])
 
-    def _logs(self, x: Floats) -> Floats:
-        """Return log impacts by the trees; many rows are divided among the processors."""
+    def logs(self, x: Floats) -> Floats:
+        """Return log impacts by the trees, shape (n_rows,); many rows are divided among the processors."""
         from concurrent.futures import ThreadPoolExecutor
 
-        blocks = np.array_split(x, max(len(x) // _BLOCK, 1))
-        with ThreadPoolExecutor(os.cpu_count()) as threads:
-            return np.concatenate(list(threads.map(lambda block: _mean(self.members_, block), blocks)))
+        def mean(block: Floats) -> Floats:
+            return np.mean([np.asarray(one.predict(block), np.float64) for one in self.members_], axis=0)
 
-    def _fitted(self, x: Floats, logs: Floats) -> list[Any]:
-        return [member.fit(x, logs) for member in self._members()]
+        with ThreadPoolExecutor(os.cpu_count()) as threads:
+            return np.concatenate(list(threads.map(mean, np.array_split(x, max(len(x) // _BLOCK, 1)))))
 
     def _members(self) -> list[Any]:
         from sklearn.ensemble import ExtraTreesRegressor
@@ -192,7 +191,3 @@ def _best(shares: Floats, trees: Floats, pressed: Floats, known: Floats, logs: F
 def _blended(trees: Floats, pressed: Floats, known: Floats, shares: Floats) -> Floats:
     pressed = np.where(np.isnan(pressed), trees, pressed)
     return np.asarray(shares[0] * trees + shares[1] * pressed + shares[2] * known)
-
-
-def _mean(members: list[Any], x: Floats) -> Floats:
-    return np.mean([np.asarray(member.predict(x), np.float64) for member in members], axis=0)

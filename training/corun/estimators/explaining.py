@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from features.corun.rates import MOST, OTHERS, OWN
+from features.corun.rates import CORUN, MOST, OTHERS, OWN
 from training.corun.estimators.fitting import Learned, Recipe
+from training.corun.estimators.scores import accuracy
+from training.evaluation.sidebyside import side_by_side
 
 Floats = NDArray[np.float64]
-#: How a fold is fitted, and the places of its training and test rows.
-Fold = tuple[Recipe, NDArray[np.intp], NDArray[np.intp]]
 #: The features that the seed calls essential, in the order of their importance there.
 ESSENTIAL = (
     "instructions",
@@ -31,8 +31,21 @@ ESSENTIAL = (
 SHUFFLES, PERMUTED = 5, 500
 
 
-def permuted(model: Learned, rows: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Return by how much the mean relative error of unseen `rows` grows when a feature is shuffled.
+@dataclass(frozen=True)
+class Fold:
+    """How a fold is fitted, and its training and test rows."""
+
+    recipe: Recipe
+    train: pd.DataFrame
+    test: pd.DataFrame
+
+    def errors(self) -> Floats:
+        """Return the relative errors of the test rows."""
+        return _errors(self.recipe.fit(self.train), self.test)
+
+
+def permuted(fold: Fold, seed: int) -> pd.DataFrame:
+    """Return by how much the mean relative error of unseen rows grows when a feature is shuffled.
 
     Of more than `PERMUTED` rows, so many are drawn.
 
@@ -42,6 +55,7 @@ def permuted(model: Learned, rows: pd.DataFrame, seed: int) -> pd.DataFrame:
         ``feature, rise, spread`` (mean and standard deviation over the shuffles), largest rise first.
     """
     generator = np.random.default_rng(seed)
+    model, rows = fold.recipe.fit(fold.train), fold.test
     if len(rows) > PERMUTED:
         rows = rows.iloc[np.sort(generator.choice(len(rows), PERMUTED, replace=False))]
     before = _errors(model, rows).mean()
@@ -57,17 +71,16 @@ def permuted(model: Learned, rows: pd.DataFrame, seed: int) -> pd.DataFrame:
     return pd.DataFrame(found).sort_values(["rise", "feature"], ascending=[False, True], ignore_index=True)
 
 
-def removed(folds: Sequence[Fold], rows: pd.DataFrame, unseen: pd.DataFrame) -> pd.DataFrame:
+def removed(folds: Sequence[Fold], unseen: pd.DataFrame, jobs: int) -> pd.DataFrame:
     """Return how accurate a model is without each of the seed's essential features.
 
     Parameters
     ----------
-    folds : sequence of (Recipe, train, test)
-        How each fold was fitted, and the places of its rows.
-    rows : DataFrame
-        The table of features.
+    folds : sequence of Fold
     unseen : DataFrame
         ``measured, predicted`` of all folds with all features.
+    jobs : int
+        Processes that fit side by side.
 
     Returns
     -------
@@ -76,24 +89,18 @@ def removed(folds: Sequence[Fold], rows: pd.DataFrame, unseen: pd.DataFrame) -> 
         ``within_tolerance, mape``, pooled over the folds.
     """
     errors = np.abs(unseen["predicted"].to_numpy(np.float64) / unseen["measured"].to_numpy(np.float64) - 1)
-    share, columns = folds[0][0].share, folds[0][0].columns
-    found: list[dict[str, Any]] = [{"without": "", "measured": True, **_accuracy(errors, share)}]
+    share, columns = folds[0].recipe.share, folds[0].recipe.columns
+    found: list[dict[str, Any]] = [{"without": "", "measured": True, **accuracy(errors, share)}]
     for event in ESSENTIAL:
         gone = {f"{prefix}{event}" for prefix in (OWN, OTHERS, MOST)}
         kept = tuple(name for name in columns if name not in gone)
         row: dict[str, Any] = {"without": event, "measured": len(kept) < len(columns)}
         if row["measured"]:
-            fitted = [
-                (replace(recipe, columns=kept).fit(rows.iloc[train]), rows.iloc[test])
-                for recipe, train, test in folds
-            ]
-            row |= _accuracy(np.concatenate([_errors(model, test) for model, test in fitted]), share)
+            lacking = [replace(fold, recipe=replace(fold.recipe, columns=kept)) for fold in folds]
+            again = side_by_side(Fold.errors, lacking, jobs, f"corun without {event}")
+            row |= accuracy(np.concatenate(again), share)
         found.append(row)
     return pd.DataFrame(found, columns=["without", "measured", "within_tolerance", "mape"])
-
-
-def _accuracy(errors: Floats, tolerance: float) -> dict[str, float]:
-    return {"within_tolerance": float((errors < tolerance).mean()), "mape": float(errors.mean())}
 
 
 def residuals(predictions: pd.DataFrame, features: Floats) -> pd.DataFrame:
@@ -122,17 +129,18 @@ def residuals(predictions: pd.DataFrame, features: Floats) -> pd.DataFrame:
     spread = float(np.std(left)) or 1.0
     standardised = left / (spread * np.sqrt(np.maximum(1 - leverage, 1e-9)))
     order = np.argsort(np.argsort(standardised, kind="stable"), kind="stable")
-    return pd.DataFrame(
-        {
-            **{name: predictions[name].to_numpy() for name in ("task", "corunners", "machine")},
-            "fitted": fitted,
-            "residual": left,
-            "standardised": standardised,
-            "theoretical": ndtri((order + 0.5) / len(left)),
-            "scale": np.sqrt(np.abs(standardised)),
-            "leverage": leverage,
-            "cook": standardised**2 * leverage / (rank * np.maximum(1 - leverage, 1e-9)),
-        }
+    return (
+        predictions[CORUN]
+        .reset_index(drop=True)
+        .assign(
+            fitted=fitted,
+            residual=left,
+            standardised=standardised,
+            theoretical=ndtri((order + 0.5) / len(left)),
+            scale=np.sqrt(np.abs(standardised)),
+            leverage=leverage,
+            cook=standardised**2 * leverage / (rank * np.maximum(1 - leverage, 1e-9)),
+        )
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,10 @@ from data.tables.digest import digest_of
 from features.corun.rates import KEYS, MOST, OTHERS, OWN
 from training.corun.estimators.models import CATALOGUE, prepared
 from training.corun.estimators.pressure import BESIDE, Named
-from training.corun.estimators.ranges import RangeModel
 from training.estimators.catalogue import Params
 
 Floats = NDArray[np.float64]
-Rows = NDArray[np.intp]
+Words = NDArray[np.str_]
 #: Features of solo times that plain models see beside the rates.
 _TIMES = ("own_seconds", "others_seconds")
 _MACHINE = ("machine_", "engine_")
@@ -27,6 +27,70 @@ _MACHINE = ("machine_", "engine_")
 _DERIVED = "own_seconds"
 #: No impact beyond this is believed of a model that extrapolates.
 _LARGEST = 1000.0
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """What classification predicts: ranges as wide as a share of a task's mean impact (seed 002, section 4).
+
+    Attributes
+    ----------
+    share : float
+        Of the mean impact of the task; the seed's is 0.03.
+    means : dict of str to float
+        By task, from training rows.
+    overall : float
+        The mean of all training rows, for a task that they lack.
+    """
+
+    share: float
+    means: dict[str, float]
+    overall: float
+
+    @classmethod
+    def of(cls, tasks: Words, impacts: Floats, share: float) -> Ranges:
+        """Take the means from training rows."""
+        names, owners = np.unique(tasks, return_inverse=True)
+        means = np.bincount(owners, impacts) / np.bincount(owners)
+        return cls(share, dict(zip(names.tolist(), means.tolist(), strict=True)), float(impacts.mean()))
+
+    def widths(self, tasks: Words) -> Floats:
+        """Return the width of each task's ranges, shape (n_rows,)."""
+        return self.share * np.array([self.means.get(task, self.overall) for task in tasks.tolist()])
+
+    def numbers(self, tasks: Words, impacts: Floats) -> NDArray[np.int64]:
+        """Return the number of the range that holds each impact."""
+        return np.floor(impacts / self.widths(tasks)).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class RangeModel:
+    """A classifier of ranges that answers with impacts.
+
+    Attributes
+    ----------
+    classifier : Any
+        Of the places in `classes`.
+    classes : ndarray of int
+        The ranges that training rows fell into, ascending.
+    ranges : Ranges
+    """
+
+    classifier: Any
+    classes: NDArray[np.int64]
+    ranges: Ranges
+
+    @classmethod
+    def fitted(cls, classifier: Any, x: Floats, impacts: Floats, tasks: Words, share: float) -> RangeModel:
+        """Fit `classifier` to the ranges of `impacts`."""
+        ranges = Ranges.of(tasks, impacts, share)
+        classes, places = np.unique(ranges.numbers(tasks, impacts), return_inverse=True)
+        return cls(classifier.fit(x, places), classes, ranges)
+
+    def predict(self, x: Floats, tasks: Words) -> Floats:
+        """Return the impact in the middle of the predicted range of each row."""
+        numbers = self.classes[np.asarray(self.classifier.predict(x), np.int64)]
+        return (numbers + 0.5) * self.ranges.widths(tasks)
 
 
 @dataclass(frozen=True)
@@ -61,21 +125,21 @@ class ImpactTable:
             raise InputError(f"lacks the column {missing[0]!r}", file=path)
         return cls(frame.reset_index(drop=True), digest_of(path))
 
-    @property
+    @cached_property
     def features(self) -> tuple[str, ...]:
         """Every feature that is not the same in all rows."""
         columns = self.frame.columns[len(KEYS) :]
         values = self.frame[columns]
         return tuple(columns[(values.max() > values.min()).to_numpy()])
 
-    @property
+    @cached_property
     def rates(self) -> tuple[str, ...]:
         """The features of equation 1."""
         first = self.frame.columns.get_loc(_DERIVED)
         rates = set(self.frame.columns[len(KEYS) : first])
         return tuple(name for name in self.features if name in rates)
 
-    @property
+    @cached_property
     def plain(self) -> tuple[str, ...]:
         """What models other than ours see: the rates, the solo times and what describes the machine."""
         known = {*self.rates, *_TIMES}
@@ -110,7 +174,7 @@ class Learned:
             return np.asarray(self.model.predict(x, named_of(rows)), np.float64)
         return np.asarray(np.exp(np.minimum(self.model.predict(x), np.log(_LARGEST))), np.float64)
 
-    def right(self, rows: pd.DataFrame, tolerance: float) -> NDArray[np.bool_]:
+    def right(self, rows: pd.DataFrame, predicted: Floats, tolerance: float) -> NDArray[np.bool_]:
         """Return whether each row is predicted rightly, as the seed counts it.
 
         A regression is right within `tolerance` of the measured impact, a classification if the impact lies
@@ -118,10 +182,9 @@ class Learned:
         """
         measured = rows["impact"].to_numpy(np.float64)
         if isinstance(self.model, RangeModel):
-            tasks = rows["task"].to_numpy(np.str_)
-            x = rows[list(self.columns)].to_numpy(np.float64)
-            return self.model.numbers(x) == self.model.ranges.numbers(tasks, measured)
-        return np.abs(self.predict(rows) / measured - 1) < tolerance
+            tasks, ranges = rows["task"].to_numpy(np.str_), self.model.ranges
+            return ranges.numbers(tasks, predicted) == ranges.numbers(tasks, measured)
+        return np.abs(predicted / measured - 1) < tolerance
 
 
 @dataclass(frozen=True)

@@ -71,47 +71,41 @@ def prepared(model: ImpactModel, params: Params, seed: int) -> Any:
     return Pipeline([("impute", impute), ("vary", vary), *steps[params["preparation"]], ("predict", built)])
 
 
-def _linear(params: Params, seed: int, balance: ClassWeights | None) -> Any:
+def _linear(params: Params, seed: int, _: ClassWeights | None) -> Any:
     from sklearn.linear_model import Ridge
 
-    del balance
     # Cholesky, not the default's choice by size, so that a rerun is the same to the last bit
     return Ridge(alpha=params["alpha"], solver="cholesky", random_state=seed)
 
 
-def _bayes(params: Params, seed: int, balance: ClassWeights | None) -> Any:
+def _bayes(params: Params, _seed: int, _: ClassWeights | None) -> Any:
     from sklearn.naive_bayes import GaussianNB
 
-    del seed, balance
     return GaussianNB(var_smoothing=params["smoothing"])
 
 
-def _svr(params: Params, seed: int, balance: ClassWeights | None) -> Any:
+def _svr(params: Params, _seed: int, _: ClassWeights | None) -> Any:
     from sklearn.svm import SVR
 
-    del seed, balance
     # a scale that follows the preparation, so that the three of table 1 can be compared
     return SVR(C=params["c"], gamma="scale", epsilon=params["epsilon"], cache_size=500)
 
 
-def _forest(params: Params, seed: int, balance: ClassWeights | None) -> Any:
+def _forest(params: Params, seed: int, _: ClassWeights | None) -> Any:
     from sklearn.ensemble import RandomForestRegressor
 
-    del balance
     return RandomForestRegressor(**forest(params, seed))
 
 
-def _xgboost(params: Params, seed: int, balance: ClassWeights | None) -> Any:
+def _xgboost(params: Params, seed: int, _: ClassWeights | None) -> Any:
     from xgboost import XGBRegressor
 
-    del balance
     return XGBRegressor(**boosted(params, seed), **_binned(params))
 
 
-def _xgboost_ranges(params: Params, seed: int, balance: ClassWeights | None) -> Any:
+def _xgboost_ranges(params: Params, seed: int, _: ClassWeights | None) -> Any:
     from xgboost import XGBClassifier
 
-    del balance
     return XGBClassifier(**boosted(params, seed), **_binned(params))
 
 
@@ -119,10 +113,9 @@ def _binned(params: Params) -> dict[str, Any]:
     return {"learning_rate": params["rate"], "subsample": 0.8, "max_bin": 64}
 
 
-def _contention(params: Params, seed: int, balance: ClassWeights | None) -> Any:
+def _contention(params: Params, seed: int, _: ClassWeights | None) -> Any:
     from training.corun.estimators.contention import ContentionRegressor
 
-    del balance
     return ContentionRegressor(**params, seed=seed)
 
 

@@ -43,6 +43,48 @@ class Named:
         return Named(self.pairs[rows], self.machines[rows])
 
 
+@dataclass(frozen=True)
+class _Together:
+    """Who stands beside each row.
+
+    Attributes
+    ----------
+    row, corunner : ndarray of int, shape (n_beside,)
+        Every co-runner of every row.
+    both, of_both : ndarray of int, shape (n_pairs,)
+        Every two co-runners of one row as a cell of a square matrix, and their row.
+    number : int
+        Of different co-runners.
+    """
+
+    row: NDArray[np.intp]
+    corunner: NDArray[np.intp]
+    both: NDArray[np.intp]
+    of_both: NDArray[np.intp]
+    number: int
+
+    @classmethod
+    def of(cls, beside: list[list[str]], known: Words) -> _Together:
+        row = np.repeat(np.arange(len(beside)), [len(names) for names in beside])
+        corunner = np.searchsorted(known, [name for names in beside for name in names])
+        each = pd.DataFrame({"row": row, "corunner": corunner})
+        pairs = each.merge(each, on="row")
+        both = pairs["corunner_x"].to_numpy() * len(known) + pairs["corunner_y"].to_numpy()
+        return cls(row, corunner, both, pairs["row"].to_numpy(), len(known))
+
+    def pressed(self, pressure: Floats) -> Floats:
+        """Return the pressure on each row."""
+        return np.asarray(np.bincount(self.row, pressure[self.corunner]))
+
+    def pressure(self, sensitive: Floats, logs: Floats, weights: Floats, usual: float) -> Floats:
+        """Return how much each co-runner presses; the usual pressure where its rows don't tell."""
+        below = np.bincount(self.both, (weights * sensitive**2)[self.of_both], self.number**2)
+        below = below.reshape(self.number, self.number)
+        prior = _PRIOR * below.diagonal().mean() + np.finfo(float).tiny
+        above = np.bincount(self.corunner, (weights * sensitive * logs)[self.row]) + prior * usual
+        return np.asarray(np.linalg.solve(below + prior * np.eye(self.number), above))
+
+
 class PressureRegressor:
     """Log impact as a product: how sensitive the task is, times how much its co-runners press together.
 
@@ -69,19 +111,19 @@ class PressureRegressor:
         tasks, beside = _parted(named.pairs)
         self.tasks_, task = np.unique(tasks, return_inverse=True)
         self.corunners_ = np.unique(np.concatenate([np.array(names, np.str_) for names in beside]))
-        counts = _counts(beside, self.corunners_)
+        together = _Together.of(beside, self.corunners_)
         sensitivity = np.ones(len(self.tasks_))
         pressure = np.full(len(self.corunners_), max(float(np.mean(logs)), _NEAR))
         for _ in range(_ROUNDS):
-            pressed = counts @ pressure
+            pressed = together.pressed(pressure)
             weights = _weights(logs - sensitivity[task] * pressed)
             sensitivity = _sensitivity(task, pressed, logs, weights, len(sensitivity))
             sensitive = sensitivity[task]
-            weights = _weights(logs - sensitive * (counts @ pressure))
-            pressure = _pressure(counts, sensitive, logs, weights, float(np.mean(pressure)))
+            weights = _weights(logs - sensitive * pressed)
+            pressure = together.pressure(sensitive, logs, weights, float(np.mean(pressure)))
         self.sensitivity_, self.pressure_ = sensitivity, pressure
         self.machines_, machine = np.unique(named.machines, return_inverse=True)
-        left = logs - sensitivity[task] * (counts @ pressure)
+        left = logs - sensitivity[task] * together.pressed(pressure)
         found = pd.Series(left).groupby([machine, task]).agg(["median", "size"])
         self.shift_ = np.zeros((len(self.machines_), len(self.tasks_)))
         shifts = found["median"] * found["size"] / (found["size"] + _HALF)
@@ -122,15 +164,6 @@ def _parted(pairs: Any) -> tuple[Words, list[list[str]]]:
     return np.array([part[0] for part in parts], np.str_), [part[1:] for part in parts]
 
 
-def _counts(beside: list[list[str]], known: Words) -> Any:
-    """Return how often each known co-runner stands in each row, a sparse matrix."""
-    from scipy.sparse import csr_array
-
-    rows = np.repeat(np.arange(len(beside)), [len(names) for names in beside])
-    columns = np.searchsorted(known, [name for names in beside for name in names])
-    return csr_array((np.ones(len(rows)), (rows, columns)), shape=(len(beside), len(known)))
-
-
 def _weights(errors: Floats) -> Floats:
     return np.asarray(1 / np.maximum(np.abs(errors), _NEAR))
 
@@ -143,14 +176,3 @@ def _sensitivity(
     below = np.bincount(task, weights * pressed**2, minlength=number)
     prior = _PRIOR * below.mean() + np.finfo(float).tiny
     return np.asarray((above + prior) / (below + prior))
-
-
-def _pressure(counts: Any, sensitive: Floats, logs: Floats, weights: Floats, usual: float) -> Floats:
-    """Return how much each co-runner presses; the usual pressure where its rows don't tell."""
-    from scipy.sparse import diags_array
-    from scipy.sparse.linalg import spsolve
-
-    below = (counts.T @ (diags_array(weights * sensitive**2) @ counts)).tocsc()
-    prior = _PRIOR * below.diagonal().mean() + np.finfo(float).tiny
-    above = counts.T @ (weights * sensitive * logs) + prior * usual
-    return np.atleast_1d(spsolve((below + prior * diags_array(np.ones(below.shape[0]))).tocsc(), above))

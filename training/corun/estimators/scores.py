@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from training.corun.estimators.ranges import Ranges
+from features.corun.rates import CORUN, Placed
+from training.corun.estimators.fitting import Ranges
 from training.evaluation.intervals import half_width
 from training.evaluation.metrics import DIGITS, spread
 
@@ -41,6 +42,11 @@ def scores(rows: pd.DataFrame) -> dict[str, float]:
         "coverage": float(inside.mean()),
         "interval_width": float(((rows["high"] - rows["low"]) / rows["predicted"]).mean()),
     }
+
+
+def accuracy(errors: Any, tolerance: float) -> dict[str, float]:
+    """Return the share of relative errors below the tolerance, and their mean."""
+    return {"within_tolerance": float((errors < tolerance).mean()), "mape": float(errors.mean())}
 
 
 def summary(rows: pd.DataFrame) -> dict[str, Any]:
@@ -92,43 +98,34 @@ def repeatability(pairs: pd.DataFrame, solo: pd.Series, tolerance: float) -> dic
     alone = solo.groupby(level=[0, 1])
     spread = (alone.std(ddof=1) / alone.mean()).dropna()
     median = alone.median().reindex(pd.MultiIndex.from_frame(pairs[["machine", "task"]])).to_numpy()
-    runs = pairs.assign(impact=pairs["corun_seconds"].to_numpy() / median)
+    runs = Placed.of(pairs).named.assign(impact=pairs["corun_seconds"].to_numpy() / median)
     again = _again(runs)
-    scores: dict[str, float | None] = dict.fromkeys(("within_tolerance", "mape", "p90_error", "same_range"))
+    scores: dict[str, Any] = {"repeated": len(again[CORUN].drop_duplicates())}
+    scores |= dict.fromkeys(("within_tolerance", "mape", "p90_error", "same_range", "solo_spread"))
     if len(again):
         error = (again["impact"] / again["others"] - 1).abs()
         ranges = Ranges.of(runs["task"].to_numpy(np.str_), runs["impact"].to_numpy(np.float64), tolerance)
+        tasks = again["task"].to_numpy(np.str_)
         one, other = (
-            ranges.numbers(again["task"].to_numpy(np.str_), again[name].to_numpy(np.float64))
-            for name in ("impact", "others")
+            ranges.numbers(tasks, again[name].to_numpy(np.float64)) for name in ("impact", "others")
         )
-        scores = {
-            "within_tolerance": round(float((error < tolerance).mean()), DIGITS),
-            "mape": round(float(error.mean()), DIGITS),
-            "p90_error": round(float(error.quantile(0.9)), DIGITS),
-            "same_range": round(float((one == other).mean()), DIGITS),
-        }
+        scores |= accuracy(error, tolerance)
+        scores |= {"p90_error": float(error.quantile(0.9)), "same_range": float((one == other).mean())}
+    if len(spread):
+        scores["solo_spread"] = float(spread.median())
     return {
-        "repeated": int(again.groupby(["machine", "task", "corunners"]).ngroups) if len(again) else 0,
-        **scores,
-        "solo_spread": round(float(spread.median()), DIGITS) if len(spread) else None,
+        name: round(value, DIGITS) if isinstance(value, float) else value for name, value in scores.items()
     }
 
 
 def _again(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return ``machine, task, corunners, impact, others`` of runs that were repeated.
-
-    ``others`` is the median of the other repetitions.
-    """
-    columns = [name for name in runs.columns if name.startswith("corunner_")]
-    beside = runs[columns].apply(lambda row: "+".join(sorted(row.dropna())), axis=1)
-    named = runs.assign(corunners=beside)[["machine", "task", "corunners", "impact"]]
+    """Return the runs that were repeated, with ``others``, the median of the other repetitions."""
     found = [
         own.assign(others=[own["impact"].drop(place).median() for place in own.index])
-        for _, own in named.groupby(["machine", "task", "corunners"], sort=True)
+        for _, own in runs.groupby(["machine", "task", "corunners"], sort=True)
         if len(own) >= _REPEATS
     ]
-    return pd.concat(found, ignore_index=True) if found else named.iloc[:0].assign(others=0.0)
+    return pd.concat(found, ignore_index=True) if found else runs.iloc[:0].assign(others=0.0)
 
 
 def best(summaries: dict[str, Any]) -> str:
