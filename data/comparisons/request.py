@@ -58,44 +58,31 @@ class Comparison(Part):
 AsGiven = PlainValidator(lambda content: content, json_schema_input_type=Comparison)
 
 
+_EXAMPLE = {
+    "comparison_id": "bt_C_x-42",
+    "benchmark": "NASParallel",
+    "operation": "bt_C_x",
+    "machine": "m1",
+    "unit": "Mop/s",
+    "better": "higher",
+    "configurations": [
+        {
+            "threads": 4,
+            "baseline": [7406.4, 7409.2, 7456.5, 7479.3, 7507.0],
+            "target": [6604.8, 6703.0, 6722.2, 6737.8, 6797.5],
+        },
+        {
+            "threads": 8,
+            "baseline": {"min": 14325.9, "q1": 14330.8, "median": 14469.1, "q3": 14517.2, "max": 14740.1},
+            "target": [12833.7, 13044.4, 13071.6, 13086.5, 13219.3],
+        },
+    ],
+}
+
+
 class JudgeRequest(Part):
     """Comparisons to be judged."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "comparisons": [
-                        {
-                            "comparison_id": "bt_C_x-42",
-                            "benchmark": "NASParallel",
-                            "operation": "bt_C_x",
-                            "machine": "m1",
-                            "unit": "Mop/s",
-                            "better": "higher",
-                            "configurations": [
-                                {
-                                    "threads": 4,
-                                    "baseline": [7406.4, 7409.2, 7456.5, 7479.3, 7507.0],
-                                    "target": [6604.8, 6703.0, 6722.2, 6737.8, 6797.5],
-                                },
-                                {
-                                    "threads": 8,
-                                    "baseline": {
-                                        "min": 14325.9,
-                                        "q1": 14330.8,
-                                        "median": 14469.1,
-                                        "q3": 14517.2,
-                                        "max": 14740.1,
-                                    },
-                                    "target": [12833.7, 13044.4, 13071.6, 13086.5, 13219.3],
-                                },
-                            ],
-                        }
-                    ]
-                }
-            ]
-        }
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [{"comparisons": [_EXAMPLE]}]})
 
     comparisons: Annotated[list[Annotated[Comparison, AsGiven]], Field(min_length=1)]

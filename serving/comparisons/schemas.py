@@ -53,45 +53,37 @@ class JudgeModel(ModelAnswer):
     contribution_unit: Literal["log-odds", "probability"]
 
 
+_EXAMPLE = {
+    "model": {
+        "name": "regression-comparison",
+        "version": "3",
+        "uri": "models:/regression-comparison/3",
+        "contribution_unit": "probability",
+    },
+    "verdicts": [
+        {
+            "comparison_id": "bt_C_x-42",
+            "benchmark": "NASParallel",
+            "operation": "bt_C_x",
+            "verdict": "fail",
+            "probability": 0.93,
+            "threshold": 0.41,
+            "reasons": [{"feature": "medians_min", "value": -0.314, "contribution": 0.38}],
+            "invalid_reason": None,
+            "decided_by": "model",
+            "remarks": [],
+            "moved": {"threads": 8, "baseline_median": 14469.1, "target_median": 13071.6, "change": -0.0966},
+            "improved": None,
+        }
+    ],
+    "notes": [],
+}
+
+
 class JudgeAnswer(BaseModel):
     """The verdicts, in the order of the comparisons."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "model": {
-                        "name": "regression-comparison",
-                        "version": "3",
-                        "uri": "models:/regression-comparison/3",
-                        "contribution_unit": "probability",
-                    },
-                    "verdicts": [
-                        {
-                            "comparison_id": "bt_C_x-42",
-                            "benchmark": "NASParallel",
-                            "operation": "bt_C_x",
-                            "verdict": "fail",
-                            "probability": 0.93,
-                            "threshold": 0.41,
-                            "reasons": [{"feature": "medians_min", "value": -0.314, "contribution": 0.38}],
-                            "invalid_reason": None,
-                            "decided_by": "model",
-                            "remarks": [],
-                            "moved": {
-                                "threads": 8,
-                                "baseline_median": 14469.1,
-                                "target_median": 13071.6,
-                                "change": -0.0966,
-                            },
-                            "improved": None,
-                        }
-                    ],
-                    "notes": [],
-                }
-            ]
-        }
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
     model: JudgeModel
     verdicts: list[VerdictAnswer]

@@ -10,15 +10,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data.comparisons.formats.comparison_xml import BASE, EARLIER, TARGET, UNKNOWN, UUIDS
+from data.comparisons.formats.comparison_xml import ATTRIBUTES, BASE, EARLIER, TARGET, UUIDS
 from data.comparisons.sides import Samples, Sides
 from data.comparisons.tables import ComparisonTables
+from data.comparisons.units import UNKNOWN
 from serving.comparisons.judge import Judgement, Verdict
 
 Floats = NDArray[np.float64]
 
-#: The attributes of the figure, for min, q1, median, q3, max.
-_FIVE = ("min", "first_q", "median", "third_q", "max")
 #: What a report compares: a machine's two versions, or ranges of them.
 _PAIR = ("machine", "baseline_from", "baseline_to", "target_from", "target_to")
 _OPERATION = ["benchmark", "operation", "machine"]
@@ -125,7 +124,7 @@ class _Content:
         if before and np.isfinite(after / before):
             node.set("median_diff", f"{100 * (after / before - 1):.0f}")
         for tag, (samples, five), moments in zip((BASE, TARGET), self._both, self.moments, strict=True):
-            named = dict(zip((*_FIVE, "mean", "stdev"), (*five[row], *moments[row]), strict=True))
+            named = dict(zip(ATTRIBUTES.values(), (*five[row], *moments[row]), strict=True))
             given = {name: repr(float(value)) for name, value in sorted(named.items()) if np.isfinite(value)}
             if given:
                 _add_samples(etree, etree.SubElement(node, tag, given), samples, row)

@@ -11,10 +11,9 @@ from data.comparisons.formats.result_run import TIMES, Configuration, Operation,
 from data.comparisons.params import Measure
 from data.comparisons.reading import Builder
 from data.comparisons.tables import ComparisonTables
+from data.comparisons.units import UNKNOWN
 from data.errors import InputError
 from data.tables.problems import Problems
-
-UNKNOWN = "unknown"
 
 
 def read(
