@@ -110,20 +110,17 @@ class _Content:
     def _is_finite(self, row: int) -> bool:
         return all(
             np.isfinite(five[row]).all() or (not samples.lengths[row] and np.isnan(five[row]).all())
-            for samples, five in self._both
+            for _, samples, five in self.sides.both
         )
-
-    @property
-    def _both(self) -> tuple[tuple[Samples, Floats], tuple[Samples, Floats]]:
-        sides = self.sides
-        return (sides.baseline, sides.baseline_five), (sides.target, sides.target_five)
 
     def _configuration(self, etree: Any, parent: Any, row: int) -> None:
         node = etree.SubElement(parent, "result", threads_no=str(self.sides.threads[row]))
         before, after = self.sides.baseline_five[row, 2], self.sides.target_five[row, 2]
         if before and np.isfinite(after / before):
             node.set("median_diff", f"{100 * (after / before - 1):.0f}")
-        for tag, (samples, five), moments in zip((BASE, TARGET), self._both, self.moments, strict=True):
+        for tag, (_, samples, five), moments in zip(
+            (BASE, TARGET), self.sides.both, self.moments, strict=True
+        ):
             named = dict(zip(ATTRIBUTES.values(), (*five[row], *moments[row]), strict=True))
             given = {name: repr(float(value)) for name, value in sorted(named.items()) if np.isfinite(value)}
             if given:
