@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, PlainValidator
+from pydantic.config import JsonDict
 
 #: As in the XML formats.
 MAX_THREADS = 999_999
@@ -58,7 +59,7 @@ class Comparison(Part):
 AsGiven = PlainValidator(lambda content: content, json_schema_input_type=Comparison)
 
 
-_EXAMPLE = {
+_EXAMPLE: JsonDict = {
     "comparison_id": "bt_C_x-42",
     "benchmark": "NASParallel",
     "operation": "bt_C_x",

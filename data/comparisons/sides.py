@@ -119,30 +119,30 @@ class Sides:
         summary = results["stat"].notna().to_numpy()
         raw = _Table.of(results[~summary], result_series[~summary])
         comparison, series = _configurations(np.unique(result_series), comparison_key)
-        bounds = {
-            name: comparisons[name].to_numpy(np.int64)[comparison]
+        first, last, begin, end = (
+            comparisons[name].to_numpy(np.int64)[comparison]
             for name in ("baseline_from", "baseline_to", "target_from", "target_to")
-        }
-        baseline = raw.between(series, bounds["baseline_from"], bounds["baseline_to"])
-        target = raw.between(series, bounds["target_from"], bounds["target_to"])
-        history = raw.before(series, bounds["baseline_from"])
-        baseline_five, target_five = five_numbers(baseline), five_numbers(target)
+        )
+        samples = raw.between(series, first, last), raw.between(series, begin, end), raw.before(series, first)
+        baseline, target = map(five_numbers, samples[:2])
         if summary.any():
             given = _summaries(results[summary], result_series[summary])
-            baseline_five = _filled(baseline_five, given, series, bounds["baseline_from"])
-            target_five = _filled(target_five, given, series, bounds["target_from"])
+            baseline = _filled(baseline, given, series, first)
+            target = _filled(target, given, series, begin)
         lower = np.unique(result_key[results["better"].to_numpy() == "lower"])
         sign = np.where(np.isin(comparison_key, lower), -1.0, 1.0)[comparison]
-        present = (baseline.lengths > 0) | (target.lengths > 0)
-        present |= ~np.isnan(np.c_[baseline_five, target_five]).all(axis=1)
+        present = (samples[0].lengths > 0) | (samples[1].lengths > 0)
+        present |= ~np.isnan(np.c_[baseline, target]).all(axis=1)
         return cls(
             comparison[present],
             len(comparisons),
             series[present] % _THREADS,
             sign[present],
-            *(samples.of(present) for samples in (baseline, target, history)),
-            baseline_five[present],
-            target_five[present],
+            samples[0].of(present),
+            samples[1].of(present),
+            samples[2].of(present),
+            baseline[present],
+            target[present],
         )
 
     @property

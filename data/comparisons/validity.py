@@ -79,7 +79,8 @@ def _any(samples: Samples, wrong: NDArray[np.bool_]) -> NDArray[np.bool_]:
 def _lowest(samples: Samples) -> Floats:
     """Return the smallest value of the lists that hold one of 0 or below; of the others NaN."""
     lowest = np.full(len(samples.starts), np.nan)
-    for row in np.flatnonzero(_any(samples, samples.values <= 0)):  # noqa: PD011 - a field, not pandas
+    # values is a field, not pandas'
+    for row in np.flatnonzero(_any(samples, samples.values <= 0)).tolist():  # noqa: PD011
         lowest[row] = np.nanmin(samples.at(row))
     return lowest
 

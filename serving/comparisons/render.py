@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from data.comparisons.missing import Missing
+from data.comparisons.missing import Missing, counted
 from serving.comparisons.judge import Judgement, Reason, Verdict
 from serving.pages.verdict_lines import Line, Lines
 
@@ -40,10 +40,10 @@ def lines(judgement: Judgement, versions: Sequence[str]) -> Lines:
 
 def summary(judgement: Judgement) -> str:
     """Return how many comparisons got which verdict, in one line."""
-    counted = ", ".join(f"{judgement.count(answer)} {answer}" for answer in ("fail", "pass", "invalid"))
-    model, number = judgement.model, len(judgement)
+    answers = ", ".join(f"{judgement.count(answer)} {answer}" for answer in ("fail", "pass", "invalid"))
+    model = judgement.model
     return (
-        f"{number} comparison{'' if number == 1 else 's'}: {counted} (model {model.name} {model.version}, "
+        f"{counted(len(judgement), 'comparison')}: {answers} (model {model.name} {model.version}, "
         f"fail from a probability of {judgement.threshold:.3f})"
     )
 

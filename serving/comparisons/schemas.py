@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic.config import JsonDict
 
 from serving.doors.schemas import ModelAnswer, ServedModel
 
@@ -53,7 +54,7 @@ class JudgeModel(ModelAnswer):
     contribution_unit: Literal["log-odds", "probability"]
 
 
-_EXAMPLE = {
+_EXAMPLE: JsonDict = {
     "model": {
         "name": "regression-comparison",
         "version": "3",

@@ -143,7 +143,7 @@ class _Comparison:
     def orders(self, tag: str, following: int) -> dict[int | None, int]:
         """Count the versions of a side by their orders, ascending; five numbers alone are one, too."""
         sides = (side for (_, own), side in self.sides.items() if own == tag)
-        given = sorted({order for side in sides for order, _ in side.samples})
+        given: list[int | None] = [*sorted({order for side in sides for order, _ in side.samples})]
         versions = given or ([] if tag == EARLIER else [None])
         return {order: place for place, order in enumerate(versions, following)}
 
