@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -147,18 +148,14 @@ def mistake_chart(mistake: Mistake) -> Chart:
         f"{word}: {mistake.operation}, {change} at {counted(worst.threads, 'thread')}, "
         f"{given} p = {mistake.probability:.2f}"
     )
-    words = Words(
-        mistake.anchor,
-        title,
-        f"Box plots of baseline and target by threads, median shifts {mistake.shifts}",
-    )
+    shows = f"Box plots of baseline and target by threads, median shifts {mistake.shifts}"
     ticks = [f"{pair.threads}\n{_short(pair.baseline_median)}" for pair in mistake.pairs]
     panel = Panel(
         [Rule(y=0), *_side(mistake.pairs, 0, "baseline"), *_side(mistake.pairs, 1, "target")],
         Axis(f"threads (number)\nbelow each: the baseline's median ({mistake.unit})", ticks),
         Axis(f"against baseline's median (%)\n{mistake.better} is better", percent=True),
     )
-    return drawn(words, [panel], (max(3.9, 1.5 + 0.95 * len(ticks)), 2.9))
+    return drawn(Words(mistake.anchor, title, shows), [panel], (max(3.9, 1.5 + 0.95 * len(ticks)), 2.9))
 
 
 def _short(value: float) -> str:
@@ -172,15 +169,6 @@ def _side(pairs: Sequence[Pair], side: int, name: str) -> list[Mark]:
         [pair.boxes[side] - 1 for pair in pairs], name, upright=True, shift=shift, width=0.32, fill=1 - side
     )
     shown = [pair.samples[side][thinned(len(pair.samples[side]), DOTS)] - 1 for pair in pairs]
-    dots = [
-        Dots(
-            place + shift + 0.1 * (np.arange(len(values)) % 3 - 1),
-            values,
-            fill=INK,
-            edge="none",
-            size=11,
-            alpha=0.6,
-        )
-        for place, values in enumerate(shown)
-    ]
-    return [boxes, *dots]
+    places = [place + shift + 0.1 * (np.arange(len(values)) % 3 - 1) for place, values in enumerate(shown)]
+    look: Any = {"fill": INK, "edge": "none", "size": 11, "alpha": 0.6}
+    return [boxes, *(Dots(x, values, **look) for x, values in zip(places, shown, strict=True))]
