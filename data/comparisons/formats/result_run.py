@@ -65,6 +65,10 @@ class Run:
     operations: dict[str, Operation]
     broken: frozenset[str]
 
+    def benchmark(self, operation: Operation) -> str:
+        """Return what an operation belongs to."""
+        return self.settings.benchmark or operation.suite
+
 
 def read(path: Path, problems: Problems, measure: Measure) -> Run:
     """Read one result file.
