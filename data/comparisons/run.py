@@ -9,9 +9,8 @@ from typing import Annotated, Literal, NoReturn
 import pandas as pd
 from pydantic import Field, FiniteFloat, ValidationError
 
-from data.comparisons.columns import Series
 from data.comparisons.params import Measure
-from data.comparisons.reading import Builder
+from data.comparisons.reading import Builder, Series
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 from data.tables.given import Given, said

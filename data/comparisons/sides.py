@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data.comparisons.tables import FIVE_NUMBERS, ComparisonTables
+from data.comparisons.tables import FIVE_NUMBERS, OPERATION, ComparisonTables
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -178,7 +178,7 @@ def _operation_keys(tables: ComparisonTables) -> tuple[Ints, Ints]:
     """Return which (benchmark, operation, machine) every result and every comparison belongs to."""
     n_results = len(tables.results)
     key = np.zeros(n_results + len(tables.comparisons), np.int64)
-    for column in ("benchmark", "operation", "machine"):
+    for column in OPERATION:
         both = pd.concat([tables.results[column], tables.comparisons[column]], ignore_index=True)
         codes, levels = pd.factorize(both, use_na_sentinel=False)
         key = key * (len(levels) + 1) + codes

@@ -109,7 +109,7 @@ def tables(suite: Suite, repetitions: Sequence[Repetition], available: frozenset
             if truth.status is not None:
                 who = {"labelled_by": truth.source, "labelled_at": datetime.now(UTC)}
                 labels.append({**named, "status": truth.status, **who})
-    reference = pd.DataFrame(references, columns=Reference._fields)
+    reference = pd.DataFrame(references, columns=[*Reference.__annotations__])
     return Measured(ComparisonTables.of_rows(results, comparisons, labels), reference)
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.comparisons.sides import Sides
-from data.comparisons.tables import COMPARISON_DTYPES, ComparisonTables
+from data.comparisons.tables import COMPARISON_DTYPES, OPERATION, ComparisonTables
 from serving.pages.charts import INK, Chart, Words, counted, percent
 from serving.pages.evaluated import surest_mistakes
 from serving.pages.marks import Boxes, Dots, Rule, thinned
@@ -102,12 +102,11 @@ def worst_mistakes(verdicts: pd.DataFrame, tables: ComparisonTables, most: int =
     found = surest_mistakes(verdicts, "comparison_id", most).merge(
         comparisons, on="comparison_id", validate="one_to_one"
     )
-    keys = ["benchmark", "operation", "machine"]
-    results = tables.results.merge(found[keys].drop_duplicates(), on=keys)
+    results = tables.results.merge(found[OPERATION].drop_duplicates(), on=OPERATION)
     sides = Sides.of(replace(tables, results=results, comparisons=found[list(COMPARISON_DTYPES)]))
-    measured = results.drop_duplicates(keys)[[*keys, "unit", "better"]]
+    measured = results.drop_duplicates(OPERATION)[[*OPERATION, "unit", "better"]]
     people = found["comparison_id"].map(_people(tables.labels)).fillna("\N{EN DASH}")
-    told = found.merge(measured, on=keys, how="left").assign(label=found["status"], labelled_by=people)
+    told = found.merge(measured, on=OPERATION, how="left").assign(label=found["status"], labelled_by=people)
     names = [field.name for field in fields(Mistake) if field.name in told]
     return [
         Mistake(f"mistake-{place + 1}", **row, pairs=tuple(_pair(sides, at) for at in _judged(sides, place)))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from data.comparisons.formats.comparison_xml import ATTRIBUTES, BASE, EARLIER, TARGET, UUIDS
 from data.comparisons.sides import Samples, Sides
-from data.comparisons.tables import ComparisonTables
+from data.comparisons.tables import OPERATION, ComparisonTables
 from data.comparisons.units import UNKNOWN
 from serving.comparisons.judge import Judgement, Verdict
 
@@ -20,7 +20,6 @@ Floats = NDArray[np.float64]
 
 #: What a report compares: a machine's two versions, or ranges of them.
 _PAIR = ("machine", "baseline_from", "baseline_to", "target_from", "target_to")
-_OPERATION = ["benchmark", "operation", "machine"]
 #: So many samples stand in one element: parsers bound the length of an attribute.
 _AT_ONCE = 10_000
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -83,8 +82,8 @@ class _Content:
     def of(cls, tables: ComparisonTables) -> _Content:
         sides = Sides.of(tables)
         first = np.searchsorted(sides.comparison, np.arange(sides.n_comparisons + 1))
-        known = tables.results.drop_duplicates(_OPERATION)[[*_OPERATION, "unit"]]
-        units = tables.comparisons[_OPERATION].merge(known, on=_OPERATION, how="left")["unit"]
+        known = tables.results.drop_duplicates(OPERATION)[[*OPERATION, "unit"]]
+        units = tables.comparisons[OPERATION].merge(known, on=OPERATION, how="left")["unit"]
         identifiers = tables.comparisons["comparison_id"].map(_printable)
         named = identifiers.where(~identifiers.duplicated(), "")
         moments = _moments(sides.baseline), _moments(sides.target)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import ValidationError
 
-from data.comparisons.columns import Series
-from data.comparisons.reading import Builder
+from data.comparisons.reading import Builder, Series
 from data.comparisons.request import (
     MAX_THREADS,
     Comparison,
@@ -140,7 +139,7 @@ def _add(comparison: Comparison, name: str, place: str, taken: Taken, builder: B
         for order, samples in enumerate(versions, baseline + 2 - len(versions)):
             _add_samples(samples, series, order, builder)
     orders = (baseline, baseline, baseline + 1, baseline + 1)
-    builder.comparisons.add(identifier, benchmark, operation, machine, *orders, f"{name} {place}")
+    builder.comparisons.append((identifier, benchmark, operation, machine, *orders, f"{name} {place}"))
 
 
 def _add_samples(samples: Samples, series: Series, order: int, builder: Builder) -> None:

@@ -13,9 +13,8 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from data.comparisons.columns import Series
 from data.comparisons.formats.comparison_json import Taken
-from data.comparisons.reading import Builder
+from data.comparisons.reading import Builder, Series
 from data.comparisons.tables import FIVE_NUMBERS, STATS, ComparisonTables
 from data.comparisons.units import UNKNOWN
 from data.errors import InputError
@@ -270,11 +269,11 @@ class _Reader:
         source = f"{self.document.name}:{done.line} {done.place}"
         bounds = (end(orders[tag].values()) for tag in (BASE, TARGET) for end in (min, max))
         uuids = (self.report_attributes.get(name) for name in UUIDS)
-        self.run.builder.comparisons.add(
-            done.key, done.benchmark, done.operation, machine, *bounds, source, *uuids
+        self.run.builder.comparisons.append(
+            (done.key, done.benchmark, done.operation, machine, *bounds, source, *uuids)
         )
         if done.status in {"pass", "fail"}:
-            self.run.builder.labels.add(done.key, done.status, UNKNOWN)
+            self.run.builder.labels.append((done.key, done.status, UNKNOWN))
 
     def _results(self, series: Series, side: _Side, orders: dict[int | None, int]) -> None:
         results = self.run.builder.results

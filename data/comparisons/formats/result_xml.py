@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from data.comparisons.columns import Series
 from data.comparisons.formats import result_run, settings_xml
 from data.comparisons.formats.result_run import TIMES, Operation, Run
 from data.comparisons.params import Measure
-from data.comparisons.reading import Builder
+from data.comparisons.reading import Builder, Series
 from data.comparisons.tables import ComparisonTables
 from data.comparisons.units import UNKNOWN
 from data.errors import InputError
@@ -110,7 +109,7 @@ class _Versions:
         benchmark, machine = target.benchmark(operation), target.settings.machine or UNKNOWN
         orders = (self.order - 1, self.order - 1, self.order, self.order)
         source = f"{target.path}:{operation.line} {operation.place}"
-        self.builder.comparisons.add(key, benchmark, operation.name, machine, *orders, source)
+        self.builder.comparisons.append((key, benchmark, operation.name, machine, *orders, source))
 
 
 def _same_machine(baseline: Run, target: Run) -> None:

@@ -16,10 +16,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data.comparisons.columns import Series
 from data.comparisons.formats.change_points import Boundary, Mark, Span, boundaries
 from data.comparisons.params import LabelRules
-from data.comparisons.reading import Builder
+from data.comparisons.reading import Builder, Series
 from data.comparisons.tables import RESULT_DTYPES, ComparisonTables
 from data.errors import InputError
 from data.tables.json_document import content_of
@@ -29,7 +28,7 @@ BENCHMARK = "sap-hana"
 MACHINE = "unknown"
 NUMBERS: dict[str, Any] = {"sut_version": "int64", "value": "float64"}
 _AS_WRITTEN: dict[str, Any] = {"keep_default_na": False, "skip_blank_lines": False}
-_TYPES = {name: RESULT_DTYPES[name] for name in Series._fields}
+_TYPES = {name: RESULT_DTYPES[name] for name in Series.__annotations__}
 TIME = "%Y-%m-%d %H:%M:%S"
 #: Units in which higher is better: rates and amounts of work. All others (times, retries, percent) are not.
 THROUGHPUT = re.compile(
@@ -225,11 +224,11 @@ def _add(series: _Series, boundary: Boundary, rules: LabelRules, builder: Builde
     first, stop = at - rules.versions_before, at + rules.versions_after
     key = f"{BENCHMARK}/{series.name}/{at}"
     source = f'{series.file}:{series.starts[at] + 2} operation "{series.name}"'
-    builder.comparisons.add(key, BENCHMARK, series.name, MACHINE, first, at - 1, at, stop - 1, source)
+    builder.comparisons.append((key, BENCHMARK, series.name, MACHINE, first, at - 1, at, stop - 1, source))
     failed = boundary.changed and series.worsened(first, at, stop)
     people = ", ".join(boundary.annotators)
     labelled_by = f"consensus of {people}" if boundary.changed else f"no mark by {people}"
-    builder.labels.add(key, "fail" if failed else "pass", labelled_by)
+    builder.labels.append((key, "fail" if failed else "pass", labelled_by))
 
 
 def _tables(series: list[_Series], builder: Builder) -> ComparisonTables:
