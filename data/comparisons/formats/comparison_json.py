@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from array import array
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import ValidationError
@@ -22,7 +21,6 @@ from data.comparisons.request import (
 )
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
-from data.tables.json_document import content_of
 from data.tables.nearest import unknown
 from data.tables.problems import Problems
 
@@ -50,17 +48,6 @@ _WRONG = {
     "string_unicode": "holds half a surrogate pair",
     "too_short": "is empty; expected at least one",
 }
-
-
-def read(path: Path, problems: Problems, taken: Taken | None = None) -> ComparisonTables:
-    """Read a JSON file; `problems` and `taken` are as for `tables_of`.
-
-    Raises
-    ------
-    InputError
-        If the file is missing, empty, too large or no JSON; see also `tables_of`.
-    """
-    return tables_of(content_of(path), str(path), problems, taken)
 
 
 def tables_of(
@@ -157,7 +144,8 @@ def _given(kind: type[Given], content: object, name: str, place: str) -> Given:
         errors = exc.errors(include_url=False)
         first = next(error for error in errors if not _other_form(error))
         strange = [error for error in errors if _beside(error, first)]
-        raise InputError(_told(min(strange, key=_depth, default=first), kind, place), file=name) from exc
+        worst = min(strange, key=lambda error: len(error["loc"]), default=first)
+        raise InputError(_told(worst, kind, place), file=name) from exc
 
 
 def _other_form(error: ErrorDetails) -> bool:
@@ -169,10 +157,6 @@ def _beside(error: ErrorDetails, first: ErrorDetails) -> bool:
     """Tell whether there is an unknown key in what holds the first error: it may be a misspelt one."""
     around = error["loc"][:-1]
     return error["type"] == "extra_forbidden" and first["loc"][: len(around)] == around
-
-
-def _depth(error: ErrorDetails) -> int:
-    return len(error["loc"])
 
 
 def _told(error: ErrorDetails, kind: type[Part], place: str) -> str:
