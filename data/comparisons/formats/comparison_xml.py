@@ -157,11 +157,6 @@ class _Run:
     names: ReportNames = field(default_factory=ReportNames)
     taken: Taken = field(default_factory=Taken)
 
-    def direction(self, said: str, file: str) -> str:
-        """Return which values are better: what the file says, or the caller, or what is assumed."""
-        otherwise = "the attribute better, or --better, says otherwise"
-        return said or self.better or self.problems.assume_higher(file, otherwise)
-
 
 class _Reader:
     def __init__(self, document: Document, run: _Run) -> None:
@@ -225,7 +220,8 @@ class _Reader:
             )
             raise self.walk.error(twice, place)
         self.run.taken.identifiers.add(key)
-        better = self.run.direction(better, self.document.name)
+        otherwise = "the attribute better, or --better, says otherwise"
+        better = better or self.run.better or self.run.problems.assume_higher(self.document.name, otherwise)
         unit = element.get("unit") or UNKNOWN
         return _Comparison(key, benchmark, operation, unit, better, status, self.walk.line)
 
