@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from data.comparisons import formats
 from data.comparisons.params import LabelRules, Measure
 from data.comparisons.reading import PIECE
-from data.comparisons.validity import CONTENT, check
+from data.comparisons.validity import CONTENT, REPEATED, check, error
 from data.errors import InputError
 from data.tables.files import replacing
 from data.tables.problems import Problems
@@ -73,8 +73,8 @@ def import_tables(
     pieces = formats.stream(name, paths, problems, label_rules=label_rules, measure=measure, piece=piece)
     with _writers(directory) as writers:
         for tables in pieces:
-            for error in [*check(tables), *earlier.repeated(tables.comparisons)]:
-                problems.add(error)
+            for wrong in [*check(tables), *earlier.repeated(tables.comparisons)]:
+                problems.add(wrong)
             for table, writer in writers.items():
                 writer.write(getattr(tables, table), paths[0])
         counts = {table: writer.rows for table, writer in writers.items()}
@@ -99,10 +99,8 @@ class _Earlier:
             "content": pd.util.hash_pandas_object(comparisons[CONTENT], index=False).to_numpy(np.uint64),
         }
         known = [np.isin(hashes, self._seen[name]) for name, hashes in keys.items()]
-        for row in np.flatnonzero(np.logical_or(*known)):
-            one = comparisons.iloc[row]
-            place = f'comparison "{one["comparison_id"]}"' if pd.isna(one["source"]) else one["source"]
-            yield InputError("repeats an earlier comparison", place=place)
+        for comparison in comparisons[np.logical_or(*known)].itertuples():
+            yield error(REPEATED, comparison)
         for name, hashes in keys.items():
             self._seen[name] = np.concatenate([self._seen[name], hashes])
 

@@ -9,9 +9,10 @@ from typing import Literal
 
 import pandas as pd
 
+from data.comparisons.tables import OPERATION
+
 Side = Literal["baseline", "target"]
 SIDES: tuple[Side, Side] = ("baseline", "target")
-OPERATION = ["benchmark", "operation", "machine"]
 CONFIGURATION = [*OPERATION, "threads"]
 #: So many are named in one line.
 NAMED = 10

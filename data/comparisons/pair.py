@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import pandas as pd
 
-from data.comparisons.likeness import in_one_unit, require_one_direction
-from data.comparisons.missing import OPERATION, SIDES, Missing, comparable, missing, told
-from data.comparisons.tables import COMPARISON_DTYPES, LABEL_DTYPES, ComparisonTables
+from data.comparisons.missing import SIDES, Missing, comparable, counted, listed, missing, told
+from data.comparisons.tables import OPERATION, ComparisonTables
+from data.comparisons.units import UNKNOWN, factor, is_told
 from data.errors import InputError
-from data.tables.specs import typed
+
+_BETTER = ("lower", "higher")
 
 
 @dataclass(frozen=True)
@@ -64,16 +66,84 @@ def paired(baseline: pd.DataFrame, target: pd.DataFrame, names: tuple[str, str] 
 
 def _tables(results: pd.DataFrame) -> ComparisonTables:
     common = results.loc[results["order"] == 0, OPERATION].drop_duplicates(ignore_index=True)
-    comparisons = common.assign(
-        comparison_id=common.agg("/".join, axis=1),
-        baseline_from=0,
-        baseline_to=0,
-        target_from=1,
-        target_to=1,
-        source="",
-    )
-    return ComparisonTables(
-        results,
-        typed(comparisons, COMPARISON_DTYPES),
-        typed(pd.DataFrame(columns=[*LABEL_DTYPES]), LABEL_DTYPES),
-    )
+    orders = {"baseline_from": 0, "baseline_to": 0, "target_from": 1, "target_to": 1}
+    comparisons = common.assign(comparison_id=common.agg("/".join, axis=1), **orders, source="")
+    return ComparisonTables.of_rows(results, comparisons)
+
+
+def require_one_direction(results: pd.DataFrame, names: tuple[str, str]) -> None:
+    """Refuse an operation of which lower values are better here, and higher ones there.
+
+    Parameters
+    ----------
+    results : DataFrame
+        Those of both runs, the baseline's (order 0) before the target's (order 1).
+    names : tuple of str
+        What the two are called.
+
+    Raises
+    ------
+    InputError
+        Naming file, operation and both directions.
+    """
+    first = _first_of_operation(results, results["better"])
+    wrong = results.assign(first=first)[(results["better"] != first) | ~first.isin(_BETTER)]
+    if len(wrong):
+        row = wrong.iloc[0]
+        expected = f'"{row["first"]}" as in {names[0]}' if row["first"] in _BETTER else '"lower" or "higher"'
+        raise _error(f'better="{row["better"]}" is not {expected}', row, names)
+
+
+def in_one_unit(results: pd.DataFrame, names: tuple[str, str]) -> tuple[pd.DataFrame, list[str]]:
+    """Convert every operation to the first unit that it was measured in, the baseline's.
+
+    Parameters
+    ----------
+    results, names
+        As for `require_one_direction`.
+
+    Returns
+    -------
+    results : DataFrame
+        With ``value`` in that unit.
+    notes : list of str
+        What was converted, and what was taken to be in that unit because it names none.
+
+    Raises
+    ------
+    InputError
+        If two units of an operation measure different things, naming file, operation and both units.
+    """
+    given = results["unit"].where(results["unit"].map(is_told))
+    first = _first_of_operation(results, given)
+    results = results.assign(unit=first.fillna(UNKNOWN))
+    others = results.assign(given=given)[first.notna() & (given != first)]
+    notes = []
+    for (order, unit, into), rows in others.groupby(["order", "given", "unit"], dropna=False):
+        scale = _scale(rows.iloc[0], names)
+        results.loc[rows.index, "value"] = rows["value"] * scale.numerator / scale.denominator
+        how = "no unit, taken to be" if pd.isna(unit) else f"{unit}, multiplied by {float(scale):.10g} to"
+        operations = rows[OPERATION].drop_duplicates().agg("/".join, axis=1).tolist()
+        if scale != 1 or pd.isna(unit):
+            told = f"{counted(len(operations), 'operation')} in {how} {into}: {listed(operations)}"
+            notes.append(f"{names[order]}: {told}")
+    return results, notes
+
+
+def _first_of_operation(results: pd.DataFrame, column: pd.Series) -> pd.Series:
+    """Return for every row what the column first says in its operation."""
+    return column.groupby([results[name] for name in OPERATION]).transform("first")
+
+
+def _scale(row: pd.Series, names: tuple[str, str]) -> Fraction:
+    if pd.isna(row["given"]):
+        return Fraction(1)
+    scale = factor(row["given"], row["unit"])
+    if scale is None:
+        problem = f'unit "{row["given"]}" cannot be converted to "{row["unit"]}" of {names[0]}'
+        raise _error(problem, row, names)
+    return scale
+
+
+def _error(problem: str, row: pd.Series, names: tuple[str, str]) -> InputError:
+    return InputError(problem, file=names[row["order"]], place=f'operation "{row["operation"]}"')

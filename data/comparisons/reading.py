@@ -1,15 +1,106 @@
-"""What a reader gives: pieces of tables as it goes."""
+"""What a reader gives: pieces of tables as it goes, results kept so that a row costs a few bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from data.comparisons.columns import Records, Results
-from data.comparisons.tables import COMPARISON_DTYPES, LABEL_DTYPES, ComparisonTables
+import numpy as np
+import pandas as pd
+
+from data.comparisons.tables import COMPARISON_DTYPES, LABEL_DTYPES, RESULT_DTYPES, STATS, ComparisonTables
 from data.tables.specs import typed
 
 #: Rows of results in a piece.
 PIECE = 50_000
+#: How a sample that is no summary statistic is marked: -1 as a byte.
+_RAW = b"\xff"
+
+
+class Series(NamedTuple):
+    """What all results of one series have in common."""
+
+    series_id: str
+    group: str
+    benchmark: str
+    operation: str
+    machine: str
+    unit: str
+    better: str
+    threads: int
+
+
+class Results:
+    """Lists of values, each of one series at one version.
+
+    Parameters
+    ----------
+    further : sequence of str
+        Names of further columns of numbers that every list comes with.
+    """
+
+    def __init__(self, further: Sequence[str] = ()) -> None:
+        self._further = tuple(further)
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._series: dict[Series, int] = {}
+        self._versions: dict[str, int] = {}
+        self._lists = array("q")
+        self._values = array("d")
+        self._stats = array("b")
+        self._columns = {name: array("d") for name in self._further}
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def samples(
+        self, series: Series, order: int, version: str, values: Sequence[float], *further: Sequence[float]
+    ) -> None:
+        """Add raw samples, and what else was measured with each."""
+        length = len(values)
+        self._values.extend(values)
+        self._stats.frombytes(_RAW * length)
+        if further or self._columns:
+            for column, numbers in zip(self._columns.values(), further, strict=True):
+                column.extend(numbers)
+        self._list(series, order, version, length)
+
+    def summary(self, series: Series, order: int, version: str, numbers: Mapping[str, float]) -> None:
+        """Add summary statistics by their names in `STATS`."""
+        self._values.extend(numbers.values())
+        self._stats.extend(map(STATS.index, numbers))
+        for column in self._columns.values():
+            column.extend((np.nan,) * len(numbers))
+        self._list(series, order, version, len(numbers))
+
+    def frame(self) -> pd.DataFrame:
+        """Return the table of results."""
+        *lists, length = np.array(self._lists, np.int64).reshape(-1, 4).T
+        series, order, version = (np.repeat(numbers, length) for numbers in lists)
+        transposed = zip(*self._series, strict=True) if self._series else ((),) * len(Series._fields)
+        common = zip(Series._fields, transposed, strict=True)
+        columns: dict[str, Any] = {
+            name: np.asarray(values, np.int64)[series] if name == "threads" else _strings(values, series)
+            for name, values in common
+        }
+        columns["version"] = _strings(self._versions, version)
+        columns["order"] = order
+        columns["measured_at"] = np.full(len(order), np.datetime64("NaT"), "datetime64[us]")
+        columns["value"] = np.array(self._values, np.float64)
+        columns["stat"] = _strings(STATS, np.asarray(self._stats, np.int64))
+        columns |= {name: np.array(numbers, np.float64) for name, numbers in self._columns.items()}
+        frame = pd.DataFrame(columns)
+        frame["measured_at"] = frame["measured_at"].dt.tz_localize("UTC")
+        return frame[[*RESULT_DTYPES, *self._further]]
+
+    def _list(self, series: Series, order: int, version: str, length: int) -> None:
+        self._lists.append(self._series.setdefault(series, len(self._series)))
+        self._lists.append(order)
+        self._lists.append(self._versions.setdefault(version, len(self._versions)))
+        self._lists.append(length)
 
 
 class Builder:
@@ -21,6 +112,14 @@ class Builder:
         Rows of results after which `is_full`; None: never.
     further_results, further_comparisons : sequence of str
         Columns beyond those of the contract.
+
+    Attributes
+    ----------
+    results : Results
+    comparisons : list of tuple
+        In the order of the contract's columns, then the further ones.
+    labels : list of tuple
+        Comparison, status and who says so.
     """
 
     def __init__(
@@ -31,9 +130,10 @@ class Builder:
         further_comparisons: Sequence[str] = (),
     ) -> None:
         self._piece = piece
+        self._names = (*COMPARISON_DTYPES, *further_comparisons)
         self.results = Results(further_results)
-        self.comparisons = Records(*COMPARISON_DTYPES, *further_comparisons)
-        self.labels = Records("comparison_id", "status", "labelled_by")
+        self.comparisons: list[tuple[Any, ...]] = []
+        self.labels: list[tuple[str, str, str]] = []
 
     @property
     def is_full(self) -> bool:
@@ -44,9 +144,14 @@ class Builder:
         """Return what is there as tables, and begin anew."""
         tables = ComparisonTables(
             self.results.frame(),
-            typed(self.comparisons.frame(), COMPARISON_DTYPES),
-            typed(self.labels.frame(), LABEL_DTYPES),
+            typed(pd.DataFrame(self.comparisons, columns=self._names), COMPARISON_DTYPES),
+            typed(pd.DataFrame(self.labels, columns=[*LABEL_DTYPES][:3]), LABEL_DTYPES),
         )
         for part in (self.results, self.comparisons, self.labels):
             part.clear()
         return tables
+
+
+def _strings(levels: Iterable[str], codes: Any) -> Any:
+    """Return the level that each code names; -1 names none."""
+    return pd.array(list(levels), dtype="str").take(codes, allow_fill=True)

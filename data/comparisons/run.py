@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Literal, NoReturn
 
 import pandas as pd
 from pydantic import Field, FiniteFloat, ValidationError
 
 from data.comparisons.params import Measure
+from data.comparisons.reading import Builder, Series
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 from data.tables.given import Given, said
@@ -86,25 +87,14 @@ def _of_json(path: Path) -> pd.DataFrame:
         raise InputError(f"{said(exc)} (expected {_EXPECTED})", file=path) from exc
     except (ValueError, RecursionError) as exc:
         raise InputError(f"is not JSON ({exc})", file=path) from exc
-    rows = [row for result in run.results for row in _rows(result)]
-    return ComparisonTables.of_rows(rows, [], []).results
-
-
-def _rows(result: _Result) -> list[dict[str, Any]]:
-    named = result.model_dump(exclude={"configurations"})
-    return [
-        {
-            **named,
-            "series_id": f"{result.benchmark}/{result.operation}/{configuration.threads}",
-            "group": result.benchmark,
-            "threads": configuration.threads,
-            "version": "0",
-            "order": 0,
-            "value": value,
-        }
-        for configuration in result.configurations
-        for value in configuration.samples
-    ]
+    builder = Builder()
+    for result in run.results:
+        names = result.benchmark, result.operation
+        common = (result.benchmark, *names, result.machine, result.unit, result.better)
+        for one in result.configurations:
+            series = Series(f"{'/'.join(names)}/{one.threads}", *common, one.threads)
+            builder.results.samples(series, 0, "0", one.samples)
+    return builder.take().results
 
 
 def _not_json(name: str) -> NoReturn:

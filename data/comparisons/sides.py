@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data.comparisons.tables import FIVE_NUMBERS, ComparisonTables
+from data.comparisons.tables import FIVE_NUMBERS, OPERATION, ComparisonTables
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -38,18 +38,25 @@ class Samples:
     starts: Ints
     stops: Ints
 
+    def of(self, rows: NDArray[np.bool_]) -> Samples:
+        """Return the lists of some configurations."""
+        return Samples(self.values, self.orders, self.starts[rows], self.stops[rows])
+
     @property
     def lengths(self) -> Ints:
         """How many samples each list has, shape (n_configurations,)."""
         return self.stops - self.starts
 
+    def at(self, row: int) -> Floats:
+        """Return one list."""
+        return self.values[self.starts[row] : self.stops[row]]
+
     def versions(self, row: int) -> Iterator[tuple[int, Floats]]:
         """Yield the versions of one list: the order, and the samples."""
-        part = slice(self.starts[row], self.stops[row])
-        orders = self.orders[part]
+        orders = self.orders[self.starts[row] : self.stops[row]]
         edges = np.flatnonzero(np.diff(orders, prepend=orders[:1] - 1))
         for first, last in pairwise([*edges, len(orders)]):
-            yield int(orders[first]), self.values[part][first:last]
+            yield int(orders[first]), self.at(row)[first:last]
 
     def matrices(self) -> Iterator[tuple[Ints, Floats]]:
         """Yield the non-empty lists grouped by length.
@@ -106,7 +113,45 @@ class Sides:
     @classmethod
     def of(cls, tables: ComparisonTables) -> Sides:
         """Gather the sides of all comparisons of `tables`."""
-        return _gather(tables)
+        results, comparisons = tables.results, tables.comparisons
+        result_key, comparison_key = _operation_keys(tables)
+        result_series = result_key * _THREADS + results["threads"].to_numpy(np.int64)
+        summary = results["stat"].notna().to_numpy()
+        raw = _Table.of(results[~summary], result_series[~summary])
+        comparison, series = _configurations(np.unique(result_series), comparison_key)
+        first, last, begin, end = (
+            comparisons[name].to_numpy(np.int64)[comparison]
+            for name in ("baseline_from", "baseline_to", "target_from", "target_to")
+        )
+        samples = raw.between(series, first, last), raw.between(series, begin, end), raw.before(series, first)
+        baseline, target = map(five_numbers, samples[:2])
+        if summary.any():
+            given = _summaries(results[summary], result_series[summary])
+            baseline = _filled(baseline, given, series, first)
+            target = _filled(target, given, series, begin)
+        lower = np.unique(result_key[results["better"].to_numpy() == "lower"])
+        sign = np.where(np.isin(comparison_key, lower), -1.0, 1.0)[comparison]
+        present = (samples[0].lengths > 0) | (samples[1].lengths > 0)
+        present |= ~np.isnan(np.c_[baseline, target]).all(axis=1)
+        return cls(
+            comparison[present],
+            len(comparisons),
+            series[present] % _THREADS,
+            sign[present],
+            samples[0].of(present),
+            samples[1].of(present),
+            samples[2].of(present),
+            baseline[present],
+            target[present],
+        )
+
+    @property
+    def both(self) -> tuple[tuple[str, Samples, Floats], tuple[str, Samples, Floats]]:
+        """The two sides: name, samples and five numbers."""
+        return (
+            ("baseline", self.baseline, self.baseline_five),
+            ("target", self.target, self.target_five),
+        )
 
 
 def five_numbers(samples: Samples) -> Floats:
@@ -125,67 +170,20 @@ def five_numbers(samples: Samples) -> Floats:
     return five
 
 
-def _gather(tables: ComparisonTables) -> Sides:
-    operations, result_key, comparison_key = _operation_keys(tables)
-    results = tables.results
-    summary = results["stat"].notna().to_numpy()
-    raw, given = _Table.of(results[~summary], result_key[~summary]), None
-    if summary.any():
-        given = _Summaries.of(results[summary], result_key[summary])
-    comparison, series = _configurations(raw, given, comparison_key, operations)
-    bounds = {
-        name: tables.comparisons[name].to_numpy(np.int64)[comparison]
-        for name in ("baseline_from", "baseline_to", "target_from", "target_to")
-    }
-    baseline = raw.between(series, bounds["baseline_from"], bounds["baseline_to"])
-    target = raw.between(series, bounds["target_from"], bounds["target_to"])
-    history = raw.before(series, bounds["baseline_from"])
-    baseline_five, target_five = five_numbers(baseline), five_numbers(target)
-    if given is not None:
-        baseline_five = given.fill(baseline_five, series, bounds["baseline_from"])
-        target_five = given.fill(target_five, series, bounds["target_from"])
-    present = (baseline.lengths > 0) | (target.lengths > 0)
-    present |= ~np.isnan(np.c_[baseline_five, target_five]).all(axis=1)
-    sign = np.where(_better(results, result_key, comparison_key)[comparison] == "lower", -1.0, 1.0)
-    return Sides(
-        comparison[present],
-        len(tables.comparisons),
-        series[present] % _THREADS,
-        sign[present],
-        _subset(baseline, present),
-        _subset(target, present),
-        _subset(history, present),
-        baseline_five[present],
-        target_five[present],
-    )
-
-
 #: A series is an operation's key and a number of threads in one integer.
 _THREADS = 1 << 20
 
 
-def _subset(samples: Samples, rows: NDArray[np.bool_]) -> Samples:
-    return Samples(samples.values, samples.orders, samples.starts[rows], samples.stops[rows])
-
-
-def _operation_keys(tables: ComparisonTables) -> tuple[int, Ints, Ints]:
-    """Return how many (benchmark, operation, machine) there are, and which one every row belongs to."""
-    columns = ["benchmark", "operation", "machine"]
+def _operation_keys(tables: ComparisonTables) -> tuple[Ints, Ints]:
+    """Return which (benchmark, operation, machine) every result and every comparison belongs to."""
     n_results = len(tables.results)
     key = np.zeros(n_results + len(tables.comparisons), np.int64)
-    for column in columns:
+    for column in OPERATION:
         both = pd.concat([tables.results[column], tables.comparisons[column]], ignore_index=True)
         codes, levels = pd.factorize(both, use_na_sentinel=False)
         key = key * (len(levels) + 1) + codes
         _, key = np.unique(key, return_inverse=True)
-    return int(key.max(initial=-1)) + 1, key[:n_results], key[n_results:]
-
-
-def _better(results: pd.DataFrame, result_key: Ints, comparison_key: Ints) -> NDArray[np.str_]:
-    """Return the direction of every comparison's operation ("higher" where it has no results)."""
-    lower = results["better"].to_numpy() == "lower"
-    keys = np.unique(result_key[lower])
-    return np.where(np.isin(comparison_key, keys), "lower", "higher")
+    return key[:n_results], key[n_results:]
 
 
 @dataclass(frozen=True)
@@ -197,8 +195,7 @@ class _Table:
     series: Ints
 
     @classmethod
-    def of(cls, results: pd.DataFrame, key: Ints) -> _Table:
-        series = key * _THREADS + results["threads"].to_numpy(np.int64)
+    def of(cls, results: pd.DataFrame, series: Ints) -> _Table:
         orders = results["order"].to_numpy(np.int64)
         place = np.lexsort((orders, series))
         return cls(results["value"].to_numpy(np.float64)[place], orders[place], series[place])
@@ -236,48 +233,22 @@ class _Table:
         return Samples(self.values, self.orders, np.minimum(starts, stops), stops)
 
 
-@dataclass(frozen=True)
-class _Summaries:
-    """Five numbers as a source gave them, by (series, order)."""
-
-    five: pd.DataFrame
-
-    @classmethod
-    def of(cls, results: pd.DataFrame, key: Ints) -> _Summaries:
-        """Turn rows of one statistic each into rows of five numbers."""
-        series = key * _THREADS + results["threads"].to_numpy(np.int64)
-        wide = (
-            pd.DataFrame(
-                {
-                    "series": series,
-                    "order": results["order"].to_numpy(np.int64),
-                    "stat": results["stat"].to_numpy(),
-                    "value": results["value"].to_numpy(np.float64),
-                }
-            )
-            .groupby(["series", "order", "stat"])["value"]
-            .first()
-            .unstack("stat")
-            .reindex(columns=list(FIVE_NUMBERS))
-        )
-        return cls(wide)
-
-    def fill(self, five: Floats, series: Ints, order: Ints) -> Floats:
-        """Put the given numbers where there were no samples."""
-        given = self.five.reindex(pd.MultiIndex.from_arrays([series, order])).to_numpy(np.float64)
-        return np.where(np.isnan(five), given, five)
+def _summaries(results: pd.DataFrame, series: Ints) -> pd.DataFrame:
+    """Turn rows of one statistic each into rows of the five numbers that were given, by (series, order)."""
+    rows = results.assign(series=series).groupby(["series", "order", "stat"])["value"].first()
+    return rows.unstack("stat").reindex(columns=list(FIVE_NUMBERS))
 
 
-def _configurations(
-    raw: _Table, given: _Summaries | None, comparison_key: Ints, operations: int
-) -> tuple[Ints, Ints]:
+def _filled(five: Floats, given: pd.DataFrame, series: Ints, order: Ints) -> Floats:
+    """Put the given numbers where there were no samples."""
+    found = given.reindex(pd.MultiIndex.from_arrays([series, order])).to_numpy(np.float64)
+    return np.where(np.isnan(five), found, five)
+
+
+def _configurations(series: Ints, comparison_key: Ints) -> tuple[Ints, Ints]:
     """Return, for every configuration, its comparison's row and its series."""
-    series = np.unique(raw.series)
-    if given is not None:
-        series = np.union1d(series, given.five.index.get_level_values("series").to_numpy(np.int64))
-    first = np.searchsorted(series, np.arange(operations) * _THREADS)
-    last = np.searchsorted(series, np.arange(1, operations + 1) * _THREADS)
-    counts = (last - first)[comparison_key]
+    first = np.searchsorted(series, comparison_key * _THREADS)
+    counts = np.searchsorted(series, (comparison_key + 1) * _THREADS) - first
     comparison = np.repeat(np.arange(len(comparison_key)), counts)
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    return comparison, series[first[comparison_key][comparison] + within]
+    return comparison, series[first[comparison] + within]

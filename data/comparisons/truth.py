@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -23,6 +24,46 @@ FAIL = 0.05
 UNSURE = (0.035, 0.065)
 BENCHMARK = "perfjudge"
 RESAMPLES = 400
+#: What a repetition took, beside what it measured.
+CLOCKS = ("real_seconds", "user_seconds", "kernel_seconds", "out_of_cpu_seconds")
+
+
+class Reference(NamedTuple):
+    """How much slower a configuration was than its baseline where it was measured more often."""
+
+    comparison_id: str
+    threads: int
+    slowdown: float
+    low: float
+    high: float
+    repetitions: int
+
+
+@dataclass(frozen=True)
+class Truth:
+    """How much slower a version is than the baseline, and how that is known."""
+
+    source: str
+    slowdown: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, version: Version, measured: Sequence[Reference]) -> Truth:
+        """Take the worst configuration of a reference measurement, or else what was injected."""
+        if not measured:
+            exact = version.work - 1
+            return cls("injection", exact, exact, exact)
+        worst = max(measured, key=lambda one: one.slowdown)
+        return cls("reference measurement", worst.slowdown, worst.low, worst.high)
+
+    @property
+    def status(self) -> str | None:
+        """The label that follows; None where a reference measurement is not sure enough."""
+        wide = self.low < UNSURE[0] and self.high > UNSURE[1]
+        if self.source != "injection" and (wide or UNSURE[0] < self.slowdown < UNSURE[1]):
+            return None
+        return "fail" if self.slowdown >= FAIL - 1e-9 else "pass"
 
 
 @dataclass(frozen=True)
@@ -49,25 +90,27 @@ def tables(suite: Suite, repetitions: Sequence[Repetition], available: frozenset
     configuration's in the reference measurement. Truth and injection are columns ``truth_*`` and
     ``injected_*`` of the comparisons, never features.
     """
-    entries = pd.DataFrame([asdict(entry) for entry in repetitions])
-    results, comparisons, labels, references = [], [], [], []
+    entries = pd.DataFrame(map(asdict, repetitions), columns=[*Repetition.__annotations__])
+    results, comparisons, labels = [], [], []
+    references: list[Reference] = []
     for operation in suite.operations:
         versions = [version for version in suite.versions_of(operation) if version.change in available]
-        mine = entries[entries["operation"] == operation.name] if len(entries) else entries
-        samples = mine[mine["purpose"] == "sample"] if len(mine) else mine
+        mine = entries[entries["operation"] == operation.name]
+        samples = mine[mine["purpose"] == "sample"]
         if len(samples) < len(versions) * len(suite.threads) * suite.repetitions:
             continue
         results += _results(operation, versions, samples)
-        reference = _reference(operation, versions, mine[mine["purpose"] == "reference"])
-        references += reference
+        references += _reference(operation, versions, mine[mine["purpose"] == "reference"])
         for order, version in enumerate(versions[1:], 1):
-            comparison = _comparison(operation, version, order, reference)
-            comparisons.append(comparison)
-            labels += _label(comparison)
-    columns = ["comparison_id", "threads", "slowdown", "low", "high", "repetitions"]
-    return Measured(
-        ComparisonTables.of_rows(results, comparisons, labels), pd.DataFrame(references, columns=columns)
-    )
+            identifier = _id(operation, version)
+            truth = Truth.of(version, [one for one in references if one.comparison_id == identifier])
+            named = {"comparison_id": identifier}
+            comparisons.append(named | _comparison(operation, version, order, truth))
+            if truth.status is not None:
+                who = {"labelled_by": truth.source, "labelled_at": datetime.now(UTC)}
+                labels.append({**named, "status": truth.status, **who})
+    reference = pd.DataFrame(references, columns=[*Reference.__annotations__])
+    return Measured(ComparisonTables.of_rows(results, comparisons, labels), reference)
 
 
 def _id(operation: Operation, version: Version) -> str:
@@ -76,67 +119,45 @@ def _id(operation: Operation, version: Version) -> str:
 
 def _results(operation: Operation, versions: list[Version], samples: pd.DataFrame) -> list[dict[str, object]]:
     orders = {version.name: order for order, version in enumerate(versions)}
-    machine = name()
+    common = {
+        "group": operation.group,
+        "benchmark": BENCHMARK,
+        "operation": operation.name,
+        "machine": name(),
+        "unit": "units/s",
+        "better": "higher",
+    }
     return [
         {
+            **common,
             "series_id": f"{operation.name}/{entry.threads}",
-            "group": operation.group,
-            "benchmark": BENCHMARK,
-            "operation": operation.name,
-            "machine": machine,
-            "unit": "units/s",
-            "better": "higher",
             "threads": entry.threads,
             "version": entry.version,
             "order": orders[entry.version],
             "measured_at": pd.Timestamp(entry.at),
             "value": entry.nominal / entry.seconds,
-            "real_seconds": entry.real_seconds,
-            "user_seconds": entry.user_seconds,
-            "kernel_seconds": entry.kernel_seconds,
-            "out_of_cpu_seconds": entry.out_of_cpu_seconds,
+            **{clock: getattr(entry, clock) for clock in CLOCKS},
         }
         for entry in samples.sort_values("at").itertuples()
     ]
 
 
-def _reference(
-    operation: Operation, versions: list[Version], samples: pd.DataFrame
-) -> list[dict[str, object]]:
+def _reference(operation: Operation, versions: list[Version], samples: pd.DataFrame) -> Iterator[Reference]:
     random = np.random.default_rng(0)
-    rows: list[dict[str, object]] = []
     for version in versions:
         if version.exact(operation):
             continue
-        for threads, at_threads in samples.groupby("threads"):
-            baseline = at_threads.loc[at_threads["version"] == versions[0].name, "seconds"].to_numpy()
-            target = at_threads.loc[at_threads["version"] == version.name, "seconds"].to_numpy()
-            drawn = [
-                np.median(random.choice(side, (RESAMPLES, len(side))), axis=1) for side in (baseline, target)
-            ]
-            low, high = np.quantile(drawn[1] / drawn[0] - 1, (0.025, 0.975))
-            rows.append(
-                {
-                    "comparison_id": _id(operation, version),
-                    "threads": threads,
-                    "slowdown": np.median(target) / np.median(baseline) - 1,
-                    "low": low,
-                    "high": high,
-                    "repetitions": len(target),
-                }
-            )
-    return rows
+        for threads, there in samples.groupby("threads"):
+            pair = versions[0].name, version.name
+            sides = [there.loc[there["version"] == one, "seconds"].to_numpy() for one in pair]
+            before, after = (np.median(random.choice(side, (RESAMPLES, len(side))), axis=1) for side in sides)
+            low, high = np.quantile(after / before - 1, (0.025, 0.975))
+            slowdown = np.median(sides[1]) / np.median(sides[0]) - 1
+            yield Reference(_id(operation, version), threads, slowdown, low, high, len(sides[1]))
 
 
-def _comparison(
-    operation: Operation, version: Version, order: int, reference: list[dict[str, object]]
-) -> dict[str, object]:
-    identifier = _id(operation, version)
-    measured = [row for row in reference if row["comparison_id"] == identifier]
-    worst = max(measured, key=lambda row: float(str(row["slowdown"])), default=None)
-    exact = version.work - 1
+def _comparison(operation: Operation, version: Version, order: int, truth: Truth) -> dict[str, object]:
     return {
-        "comparison_id": identifier,
         "benchmark": BENCHMARK,
         "operation": operation.name,
         "machine": name(),
@@ -146,23 +167,5 @@ def _comparison(
         "target_to": order,
         "injected_change": version.change,
         "injected_size": version.size,
-        "truth_source": "injection" if worst is None else "reference measurement",
-        "truth_slowdown": exact if worst is None else worst["slowdown"],
-        "truth_low": exact if worst is None else worst["low"],
-        "truth_high": exact if worst is None else worst["high"],
+        **{f"truth_{key}": value for key, value in asdict(truth).items()},
     }
-
-
-def _label(comparison: dict[str, object]) -> list[dict[str, object]]:
-    slowdown, low, high = (float(str(comparison[f"truth_{key}"])) for key in ("slowdown", "low", "high"))
-    by_reference = comparison["truth_source"] == "reference measurement"
-    if by_reference and (UNSURE[0] < slowdown < UNSURE[1] or (low < UNSURE[0] and high > UNSURE[1])):
-        return []
-    return [
-        {
-            "comparison_id": comparison["comparison_id"],
-            "status": "fail" if slowdown >= FAIL - 1e-9 else "pass",
-            "labelled_by": comparison["truth_source"],
-            "labelled_at": datetime.now(UTC),
-        }
-    ]

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from data.comparisons.sides import Floats, Samples, Sides
-from data.comparisons.tables import ComparisonTables
+from data.comparisons.tables import COMPARISON_DTYPES, ComparisonTables
 from data.errors import InputError
 
 #: What two comparisons must not have in common.
-CONTENT = [
-    "benchmark",
-    "operation",
-    "machine",
-    "baseline_from",
-    "baseline_to",
-    "target_from",
-    "target_to",
-]
+CONTENT = [name for name in COMPARISON_DTYPES if name not in {"comparison_id", "source"}]
+REPEATED = "repeats an earlier comparison"
 
 
 def reasons(sides: Sides) -> NDArray[np.object_]:
@@ -38,47 +33,41 @@ def reasons(sides: Sides) -> NDArray[np.object_]:
     absent[sides.comparison] = False
     found[absent] = "has no measurement"
     _note_one_sided(found, sides)
-    parts = (
-        ("baseline", sides.baseline, sides.baseline_five),
-        ("target", sides.target, sides.target_five),
-    )
-    for name, samples, five in parts:
+    for name, samples, five in sides.both:
         wrong = ~np.isfinite(five).all(axis=1) | _any(samples, ~np.isfinite(samples.values))
         _note(found, sides, wrong, f"{name} holds a value that is not finite")
-    for name, samples, _ in parts:
+    for name, samples, _ in sides.both:
         _note(found, sides, samples.lengths == 1, f"{name} has one repetition only")
-    lowest = {name: five.min(axis=1) for name, _, five in parts} | {"history": _lowest(sides.history)}
+    lowest = {name: five.min(axis=1) for name, _, five in sides.both} | {"history": _lowest(sides.history)}
     for name, values in lowest.items():
         _note(found, sides, values <= 0, f"{name} holds a value that is not above 0", values)
-    for name, samples, five in parts:
+    for name, samples, five in sides.both:
         fallen = (samples.lengths == 0) & (np.diff(five, axis=1) < 0).any(axis=1)
         _note(found, sides, fallen, f"{name} has five numbers that don't ascend from min to max")
     return found
 
 
 def unusable(tables: ComparisonTables) -> NDArray[np.object_]:
-    """Say for every comparison why it cannot be used: like `reasons`, and where it repeats another one."""
-    found = reasons(Sides.of(tables))
-    found[duplicates(tables.comparisons)] = "repeats an earlier comparison"
+    """Say for every comparison why it cannot be used: like `reasons`, and where it repeats another one.
+
+    One is repeated that stood in the table before, by identifier or by content.
+    """
+    found, comparisons = reasons(Sides.of(tables)), tables.comparisons
+    repeated = comparisons.duplicated("comparison_id") | comparisons.duplicated(CONTENT)
+    found[repeated.to_numpy(bool)] = REPEATED
     return found
-
-
-def duplicates(comparisons: pd.DataFrame) -> NDArray[np.bool_]:
-    """Mark the comparisons that stood in the table before, by identifier or by content."""
-    return (comparisons.duplicated("comparison_id") | comparisons.duplicated(CONTENT)).to_numpy(bool)
 
 
 def check(tables: ComparisonTables) -> list[InputError]:
     """Return an error for every comparison that cannot be used, with its place."""
     why = unusable(tables)
-    rows = np.flatnonzero(why != "")
-    table = tables.comparisons.iloc[rows]
-    return [
-        InputError(reason, place=comparison if pd.isna(source) else source)
-        for reason, source, comparison in zip(
-            why[rows], table["source"], 'comparison "' + table["comparison_id"] + '"', strict=True
-        )
-    ]
+    return list(map(error, why[why != ""], tables.comparisons[why != ""].itertuples()))
+
+
+def error(reason: str, comparison: Any) -> InputError:
+    """Return what is wrong with a comparison, a row of the table, at the place where it stands."""
+    named = f'comparison "{comparison.comparison_id}"'
+    return InputError(reason, place=named if pd.isna(comparison.source) else comparison.source)
 
 
 def _any(samples: Samples, wrong: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -89,18 +78,15 @@ def _any(samples: Samples, wrong: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 def _lowest(samples: Samples) -> Floats:
     """Return the smallest value of the lists that hold one of 0 or below; of the others NaN."""
-    values = samples.values  # noqa: PD011 - a field, not pandas
     lowest = np.full(len(samples.starts), np.nan)
-    for row in np.flatnonzero(_any(samples, values <= 0)):
-        lowest[row] = np.nanmin(values[samples.starts[row] : samples.stops[row]])
+    # values is a field, not pandas'
+    for row in np.flatnonzero(_any(samples, samples.values <= 0)).tolist():  # noqa: PD011
+        lowest[row] = np.nanmin(samples.at(row))
     return lowest
 
 
 def _note_one_sided(found: NDArray[np.object_], sides: Sides) -> None:
-    has = [
-        (samples.lengths > 0) | ~np.isnan(five).all(axis=1)
-        for samples, five in ((sides.baseline, sides.baseline_five), (sides.target, sides.target_five))
-    ]
+    has = [(samples.lengths > 0) | ~np.isnan(five).all(axis=1) for _, samples, five in sides.both]
     rows = np.flatnonzero(has[0] != has[1])
     comparison, threads, in_baseline = sides.comparison[rows], sides.threads[rows], has[0][rows]
     configurations = np.bincount(sides.comparison)

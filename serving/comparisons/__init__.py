@@ -52,7 +52,8 @@ def _better() -> Mapping[str, Any]:
 
 
 def _shapes() -> tuple[type[BaseModel], type[BaseModel]]:
-    from serving.comparisons.schemas import JudgeAnswer, JudgeRequest
+    from data.comparisons.request import JudgeRequest
+    from serving.comparisons.schemas import JudgeAnswer
 
     return JudgeRequest, JudgeAnswer
 

@@ -6,7 +6,7 @@ import pandas as pd
 
 from serving.pages.charts import FAIL, PAPER, Chart, Words, percent
 from serving.pages.marks import Boxes, Dots, Line, Rule, five_of
-from serving.pages.panels import Axis, Panel, drawn
+from serving.pages.panels import Axis, Mark, Panel, drawn
 
 #: Seed 000, section 6.7: medians of accuracy on its own 250 comparisons, which nobody else has.
 PUBLISHED = {
@@ -20,6 +20,7 @@ PUBLISHED = {
 #: Two parameters whose accuracy differs by less are called equally good.
 _EQUAL = 0.002
 _LOOKS = (0, 3)
+ALWAYS = "always saying pass"
 
 
 def by_neighbours(curves: pd.DataFrame, always_pass: float) -> Chart | None:
@@ -55,29 +56,16 @@ def _by_parameter(
         return None
     folds = known.groupby(["curve", "parameter"])["accuracy"]
     table = pd.DataFrame({"mean": folds.mean(), "std": folds.std().fillna(0.0)}).reset_index()
-    title = _finding(table, names, axis[1])
-    words = Words(
-        name,
-        title,
-        f"Line chart of accuracy by {axis[0]}",
-        "Lines are means over the folds, bands one standard deviation.",
-    )
+    note = "Lines are means over the folds, bands one standard deviation."
+    words = Words(name, _finding(table, names, axis[1]), f"Line chart of accuracy by {axis[0]}", note)
+    parts = [(table[table["curve"] == curve], label) for curve, label in names.items()]
     lines = [
-        _line(table[table["curve"] == curve], label, look)
-        for (curve, label), look in zip(names.items(), _LOOKS, strict=True)
+        Line(label, part["parameter"], part["mean"], look, band=part["std"])
+        for (part, label), look in zip(parts, _LOOKS, strict=True)
     ]
-    panel = Panel(
-        [*lines, _always(y=always_pass)], Axis(axis[0]), Axis("accuracy (% of verdicts right)", percent=True)
-    )
+    marks: list[Mark] = [*lines, Rule(ALWAYS, y=always_pass)]
+    panel = Panel(marks, Axis(axis[0]), Axis("accuracy (% of verdicts right)", percent=True))
     return drawn(words, [panel], (8.4, 3.7))
-
-
-def _line(table: pd.DataFrame, label: str, look: int) -> Line:
-    return Line(label, table["parameter"], table["mean"], look, band=table["std"])
-
-
-def _always(x: float | None = None, y: float | None = None) -> Rule:
-    return Rule("always saying pass", x, y)
 
 
 def _finding(table: pd.DataFrame, names: dict[str, str], word: str) -> str:
@@ -105,19 +93,24 @@ def by_model(verdicts: pd.DataFrame, always_pass: float) -> Chart | None:
     """
     if verdicts.empty:
         return None
-    accuracy = _by_fold(verdicts)
+    right = verdicts.assign(accuracy=verdicts["verdict"] == verdicts["status"])
+    accuracy = right.groupby(["split", "entry", "repeat", "fold"])["accuracy"].mean().reset_index()
     medians = accuracy.groupby(["split", "entry"])["accuracy"].median().reset_index()
     split = "stratified" if (medians["split"] == "stratified").any() else "grouped"
     ranked = medians[medians["split"] == split].sort_values(["accuracy", "entry"], ascending=[False, True])
     order = [str(entry) for entry in ranked["entry"]]
-    title = _spread_finding(medians, order[0], split)
     note = (
         "Boxes: quartiles over folds; whiskers: smallest and largest fold. Diamonds: the medians that "
         "seed 000, section 6.7, published for its own 250 comparisons, another data set than this one."
     )
-    words = Words("figure-6-9", title, "Box plots of accuracy over folds, one pair a model", note)
+    words = Words(
+        "figure-6-9",
+        _spread_finding(medians, order[0], split),
+        "Box plots of accuracy over folds, one pair a model",
+        note,
+    )
     panel = Panel(
-        [*_boxes(accuracy, order), _published(order), _always(x=always_pass)],
+        [*_boxes(accuracy, order), _published(order), Rule(ALWAYS, x=always_pass)],
         Axis("accuracy (% of verdicts right, a fold a value)", percent=True),
         Axis("model (name in the catalogue)", order),
     )
@@ -130,12 +123,6 @@ def _published(order: list[str]) -> Dots:
     return Dots(
         medians, known, "published (another data set)", PAPER, FAIL, marker="D", size=34, thickness=1.6
     )
-
-
-def _by_fold(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """Return ``split, entry, repeat, fold, accuracy``."""
-    right = verdicts.assign(accuracy=verdicts["verdict"] == verdicts["status"])
-    return right.groupby(["split", "entry", "repeat", "fold"])["accuracy"].mean().reset_index()
 
 
 def _boxes(accuracy: pd.DataFrame, order: list[str]) -> list[Boxes]:

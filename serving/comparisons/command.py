@@ -10,8 +10,7 @@ from data.comparisons.importing import import_tables
 from data.comparisons.pair import paired
 from data.comparisons.params import Measure
 from data.comparisons.run import results_of_run
-from data.comparisons.tables import ComparisonTables
-from data.comparisons.versions import versions
+from data.comparisons.tables import ComparisonTables, versions
 from data.errors import InputError
 from data.tables.problems import Problems
 from serving.answering import Told, Wanted, give, tell_notes, tell_skipped

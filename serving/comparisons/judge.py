@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,11 +18,11 @@ from features.comparisons.asked import Asked
 from features.comparisons.vectors import vectors
 from serving.comparisons.model import Judge
 from serving.comparisons.moves import Move, floored, improved, left_out, moves
-from serving.comparisons.reasons import strongest
 from serving.models import ModelRef
 from serving.pages.verdict_lines import Answer
 from training.comparisons.decision import below_floor
 from training.comparisons.ready import ReadyModel
+from training.comparisons.stored import Card
 from training.estimators.answering import Unit
 
 #: How many reasons a verdict gives.
@@ -83,18 +83,8 @@ class Verdict(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Top:
-    """The strongest reasons of the comparisons that were judged, a row each."""
-
-    names: tuple[str, ...]
-    features: NDArray[np.int64]
-    measured: NDArray[np.float64]
-    contributions: NDArray[np.float64]
-
-
-@dataclass(frozen=True)
 class Judgement:
-    """The verdicts on many comparisons, kept as arrays until somebody reads them.
+    """The verdicts on many comparisons, which become objects when somebody reads them.
 
     Attributes
     ----------
@@ -105,18 +95,8 @@ class Judgement:
     comparisons : DataFrame
         What was judged, one row each.
     answers : ndarray of str, shape (n_comparisons,)
-    probability : ndarray of shape (n_comparisons,)
-        NaN where the answer is ``invalid``, 0 below the floor.
-    problems : ndarray of str, shape (n_comparisons,)
-        Why it is ``invalid``, "" where it is not.
-    top : Top
-        One row per comparison that the model was asked about, in order.
-    asked : Asked
-        What was compared.
-    below : ndarray of bool, shape (n_comparisons,)
-        What can be judged, but is below the floor.
-    floor : float
-        As a share of the baseline's median.
+    told : iterator of Verdict
+        The verdicts one by one, once.
     notes : tuple of str
         What had to be assumed of the input, one line each.
     """
@@ -126,12 +106,7 @@ class Judgement:
     threshold: float
     comparisons: pd.DataFrame
     answers: NDArray[np.str_]
-    probability: NDArray[np.float64]
-    problems: NDArray[np.str_]
-    top: Top
-    asked: Asked
-    below: NDArray[np.bool_]
-    floor: float
+    told: Iterator[Verdict]
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -144,29 +119,12 @@ class Judgement:
     @cached_property
     def verdicts(self) -> Sequence[Verdict]:
         """The verdicts one by one, in the order of the comparisons."""
-        return tuple(self._iterate())
+        return tuple(self.told)
 
     @property
     def statuses(self) -> dict[str, str]:
         """Return the verdict of every comparison by its id."""
         return dict(zip(self.comparisons["comparison_id"].tolist(), self.answers.tolist(), strict=True))
-
-    def _iterate(self) -> Iterator[Verdict]:
-        given, remarks = iter(_reasons(self.top)), left_out(self.asked.wild)
-        names = (self.comparisons[name].tolist() for name in ("comparison_id", "benchmark", "operation"))
-        found = (one.tolist() for one in (self.answers, self.probability, self.problems, self.below))
-        moved = (moves(self.asked, rows) for rows in (self.asked.worst, improved(self.asked, self.floor)))
-        rows = enumerate(zip(*names, *found, *moved, strict=True))
-        for place, (identity, benchmark, operation, answer, probability, problem, below, *how) in rows:
-            told = remarks.get(place, ())
-            start = identity, benchmark, operation, answer
-            if answer == "invalid":
-                yield Verdict(*start, None, self.threshold, (), problem, "validity")
-            elif below:
-                told = (floored(self.floor), *told)
-                yield Verdict(*start, probability, self.threshold, (), None, "floor", told, *how)
-            else:
-                yield Verdict(*start, probability, self.threshold, next(given), None, "model", told, *how)
 
 
 def judge(
@@ -190,38 +148,66 @@ def judge(
     Judgement
         In the order of the comparisons table.
     """
-    sides = Sides.of(tables)
+    sides, model, comparisons = Sides.of(tables), served.model, tables.comparisons
     problems = np.asarray(validity.reasons(sides), str)
-    judged, asked, card = problems == "", Asked.of(sides), served.model.card
+    judged, asked, card = problems == "", Asked.of(sides), model.card
     below = judged & below_floor(asked.worst_change, card.floor)
     left = judged & ~below
     features = vectors(asked.sides)[left]
     probability = np.where(below, 0.0, np.nan)
     if left.any():
-        probability[left] = served.model.probability(features)
-    threshold = card.threshold
-    answers = np.where(judged, np.where(probability >= threshold, "fail", "pass"), "invalid")
-    top = _top(features, served.model, reasons)
-    unit = served.model.unit
-    said = answers, probability, problems, top, asked, below, card.floor, tuple(notes)
-    return Judgement(served.ref, unit, threshold, tables.comparisons, *said)
+        probability[left] = model.probability(features)
+    answers = np.where(judged, np.where(probability >= card.threshold, "fail", "pass"), "invalid")
+    names = [comparisons[name] for name in ("comparison_id", "benchmark", "operation")]
+    columns = (column.tolist() for column in (*names, answers, probability, problems, below))
+    told = _verdicts(zip(*columns, strict=True), asked, card, _reasons(features, model, reasons))
+    return Judgement(served.ref, model.unit, card.threshold, comparisons, answers, told, tuple(notes))
 
 
-def _top(features: pd.DataFrame, model: ReadyModel, count: int) -> Top:
-    names = model.card.features
+def _verdicts(
+    rows: Iterable[tuple[Any, ...]], asked: Asked, card: Card, given: Iterator[tuple[Reason, ...]]
+) -> Iterator[Verdict]:
+    """Yield the verdicts of comparisons; `given` has the reasons of those that the model decided."""
+    remarks = left_out(asked.wild)
+    moved = (moves(asked, found) for found in (asked.worst, improved(asked, card.floor)))
+    for place, (row, worst, best) in enumerate(zip(rows, *moved, strict=True)):
+        identity, benchmark, operation, answer, probability, problem, below = row
+        start = identity, benchmark, operation, answer
+        if problem:
+            yield Verdict(*start, None, card.threshold, (), problem, "validity")
+            continue
+        told = (*((floored(card.floor),) if below else ()), *remarks.get(place, ()))
+        reasons = () if below else next(given)
+        decided: DecidedBy = "floor" if below else "model"
+        yield Verdict(*start, probability, card.threshold, reasons, None, decided, told, worst, best)
+
+
+def _reasons(features: pd.DataFrame, model: ReadyModel, count: int) -> Iterator[tuple[Reason, ...]]:
+    """Yield what speaks loudest for each verdict, the strongest first."""
     if not len(features):
-        nothing = np.zeros((0, 0))
-        return Top(names, nothing.astype(np.int64), nothing, nothing)
+        return
+    names = model.card.features
     amounts = model.contributions(features)
     index = strongest(amounts, count)
-    values = features[list(names)].to_numpy(np.float64)
-    return Top(names, index, *(np.take_along_axis(array, index, axis=1) for array in (values, amounts)))
-
-
-def _reasons(top: Top) -> Iterator[tuple[Reason, ...]]:
-    rows = zip(top.features.tolist(), top.measured.tolist(), top.contributions.tolist(), strict=True)
-    for features, values, given in rows:
+    values = np.take_along_axis(features[list(names)].to_numpy(np.float64), index, axis=1)
+    columns = index, values, np.take_along_axis(amounts, index, axis=1)
+    for row in zip(*(column.tolist() for column in columns), strict=True):
         yield tuple(
-            Reason(top.names[feature], value if value == value else None, contribution)  # noqa: PLR0124
-            for feature, value, contribution in zip(features, values, given, strict=True)
+            Reason(names[feature], value if value == value else None, contribution)  # noqa: PLR0124
+            for feature, value, contribution in zip(*row, strict=True)
         )
+
+
+def strongest(values: NDArray[np.float64], count: int) -> NDArray[np.int64]:
+    """Return which features contribute most, the strongest first, shape (n_comparisons, <= count).
+
+    Strong is a large contribution in either direction; its sign tells which.
+    """
+    n_features = values.shape[1]
+    count = min(count, n_features)
+    if count == 0 or not len(values):
+        return np.zeros((len(values), count), np.int64)
+    size = np.abs(values)
+    top = np.argpartition(size, n_features - count, axis=1)[:, n_features - count :]
+    order = np.argsort(-np.take_along_axis(size, top, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(top, order, axis=1)

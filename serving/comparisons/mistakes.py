@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data.comparisons.sides import Samples, Sides
-from data.comparisons.tables import COMPARISON_DTYPES, ComparisonTables
+from data.comparisons.sides import Sides
+from data.comparisons.tables import COMPARISON_DTYPES, OPERATION, ComparisonTables
 from serving.pages.charts import INK, Chart, Words, counted, percent
 from serving.pages.evaluated import surest_mistakes
 from serving.pages.marks import Boxes, Dots, Rule, thinned
@@ -46,8 +46,8 @@ class Pair:
     threads: int
     baseline_median: float
     shift: float
-    boxes: tuple[NDArray[np.float64], NDArray[np.float64]]
-    samples: tuple[NDArray[np.float64], NDArray[np.float64]]
+    boxes: tuple[NDArray[np.float64], ...]
+    samples: tuple[NDArray[np.float64], ...]
 
 
 @dataclass(frozen=True)
@@ -102,61 +102,37 @@ def worst_mistakes(verdicts: pd.DataFrame, tables: ComparisonTables, most: int =
     found = surest_mistakes(verdicts, "comparison_id", most).merge(
         comparisons, on="comparison_id", validate="one_to_one"
     )
-    keys = ["benchmark", "operation", "machine"]
-    results = tables.results.merge(found[keys].drop_duplicates(), on=keys)
-    chosen = replace(tables, results=results, comparisons=found[list(COMPARISON_DTYPES)])
-    sides, people = Sides.of(chosen), _people(tables.labels)
+    results = tables.results.merge(found[OPERATION].drop_duplicates(), on=OPERATION)
+    sides = Sides.of(replace(tables, results=results, comparisons=found[list(COMPARISON_DTYPES)]))
+    measured = results.drop_duplicates(OPERATION)[[*OPERATION, "unit", "better"]]
+    people = found["comparison_id"].map(_people(tables.labels)).fillna("\N{EN DASH}")
+    told = found.merge(measured, on=OPERATION, how="left").assign(label=found["status"], labelled_by=people)
+    names = [field.name for field in fields(Mistake) if field.name in told]
     return [
-        _mistake(row, place, sides, results, people.get(str(row.comparison_id)) or "\N{EN DASH}")
-        for place, row in enumerate(found.itertuples())
+        Mistake(f"mistake-{place + 1}", **row, pairs=tuple(_pair(sides, at) for at in _judged(sides, place)))
+        for place, row in enumerate(told[names].to_dict("records"))
     ]
 
 
-def _people(labels: pd.DataFrame) -> dict[str, str]:
+def _people(labels: pd.DataFrame) -> pd.Series:
     """Return who labelled each comparison."""
     named = labels.dropna(subset=["labelled_by"]).drop_duplicates(["comparison_id", "labelled_by"])
-    return {str(key): ", ".join(part["labelled_by"]) for key, part in named.groupby("comparison_id")}
+    return named.groupby("comparison_id")["labelled_by"].agg(", ".join)
 
 
-def _mistake(row: Any, place: int, sides: Sides, results: pd.DataFrame, labelled_by: str) -> Mistake:
-    values = {
-        name: getattr(row, name) for name in ("comparison_id", "benchmark", "operation", "machine", "verdict")
-    }
-    own = results[
-        (results["benchmark"] == values["benchmark"])
-        & (results["operation"] == values["operation"])
-        & (results["machine"] == values["machine"])
-    ].iloc[0]
-    return Mistake(
-        anchor=f"mistake-{place + 1}",
-        **values,
-        unit=str(own["unit"]),
-        better=str(own["better"]),
-        label=str(row.status),
-        labelled_by=labelled_by,
-        probability=float(row.probability),
-        threshold=float(row.threshold),
-        pairs=tuple(_pair(sides, int(at)) for at in _judged(sides, place)),
-    )
-
-
-def _judged(sides: Sides, place: int) -> NDArray[np.int64]:
+def _judged(sides: Sides, place: int) -> list[int]:
     """Return the configurations that both sides of a comparison have."""
     both = np.isfinite(sides.baseline_five[:, 2] + sides.target_five[:, 2])
-    return np.flatnonzero(both & (sides.comparison == place))
+    return np.flatnonzero(both & (sides.comparison == place)).tolist()
 
 
 def _pair(sides: Sides, at: int) -> Pair:
     median = float(sides.baseline_five[at, 2])
     unit = median or 1.0
-    boxes = sides.baseline_five[at] / unit, sides.target_five[at] / unit
-    samples = _list(sides.baseline, at) / unit, _list(sides.target, at) / unit
+    boxes = tuple(five[at] / unit for _, _, five in sides.both)
+    samples = tuple(own.at(at) / unit for _, own, _ in sides.both)
     shift = float(sides.sign[at]) * float(boxes[1][2] - boxes[0][2])
     return Pair(int(sides.threads[at]), median, shift, boxes, samples)
-
-
-def _list(samples: Samples, at: int) -> NDArray[np.float64]:
-    return samples.values[samples.starts[at] : samples.stops[at]]  # noqa: PD011 - a field, not pandas
 
 
 def mistake_chart(mistake: Mistake) -> Chart:
@@ -171,18 +147,14 @@ def mistake_chart(mistake: Mistake) -> Chart:
         f"{word}: {mistake.operation}, {change} at {counted(worst.threads, 'thread')}, "
         f"{given} p = {mistake.probability:.2f}"
     )
-    words = Words(
-        mistake.anchor,
-        title,
-        f"Box plots of baseline and target by threads, median shifts {mistake.shifts}",
-    )
+    shows = f"Box plots of baseline and target by threads, median shifts {mistake.shifts}"
     ticks = [f"{pair.threads}\n{_short(pair.baseline_median)}" for pair in mistake.pairs]
     panel = Panel(
         [Rule(y=0), *_side(mistake.pairs, 0, "baseline"), *_side(mistake.pairs, 1, "target")],
         Axis(f"threads (number)\nbelow each: the baseline's median ({mistake.unit})", ticks),
         Axis(f"against baseline's median (%)\n{mistake.better} is better", percent=True),
     )
-    return drawn(words, [panel], (max(3.9, 1.5 + 0.95 * len(ticks)), 2.9))
+    return drawn(Words(mistake.anchor, title, shows), [panel], (max(3.9, 1.5 + 0.95 * len(ticks)), 2.9))
 
 
 def _short(value: float) -> str:
@@ -196,15 +168,6 @@ def _side(pairs: Sequence[Pair], side: int, name: str) -> list[Mark]:
         [pair.boxes[side] - 1 for pair in pairs], name, upright=True, shift=shift, width=0.32, fill=1 - side
     )
     shown = [pair.samples[side][thinned(len(pair.samples[side]), DOTS)] - 1 for pair in pairs]
-    dots = [
-        Dots(
-            place + shift + 0.1 * (np.arange(len(values)) % 3 - 1),
-            values,
-            fill=INK,
-            edge="none",
-            size=11,
-            alpha=0.6,
-        )
-        for place, values in enumerate(shown)
-    ]
-    return [boxes, *dots]
+    places = [place + shift + 0.1 * (np.arange(len(values)) % 3 - 1) for place, values in enumerate(shown)]
+    look: Any = {"fill": INK, "edge": "none", "size": 11, "alpha": 0.6}
+    return [boxes, *(Dots(x, values, **look) for x, values in zip(places, shown, strict=True))]

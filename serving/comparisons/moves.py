@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from data.comparisons.missing import counted
 from features.comparisons.asked import Asked
 from features.comparisons.wild import Wild
 
@@ -36,7 +37,7 @@ class Move(NamedTuple):
     @property
     def told(self) -> str:
         """In words."""
-        return f"{_threads(self.threads)}: median {_change(self.change)}"
+        return f"{counted(self.threads, 'thread')}: median {_change(self.change)}"
 
 
 def moves(asked: Asked, configurations: Ints) -> Sequence[Move | None]:
@@ -66,7 +67,7 @@ def left_out(wild: Wild) -> dict[int, tuple[str, ...]]:
     found: dict[int, tuple[str, ...]] = {}
     columns = (wild.comparison, wild.threads, wild.side, wild.samples, wild.value, wild.median)
     for row, threads, side, samples, value, median in zip(*(c.tolist() for c in columns), strict=True):
-        place = f"{side}, {_threads(threads)}"
+        place = f"{side}, {counted(threads, 'thread')}"
         told = f"one sample of {samples} is left out: {value:.4g} against a median of {median:.4g} ({place})"
         found[row] = (*found.get(row, ()), told)
     return found
@@ -75,10 +76,6 @@ def left_out(wild: Wild) -> dict[int, tuple[str, ...]]:
 def floored(floor: float) -> str:
     """Say why the model was not asked."""
     return f"below the floor of {100 * floor:g} %"
-
-
-def _threads(number: int) -> str:
-    return f"{number} thread{'' if number == 1 else 's'}"
 
 
 def _change(change: float) -> str:

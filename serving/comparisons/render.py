@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from data.comparisons.missing import Missing
+from data.comparisons.missing import Missing, counted
 from serving.comparisons.judge import Judgement, Reason, Verdict
-from serving.comparisons.moves import Move
 from serving.pages.verdict_lines import Line, Lines
 
 
@@ -41,10 +40,10 @@ def lines(judgement: Judgement, versions: Sequence[str]) -> Lines:
 
 def summary(judgement: Judgement) -> str:
     """Return how many comparisons got which verdict, in one line."""
-    counted = ", ".join(f"{judgement.count(answer)} {answer}" for answer in ("fail", "pass", "invalid"))
-    model, number = judgement.model, len(judgement)
+    answers = ", ".join(f"{judgement.count(answer)} {answer}" for answer in ("fail", "pass", "invalid"))
+    model = judgement.model
     return (
-        f"{number} comparison{'' if number == 1 else 's'}: {counted} (model {model.name} {model.version}, "
+        f"{counted(len(judgement), 'comparison')}: {answers} (model {model.name} {model.version}, "
         f"fail from a probability of {judgement.threshold:.3f})"
     )
 
@@ -58,27 +57,9 @@ def _which(judgement: Judgement, versions: Sequence[str]) -> Sequence[str]:
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:
-    return {
-        "comparison_id": verdict.comparison_id,
-        "benchmark": verdict.benchmark,
-        "operation": verdict.operation,
-        "verdict": verdict.verdict,
-        "probability": verdict.probability,
-        "threshold": verdict.threshold,
-        "reasons": [
-            {"feature": reason.feature, "value": reason.value, "contribution": reason.contribution}
-            for reason in verdict.reasons
-        ],
-        "invalid_reason": verdict.invalid_reason,
-        "decided_by": verdict.decided_by,
-        "remarks": verdict.remarks,
-        "moved": _move(verdict.moved),
-        "improved": _move(verdict.improved),
-    }
-
-
-def _move(move: Move | None) -> dict[str, float] | None:
-    return None if move is None else move._asdict()
+    moves = {"moved": verdict.moved, "improved": verdict.improved}
+    told: dict[str, Any] = {name: None if move is None else move._asdict() for name, move in moves.items()}
+    return verdict._asdict() | told | {"reasons": [reason._asdict() for reason in verdict.reasons]}
 
 
 def _why(verdict: Verdict) -> str:

@@ -5,88 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic.config import JsonDict
 
-from data.tables.given import Given
-from serving.doors.schemas import Better, ModelAnswer, ServedModel
-
-
-class FiveNumbers(Given):
-    """A summary in place of samples."""
-
-    min: float
-    q1: float
-    median: float
-    q3: float
-    max: float
-    mean: float = Field(default_factory=float, description="May be left out, as may the next.")
-    stdev: float = Field(default_factory=float)
-
-
-Samples = list[float] | FiveNumbers
-
-
-class Configuration(Given):
-    """The samples of both sides at one number of threads."""
-
-    threads: int = Field(ge=1)
-    baseline: Samples
-    target: Samples
-    history: list[Samples] = Field(default=[], description="One list per earlier version, oldest first.")
-
-
-class Comparison(Given):
-    """One operation, measured before and after."""
-
-    comparison_id: str
-    benchmark: str = "unknown"
-    operation: str
-    machine: str = "unknown"
-    unit: str = "unknown"
-    better: Better = Field(description="Which values are better; it is never assumed.")
-    configurations: list[Configuration]
-
-
-class JudgeRequest(Given):
-    """Comparisons to be judged."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "comparisons": [
-                        {
-                            "comparison_id": "bt_C_x-42",
-                            "benchmark": "NASParallel",
-                            "operation": "bt_C_x",
-                            "machine": "m1",
-                            "unit": "Mop/s",
-                            "better": "higher",
-                            "configurations": [
-                                {
-                                    "threads": 4,
-                                    "baseline": [7406.4, 7409.2, 7456.5, 7479.3, 7507.0],
-                                    "target": [6604.8, 6703.0, 6722.2, 6737.8, 6797.5],
-                                },
-                                {
-                                    "threads": 8,
-                                    "baseline": {
-                                        "min": 14325.9,
-                                        "q1": 14330.8,
-                                        "median": 14469.1,
-                                        "q3": 14517.2,
-                                        "max": 14740.1,
-                                    },
-                                    "target": [12833.7, 13044.4, 13071.6, 13086.5, 13219.3],
-                                },
-                            ],
-                        }
-                    ]
-                }
-            ]
-        }
-    )
-
-    comparisons: list[Comparison]
+from serving.doors.schemas import ModelAnswer, ServedModel
 
 
 class ReasonAnswer(BaseModel):
@@ -133,45 +54,37 @@ class JudgeModel(ModelAnswer):
     contribution_unit: Literal["log-odds", "probability"]
 
 
+_EXAMPLE: JsonDict = {
+    "model": {
+        "name": "regression-comparison",
+        "version": "3",
+        "uri": "models:/regression-comparison/3",
+        "contribution_unit": "probability",
+    },
+    "verdicts": [
+        {
+            "comparison_id": "bt_C_x-42",
+            "benchmark": "NASParallel",
+            "operation": "bt_C_x",
+            "verdict": "fail",
+            "probability": 0.93,
+            "threshold": 0.41,
+            "reasons": [{"feature": "medians_min", "value": -0.314, "contribution": 0.38}],
+            "invalid_reason": None,
+            "decided_by": "model",
+            "remarks": [],
+            "moved": {"threads": 8, "baseline_median": 14469.1, "target_median": 13071.6, "change": -0.0966},
+            "improved": None,
+        }
+    ],
+    "notes": [],
+}
+
+
 class JudgeAnswer(BaseModel):
     """The verdicts, in the order of the comparisons."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "model": {
-                        "name": "regression-comparison",
-                        "version": "3",
-                        "uri": "models:/regression-comparison/3",
-                        "contribution_unit": "probability",
-                    },
-                    "verdicts": [
-                        {
-                            "comparison_id": "bt_C_x-42",
-                            "benchmark": "NASParallel",
-                            "operation": "bt_C_x",
-                            "verdict": "fail",
-                            "probability": 0.93,
-                            "threshold": 0.41,
-                            "reasons": [{"feature": "medians_min", "value": -0.314, "contribution": 0.38}],
-                            "invalid_reason": None,
-                            "decided_by": "model",
-                            "remarks": [],
-                            "moved": {
-                                "threads": 8,
-                                "baseline_median": 14469.1,
-                                "target_median": 13071.6,
-                                "change": -0.0966,
-                            },
-                            "improved": None,
-                        }
-                    ],
-                    "notes": [],
-                }
-            ]
-        }
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
     model: JudgeModel
     verdicts: list[VerdictAnswer]

@@ -70,9 +70,8 @@ def nodes_of(model: TrainedModel, rooted: frozenset[str]) -> Node:
     scalers = [step for step in steps[:place] if isinstance(step, StandardScaler)]
     names = model.card.features
     tree = steps[place].tree_
-    fail_column = (
-        [str(label) for label in steps[place].classes_].index("1") if len(steps[place].classes_) > 1 else 0
-    )
+    labels = [str(label) for label in steps[place].classes_]
+    fail_column = labels.index("1") if len(labels) > 1 else 0
 
     def question(node: int) -> str:
         feature = int(tree.feature[node])
@@ -86,9 +85,7 @@ def nodes_of(model: TrainedModel, rooted: frozenset[str]) -> Node:
         share = float(weights[fail_column] / weights.sum())
         samples = int(tree.n_node_samples[node])
         children = (int(tree.children_left[node]), int(tree.children_right[node]))
-        if children[0] < 0:
-            return Node("", samples, share)
-        if depth == DEPTH:
+        if children[0] < 0 or depth == DEPTH:
             return Node("", samples, share, below=_size(tree, node) - 1)
         branches = tuple(build(child, depth + 1) for child in children)
         return Node(question(node), samples, share, 0, branches)
@@ -111,13 +108,12 @@ def _size(tree: Any, node: int) -> int:
 
 def tree_chart(name: str, root: Node) -> Chart:
     """Draw `root` and what hangs below it."""
-    title = _finding(root)
     note = (
         f"The upper branch is yes, the lower no. At most {DEPTH} questions in a row are drawn. "
         "Samples and shares are those of the vectors that the tree was fitted to, after resampling and "
         "weighting. Per cents in brackets undo the square root."
     )
-    words = Words(name, title, "Decision tree drawn from left to right", note)
+    words = Words(name, _finding(root), "Decision tree drawn from left to right", note)
     return drawn(words, [Panel([Tree(root)])], (2.6 + 2.5 * root.depth, 0.6 + 0.72 * root.leaves))
 
 
@@ -141,30 +137,17 @@ def _draw(axes: Axes, node: Node, depth: int, top: float) -> float:
         top += branch.leaves
     row = float(np.mean(rows)) if rows else top
     for word, below in zip(("yes", "no"), rows, strict=False):
-        axes.plot(
-            [depth, depth + 0.5, depth + 0.5, depth + 1],
-            [row, row, below, below],
-            color=MUTED,
-            linewidth=1.1,
-            zorder=1,
-        )
+        across, down = [depth, depth + 0.5, depth + 0.5, depth + 1], [row, row, below, below]
+        axes.plot(across, down, color=MUTED, linewidth=1.1, zorder=1)
         axes.text(depth + 0.52, (row + below) / 2, word, fontsize=8, color=MUTED, va="center")
     fails = node.fail_share >= 0.5  # noqa: PLR2004 - the majority
-    verdict = "fail" if fails else "pass"
-    lines = (
-        [node.question]
-        if node.question
-        else [verdict.upper() if not node.below else f"\u2026 {counted(node.below, 'node')} deeper"]
-    )
-    lines.append(f"{counted(node.samples, 'sample')}, {percent(node.fail_share, 0)} fail")
-    edge, width = (FAIL, 2.2) if fails else (PASS, 1.2)
-    box = {"boxstyle": "round,pad=0.45", "facecolor": PAPER, "edgecolor": edge, "linewidth": width}
-    if node.below:
-        box |= {"edgecolor": edge, "linestyle": "--"}
-    axes.text(
-        depth, row, "\n".join(lines), ha="center", va="center", fontsize=8.5, bbox=box, zorder=2,
-        linespacing=1.45,
-    )  # fmt: skip
+    verdict, edge, width = ("FAIL", FAIL, 2.2) if fails else ("PASS", PASS, 1.2)
+    said = node.question or (f"\u2026 {counted(node.below, 'node')} deeper" if node.below else verdict)
+    text = f"{said}\n{counted(node.samples, 'sample')}, {percent(node.fail_share, 0)} fail"
+    box: dict[str, Any] = {"facecolor": PAPER, "edgecolor": edge, "linewidth": width}
+    box |= {"boxstyle": "round,pad=0.45", "linestyle": "--" if node.below else "-"}
+    middle: Any = {"ha": "center", "va": "center", "fontsize": 8.5, "linespacing": 1.45}
+    axes.text(depth, row, text, bbox=box, zorder=2, **middle)
     return row
 
 

@@ -48,11 +48,9 @@ def vectors_chart(name: str, features: pd.DataFrame, columns: list[str]) -> Char
     before = float(_separation(plain[:, best[:1]], failed)[0])
     title = _finding(columns[best[0]], before, float(scores[best[0]]))
     fails, passes = (np.flatnonzero(of)[thinned(int(of.sum()), DRAWN)] for of in (failed, ~failed))
-    words = Words(
-        name,
-        title,
-        f"Scatter plots of pass and fail in {', '.join(columns[place] for place in best)}",
-        f"Drawn: {len(fails):,} of {failed.sum():,} fails and {len(passes):,} of {(~failed).sum():,} passes.",
+    shows = f"Scatter plots of pass and fail in {', '.join(columns[place] for place in best)}"
+    note = (
+        f"Drawn: {len(fails):,} of {failed.sum():,} fails and {len(passes):,} of {(~failed).sum():,} passes."
     )
     panels = [
         Panel(
@@ -69,7 +67,7 @@ def vectors_chart(name: str, features: pd.DataFrame, columns: list[str]) -> Char
         )
         for x, y in combinations(best, 2)
     ]
-    return drawn(words, panels, (10.2, 6.6), across=3)
+    return drawn(Words(name, title, shows, note), panels, (10.2, 6.6), across=3)
 
 
 def _separation(vectors: NDArray[np.float64], failed: NDArray[np.bool_]) -> NDArray[np.float64]:

@@ -23,17 +23,13 @@ def confusion_chart(name: str, champion: str, confusion: Confusion) -> Chart:
         f"Confusion matrix. Labelled fail: {confusion.caught} called fail, {confusion.missed} called pass. "
         f"Labelled pass: {confusion.false_alarms} called fail, {confusion.cleared} called pass"
     )
-    rows = [
-        [
-            _cell(confusion.caught, confusion.fails, "caught", right=True),
-            _cell(confusion.missed, confusion.fails, "missed", right=False),
-        ],
-        [
-            _cell(confusion.false_alarms, confusion.passes, "false alarms", right=False),
-            _cell(confusion.cleared, confusion.passes, "cleared", right=True),
-        ],
-    ]
-    answers = ("fail", "pass")
+    cells = (
+        _cell(confusion.caught, confusion.fails, "caught", right=True),
+        _cell(confusion.missed, confusion.fails, "missed", right=False),
+        _cell(confusion.false_alarms, confusion.passes, "false alarms", right=False),
+        _cell(confusion.cleared, confusion.passes, "cleared", right=True),
+    )
+    rows, answers = (cells[:2], cells[2:]), ("fail", "pass")
     panel = Panel([Cells(rows)], Axis("verdict (comparisons)", answers), Axis("label (comparisons)", answers))
     return drawn(Words(name, title, shows), [panel], (5.6, 3.1))
 

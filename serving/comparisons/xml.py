@@ -10,18 +10,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data.comparisons.formats.comparison_xml import BASE, EARLIER, TARGET, UNKNOWN, UUIDS
+from data.comparisons.formats.comparison_xml import ATTRIBUTES, BASE, EARLIER, TARGET, UUIDS
 from data.comparisons.sides import Samples, Sides
-from data.comparisons.tables import ComparisonTables
+from data.comparisons.tables import OPERATION, ComparisonTables
+from data.comparisons.units import UNKNOWN
 from serving.comparisons.judge import Judgement, Verdict
 
 Floats = NDArray[np.float64]
 
-#: The attributes of the figure, for min, q1, median, q3, max.
-_FIVE = ("min", "first_q", "median", "third_q", "max")
 #: What a report compares: a machine's two versions, or ranges of them.
 _PAIR = ("machine", "baseline_from", "baseline_to", "target_from", "target_to")
-_OPERATION = ["benchmark", "operation", "machine"]
 #: So many samples stand in one element: parsers bound the length of an attribute.
 _AT_ONCE = 10_000
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -84,8 +82,8 @@ class _Content:
     def of(cls, tables: ComparisonTables) -> _Content:
         sides = Sides.of(tables)
         first = np.searchsorted(sides.comparison, np.arange(sides.n_comparisons + 1))
-        known = tables.results.drop_duplicates(_OPERATION)[[*_OPERATION, "unit"]]
-        units = tables.comparisons[_OPERATION].merge(known, on=_OPERATION, how="left")["unit"]
+        known = tables.results.drop_duplicates(OPERATION)[[*OPERATION, "unit"]]
+        units = tables.comparisons[OPERATION].merge(known, on=OPERATION, how="left")["unit"]
         identifiers = tables.comparisons["comparison_id"].map(_printable)
         named = identifiers.where(~identifiers.duplicated(), "")
         moments = _moments(sides.baseline), _moments(sides.target)
@@ -111,21 +109,18 @@ class _Content:
     def _is_finite(self, row: int) -> bool:
         return all(
             np.isfinite(five[row]).all() or (not samples.lengths[row] and np.isnan(five[row]).all())
-            for samples, five in self._both
+            for _, samples, five in self.sides.both
         )
-
-    @property
-    def _both(self) -> tuple[tuple[Samples, Floats], tuple[Samples, Floats]]:
-        sides = self.sides
-        return (sides.baseline, sides.baseline_five), (sides.target, sides.target_five)
 
     def _configuration(self, etree: Any, parent: Any, row: int) -> None:
         node = etree.SubElement(parent, "result", threads_no=str(self.sides.threads[row]))
         before, after = self.sides.baseline_five[row, 2], self.sides.target_five[row, 2]
         if before and np.isfinite(after / before):
             node.set("median_diff", f"{100 * (after / before - 1):.0f}")
-        for tag, (samples, five), moments in zip((BASE, TARGET), self._both, self.moments, strict=True):
-            named = dict(zip((*_FIVE, "mean", "stdev"), (*five[row], *moments[row]), strict=True))
+        for tag, (_, samples, five), moments in zip(
+            (BASE, TARGET), self.sides.both, self.moments, strict=True
+        ):
+            named = dict(zip(ATTRIBUTES.values(), (*five[row], *moments[row]), strict=True))
             given = {name: repr(float(value)) for name, value in sorted(named.items()) if np.isfinite(value)}
             if given:
                 _add_samples(etree, etree.SubElement(node, tag, given), samples, row)

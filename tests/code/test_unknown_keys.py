@@ -6,16 +6,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from data.comparisons.formats import comparison_json
 from data.comparisons.params import Comparisons
+from data.comparisons.request import JudgeRequest
 from data.comparisons.run import results_of_run
-from data.comparisons.tables import STATS
 from data.corun.params import Corun
 from data.errors import InputError
 from data.matrices.params import Matrices
 from data.params import load
 from data.tables.nearest import nearest, unknown
-from serving.comparisons.schemas import Comparison, Configuration, FiveNumbers, JudgeRequest
 from serving.corun.schemas import OnlineRequest, PlaceAnswer, StaticRequest
 from serving.fingerprints.schemas import IrupRequest, ProfileFile
 from serving.matrices.schemas import MatricesRequest
@@ -90,19 +88,6 @@ def test_openapi_says_that_a_request_has_no_other_keys(request_):
     schema = request_.model_json_schema()
     objects = {schema["title"]: schema, **schema["$defs"]}
     assert [name for name, one in objects.items() if one.get("additionalProperties") is not False] == []
-
-
-@pytest.mark.parametrize(
-    ("described", "read"),
-    [
-        (JudgeRequest, comparison_json.REQUEST),
-        (Comparison, comparison_json.COMPARISON),
-        (Configuration, comparison_json.CONFIGURATION),
-        (FiveNumbers, STATS),
-    ],
-)
-def test_openapi_describes_the_keys_of_comparisons_that_are_read(described, read):
-    assert described.model_fields.keys() == set(read)
 
 
 @pytest.mark.parametrize(

@@ -55,11 +55,12 @@ def _result_xml(request: Request) -> Iterator[ComparisonTables]:
 
 def _comparison_json(request: Request) -> Iterator[ComparisonTables]:
     from data.comparisons.formats import comparison_json
+    from data.tables.json_document import content_of
 
     taken = comparison_json.Taken()
     for path in _files(request.paths, ".json"):
         try:
-            yield comparison_json.read(path, request.problems, taken)
+            yield comparison_json.tables_of(content_of(path), str(path), request.problems, taken)
         except InputError as error:
             request.problems.add(error)
 
@@ -203,12 +204,8 @@ def _sniff_file(path: Path) -> str:
     if begin in {b"{", b"["}:
         return "comparison-json"
     if begin == b"<" or head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return _sniff_root(path)
+        from data.tables.xml_stream import Document, refuse_declarations
+
+        root = refuse_declarations(Document.of_path(path))
+        return "result-xml" if root == "beaker_run_result" else "comparison-xml"
     raise InputError("is neither XML nor JSON nor a directory of tables", file=path)
-
-
-def _sniff_root(path: Path) -> str:
-    from data.tables.xml_stream import Document, refuse_declarations
-
-    root = refuse_declarations(Document.of_path(path))
-    return "result-xml" if root == "beaker_run_result" else "comparison-xml"

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import BinaryIO
 from xml.parsers import expat
 from xml.sax.saxutils import quoteattr
 
 from data.comparisons.formats.comparison_xml import ReportNames, identifier
 from data.errors import InputError, MalformedError
-from data.tables.xml_stream import CHUNK, Document, refuse_declarations
+from data.tables.xml_stream import Document, refuse_declarations
 
 #: A start tag up to the end of its attributes, which may hold ``>``.
 _TAG = re.compile(rb"<[^\s/>]+(?:\s+[^\s=/>]+\s*=\s*(?:\"[^\"]*\"|'[^']*'))*")
@@ -20,94 +18,61 @@ _STATUS = re.compile(rb"(\sresult_status\s*=\s*)(\"[^\"]*\"|'[^']*')")
 
 
 def with_status(source: Path | bytes, verdicts: Mapping[str, str], name: str = "request.xml") -> bytes:
-    """Return the XML of `source` with ``result_status`` filled in; see `write_with_status`."""
-    out = io.BytesIO()
-    document = Document.of_bytes(source, name) if isinstance(source, bytes) else Document.of_path(source)
-    write_with_status(document, verdicts, out)
-    return out.getvalue()
-
-
-def write_with_status(document: Document, verdicts: Mapping[str, str], out: BinaryIO) -> None:
-    """Copy comparison XML byte by byte, except for the attribute ``result_status``.
+    """Return comparison XML byte by byte as it is, except for the attribute ``result_status``.
 
     Parameters
     ----------
-    document : Document
+    source : Path or bytes
         As `data.comparisons.formats.comparison_xml.read` has read it.
     verdicts : mapping of comparison_id to str
         A comparison without a verdict is left as it is; one that stands a second time becomes ``invalid``.
-    out : binary file
+    name : str
+        What messages call bytes.
 
     Raises
     ------
     InputError
         If the document is not well-formed, or not in an encoding that extends ASCII.
     """
+    document = Document.of_bytes(source, name) if isinstance(source, bytes) else Document.of_path(source)
     refuse_declarations(document)
-    places = _Places(document, verdicts)
     with document.open() as file:
-        if file.read(2) in {b"\xff\xfe", b"\xfe\xff"}:
-            raise InputError("is UTF-16; verdicts can be filled into UTF-8 only", file=document.name)
-        file.seek(0)
-        _copy(file, out, places)
+        content = file.read()
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise InputError("is UTF-16; verdicts can be filled into UTF-8 only", file=document.name)
+    parts, begin = [], 0
+    for offset, verdict in _places(content, document, verdicts):
+        end = _TAG.match(content, offset).end()  # type: ignore[union-attr]  # expat has found a tag here
+        parts += [content[begin:offset], _filled(content[offset:end], verdict)]
+        begin = end
+    return b"".join([*parts, content[begin:]])
 
 
-class _Places:
-    """Where the start tags are that get a verdict: byte offsets, in step with the copying."""
+def _places(content: bytes, document: Document, verdicts: Mapping[str, str]) -> list[tuple[int, str]]:
+    """Return the byte offsets of the start tags that get a verdict, ascending, with it."""
+    names, report, seen = ReportNames(), "", set[str]()
+    found: list[tuple[int, str]] = []
+    parser = expat.ParserCreate()
 
-    def __init__(self, document: Document, verdicts: Mapping[str, str]) -> None:
-        self._document, self._verdicts = document, verdicts
-        self._names, self._report = ReportNames(), ""
-        self._seen: set[str] = set()
-        self._parser = expat.ParserCreate()
-        self._parser.StartElementHandler = self._started
-        self.found: list[tuple[int, str]] = []
-
-    def feed(self, chunk: bytes) -> None:
-        """Look at the next bytes; none ends the document."""
-        try:
-            self._parser.Parse(chunk, not chunk)
-        except expat.ExpatError as exc:
-            problem = f"is not well-formed XML ({expat.ErrorString(exc.code)})"
-            raise MalformedError(problem, file=self._document.name, line=exc.lineno) from exc
-
-    @property
-    def position(self) -> int:
-        """Byte offset up to which everything is known."""
-        return self._parser.CurrentByteIndex
-
-    def _started(self, tag: str, attributes: dict[str, str]) -> None:
+    def started(tag: str, attributes: dict[str, str]) -> None:
+        nonlocal report
         if tag == "comparison_results":
-            self._report = self._names.name(self._document.stem, attributes)
+            report = names.name(document.stem, attributes)
         elif tag == "comparison_result":
-            self._report = self._report or self._names.name(self._document.stem, {})
-            key = identifier(self._report, attributes)
-            verdict = "invalid" if key in self._seen else self._verdicts.get(key)
-            self._seen.add(key)
+            report = report or names.name(document.stem, {})
+            key = identifier(report, attributes)
+            verdict = "invalid" if key in seen else verdicts.get(key)
+            seen.add(key)
             if verdict is not None:
-                self.found.append((self._parser.CurrentByteIndex, verdict))
+                found.append((parser.CurrentByteIndex, verdict))
 
-
-def _copy(file: BinaryIO, out: BinaryIO, places: _Places) -> None:
-    held, begin = b"", 0
-    while True:
-        chunk = file.read(CHUNK)
-        places.feed(chunk)
-        held += chunk
-        found, places.found = places.found, []
-        for offset, verdict in found:
-            out.write(held[: offset - begin])
-            held, begin = held[offset - begin :], offset
-            end = _TAG.match(held).end()  # type: ignore[union-attr]  # expat has just found a tag here
-            out.write(_filled(held[:end], verdict))
-            held, begin = held[end:], begin + end
-        if not chunk:
-            out.write(held)
-            return
-        # a tag may be open at the end of what was read: expat tells of it once it is closed
-        keep = max(places.position - begin, 0)
-        out.write(held[:keep])
-        held, begin = held[keep:], begin + keep
+    parser.StartElementHandler = started
+    try:
+        parser.Parse(content, True)
+    except expat.ExpatError as exc:
+        problem = f"is not well-formed XML ({expat.ErrorString(exc.code)})"
+        raise MalformedError(problem, file=document.name, line=exc.lineno) from exc
+    return found
 
 
 def _filled(tag: bytes, verdict: str) -> bytes:

@@ -13,10 +13,10 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from data.comparisons.columns import Series
 from data.comparisons.formats.comparison_json import Taken
-from data.comparisons.reading import Builder
-from data.comparisons.tables import ComparisonTables
+from data.comparisons.reading import Builder, Series
+from data.comparisons.tables import FIVE_NUMBERS, STATS, ComparisonTables
+from data.comparisons.units import UNKNOWN
 from data.errors import InputError
 from data.tables.problems import Problems
 from data.tables.xml_stream import Document, Element, Walk
@@ -24,11 +24,9 @@ from data.tables.xml_stream import Document, Element, Walk
 UUIDS = ("base_uuid", "report_uuid", "target_uuid")
 #: What ``result_status`` may be: the two labels, and what a verdict may be besides.
 STATUSES = ("pass", "fail", "invalid")
-#: The attributes of base_result and target_result that must be there, by their names in the tables.
-NEEDED = {"min": "min", "q1": "first_q", "median": "median", "q3": "third_q", "max": "max"}
-OPTIONAL = {"mean": "mean", "stdev": "stdev"}
+#: What base_result and target_result call the statistics of the tables; they may lack the last two.
+ATTRIBUTES = dict(zip(STATS, ("min", "first_q", "median", "third_q", "max", "mean", "stdev"), strict=True))
 BASE, TARGET, EARLIER = "base_result", "target_result", "history"
-UNKNOWN = "unknown"
 _ORDER = re.compile(r"-?[0-9]{1,18}")
 
 
@@ -51,6 +49,15 @@ def identifier(report: str, attributes: Mapping[str, str]) -> str:
     """Return the comparison_id of a ``comparison_result``: its own, or report, benchmark and operation."""
     named = f"{report}/{attributes.get('benchmark_name')}/{attributes.get('operation_name')}"
     return attributes.get("comparison_id") or named
+
+
+def numbers(walk: Walk, element: Element, place: str) -> dict[str, float]:
+    """Return the summary that an element gives, by the names of the tables; raises as `Walk.number`."""
+    return {
+        name: walk.number(element, attribute, place)
+        for name, attribute in ATTRIBUTES.items()
+        if name in FIVE_NUMBERS or attribute in element.attrib
+    }
 
 
 def read(
@@ -132,37 +139,12 @@ class _Comparison:
     def place(self) -> str:
         return f'operation "{self.operation}"'
 
-    def versions(self, tag: str) -> list[int]:
-        """Return the orders that the samples of a side have, ascending."""
+    def orders(self, tag: str, following: int) -> dict[int | None, int]:
+        """Count the versions of a side by their orders, ascending; five numbers alone are one, too."""
         sides = (side for (_, own), side in self.sides.items() if own == tag)
-        return sorted({order for side in sides for order, _ in side.samples})
-
-
-@dataclass(frozen=True)
-class _Orders:
-    """The orders of a comparison, counted from 0: history, then baseline, then target."""
-
-    first: dict[str, int]
-    known: dict[tuple[str, int], int]
-
-    @classmethod
-    def of(cls, comparison: _Comparison) -> _Orders:
-        first: dict[str, int] = {}
-        known: dict[tuple[str, int], int] = {}
-        following = 0
-        for tag in (EARLIER, BASE, TARGET):
-            versions = comparison.versions(tag)
-            first[tag] = following
-            known |= {(tag, order): following + place for place, order in enumerate(versions)}
-            # a side of five numbers is a version, too
-            following += len(versions) or tag != EARLIER
-        first["later"] = following
-        return cls(first, known)
-
-    @property
-    def bounds(self) -> tuple[int, int, int, int]:
-        """Return baseline_from, baseline_to, target_from and target_to."""
-        return self.first[BASE], self.first[TARGET] - 1, self.first[TARGET], self.first["later"] - 1
+        given: list[int | None] = [*sorted({order for side in sides for order, _ in side.samples})]
+        versions = given or ([] if tag == EARLIER else [None])
+        return {order: place for place, order in enumerate(versions, following)}
 
 
 @dataclass(frozen=True)
@@ -174,11 +156,6 @@ class _Run:
     better: str | None
     names: ReportNames = field(default_factory=ReportNames)
     taken: Taken = field(default_factory=Taken)
-
-    def direction(self, said: str, file: str) -> str:
-        """Return which values are better: what the file says, or the caller, or what is assumed."""
-        otherwise = "the attribute better, or --better, says otherwise"
-        return said or self.better or self.problems.assume_higher(file, otherwise)
 
 
 class _Reader:
@@ -243,7 +220,8 @@ class _Reader:
             )
             raise self.walk.error(twice, place)
         self.run.taken.identifiers.add(key)
-        better = self.run.direction(better, self.document.name)
+        otherwise = "the attribute better, or --better, says otherwise"
+        better = better or self.run.better or self.run.problems.assume_higher(self.document.name, otherwise)
         unit = element.get("unit") or UNKNOWN
         return _Comparison(key, benchmark, operation, unit, better, status, self.walk.line)
 
@@ -259,18 +237,11 @@ class _Reader:
         tag = str(element.tag)
         if self.threads is None:
             raise self.walk.error(f"<{tag}> stands outside of <result>", comparison.place)
-        place = f"{comparison.place} {tag}"
         key = (self.threads, tag)
         if key in comparison.sides:
             raise self.walk.error(f'threads_no="{self.threads}" has a second <{tag}>', comparison.place)
-        names = (
-            {}
-            if tag == EARLIER
-            else NEEDED
-            | {name: attribute for name, attribute in OPTIONAL.items() if attribute in element.attrib}
-        )
-        numbers = {name: self.walk.number(element, attribute, place) for name, attribute in names.items()}
-        comparison.sides[key] = side = _Side(numbers)
+        given = {} if tag == EARLIER else numbers(self.walk, element, f"{comparison.place} {tag}")
+        comparison.sides[key] = side = _Side(given)
         return side
 
     def _samples(self, comparison: _Comparison, element: Element) -> tuple[int, array[float]]:
@@ -285,22 +256,26 @@ class _Reader:
             return
         machine = self.report_attributes.get("machine") or self.report
         machine = self.run.taken.machine(done.benchmark, done.operation, machine)
-        orders = _Orders.of(done)
+        orders: dict[str, dict[int | None, int]] = {}
+        for tag in (EARLIER, BASE, TARGET):
+            orders[tag] = done.orders(tag, sum(map(len, orders.values())))
         common = (done.benchmark, done.benchmark, done.operation, machine, done.unit, done.better)
         for (threads, tag), side in done.sides.items():
-            self._results(Series(f"{done.key}/{threads}", *common, threads), tag, side, orders)
+            self._results(Series(f"{done.key}/{threads}", *common, threads), side, orders[tag])
         source = f"{self.document.name}:{done.line} {done.place}"
+        bounds = (end(orders[tag].values()) for tag in (BASE, TARGET) for end in (min, max))
         uuids = (self.report_attributes.get(name) for name in UUIDS)
-        self.run.builder.comparisons.add(
-            done.key, done.benchmark, done.operation, machine, *orders.bounds, source, *uuids
+        self.run.builder.comparisons.append(
+            (done.key, done.benchmark, done.operation, machine, *bounds, source, *uuids)
         )
         if done.status in {"pass", "fail"}:
-            self.run.builder.labels.add(done.key, done.status, UNKNOWN)
+            self.run.builder.labels.append((done.key, done.status, UNKNOWN))
 
-    def _results(self, series: Series, tag: str, side: _Side, orders: _Orders) -> None:
+    def _results(self, series: Series, side: _Side, orders: dict[int | None, int]) -> None:
         results = self.run.builder.results
         for version, values in side.samples:
-            order = orders.known[tag, version]
+            order = orders[version]
             results.samples(series, order, str(order), values)
         if not side.samples and side.numbers:
-            results.summary(series, orders.first[tag], str(orders.first[tag]), side.numbers)
+            first = min(orders.values())
+            results.summary(series, first, str(first), side.numbers)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from data.comparisons.formats import settings_xml
-from data.comparisons.formats.comparison_xml import NEEDED, OPTIONAL
+from data.comparisons.formats.comparison_xml import numbers
 from data.comparisons.formats.settings_xml import Collector, Settings
 from data.comparisons.params import Measure
 from data.errors import InputError
@@ -25,6 +25,7 @@ IS_TIME = re.compile(r"(^|_)(time|seconds|secs?|ms)$")
 class Configuration:
     """The measurements of one number of threads: samples, or a summary of them."""
 
+    threads: int
     line: int
     samples: list[float] = field(default_factory=list)
     times: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in TIMES})
@@ -35,11 +36,17 @@ class Configuration:
 class Operation:
     """One operation of a run, by threads."""
 
+    name: str
     suite: str
     line: int
     metric: str = ""
     better: str = ""
     configurations: dict[int, Configuration] = field(default_factory=dict)
+
+    @property
+    def place(self) -> str:
+        """What messages call it."""
+        return f'operation "{self.name}"'
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,10 @@ class Run:
     settings: Settings
     operations: dict[str, Operation]
     broken: frozenset[str]
+
+    def benchmark(self, operation: Operation) -> str:
+        """Return what an operation belongs to."""
+        return self.settings.benchmark or operation.suite
 
 
 def read(path: Path, problems: Problems, measure: Measure) -> Run:
@@ -92,17 +103,17 @@ class _Reader:
         self.settings = Collector(self.walk)
         self.operations: dict[str, Operation] = {}
         self.broken: set[str] = set()
-        self.name: str | None = None
-        self.threads: int | None = None
+        self.open: Operation | None = None
+        self.here: Configuration | None = None
 
     def read(self) -> None:
         """Walk through the file, collecting operations, until its end."""
-        root = ""
+        begun = False
         for opened, element in self.walk:
             tag = str(element.tag)
-            if not root:
-                root = tag
-                self._expect_root(root)
+            if not begun and tag != ROOT:
+                raise self.walk.error(f"<{tag}> is no benchmark run; expected <{ROOT}>")
+            begun = True
             if self.settings.take(opened, tag, element.get("value")):
                 continue
             try:
@@ -114,97 +125,84 @@ class _Reader:
                 self._skip()
                 self.problems.add(error)
         if not self.operations and not self.broken:
-            raise InputError(f"<{root}> holds no result of an operation", file=self.path)
-
-    def _expect_root(self, root: str) -> None:
-        if root != ROOT:
-            raise self.walk.error(f"<{root}> is no benchmark run; expected <{ROOT}>")
+            raise InputError(f"<{ROOT}> holds no result of an operation", file=self.path)
 
     def _begin(self, tag: str, element: Element) -> None:
         if tag.endswith("_result") and tag not in WRAPPERS and tag != ROOT:
             self._operation(tag.removesuffix("_result"), element)
-        elif self.name is None:
+        elif self.open is None:
             return
         elif tag == "threads":
-            self._configuration(self.operations[self.name], element)
-        elif self.threads is not None and tag == "result":
-            self._sample(self.operations[self.name], self.threads, element)
-        elif self.threads is not None and "median" in element.attrib:
-            self._summary(self.operations[self.name], self.threads, tag, element)
+            self._configuration(self.open, element)
+        elif self.here is not None and tag == "result":
+            self._sample(self.open, self.here, element)
+        elif self.here is not None and "median" in element.attrib:
+            self._summary(self.open, self.here, tag, element)
 
     def _end(self, tag: str) -> None:
-        if tag == "threads" and self.name is not None and self.threads is not None:
-            here = self.operations[self.name].configurations[self.threads]
-            threads, self.threads = self.threads, None
+        if tag == "threads" and self.open is not None and self.here is not None:
+            here, self.here = self.here, None
             if not here.samples and not here.summary:
-                problem = f'<threads number="{threads}"> holds no measurement'
-                raise InputError(problem, file=self.path, line=here.line, place=self._place)
-        elif tag.endswith("_result") and self.name is not None:
-            operation = self.operations[self.name]
-            if not operation.configurations:
-                raise InputError("has no <threads>", file=self.path, line=operation.line, place=self._place)
-            self.name = None
+                raise self._error(
+                    self.open, here.line, f'<threads number="{here.threads}"> holds no measurement'
+                )
+        elif tag.endswith("_result") and self.open is not None:
+            if not self.open.configurations:
+                raise self._error(self.open, self.open.line, "has no <threads>")
+            self.open = None
 
-    @property
-    def _place(self) -> str:
-        return f'operation "{self.name}"'
+    def _error(self, operation: Operation, line: int, problem: str) -> InputError:
+        return InputError(problem, file=self.path, line=line, place=operation.place)
 
     def _skip(self) -> None:
         """Forget the open operation."""
-        if self.name is not None:
-            self.operations.pop(self.name, None)
-            self.broken.add(self.name)
-        self.name = self.threads = None
+        if self.open is not None:
+            self.operations.pop(self.open.name, None)
+            self.broken.add(self.open.name)
+        self.open = self.here = None
 
     def _operation(self, suite: str, element: Element) -> None:
-        self.name = self.threads = None
-        name = self.walk.text(element, "benchmark_name")
-        if name in self.operations or name in self.broken:
-            raise self.walk.error(f"<{element.tag}> stands twice", f'operation "{name}"')
-        self.name = name
-        self.operations[name] = Operation(suite, self.walk.line)
+        self.open = self.here = None
+        operation = Operation(self.walk.text(element, "benchmark_name"), suite, self.walk.line)
+        if operation.name in self.operations or operation.name in self.broken:
+            raise self.walk.error(f"<{element.tag}> stands twice", operation.place)
+        self.open = self.operations[operation.name] = operation
 
     def _configuration(self, operation: Operation, element: Element) -> None:
-        threads = self.walk.whole(element, "number", self._place)
+        threads = self.walk.whole(element, "number", operation.place)
         if threads in operation.configurations:
-            raise self.walk.error(f'<threads number="{threads}"> stands twice', self._place)
-        operation.configurations[threads] = Configuration(self.walk.line)
-        self.threads = threads
+            raise self.walk.error(f'<threads number="{threads}"> stands twice', operation.place)
+        self.here = operation.configurations[threads] = Configuration(threads, self.walk.line)
 
-    def _sample(self, operation: Operation, threads: int, element: Element) -> None:
+    def _sample(self, operation: Operation, here: Configuration, element: Element) -> None:
         if not operation.metric:
-            self._decide(operation, self._metric(list(map(str, element.attrib))))
-        here = operation.configurations[threads]
-        place = f'{self._place} threads="{threads}"'
+            self._decide(operation, self._metric(operation, list(map(str, element.attrib))))
+        place = f'{operation.place} threads="{here.threads}"'
         here.samples.append(self.walk.number(element, operation.metric, place))
         for column, names in TIMES.items():
             given = [name for name in names if name in element.attrib]
             value = self.walk.number(element, given[0], place) if given else float("nan")
             here.times[column].append(value)
 
-    def _summary(self, operation: Operation, threads: int, tag: str, element: Element) -> None:
+    def _summary(self, operation: Operation, here: Configuration, tag: str, element: Element) -> None:
         if not operation.metric:
-            if self.measure.metric is None and IS_TIME.search(tag):
-                return
-            if self.measure.metric not in {None, tag}:
+            wanted = not IS_TIME.search(tag) if self.measure.metric is None else tag == self.measure.metric
+            if not wanted:
                 return
             self._decide(operation, tag)
         if tag != operation.metric:
             return
-        place = f'{self._place} threads="{threads}" {tag}'
-        names = NEEDED | {stat: name for stat, name in OPTIONAL.items() if name in element.attrib}
-        operation.configurations[threads].summary = {
-            stat: self.walk.number(element, name, place) for stat, name in names.items()
-        }
+        place = f'{operation.place} threads="{here.threads}" {tag}'
+        here.summary = numbers(self.walk, element, place)
 
-    def _metric(self, names: list[str]) -> str:
+    def _metric(self, operation: Operation, names: list[str]) -> str:
         """Choose what the samples of an operation are."""
         if self.measure.metric is not None:
             return self.measure.metric
         chosen = [name for name in names if not IS_TIME.search(name)]
         chosen += [name for name in TIMES["real_seconds"] if name in names]
         if not chosen:
-            raise self.walk.error(f"<result> holds no measurement; found {names}", self._place)
+            raise self.walk.error(f"<result> holds no measurement; found {names}", operation.place)
         return chosen[0]
 
     def _decide(self, operation: Operation, metric: str) -> None:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from data.comparisons.columns import Series
 from data.comparisons.formats import result_run, settings_xml
-from data.comparisons.formats.result_run import TIMES, Configuration, Operation, Run
+from data.comparisons.formats.result_run import TIMES, Operation, Run
 from data.comparisons.params import Measure
-from data.comparisons.reading import Builder
+from data.comparisons.reading import Builder, Series
 from data.comparisons.tables import ComparisonTables
+from data.comparisons.units import UNKNOWN
 from data.errors import InputError
 from data.tables.problems import Problems
-
-UNKNOWN = "unknown"
 
 
 def read(
@@ -75,27 +73,24 @@ class _Versions:
         if self.last is not None:
             _same_machine(self.last, run)
         self.order += 1
-        for name, operation in run.operations.items():
-            self._results(run, name, operation)
+        for operation in run.operations.values():
+            self._results(run, operation)
         if self.last is not None:
             self._compare(self.last, run)
         self.last = run
 
-    def _results(self, run: Run, name: str, operation: Operation) -> None:
-        benchmark = run.settings.benchmark or operation.suite
+    def _results(self, run: Run, operation: Operation) -> None:
+        benchmark, name = run.benchmark(operation), operation.name
         machine = run.settings.machine or UNKNOWN
         version = run.settings.version or run.path.stem
         common = (benchmark, benchmark, name, machine, operation.metric, operation.better)
-        for threads, configuration in operation.configurations.items():
+        results = self.builder.results
+        for threads, one in operation.configurations.items():
             series = Series(f"{benchmark}/{name}/{threads}", *common, threads)
-            self._values(series, version, configuration)
-
-    def _values(self, series: Series, version: str, configuration: Configuration) -> None:
-        if configuration.samples:
-            times = configuration.times.values()
-            self.builder.results.samples(series, self.order, version, configuration.samples, *times)
-        else:
-            self.builder.results.summary(series, self.order, version, configuration.summary)
+            if one.samples:
+                results.samples(series, self.order, version, one.samples, *one.times.values())
+            else:
+                results.summary(series, self.order, version, one.summary)
 
     def _compare(self, baseline: Run, target: Run) -> None:
         scope = target.path.stem
@@ -105,25 +100,16 @@ class _Versions:
             if name in baseline.broken | target.broken:
                 continue
             try:
-                operation = _in_both(baseline, target, name)
+                self._comparison(target, f"{scope}/{name}", _in_both(baseline, target, name))
             except InputError as error:
                 self.problems.add(error)
-                continue
-            self._comparison(target, f"{scope}/{name}", name, operation)
 
-    def _comparison(self, target: Run, key: str, name: str, operation: Operation) -> None:
+    def _comparison(self, target: Run, key: str, operation: Operation) -> None:
         self.identifiers.add(key)
-        self.builder.comparisons.add(
-            key,
-            target.settings.benchmark or operation.suite,
-            name,
-            target.settings.machine or UNKNOWN,
-            self.order - 1,
-            self.order - 1,
-            self.order,
-            self.order,
-            f'{target.path}:{operation.line} operation "{name}"',
-        )
+        benchmark, machine = target.benchmark(operation), target.settings.machine or UNKNOWN
+        orders = (self.order - 1, self.order - 1, self.order, self.order)
+        source = f"{target.path}:{operation.line} {operation.place}"
+        self.builder.comparisons.append((key, benchmark, operation.name, machine, *orders, source))
 
 
 def _same_machine(baseline: Run, target: Run) -> None:
@@ -141,7 +127,7 @@ def _in_both(baseline: Run, target: Run, name: str) -> Operation:
             line = other.operations[name].line
             raise InputError(f"is not in {run.path}", file=other.path, line=line, place=place)
     before, after = baseline.operations[name], target.operations[name]
-    benchmarks = [run.settings.benchmark or run.operations[name].suite for run in (baseline, target)]
+    benchmarks = baseline.benchmark(before), target.benchmark(after)
     for what, old, new in (("benchmark", *benchmarks), ("metric", before.metric, after.metric)):
         if old != new:
             problem = f'{what} "{new}" is not that of {baseline.path}, "{old}"'

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from data.comparisons.formats.change_points import Boundary, Mark, Span, boundaries
 from data.comparisons.params import LabelRules
-from data.comparisons.reading import Builder
-from data.comparisons.tables import ComparisonTables
+from data.comparisons.reading import Builder, Series
+from data.comparisons.tables import RESULT_DTYPES, ComparisonTables
 from data.errors import InputError
 from data.tables.json_document import content_of
 from data.tables.problems import Problems
@@ -28,6 +28,7 @@ BENCHMARK = "sap-hana"
 MACHINE = "unknown"
 NUMBERS: dict[str, Any] = {"sut_version": "int64", "value": "float64"}
 _AS_WRITTEN: dict[str, Any] = {"keep_default_na": False, "skip_blank_lines": False}
+_TYPES = {name: RESULT_DTYPES[name] for name in Series.__annotations__}
 TIME = "%Y-%m-%d %H:%M:%S"
 #: Units in which higher is better: rates and amounts of work. All others (times, retries, percent) are not.
 THROUGHPUT = re.compile(
@@ -66,8 +67,10 @@ class _Series:
     starts: NDArray[np.int64]
 
     @property
-    def lower_is_better(self) -> bool:
-        return THROUGHPUT.fullmatch(self.unit) is None
+    def common(self) -> Series:
+        """What all its results have in common."""
+        named = (f"{BENCHMARK}/{self.name}", self.category, BENCHMARK, self.name, MACHINE, self.unit)
+        return Series(*named, "higher" if THROUGHPUT.fullmatch(self.unit) else "lower", 1)
 
     def worsened(self, first: int, at: int, stop: int) -> bool:
         """Tell whether the median of the raw values got worse from ``first:at`` to ``at:stop``."""
@@ -75,7 +78,7 @@ class _Series:
         before, after = (
             np.median(values[self.starts[one] : self.starts[end]]) for one, end in ((first, at), (at, stop))
         )
-        return bool(after > before if self.lower_is_better else after < before)
+        return bool(after > before if self.common.better == "lower" else after < before)
 
 
 def read(
@@ -221,11 +224,11 @@ def _add(series: _Series, boundary: Boundary, rules: LabelRules, builder: Builde
     first, stop = at - rules.versions_before, at + rules.versions_after
     key = f"{BENCHMARK}/{series.name}/{at}"
     source = f'{series.file}:{series.starts[at] + 2} operation "{series.name}"'
-    builder.comparisons.add(key, BENCHMARK, series.name, MACHINE, first, at - 1, at, stop - 1, source)
+    builder.comparisons.append((key, BENCHMARK, series.name, MACHINE, first, at - 1, at, stop - 1, source))
     failed = boundary.changed and series.worsened(first, at, stop)
     people = ", ".join(boundary.annotators)
     labelled_by = f"consensus of {people}" if boundary.changed else f"no mark by {people}"
-    builder.labels.add(key, "fail" if failed else "pass", labelled_by)
+    builder.labels.append((key, "fail" if failed else "pass", labelled_by))
 
 
 def _tables(series: list[_Series], builder: Builder) -> ComparisonTables:
@@ -233,34 +236,16 @@ def _tables(series: list[_Series], builder: Builder) -> ComparisonTables:
     tables = builder.take()
     if not series:
         return tables
-    lengths = [len(one.frame) for one in series]
-    rows = np.repeat(np.arange(len(series)), lengths)
-
-    def common(values: list[str]) -> Any:
-        return pd.array(values, dtype="str").take(rows)
-
-    names = [one.name for one in series]
+    known = pd.DataFrame([one.common for one in series]).astype(_TYPES)
+    results = known.loc[known.index.repeat([len(one.frame) for one in series])].reset_index(drop=True)
     frame = pd.concat([one.frame for one in series], ignore_index=True)
     versions, distinct = pd.factorize(frame["sut_version"])
-    results = pd.DataFrame(
-        {
-            "series_id": common([f"{BENCHMARK}/{name}" for name in names]),
-            "group": common([one.category for one in series]),
-            "benchmark": common([BENCHMARK] * len(series)),
-            "operation": common(names),
-            "machine": common([MACHINE] * len(series)),
-            "unit": common([one.unit for one in series]),
-            "better": common(["lower" if one.lower_is_better else "higher" for one in series]),
-            "threads": np.ones(len(rows), np.int64),
-            "version": pd.array([str(version) for version in distinct], dtype="str").take(versions),
-            "order": np.concatenate([_orders(one) for one in series]),
-            "measured_at": frame["timestamp"].dt.as_unit("us"),
-            "value": frame["value"],
-            "stat": pd.array([None], dtype="str").take(np.zeros(len(rows), np.int64)),
-        }
+    counted = [np.diff(one.starts) for one in series]
+    results = results.assign(
+        version=pd.array([str(version) for version in distinct], dtype="str").take(versions),
+        order=np.concatenate([np.repeat(np.arange(len(rows)), rows) for rows in counted]),
+        measured_at=frame["timestamp"].dt.as_unit("us"),
+        value=frame["value"],
+        stat=pd.array([None], dtype="str").take(np.zeros(len(frame), np.int64)),
     )
     return ComparisonTables(results, tables.comparisons, tables.labels)
-
-
-def _orders(series: _Series) -> NDArray[np.int64]:
-    return np.repeat(np.arange(len(series.starts) - 1), np.diff(series.starts))

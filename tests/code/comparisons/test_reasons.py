@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from xgboost import XGBClassifier
 
-from serving.comparisons.reasons import strongest
+from serving.comparisons.judge import strongest
 from training.comparisons.ready import ReadyModel
 from training.comparisons.stored import Card, TrainedModel
 

@@ -4,7 +4,7 @@ import math
 import pytest
 
 from data.comparisons import formats
-from data.comparisons.formats.comparison_json import of_request, tables_of
+from data.comparisons.formats.comparison_json import tables_of
 from data.comparisons.sides import Sides
 from data.errors import InputError
 from data.tables.problems import Problems
@@ -149,6 +149,6 @@ def test_keep_going_skips_the_wrong_comparison_alone():
     good = request(configuration())["comparisons"][0]
     problems = Problems(keep_going=True)
     bad = {**good, "comparison_id": "b", "better": None}
-    tables = of_request({"comparisons": [bad, good]}, problems, "r.json")
+    tables = tables_of({"comparisons": [bad, good]}, "r.json", problems)
     assert tables.comparisons["comparison_id"].tolist() == ["a"]
     assert list(map(str, problems.skipped)) == ["r.json: comparisons[0].better=null is not a string"]

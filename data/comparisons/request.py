@@ -1,0 +1,89 @@
+"""A request to judge comparisons: what JSON files and bodies hold, and what OpenAPI says of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, PlainValidator
+from pydantic.config import JsonDict
+
+#: As in the XML formats.
+MAX_THREADS = 999_999
+#: Something is written there; ``\s`` of regular expressions lacks four letters that are spaces, too.
+Name = Annotated[str, Field(pattern=r"[^\s\x1c-\x1f]")]
+
+
+class Part(BaseModel):
+    """A part of a request: unknown keys and numbers in quotes are errors."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class FiveNumbers(Part):
+    """A summary in place of samples."""
+
+    min: FiniteFloat
+    q1: FiniteFloat
+    median: FiniteFloat
+    q3: FiniteFloat
+    max: FiniteFloat
+    mean: FiniteFloat = Field(default_factory=float, description="May be left out, as may the next.")
+    stdev: FiniteFloat = Field(default_factory=float)
+
+
+Samples = Annotated[list[FiniteFloat] | FiveNumbers, Field(union_mode="left_to_right")]
+
+
+class Configuration(Part):
+    """The samples of both sides at one number of threads."""
+
+    threads: int = Field(ge=1, le=MAX_THREADS)
+    baseline: Samples
+    target: Samples
+    history: list[Samples] = Field(default=[], description="One list per earlier version, oldest first.")
+
+
+class Comparison(Part):
+    """One operation, measured before and after."""
+
+    comparison_id: Name
+    benchmark: Name = "unknown"
+    operation: Name
+    machine: Name = "unknown"
+    unit: Name = "unknown"
+    better: Literal["lower", "higher"] = Field(description="Which values are better; it is never assumed.")
+    configurations: list[Configuration]
+
+
+#: Not looked at yet: each is read on its own, so that what is wrong with one can be skipped.
+AsGiven = PlainValidator(lambda content: content, json_schema_input_type=Comparison)
+
+
+_EXAMPLE: JsonDict = {
+    "comparison_id": "bt_C_x-42",
+    "benchmark": "NASParallel",
+    "operation": "bt_C_x",
+    "machine": "m1",
+    "unit": "Mop/s",
+    "better": "higher",
+    "configurations": [
+        {
+            "threads": 4,
+            "baseline": [7406.4, 7409.2, 7456.5, 7479.3, 7507.0],
+            "target": [6604.8, 6703.0, 6722.2, 6737.8, 6797.5],
+        },
+        {
+            "threads": 8,
+            "baseline": {"min": 14325.9, "q1": 14330.8, "median": 14469.1, "q3": 14517.2, "max": 14740.1},
+            "target": [12833.7, 13044.4, 13071.6, 13086.5, 13219.3],
+        },
+    ],
+}
+
+
+class JudgeRequest(Part):
+    """Comparisons to be judged."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"comparisons": [_EXAMPLE]}]})
+
+    comparisons: Annotated[list[Annotated[Comparison, AsGiven]], Field(min_length=1)]
