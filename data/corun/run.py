@@ -66,6 +66,11 @@ class Means:
     groups: bool
 
 
+def beside(tasks: Sequence[str]) -> list[list[str]]:
+    """Return for each of `tasks` the others, in alphabetical order."""
+    return [sorted([*tasks[:place], *tasks[place + 1 :]]) for place in range(len(tasks))]
+
+
 def together(tasks: Sequence[CorunTask], cpus: Sequence[int], means: Means) -> tuple[list[Run], float]:
     """Run `tasks` at once, each on its processor; one that ends is started again until all have ended once.
 

@@ -31,15 +31,8 @@ class PlannedRun:
         """The name of the run."""
         return f"{self.pair_id} {self.side} {self.number}"
 
-    @property
-    def key(self) -> str:
-        """What tells one run from another."""
-        return self.run_id
-
-    @property
-    def told(self) -> str:
-        """The pair, for people."""
-        return self.pair_id
+    #: What tells one run from another, and what people read.
+    key, told = run_id, pair_id
 
 
 @dataclass(frozen=True)

@@ -28,20 +28,15 @@ MOST = 2.0**64
 PLAIN = {"LC_ALL": "C"}
 
 
-def countable(events: Sequence[str]) -> dict[str, str]:
-    """Try to count each of `events` here.
-
-    Returns
-    -------
-    dict
-        Why it cannot be counted by event; empty where it can.
+def uncountable(events: Sequence[str]) -> dict[str, str]:
+    """Try to count each of `events` here; return why not by event, for those that perf cannot count.
 
     Raises
     ------
     InputError
         If perf is not installed.
     """
-    return {event: _why_not(event) for event in events}
+    return {event: why for event in events if (why := _why_not(event))}
 
 
 def _why_not(event: str) -> str:
