@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -35,11 +34,9 @@ needs_programs = pytest.mark.skipif(
 
 
 @pytest.fixture
-def command(tmp_path):
+def suite(tmp_path):
     (tmp_path / "suite.yaml").write_text(yaml.safe_dump(SUITE))
-    return [
-        sys.executable, "-m", "data.collect", str(tmp_path / "suite.yaml"), "-o", str(tmp_path / "out"),
-    ]  # fmt: skip
+    return tmp_path / "suite.yaml"
 
 
 def kept(out):
@@ -47,26 +44,51 @@ def kept(out):
     return journal.read_text().count("\n") - 1 if journal.exists() else 0
 
 
-def interrupt(command, out, request, after):
-    begun = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
-    while kept(out) < after and time.monotonic() < deadline and begun.poll() is None:
-        os.sched_yield()
+#: Collects, but stays in the middle of a run, once enough is kept.
+STAYING = """
+import sys, time
+from pathlib import Path
+from data import collect
+from data.measure.process_counts import Tree
+
+suite, out, after = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+journal, counts = out / "journal.jsonl", Tree.counts
+
+def look(tree):
+    if journal.read_text().count("\\n") > after:
+        print("stays", flush=True)
+        # not `signal.pause`, which would miss a signal that comes just before it
+        while True:
+            time.sleep(1)
+    return counts(tree)
+
+Tree.counts = look
+sys.exit(collect.main(suite, out))
+"""
+
+
+def interrupt(suite, out, request, after):
+    """Collect until `after` lines are kept, send `request` in the middle of the next run."""
+    command = [sys.executable, "-c", STAYING, str(suite), str(out), str(after)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    begun = subprocess.Popen(command, cwd=ROOT, text=True, **pipes)
+    assert begun.stdout.readline() == "stays\n"
     begun.send_signal(request)
     return begun.communicate(timeout=60)[1], begun.returncode
 
 
 @needs_programs
-def test_an_interrupted_and_a_killed_measurement_resume_and_end_as_tables_to_learn_from(command, tmp_path):
+def test_an_interrupted_and_a_killed_measurement_resume_and_end_as_tables_to_learn_from(suite, tmp_path):
     out = tmp_path / "out"
-    told, code = interrupt(command, out, signal.SIGINT, 1)
+    told, code = interrupt(suite, out, signal.SIGINT, 1)
     assert code == 130
     assert "perf cannot count no-such-event" in told
     assert f"kept {kept(out)} measurements; start again to resume" in told
     done = kept(out)
     assert 1 <= done < 8
     assert len(CorunTables.read(out).samples) > 0
-    assert interrupt(command, out, signal.SIGKILL, done + 1)[1] == -signal.SIGKILL
+    assert interrupt(suite, out, signal.SIGKILL, done + 1)[1] == -signal.SIGKILL
+    command = [sys.executable, "-m", "data.collect", str(suite), "-o", str(out)]
     subprocess.run(command, cwd=ROOT, check=True, timeout=120)
     assert kept(out) == 2 * 2 + 3 + 1
 

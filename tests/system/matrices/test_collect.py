@@ -48,20 +48,20 @@ def sort(bench):
 
 @needs_perf
 def test_an_interrupted_and_a_killed_measurement_resume_and_end_as_matrices_to_learn_from(tmp_path):
-    (tmp_path / "suite.yaml").write_text(yaml.safe_dump(SUITE))
-    out = tmp_path / "out"
-    command = [sys.executable, "-m", "data.collect", str(tmp_path / "suite.yaml"), "-o", str(out)]
+    path, out = tmp_path / "suite.yaml", tmp_path / "out"
+    path.write_text(yaml.safe_dump(SUITE))
     # two calibrations come first
-    told, code = interrupt(command, out, signal.SIGINT, 4)
+    told, code = interrupt(path, out, signal.SIGINT, 4)
     assert code == 130
     assert "perf cannot count no-such-event" in told
     done = kept(out) - 2
     assert f"kept {done} runs; start again to resume" in told
-    suite = matrix_suite.load(tmp_path / "suite.yaml")
+    suite = matrix_suite.load(path)
     whole = len(plan(suite, suite.causes, suite.invalid_kinds))
     assert 2 <= done < whole
     assert len(MatrixTables.read(out).runs) == done
-    assert interrupt(command, out, signal.SIGKILL, done + 3)[1] == -signal.SIGKILL
+    assert interrupt(path, out, signal.SIGKILL, done + 3)[1] == -signal.SIGKILL
+    command = [sys.executable, "-m", "data.collect", str(path), "-o", str(out)]
     subprocess.run(command, cwd=ROOT, check=True, timeout=200)
     assert kept(out) == 2 + whole
 
