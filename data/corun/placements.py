@@ -8,13 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from data.corun import suite as corun_suite
 from data.corun.collect import counting, processors
-from data.corun.run import Run, together
+from data.corun.run import Run, beside, together
 from data.corun.suite import CorunSuite
 from data.corun.tables import AND
 from data.errors import InputError
@@ -89,29 +88,20 @@ def measure(
     DataFrame
         With the columns of `DTYPES`, a row per task.
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[tuple[object, ...]] = []
     for number, one in enumerate(planned):
         waited = partial(progress, number, len(planned))
         waited(f"{one.placement}: {AND.join(one.tasks)}")
-        runs, foreign = quietest(partial(run, one.tasks), suite.foreign, suite.attempts, waited)
-        rows += [_row(one, place, runs, foreign) for place in range(len(runs))]
+        runs, foreign = quietest(partial(run, one.tasks), *suite.patience, waited)
+        group = (one.placement, one.repetition, one.group)
+        rows += [
+            (*group, run.task, AND.join(others), machine.name(), round(run.seconds, 5), foreign)
+            for run, others in zip(runs, beside(one.tasks), strict=True)
+        ]
     progress(len(planned), len(planned), "done")
     order = ["placement", "repetition", "group"]
-    return typed(pd.DataFrame(rows), DTYPES).sort_values(order, kind="stable", ignore_index=True)
-
-
-def _row(one: PlannedGroup, place: int, runs: list[Run], foreign: float) -> dict[str, Any]:
-    beside = sorted(one.tasks[:place] + one.tasks[place + 1 :])
-    return {
-        "placement": one.placement,
-        "repetition": one.repetition,
-        "group": one.group,
-        "task": runs[place].task,
-        "corunners": AND.join(beside),
-        "machine": machine.name(),
-        "corun_seconds": round(runs[place].seconds, 5),
-        "foreign": foreign,
-    }
+    found = typed(pd.DataFrame(rows, columns=list(DTYPES)), DTYPES)
+    return found.sort_values(order, kind="stable", ignore_index=True)
 
 
 def collect(

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from data.errors import InputError
@@ -113,13 +112,11 @@ class Bench:
         # it ends when we do, whatever ends us
         sleeper = Talking(["cat"], "events")
         self._keeper.callback(sleeper.end)
-        counting = Counting(sleeper.pid, self.events, 5.0, Path(scratch) / "perf.csv")
+        counting = Counting([sleeper.pid], self.events, 5.0, Path(scratch) / "perf.csv")
         self._keeper.callback(counting.close)
         counting.ready()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._keeper.close()
         for means in (self._competition, self._group, self._quota):
             if means is not None:
@@ -138,17 +135,18 @@ class Bench:
             started = _Started(order, Path(scratch), self.cpu)
             stack.callback(started.end)
             started.expect(b"r")
-            counting = self._counting(started.pid, Path(scratch))
-            if counting is not None:
-                stack.callback(counting.close)
-            self._confine(started.pid, order)
+            counting = self._counting(started.pid, Path(scratch), stack)
+            if self._quota is not None and order.quota < 1:
+                self._quota.limit(order.quota)
+                self._quota.add(started.pid)
+            self._join(started.pid)
             program = Program(started.pid)
             if counting is not None:
                 counting.ready()
                 counting.enable()
             looks = [self._look(program)]
             self._watch(started, order, program, looks, stack)
-            perf = _totals(counting)
+            perf = _totals(counting) if counting is not None else {}
             done, begin, end = Progress.read(started.progress)
             # before it is reaped: what its children used would go to nobody
             foreign = watch.share(self._competing() + _used(looks))
@@ -157,16 +155,12 @@ class Bench:
     def _competing(self) -> float:
         return self._competition.seconds if self._competition is not None else 0.0
 
-    def _counting(self, pid: int, scratch: Path) -> Counting | None:
+    def _counting(self, pid: int, scratch: Path, stack: ExitStack) -> Counting | None:
         if not self.events:
             return None
-        return Counting(list(descendants(pid)), self.events, self.interval, scratch / "perf.csv")
-
-    def _confine(self, pid: int, order: Order) -> None:
-        if self._quota is not None and order.quota < 1:
-            self._quota.limit(order.quota)
-            self._quota.add(pid)
-        self._join(pid)
+        counting = Counting(list(descendants(pid)), self.events, self.interval, scratch / "perf.csv")
+        stack.callback(counting.close)
+        return counting
 
     def _join(self, pid: int) -> None:
         if self._group is not None:
@@ -176,14 +170,8 @@ class Bench:
 
     def _look(self, program: Program) -> Look:
         group = self._group.counts() if self._group is not None else {}
-        return Look(
-            time.perf_counter(),
-            kernel_counts.counts(self.cpu),
-            program.counts(),
-            group,
-            kernel_counts.levels(self.cpu),
-            program.levels(),
-        )
+        at, counts = time.perf_counter(), kernel_counts.counts(self.cpu)
+        return Look(at, counts, program.counts(), group, kernel_counts.levels(self.cpu), program.levels())
 
     def _watch(
         self, started: _Started, order: Order, program: Program, looks: list[Look], stack: ExitStack
@@ -264,10 +252,8 @@ class _Started(Talking):
         self.kill()
 
 
-def _totals(counting: Counting | None) -> dict[str, float]:
+def _totals(counting: Counting) -> dict[str, float]:
     """End counting; return the count of each event."""
-    if counting is None:
-        return {}
     within = counting.stop().drop(columns="t_seconds")
     return {str(event): float(count) for event, count in within.sum(min_count=1).items()}
 

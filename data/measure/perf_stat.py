@@ -51,7 +51,7 @@ class Counting:
 
     Parameters
     ----------
-    pids : int or sequence of int
+    pids : sequence of int
         The program, with what it has started; what they start from now on is counted, too.
     events : sequence of str
     interval : float
@@ -59,20 +59,16 @@ class Counting:
     output : Path
     """
 
-    def __init__(
-        self, pids: int | Sequence[int], events: Sequence[str], interval: float, output: Path
-    ) -> None:
+    def __init__(self, pids: Sequence[int], events: Sequence[str], interval: float, output: Path) -> None:
         self.output = output
-        programs = [pids] if isinstance(pids, int) else pids
         commands, self._commands = os.pipe()
         self._acknowledged, acknowledge = os.pipe()
         command = [
             *("perf", "stat", "-I", str(round(interval * 1000)), "-x,", "-o", str(output)),
             *("-D", "-1", "--control", f"fd:{commands},{acknowledge}"),
-            *("-e", ",".join(events), "-p", ",".join(map(str, programs))),
+            *("-e", ",".join(events), "-p", ",".join(map(str, pids))),
         ]
-        said = output.with_suffix(".said")
-        taken = (commands, acknowledge)
+        said, taken = output.with_suffix(".said"), (commands, acknowledge)
         self._perf = Child(command, "perf", said, environment=PLAIN, pass_fds=taken)
         os.close(commands)
         os.close(acknowledge)
