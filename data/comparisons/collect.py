@@ -19,7 +19,7 @@ from data.measure.disturbance import Disturbance
 from data.measure.interventions import Competition, Quota
 from data.measure.programs import run
 from data.measure.screen import Screen
-from data.measure.session import Session
+from data.measure.session import Session, shuffled
 from data.measure.suite import Operation
 
 #: Units of work are a multiple of this: 1 % of the work is a whole number of units for each of 4 threads.
@@ -59,14 +59,8 @@ def plan(suite: Suite, available: frozenset[str]) -> list[Task]:
         The kinds of change that this machine can inject.
     """
     shuffle = random.Random(suite.seed)
-    operations = list(suite.operations)
-    shuffle.shuffle(operations)
-    tasks: list[Task] = []
-    for operation in operations:
-        block = list(_block(suite, operation, available))
-        shuffle.shuffle(block)
-        tasks += block
-    return tasks
+    operations = shuffled([suite.operations], shuffle)
+    return shuffled((_block(suite, operation, available) for operation in operations), shuffle)
 
 
 def _block(suite: Suite, operation: Operation, available: frozenset[str]) -> Iterator[Task]:

@@ -21,7 +21,7 @@ from data.measure import machine, perf_stat
 from data.measure.child import Child
 from data.measure.groups import Group, remove_abandoned_groups
 from data.measure.screen import Screen
-from data.measure.session import Session
+from data.measure.session import Session, shuffled
 
 
 @dataclass(frozen=True)
@@ -79,9 +79,7 @@ def plan(suite: CorunSuite) -> list[PlannedCorun]:
             block = number + (repetition - 1) * (suite.solo // 2)
             tasks = tuple(shuffle.sample(combination, len(combination)))
             blocks[block % suite.solo].append(PlannedCorun(tasks, repetition))
-    for block_of in blocks:
-        shuffle.shuffle(block_of)
-    return [planned for block_of in blocks for planned in block_of]
+    return shuffled(blocks, shuffle)
 
 
 def measure(
@@ -112,7 +110,7 @@ def tables(entries: Sequence[MeasuredCorun], host: dict[str, Any]) -> CorunTable
 
     Parameters
     ----------
-    entries : sequence of Measured
+    entries : sequence of MeasuredCorun
     host : dict
         The row of the machine.
     """

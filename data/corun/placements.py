@@ -19,7 +19,7 @@ from data.corun.tables import AND
 from data.errors import InputError
 from data.measure import machine
 from data.measure.screen import Screen
-from data.measure.session import quietest
+from data.measure.session import quietest, shuffled
 from data.tables.files import replacing, write_json
 from data.tables.specs import typed
 
@@ -63,9 +63,7 @@ def plan(placements: Sequence[Placement], repetitions: int, seed: int) -> list[P
         ]
         for repetition in range(1, repetitions + 1)
     ]
-    for block in blocks:
-        shuffle.shuffle(block)
-    return [planned for block in blocks for planned in block]
+    return shuffled(blocks, shuffle)
 
 
 def measure(

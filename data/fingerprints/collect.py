@@ -16,23 +16,17 @@ from data.fingerprints.suite import THREADS, FingerprintSuite
 from data.fingerprints.tables import FingerprintTables
 from data.measure import machine
 from data.measure.screen import Screen
-from data.measure.session import Session
+from data.measure.session import Session, shuffled
 
 
 def plan(suite: FingerprintSuite, stressors: frozenset[str]) -> list[Task]:
     """List what to run of `stressors`, in random order within each repetition."""
-    shuffle = random.Random(suite.seed)
-    tasks: list[Task] = []
-    for repetition in range(1, suite.repetitions + 1):
-        block = [
-            Task(stressor, THREADS[threads], repetition)
-            for stressor in suite.stressors
-            if stressor in stressors
-            for threads in suite.threads
-        ]
-        shuffle.shuffle(block)
-        tasks += block
-    return tasks
+    here = [stressor for stressor in suite.stressors if stressor in stressors]
+    blocks = (
+        [Task(stressor, THREADS[threads], repetition) for stressor in here for threads in suite.threads]
+        for repetition in range(1, suite.repetitions + 1)
+    )
+    return shuffled(blocks, random.Random(suite.seed))
 
 
 def measure(session: Session[Rate], suite: FingerprintSuite, stressors: frozenset[str]) -> None:

@@ -26,7 +26,7 @@ from data.matrices.tables import SIDES, SUMMARY, MatrixTables
 from data.measure import machine, perf_stat
 from data.measure.groups import remove_abandoned_groups
 from data.measure.screen import Screen
-from data.measure.session import Session
+from data.measure.session import Session, shuffled
 
 #: Seconds that each cost is calibrated from.
 CALIBRATION = 0.1
@@ -60,10 +60,7 @@ def plan(suite: MatrixSuite, causes: Sequence[str], kinds: Sequence[str]) -> lis
     }
     _add_invalid(runs, suite, kinds, shuffle)
     shuffle.shuffle(pairs)
-    blocks = [[planned for side in SIDES for planned in runs[pair, side]] for pair in pairs]
-    for block in blocks:
-        shuffle.shuffle(block)
-    return [planned for block in blocks for planned in block]
+    return shuffled(([run for side in SIDES for run in runs[pair, side]] for pair in pairs), shuffle)
 
 
 def _defects(
@@ -217,7 +214,7 @@ def tables(suite: MatrixSuite, entries: Sequence[MeasuredRun], name: str) -> Mat
     Parameters
     ----------
     suite : MatrixSuite
-    entries : sequence of Measured
+    entries : sequence of MeasuredRun
     name : str
         Of the machine.
     """

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from data.measure import machine
@@ -36,6 +36,7 @@ class Planned(Protocol):
 
 Plan = TypeVar("Plan", bound=Planned)
 Made = TypeVar("Made")
+One = TypeVar("One")
 
 
 @dataclass
@@ -56,9 +57,7 @@ class Session(Generic[Entry]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> bool:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
         if kind is not KeyboardInterrupt:
             return False
         self.finished = False
@@ -121,6 +120,15 @@ class Session(Generic[Entry]):
             entries, _ = quietest(partial(make, now), self.foreign, self.attempts, progress)
             self.journal.add(*entries)
         self.screen.advance(whole, whole, "done")
+
+
+def shuffled(blocks: Iterable[Iterable[One]], shuffle: random.Random) -> list[One]:
+    """Return what the blocks hold, one block after the other, each in random order."""
+    found: list[One] = []
+    for block in map(list, blocks):
+        shuffle.shuffle(block)
+        found += block
+    return found
 
 
 def quietest(
