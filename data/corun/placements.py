@@ -36,7 +36,6 @@ DTYPES = {
 FILE = "placements.parquet"
 #: A placement's name, and the tasks on each machine.
 Placement = tuple[str, Sequence[Sequence[str]]]
-Measure = Callable[[Sequence[str]], tuple[list[Run], float]]
 
 
 @dataclass(frozen=True)
@@ -69,8 +68,8 @@ def plan(placements: Sequence[Placement], repetitions: int, seed: int) -> list[P
 def measure(
     planned: Sequence[PlannedGroup],
     suite: CorunSuite,
-    run: Measure,
-    progress: Callable[[int, int, str], None],
+    run: Callable[[Sequence[str]], tuple[list[Run], float]],
+    screen: Screen,
 ) -> pd.DataFrame:
     """Run every group; when others use the machine, again, as the suite says.
 
@@ -78,8 +77,6 @@ def measure(
     ----------
     run : callable
         Runs tasks side by side; returns their runs and the share of the machine that others used.
-    progress : callable
-        Called with groups done, groups in all, and what is being run.
 
     Returns
     -------
@@ -88,7 +85,7 @@ def measure(
     """
     rows: list[tuple[object, ...]] = []
     for number, one in enumerate(planned):
-        waited = partial(progress, number, len(planned))
+        waited = partial(screen.advance, number, len(planned))
         waited(f"{one.placement}: {AND.join(one.tasks)}")
         runs, foreign = quietest(partial(run, one.tasks), *suite.patience, waited)
         group = (one.placement, one.repetition, one.group)
@@ -96,7 +93,7 @@ def measure(
             (*group, run.task, AND.join(others), machine.name(), round(run.seconds, 5), foreign)
             for run, others in zip(runs, beside(one.tasks), strict=True)
         ]
-    progress(len(planned), len(planned), "done")
+    screen.advance(len(planned), len(planned), "done")
     order = ["placement", "repetition", "group"]
     found = typed(pd.DataFrame(rows, columns=list(DTYPES)), DTYPES)
     return found.sort_values(order, kind="stable", ignore_index=True)
@@ -114,10 +111,11 @@ def collect(
     """
     suite = corun_suite.load(path)
     by_name = {task.name: task for task in suite.tasks}
-    for task in (task for _, groups in placements for group in groups for task in group):
+    every = [group for _, groups in placements for group in groups]
+    for task in (task for group in every for task in group):
         if task not in by_name:
             raise InputError("is not in the suite", file=path, place=f'task "{task}"')
-    most = max((len(group) for _, groups in placements for group in groups), default=0)
+    most = max(map(len, every), default=0)
     if not most:
         raise InputError("there is no placement to run")
     cpus = processors(most, path)
@@ -126,7 +124,7 @@ def collect(
     def run(tasks: Sequence[str]) -> tuple[list[Run], float]:
         return together([by_name[name] for name in tasks], cpus[: len(tasks)], here.means)
 
-    measured = measure(plan(placements, repetitions, suite.seed), suite, run, screen.advance)
+    measured = measure(plan(placements, repetitions, suite.seed), suite, run, screen)
     with replacing(directory / FILE) as target:
         measured.to_parquet(target, index=False)
     write_json(

@@ -80,15 +80,8 @@ def command(task: Task, seconds: int, report: Path) -> list[str]:
     """Return the command; stress-ng itself takes 0 threads for all."""
     return [
         *("stress-ng", f"--{task.stressor}", str(task.threads), "--timeout", str(seconds)),
-        *(
-            "--metrics",
-            "--yaml",
-            str(report),
-            "--temp-path",
-            str(report.parent),
-            "--no-rand-seed",
-            "--oomable",
-        ),
+        *("--metrics", "--yaml", str(report), "--temp-path", str(report.parent)),
+        *("--no-rand-seed", "--oomable"),
     ]
 
 

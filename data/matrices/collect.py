@@ -7,7 +7,7 @@ import os
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import cycle
@@ -19,7 +19,6 @@ from data.matrices import rates as matrix_rates
 from data.matrices import suite as matrix_suite
 from data.matrices import summaries
 from data.matrices.defects import DEFECTS
-from data.matrices.measured import Costs, MeasuredRun, PlannedRun
 from data.matrices.run import HEAVY, Bench, Order, Outcome, calibrate
 from data.matrices.suite import EXTRA_WORK, KILLED, QUOTA, WRONG_COUNT, MatrixSuite, TestCase
 from data.matrices.tables import SIDES, SUMMARY, MatrixTables
@@ -35,7 +34,63 @@ TRIALS, TRIAL_SIZE, LARGEST = 2, 0.4, 4.0
 #: A metric varies if at least this share of the runs does not have its commonest value.
 VARIES = 0.005
 
-Seconds = Callable[[Order], float]
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run to measure.
+
+    ``pair`` counts the versions of a test case; ``cause`` with its ``size`` is the defect of the version,
+    empty if it has none; ``invalid`` is how the run is made invalid, empty for a valid one.
+    """
+
+    case: str
+    pair: int
+    side: str
+    number: int
+    cause: str = ""
+    size: float = 0.0
+    invalid: str = ""
+
+    @property
+    def pair_id(self) -> str:
+        """The name of the pair of matrices."""
+        return f"{self.case} {self.pair}"
+
+    @property
+    def run_id(self) -> str:
+        """The name of the run."""
+        return f"{self.pair_id} {self.side} {self.number}"
+
+    #: What tells one run from another, and what people read.
+    key, told = run_id, pair_id
+
+
+@dataclass(frozen=True)
+class MeasuredRun:
+    """What was measured: ``at`` a UTC time, raw metrics, and the share of the machine that others used.
+
+    A metric that was not measured is None.
+    """
+
+    planned: PlannedRun
+    at: str
+    elapsed: float
+    transactions: int
+    foreign: float
+    metrics: dict[str, float | None]
+
+    @property
+    def key(self) -> str:
+        """The key of what was planned."""
+        return self.planned.key
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What a unit of the work of a test case, and of each defect, costs in seconds."""
+
+    case: str
+    costs: dict[str, float]
 
 
 def plan(suite: MatrixSuite, causes: Sequence[str], kinds: Sequence[str]) -> list[PlannedRun]:
@@ -123,7 +178,11 @@ def order(suite: MatrixSuite, planned: PlannedRun, costs: dict[str, float]) -> O
 
 
 def trials(
-    suite: MatrixSuite, case: TestCase, needed: Sequence[str], first: dict[str, float], seconds: Seconds
+    suite: MatrixSuite,
+    case: TestCase,
+    needed: Sequence[str],
+    first: dict[str, float],
+    seconds: Callable[[Order], float],
 ) -> dict[str, float]:
     """Correct the costs of a test case by trial runs, as counting makes some programs slower than others.
 

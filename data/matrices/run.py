@@ -6,9 +6,9 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -63,11 +63,10 @@ class Outcome:
     foreign: float
 
 
-@dataclass
 class Bench:
     """A machine with its means to run, count and spoil.
 
-    Attributes
+    Parameters
     ----------
     cpu : int
         The processor that programs are pinned to.
@@ -75,21 +74,18 @@ class Bench:
         Seconds between looks.
     events : sequence of str
         For perf; none: without perf.
+
+    Attributes
+    ----------
     missing : dict
         Why a cause or a kind of invalid run cannot be made here, by its name.
     """
 
-    cpu: int
-    interval: float
-    events: Sequence[str]
-    missing: dict[str, str] = field(default_factory=dict)
-    _groups: int = 0
-    _group: Group | None = None
-    _quota: Quota | None = None
-    _competition: Competition | None = None
-    _keeper: ExitStack = field(default_factory=ExitStack)
-
-    def __enter__(self) -> Self:
+    def __init__(self, cpu: int, interval: float, events: Sequence[str]) -> None:
+        self.cpu, self.interval, self.events = cpu, interval, events
+        self.missing: dict[str, str] = {}
+        self._group: Group | None = None
+        self._quota: Quota | None = None
         try:
             self._group = Group("0")
         except OSError as exc:
@@ -101,7 +97,10 @@ class Bench:
         except OSError as exc:
             self.missing[QUOTA] = f"no control group for processor time ({exc})"
         self._competition = Competition(HEAVY)
+        self._groups, self._keeper = 0, ExitStack()
         self._keep_events()
+
+    def __enter__(self) -> Self:
         return self
 
     def _keep_events(self) -> None:
@@ -118,7 +117,8 @@ class Bench:
 
     def __exit__(self, *_: object) -> None:
         self._keeper.close()
-        for means in (self._competition, self._group, self._quota):
+        self._competition.close()
+        for means in (self._group, self._quota):
             if means is not None:
                 means.close()
 
@@ -131,7 +131,7 @@ class Bench:
             If the program fails or does not end.
         """
         with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch, ExitStack() as stack:
-            watch = Disturbance(self._competing())
+            watch = Disturbance(self._competition.seconds)
             started = _Started(order, Path(scratch), self.cpu)
             stack.callback(started.end)
             started.expect(b"r")
@@ -144,16 +144,12 @@ class Bench:
             if counting is not None:
                 counting.ready()
                 counting.enable()
-            looks = [self._look(program)]
-            self._watch(started, order, program, looks, stack)
+            looks = [self._look(program), *self._watch(started, order, program, stack)]
             perf = _totals(counting) if counting is not None else {}
             done, begin, end = Progress.read(started.progress)
             # before it is reaped: what its children used would go to nobody
-            foreign = watch.share(self._competing() + _used(looks))
+            foreign = watch.share(self._competition.seconds + _used(looks))
             return Outcome((end or started.seen) - begin, done, rates(looks, perf, done), round(foreign, 4))
-
-    def _competing(self) -> float:
-        return self._competition.seconds if self._competition is not None else 0.0
 
     def _counting(self, pid: int, scratch: Path, stack: ExitStack) -> Counting | None:
         if not self.events:
@@ -173,9 +169,7 @@ class Bench:
         at, counts = time.perf_counter(), kernel_counts.counts(self.cpu)
         return Look(at, counts, program.counts(), group, kernel_counts.levels(self.cpu), program.levels())
 
-    def _watch(
-        self, started: _Started, order: Order, program: Program, looks: list[Look], stack: ExitStack
-    ) -> None:
+    def _watch(self, started: _Started, order: Order, program: Program, stack: ExitStack) -> Iterator[Look]:
         """Let the program go, look every `interval` until it is done, and spoil the run on the way."""
         spoil = self._spoiler(started, order, stack)
         begin, tick, spoiled = time.perf_counter(), 1, not order.invalid
@@ -188,19 +182,19 @@ class Bench:
                 spoiled = True
             wait = due if spoiled else min(due, order.moment)
             if started.done(max(0.0, wait - now)):
-                looks.append(self._look(program))
+                yield self._look(program)
                 return
             now = time.perf_counter() - begin
             if now >= due:
                 tick += 1
-                looks.append(self._look(program))
+                yield self._look(program)
             if now > LIMIT:
                 raise InputError(f"did not end within {LIMIT:g} s", place=f'workload "{order.workload}"')
 
     def _spoiler(self, started: _Started, order: Order, stack: ExitStack) -> Callable[[], None]:
         if order.invalid == KILLED:
             return started.stop
-        if order.invalid == DISTURBED and self._competition is not None:
+        if order.invalid == DISTURBED:
             running = self._competition.running(order.heavy)
             return lambda: stack.enter_context(running)
         if order.invalid == BACKWARDS:

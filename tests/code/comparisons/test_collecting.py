@@ -12,7 +12,7 @@ from data.comparisons.truth import tables
 from data.corun.collect import MeasuredCorun
 from data.errors import InputError
 from data.fingerprints.stress_ng import Rate
-from data.matrices.measured import Costs, MeasuredRun
+from data.matrices.collect import Costs, MeasuredRun
 from data.measure.journal import Journal
 from data.measure.programs import Clocks
 from data.measure.workloads import WORKLOADS, run, shares
