@@ -157,18 +157,7 @@ def measure(session: Session[Repetition], suite: Suite, laboratory: Laboratory) 
 
 
 def collect(path: Path, directory: Path, screen: Screen) -> bool:
-    """Measure the suite at `path` into `directory`, resuming what is there; write what is complete.
-
-    Returns
-    -------
-    bool
-        Whether everything was measured; False after Ctrl-C.
-
-    Raises
-    ------
-    InputError
-        If the suite is wrong or a program is missing.
-    """
+    """Measure a suite, as `data.collect.collect` says; what is complete becomes tables."""
     suite = suites.load(path)
     session = Session.begin(directory, suite, screen, "repetitions", Repetition, note=Work)
     with Laboratory(suite) as laboratory:

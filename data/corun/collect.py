@@ -145,43 +145,30 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
     """
     suite = corun_suite.load(path)
     cpus = processors(suite.together, path)
-    here = counting(suite, path)
+    means = counting(suite, path)
     session = Session.begin(directory, suite, screen, "measurements", MeasuredCorun)
-    if here.lacking:
-        screen.say(f"perf cannot count {', '.join(here.lacking)}")
-    if here.groups:
-        screen.say(here.groups)
+    if means.lacking:
+        screen.say(f"perf cannot count {', '.join(means.lacking)}")
+    if means.ungrouped:
+        screen.say(means.ungrouped)
     by_name = {task.name: task for task in suite.tasks}
 
     def run(planned: PlannedCorun) -> tuple[list[Run], float]:
         # solo runs take turns on the processors
         first = planned.repetition if len(planned.tasks) == 1 else 0
         places = [cpus[(first + number) % len(cpus)] for number in range(len(planned.tasks))]
-        return together([by_name[name] for name in planned.tasks], places, here.means)
+        return together([by_name[name] for name in planned.tasks], places, means)
 
     with session:
         measure(session, suite, run)
     entries = session.journal.entries
     return session.end(
         suite,
-        tables(entries, _host(suite, here)),
+        tables(entries, _host(suite, means)),
         topology=asdict(machine.topology()),
-        lacking=here.lacking,
+        lacking=means.lacking,
         foreign=sorted(entry.foreign for entry in entries),
     )
-
-
-@dataclass(frozen=True)
-class Here:
-    """What there is to count with on this machine.
-
-    ``lacking`` are the events that perf cannot count; ``groups`` says why programs cannot be put into control
-    groups, and is empty if they can.
-    """
-
-    means: Means
-    lacking: list[str]
-    groups: str
 
 
 def processors(number: int, path: Path) -> list[int]:
@@ -198,7 +185,7 @@ def processors(number: int, path: Path) -> list[int]:
     return cpus
 
 
-def counting(suite: CorunSuite, path: Path) -> Here:
+def counting(suite: CorunSuite, path: Path) -> Means:
     """Try what can be counted here.
 
     Raises
@@ -212,11 +199,10 @@ def counting(suite: CorunSuite, path: Path) -> Here:
         event, problem = next(iter(why.items()))
         raise InputError(f"perf counts none of them here ({event} {problem})", file=path, place="events")
     remove_abandoned_groups()
-    groups = _groups()
-    return Here(Means(events, suite.interval, not groups), list(why), groups)
+    return Means(events, suite.interval, list(why), _ungrouped())
 
 
-def _groups() -> str:
+def _ungrouped() -> str:
     """Say why programs cannot be put into control groups; empty if they can."""
     try:
         group = Group("trial")
@@ -231,14 +217,14 @@ def _groups() -> str:
     return ""
 
 
-def _host(suite: CorunSuite, here: Here) -> dict[str, Any]:
+def _host(suite: CorunSuite, means: Means) -> dict[str, Any]:
     described, topology = machine.settings(), machine.topology()
     notes = [
         f"suite {suite.name}",
-        f"perf counts {len(here.means.events)} of {len(suite.events)} events here",
-        *([f"not {', '.join(here.lacking)}"] if here.lacking else []),
+        f"perf counts {len(means.events)} of {len(suite.events)} events here",
+        *([f"not {', '.join(means.lacking)}"] if means.lacking else []),
         "the others are counts of the kernel (/proc, control groups)",
-        *([here.groups] if here.groups else []),
+        *([means.ungrouped] if means.ungrouped else []),
         topology.told,
     ]
     return {

@@ -119,10 +119,10 @@ def collect(
     if not most:
         raise InputError("there is no placement to run")
     cpus = processors(most, path)
-    here = counting(suite, path)
+    means = counting(suite, path)
 
     def run(tasks: Sequence[str]) -> tuple[list[Run], float]:
-        return together([by_name[name] for name in tasks], cpus[: len(tasks)], here.means)
+        return together([by_name[name] for name in tasks], cpus[: len(tasks)], means)
 
     measured = measure(plan(placements, repetitions, suite.seed), suite, run, screen)
     with replacing(directory / FILE) as target:

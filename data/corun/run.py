@@ -59,11 +59,16 @@ class Run:
 
 @dataclass(frozen=True)
 class Means:
-    """What there is to count with: perf's events, every how many seconds, and whether in control groups."""
+    """What there is to count with: perf's events, every how many seconds, and control groups.
+
+    ``lacking`` are the events that perf cannot count here; ``ungrouped`` says why programs cannot be put into
+    control groups, and is empty if they can.
+    """
 
     events: Sequence[str]
     interval: float
-    groups: bool
+    lacking: Sequence[str] = ()
+    ungrouped: str = ""
 
 
 def beside(tasks: Sequence[str]) -> list[list[str]]:
@@ -169,7 +174,7 @@ class _Watched:
 
     def __post_init__(self) -> None:
         pid = self.program.pid
-        self._group = Group(self.name) if self.means.groups else None
+        self._group = None if self.means.ungrouped else Group(self.name)
         if self._group is not None:
             self._group.add(pid)
         self._tree = Tree(pid)

@@ -131,7 +131,7 @@ def test_a_task_that_fails_is_named_with_what_it_said_and_its_co_runner_ended():
     cpus = sorted(os.sched_getaffinity(0))
     before = set(descendants(os.getpid()))  # workers of other tests may still be there
     with pytest.raises(InputError) as error:
-        together([failing, endless], cpus, Means(["task-clock"], 0.1, groups=False))
+        together([failing, endless], cpus, Means(["task-clock"], 0.1, ungrouped="not wanted"))
     assert str(error.value) == 'task "own": exit code 3 (no luck)'
     assert set(descendants(os.getpid())) <= before
     # what the co-runner had started
