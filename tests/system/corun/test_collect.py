@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,8 +16,8 @@ from data.corun.suite import CorunTask
 from data.corun.tables import CorunTables
 from data.errors import InputError
 from data.measure.proc import descendants
+from tests.system.measuring import ROOT, collecting, interrupt, kept
 
-ROOT = Path(__file__).parents[3]
 SUITE = {
     "kind": "corun", "name": "tiny", "seed": 3, "solo": 2, "repeat": 1, "interval": 0.1, "foreign": 1.0,
     "events": ["task-clock", "page-faults", "no-such-event"],
@@ -39,44 +38,6 @@ def suite(tmp_path):
     return tmp_path / "suite.yaml"
 
 
-def kept(out):
-    journal = out / "journal.jsonl"
-    return journal.read_text().count("\n") - 1 if journal.exists() else 0
-
-
-#: Collects, but stays in the middle of a run, once enough is kept.
-STAYING = """
-import sys, time
-from pathlib import Path
-from data import collect
-from data.measure.process_counts import Tree
-
-suite, out, after = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
-journal, counts = out / "journal.jsonl", Tree.counts
-
-def look(tree):
-    if journal.read_text().count("\\n") > after:
-        print("stays", flush=True)
-        # not `signal.pause`, which would miss a signal that comes just before it
-        while True:
-            time.sleep(1)
-    return counts(tree)
-
-Tree.counts = look
-sys.exit(collect.main(suite, out))
-"""
-
-
-def interrupt(suite, out, request, after):
-    """Collect until `after` lines are kept, send `request` in the middle of the next run."""
-    command = [sys.executable, "-c", STAYING, str(suite), str(out), str(after)]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    begun = subprocess.Popen(command, cwd=ROOT, text=True, **pipes)
-    assert begun.stdout.readline() == "stays\n"
-    begun.send_signal(request)
-    return begun.communicate(timeout=60)[1], begun.returncode
-
-
 @needs_programs
 def test_an_interrupted_and_a_killed_measurement_resume_and_end_as_tables_to_learn_from(suite, tmp_path):
     out = tmp_path / "out"
@@ -88,8 +49,7 @@ def test_an_interrupted_and_a_killed_measurement_resume_and_end_as_tables_to_lea
     assert 1 <= done < 8
     assert len(CorunTables.read(out).samples) > 0
     assert interrupt(suite, out, signal.SIGKILL, done + 1)[1] == -signal.SIGKILL
-    command = [sys.executable, "-m", "data.collect", str(suite), "-o", str(out)]
-    subprocess.run(command, cwd=ROOT, check=True, timeout=120)
+    subprocess.run(collecting(suite, out), cwd=ROOT, check=True, timeout=120)
     assert kept(out) == 2 * 2 + 3 + 1
 
     tables = corun_formats.read("tables", [out]).tables

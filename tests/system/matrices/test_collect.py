@@ -4,7 +4,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ from data.matrices.tables import MatrixTables
 from data.matrices.validity import decide
 from data.measure.proc import descendants
 from data.measure.screen import Screen
-from tests.system.corun.test_collect import ROOT, interrupt, kept
+from tests.system.measuring import ROOT, collecting, interrupt, kept
 
 SUITE = {
     "kind": "matrix", "name": "tiny", "seed": 4, "seconds": 0.2, "interval": 0.05, "foreign": 1.0,
@@ -61,8 +60,7 @@ def test_an_interrupted_and_a_killed_measurement_resume_and_end_as_matrices_to_l
     assert 2 <= done < whole
     assert len(MatrixTables.read(out).runs) == done
     assert interrupt(path, out, signal.SIGKILL, done + 3)[1] == -signal.SIGKILL
-    command = [sys.executable, "-m", "data.collect", str(path), "-o", str(out)]
-    subprocess.run(command, cwd=ROOT, check=True, timeout=200)
+    subprocess.run(collecting(path, out), cwd=ROOT, check=True, timeout=200)
     assert kept(out) == 2 + whole
 
     tables = matrix_formats.read("tables", [out]).tables
