@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import random
 from collections.abc import Iterator, Sequence
@@ -18,13 +17,10 @@ from data.comparisons.suite import Suite, Version
 from data.comparisons.truth import tables
 from data.measure.disturbance import Disturbance
 from data.measure.interventions import Competition, Quota
-from data.measure.journal import Journal
-from data.measure.machine import settings
 from data.measure.programs import run
 from data.measure.screen import Screen
-from data.measure.session import Session
+from data.measure.session import Session, shuffled
 from data.measure.suite import Operation
-from data.tables.files import write_json
 
 #: Units of work are a multiple of this: 1 % of the work is a whole number of units for each of 4 threads.
 UNITS = 400
@@ -63,14 +59,8 @@ def plan(suite: Suite, available: frozenset[str]) -> list[Task]:
         The kinds of change that this machine can inject.
     """
     shuffle = random.Random(suite.seed)
-    operations = list(suite.operations)
-    shuffle.shuffle(operations)
-    tasks: list[Task] = []
-    for operation in operations:
-        block = list(_block(suite, operation, available))
-        shuffle.shuffle(block)
-        tasks += block
-    return tasks
+    operations = shuffled([suite.operations], shuffle)
+    return shuffled((_block(suite, operation, available) for operation in operations), shuffle)
 
 
 def _block(suite: Suite, operation: Operation, available: frozenset[str]) -> Iterator[Task]:
@@ -167,30 +157,15 @@ def measure(session: Session[Repetition], suite: Suite, laboratory: Laboratory) 
 
 
 def collect(path: Path, directory: Path, screen: Screen) -> bool:
-    """Measure the suite at `path` into `directory`, resuming what is there; write what is complete.
-
-    Returns
-    -------
-    bool
-        Whether everything was measured; False after Ctrl-C.
-
-    Raises
-    ------
-    InputError
-        If the suite is wrong or a program is missing.
-    """
+    """Measure a suite, as `data.collect.collect` says; what is complete becomes tables."""
     suite = suites.load(path)
-    described = suite.model_dump(mode="json")
-    journal = Journal.open(directory / "journal.jsonl", described, Repetition, Work)
-    session = Session(journal, screen, "repetitions", suite.foreign, math.inf)
+    session = Session.begin(directory, suite, screen, "repetitions", Repetition, note=Work)
     with Laboratory(suite) as laboratory:
         for change, why in laboratory.missing.items():
             screen.say(f"leaving out versions by {change}: {why}")
         with session:
             measure(session, suite, laboratory)
         available = laboratory.available
-    measured = tables(suite, journal.entries, available)
-    measured.tables.write(directory)
+    measured = tables(suite, session.journal.entries, available)
     measured.write_reference(directory / "reference.parquet")
-    write_json(directory / "settings.json", {"machine": settings(), "suite": described})
-    return session.finished
+    return session.end(suite, measured.tables)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from data.errors import InputError
+from data.measure import suite as measured
 from data.measure.suite import Count, Operation, content, typed, unique
 from data.tables.given import Section
 
@@ -40,7 +42,7 @@ class Version(Section):
         return 1 + self.size if self.change == "work" else 1.0
 
 
-class Suite(Section):
+class Suite(measured.Suite):
     """A measurement of comparisons.
 
     ``seconds`` is what one repetition of the baseline at one thread should take; ``foreign`` the share of the
@@ -48,8 +50,6 @@ class Suite(Section):
     """
 
     kind: Literal["comparisons"]
-    name: str
-    seed: int
     threads: tuple[Count, ...]
     repetitions: Annotated[int, Field(ge=2)]
     reference_repetitions: Count
@@ -57,6 +57,11 @@ class Suite(Section):
     foreign: Annotated[float, Field(gt=0, lt=1)]
     versions: tuple[Version, ...]
     operations: tuple[Operation, ...]
+
+    @property
+    def patience(self) -> tuple[float, float]:
+        """What ``foreign`` says, however long it takes."""
+        return self.foreign, math.inf
 
     def versions_of(self, operation: Operation) -> tuple[Version, ...]:
         """Return the baseline and the versions that apply to `operation`."""

@@ -13,18 +13,51 @@ from pathlib import Path
 from typing import Any
 
 from data.corun import suite as corun_suite
-from data.corun.measured import MeasuredCorun, PlannedCorun
-from data.corun.run import Means, Run, together
+from data.corun.run import Means, Run, beside, together
 from data.corun.suite import CorunSuite
 from data.corun.tables import AND, CORUNNER, CorunTables
 from data.errors import InputError
 from data.measure import machine, perf_stat
 from data.measure.child import Child
 from data.measure.groups import Group, remove_abandoned_groups
-from data.measure.journal import Journal
 from data.measure.screen import Screen
-from data.measure.session import Session
-from data.tables.files import write_json
+from data.measure.session import Session, shuffled
+
+
+@dataclass(frozen=True)
+class PlannedCorun:
+    """One thing to measure: the tasks, by processor, and how many times before they were measured, plus 1."""
+
+    tasks: tuple[str, ...]
+    repetition: int
+
+    @property
+    def key(self) -> tuple[tuple[str, ...], int]:
+        """What tells one plan from another."""
+        return self.tasks, self.repetition
+
+    @property
+    def told(self) -> str:
+        """The tasks, for people."""
+        return AND.join(self.tasks)
+
+
+@dataclass(frozen=True)
+class MeasuredCorun:
+    """What was measured of one plan.
+
+    ``at`` is a UTC time, ``foreign`` the share of the machine that others used meanwhile.
+    """
+
+    planned: PlannedCorun
+    at: str
+    foreign: float
+    runs: tuple[Run, ...]
+
+    @property
+    def key(self) -> tuple[tuple[str, ...], int]:
+        """The key of what was planned."""
+        return self.planned.key
 
 
 def plan(suite: CorunSuite) -> list[PlannedCorun]:
@@ -46,9 +79,7 @@ def plan(suite: CorunSuite) -> list[PlannedCorun]:
             block = number + (repetition - 1) * (suite.solo // 2)
             tasks = tuple(shuffle.sample(combination, len(combination)))
             blocks[block % suite.solo].append(PlannedCorun(tasks, repetition))
-    for block_of in blocks:
-        shuffle.shuffle(block_of)
-    return [planned for block_of in blocks for planned in block_of]
+    return shuffled(blocks, shuffle)
 
 
 def measure(
@@ -79,7 +110,7 @@ def tables(entries: Sequence[MeasuredCorun], host: dict[str, Any]) -> CorunTable
 
     Parameters
     ----------
-    entries : sequence of Measured
+    entries : sequence of MeasuredCorun
     host : dict
         The row of the machine.
     """
@@ -88,35 +119,24 @@ def tables(entries: Sequence[MeasuredCorun], host: dict[str, Any]) -> CorunTable
     samples: list[dict[str, Any]] = []
     measured: Counter[tuple[str, ...]] = Counter()
     for entry in sorted(entries, key=lambda entry: (sorted(entry.planned.tasks), entry.planned.repetition)):
-        for number, run in enumerate(entry.runs):
-            beside = sorted(entry.planned.tasks[:number] + entry.planned.tasks[number + 1 :])
-            measured[run.task, *beside] += 1
-            common = {
-                "task": run.task,
-                "machine": host["machine"],
-                "repetition": measured[run.task, *beside],
-            }
+        for run, others in zip(entry.runs, beside(entry.planned.tasks), strict=True):
+            measured[run.task, *others] += 1
+            repetition = measured[run.task, *others]
+            common = {"task": run.task, "machine": host["machine"], "repetition": repetition}
             seconds, counts = round(run.seconds, 5), dict(zip(run.events, run.counts, strict=True))
-            if beside:
-                corunners = {f"{CORUNNER}{place}": name for place, name in enumerate(beside, 1)}
+            if others:
+                corunners = {f"{CORUNNER}{place}": name for place, name in enumerate(others, 1)}
                 pairs.append({**common, **corunners, "corun_seconds": seconds, **counts})
             else:
                 tasks.append({**common, "solo_seconds": seconds, **counts})
-            about = {**common, "corunners": AND.join(beside), "phase": "corun" if beside else "solo"}
-            samples += [
-                {**about, "t_seconds": end, **dict(zip(run.events, within, strict=True))}
-                for end, *within in run.samples
-            ]
+            about = {**common, "corunners": AND.join(others), "phase": "corun" if others else "solo"}
+            columns = ["t_seconds", *run.events]
+            samples += [{**about, **dict(zip(columns, within, strict=True))} for within in run.samples]
     return CorunTables.of_rows(tasks, pairs, samples, [host])
 
 
 def collect(path: Path, directory: Path, screen: Screen) -> bool:
-    """Measure the suite at `path` into `directory`, resuming what is there; write what is measured.
-
-    Returns
-    -------
-    bool
-        Whether everything was measured; False after Ctrl-C.
+    """Measure a suite, as `data.collect.collect` says.
 
     Raises
     ------
@@ -125,61 +145,30 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
     """
     suite = corun_suite.load(path)
     cpus = processors(suite.together, path)
-    here = counting(suite, path)
-    described = machine.settings()
-    begun = suite.model_dump(mode="json") | {"machine": described["processor"], "kernel": described["kernel"]}
-    journal = Journal.open(directory / "journal.jsonl", begun, MeasuredCorun)
-    if here.lacking:
-        screen.say(f"perf cannot count {', '.join(here.lacking)}")
-    if here.groups:
-        screen.say(here.groups)
+    means = counting(suite, path)
+    session = Session.begin(directory, suite, screen, "measurements", MeasuredCorun)
+    if means.lacking:
+        screen.say(f"perf cannot count {', '.join(means.lacking)}")
+    if means.ungrouped:
+        screen.say(means.ungrouped)
     by_name = {task.name: task for task in suite.tasks}
 
     def run(planned: PlannedCorun) -> tuple[list[Run], float]:
         # solo runs take turns on the processors
         first = planned.repetition if len(planned.tasks) == 1 else 0
         places = [cpus[(first + number) % len(cpus)] for number in range(len(planned.tasks))]
-        return together([by_name[name] for name in planned.tasks], places, here.means)
+        return together([by_name[name] for name in planned.tasks], places, means)
 
-    session = Session(journal, screen, "measurements", suite.foreign, suite.attempts)
     with session:
         measure(session, suite, run)
-    host = _host(suite, described, here)
-    tables(journal.entries, host).write(directory)
-    write_json(
-        directory / "settings.json",
-        {
-            "machine": described,
-            "topology": asdict(machine.topology()),
-            "suite": suite.model_dump(mode="json"),
-            "lacking": here.lacking,
-            "foreign": sorted(entry.foreign for entry in journal.entries),
-        },
+    entries = session.journal.entries
+    return session.end(
+        suite,
+        tables(entries, _host(suite, means)),
+        topology=asdict(machine.topology()),
+        lacking=means.lacking,
+        foreign=sorted(entry.foreign for entry in entries),
     )
-    return session.finished
-
-
-@dataclass(frozen=True)
-class Here:
-    """What there is to count with on this machine.
-
-    Attributes
-    ----------
-    means : Means
-    why : dict of str to str
-        By event, why perf cannot count it; empty where it can.
-    groups : str
-        Why programs cannot be put into control groups; empty if they can.
-    """
-
-    means: Means
-    why: dict[str, str]
-    groups: str
-
-    @property
-    def lacking(self) -> list[str]:
-        """The events that perf cannot count."""
-        return [event for event, problem in self.why.items() if problem]
 
 
 def processors(number: int, path: Path) -> list[int]:
@@ -196,7 +185,7 @@ def processors(number: int, path: Path) -> list[int]:
     return cpus
 
 
-def counting(suite: CorunSuite, path: Path) -> Here:
+def counting(suite: CorunSuite, path: Path) -> Means:
     """Try what can be counted here.
 
     Raises
@@ -204,19 +193,16 @@ def counting(suite: CorunSuite, path: Path) -> Here:
     InputError
         If perf is missing or counts none of the suite's events.
     """
-    why = perf_stat.countable(suite.events)
-    lacking = [event for event, problem in why.items() if problem]
-    if len(lacking) == len(suite.events):
-        raise InputError(
-            f"perf counts none of them here ({lacking[0]} {why[lacking[0]]})", file=path, place="events"
-        )
+    why = perf_stat.uncountable(suite.events)
+    events = [event for event in suite.events if event not in why]
+    if not events:
+        event, problem = next(iter(why.items()))
+        raise InputError(f"perf counts none of them here ({event} {problem})", file=path, place="events")
     remove_abandoned_groups()
-    groups = _groups()
-    events = [event for event in suite.events if not why[event]]
-    return Here(Means(events, suite.interval, not groups), why, groups)
+    return Means(events, suite.interval, list(why), _ungrouped())
 
 
-def _groups() -> str:
+def _ungrouped() -> str:
     """Say why programs cannot be put into control groups; empty if they can."""
     try:
         group = Group("trial")
@@ -231,15 +217,14 @@ def _groups() -> str:
     return ""
 
 
-def _host(suite: CorunSuite, described: dict[str, str], here: Here) -> dict[str, Any]:
-    lacking = here.lacking
-    topology = machine.topology()
+def _host(suite: CorunSuite, means: Means) -> dict[str, Any]:
+    described, topology = machine.settings(), machine.topology()
     notes = [
         f"suite {suite.name}",
-        f"perf counts {len(here.why) - len(lacking)} of {len(here.why)} events here",
-        *([f"not {', '.join(lacking)}"] if lacking else []),
+        f"perf counts {len(means.events)} of {len(suite.events)} events here",
+        *([f"not {', '.join(means.lacking)}"] if means.lacking else []),
         "the others are counts of the kernel (/proc, control groups)",
-        *([here.groups] if here.groups else []),
+        *([means.ungrouped] if means.ungrouped else []),
         topology.told,
     ]
     return {

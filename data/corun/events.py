@@ -37,8 +37,8 @@ def counts(tree: Tree, cpu: int, group: Group | None) -> dict[str, float]:
 
 def machine(cpu: int) -> dict[str, float]:
     """Return the counts of processor `cpu` and of the whole machine so far."""
-    counted = kernel_counts.stat(cpu)[0] | kernel_counts.interrupts(cpu)
-    memory = kernel_counts.vmstat()[0]
+    counted = kernel_counts.stat(cpu) | kernel_counts.interrupts(cpu)
+    memory = kernel_counts.vmstat()
     # a measurement may itself be nice
     counted["cpu.user"] += counted.pop("cpu.nice")
     allocated = sum(count for name, count in memory.items() if name.startswith("vmstat.pgalloc_"))

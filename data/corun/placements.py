@@ -8,19 +8,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from data.corun import suite as corun_suite
 from data.corun.collect import counting, processors
-from data.corun.run import Run, together
+from data.corun.run import Run, beside, together
 from data.corun.suite import CorunSuite
 from data.corun.tables import AND
 from data.errors import InputError
 from data.measure import machine
 from data.measure.screen import Screen
-from data.measure.session import quietest
+from data.measure.session import quietest, shuffled
 from data.tables.files import replacing, write_json
 from data.tables.specs import typed
 
@@ -37,7 +36,6 @@ DTYPES = {
 FILE = "placements.parquet"
 #: A placement's name, and the tasks on each machine.
 Placement = tuple[str, Sequence[Sequence[str]]]
-Measure = Callable[[Sequence[str]], tuple[list[Run], float]]
 
 
 @dataclass(frozen=True)
@@ -64,16 +62,14 @@ def plan(placements: Sequence[Placement], repetitions: int, seed: int) -> list[P
         ]
         for repetition in range(1, repetitions + 1)
     ]
-    for block in blocks:
-        shuffle.shuffle(block)
-    return [planned for block in blocks for planned in block]
+    return shuffled(blocks, shuffle)
 
 
 def measure(
     planned: Sequence[PlannedGroup],
     suite: CorunSuite,
-    run: Measure,
-    progress: Callable[[int, int, str], None],
+    run: Callable[[Sequence[str]], tuple[list[Run], float]],
+    screen: Screen,
 ) -> pd.DataFrame:
     """Run every group; when others use the machine, again, as the suite says.
 
@@ -81,37 +77,26 @@ def measure(
     ----------
     run : callable
         Runs tasks side by side; returns their runs and the share of the machine that others used.
-    progress : callable
-        Called with groups done, groups in all, and what is being run.
 
     Returns
     -------
     DataFrame
         With the columns of `DTYPES`, a row per task.
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[tuple[object, ...]] = []
     for number, one in enumerate(planned):
-        waited = partial(progress, number, len(planned))
+        waited = partial(screen.advance, number, len(planned))
         waited(f"{one.placement}: {AND.join(one.tasks)}")
-        runs, foreign = quietest(partial(run, one.tasks), suite.foreign, suite.attempts, waited)
-        rows += [_row(one, place, runs, foreign) for place in range(len(runs))]
-    progress(len(planned), len(planned), "done")
+        runs, foreign = quietest(partial(run, one.tasks), *suite.patience, waited)
+        group = (one.placement, one.repetition, one.group)
+        rows += [
+            (*group, run.task, AND.join(others), machine.name(), round(run.seconds, 5), foreign)
+            for run, others in zip(runs, beside(one.tasks), strict=True)
+        ]
+    screen.advance(len(planned), len(planned), "done")
     order = ["placement", "repetition", "group"]
-    return typed(pd.DataFrame(rows), DTYPES).sort_values(order, kind="stable", ignore_index=True)
-
-
-def _row(one: PlannedGroup, place: int, runs: list[Run], foreign: float) -> dict[str, Any]:
-    beside = sorted(one.tasks[:place] + one.tasks[place + 1 :])
-    return {
-        "placement": one.placement,
-        "repetition": one.repetition,
-        "group": one.group,
-        "task": runs[place].task,
-        "corunners": AND.join(beside),
-        "machine": machine.name(),
-        "corun_seconds": round(runs[place].seconds, 5),
-        "foreign": foreign,
-    }
+    found = typed(pd.DataFrame(rows, columns=list(DTYPES)), DTYPES)
+    return found.sort_values(order, kind="stable", ignore_index=True)
 
 
 def collect(
@@ -126,19 +111,20 @@ def collect(
     """
     suite = corun_suite.load(path)
     by_name = {task.name: task for task in suite.tasks}
-    for task in (task for _, groups in placements for group in groups for task in group):
+    every = [group for _, groups in placements for group in groups]
+    for task in (task for group in every for task in group):
         if task not in by_name:
             raise InputError("is not in the suite", file=path, place=f'task "{task}"')
-    most = max((len(group) for _, groups in placements for group in groups), default=0)
+    most = max(map(len, every), default=0)
     if not most:
         raise InputError("there is no placement to run")
     cpus = processors(most, path)
-    here = counting(suite, path)
+    means = counting(suite, path)
 
     def run(tasks: Sequence[str]) -> tuple[list[Run], float]:
-        return together([by_name[name] for name in tasks], cpus[: len(tasks)], here.means)
+        return together([by_name[name] for name in tasks], cpus[: len(tasks)], means)
 
-    measured = measure(plan(placements, repetitions, suite.seed), suite, run, screen.advance)
+    measured = measure(plan(placements, repetitions, suite.seed), suite, run, screen)
     with replacing(directory / FILE) as target:
         measured.to_parquet(target, index=False)
     write_json(

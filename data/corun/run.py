@@ -59,11 +59,21 @@ class Run:
 
 @dataclass(frozen=True)
 class Means:
-    """What there is to count with: perf's events, every how many seconds, and whether in control groups."""
+    """What there is to count with: perf's events, every how many seconds, and control groups.
+
+    ``lacking`` are the events that perf cannot count here; ``ungrouped`` says why programs cannot be put into
+    control groups, and is empty if they can.
+    """
 
     events: Sequence[str]
     interval: float
-    groups: bool
+    lacking: Sequence[str] = ()
+    ungrouped: str = ""
+
+
+def beside(tasks: Sequence[str]) -> list[list[str]]:
+    """Return for each of `tasks` the others, in alphabetical order."""
+    return [sorted([*tasks[:place], *tasks[place + 1 :]]) for place in range(len(tasks))]
 
 
 def together(tasks: Sequence[CorunTask], cpus: Sequence[int], means: Means) -> tuple[list[Run], float]:
@@ -82,19 +92,19 @@ def together(tasks: Sequence[CorunTask], cpus: Sequence[int], means: Means) -> t
         If a program is missing, fails or does not end.
     """
     with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch, ExitStack() as stack:
-        places = [Path(scratch) / str(number) for number in range(len(tasks))]
         measured = []
         for number, (task, cpu) in enumerate(zip(tasks, cpus, strict=True)):
-            places[number].mkdir()
-            program = _Program(task, cpu, places[number])
+            place = Path(scratch) / str(number)
+            place.mkdir()
+            program = _Program(task, cpu, place)
             stack.callback(program.end)
             watched = _Watched(program, means, str(number))
             stack.callback(watched.close)
             measured.append(watched)
         for watched in measured:
-            watched.ready()
+            watched.counting.ready()
         for watched in measured:
-            watched.enable()
+            watched.counting.enable()
         watch = Disturbance()
         for watched in measured:
             watched.begin()
@@ -106,8 +116,8 @@ def together(tasks: Sequence[CorunTask], cpus: Sequence[int], means: Means) -> t
 def _until_ended(measured: list[_Watched], interval: float, stack: ExitStack) -> list[_Program]:
     """Wait until all have ended, looking every `interval`; return what was started again and still runs."""
     begin, tick = time.perf_counter(), 1
-    running: dict[int, _Program] = {watched.program.ended: watched.program for watched in measured}
     first = {watched.program.ended: watched for watched in measured}
+    running = {ended: watched.program for ended, watched in first.items()}
     poll = select.poll()
     for ended in running:
         poll.register(ended, select.POLLIN)
@@ -158,33 +168,26 @@ class _Watched:
     program: _Program
     means: Means
     name: str
+    _begin: float = 0.0
+    _resident: float = 0.0
     _looks: list[tuple[float, dict[str, float]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._group = Group(self.name) if self.means.groups else None
+        pid = self.program.pid
+        self._group = None if self.means.ungrouped else Group(self.name)
         if self._group is not None:
-            self._group.add(self.program.pid)
-        self._tree = Tree(self.program.pid)
-        self._resident = 0.0
-        self._counting = Counting(
-            self.program.pid, self.means.events, self.means.interval, self.program.scratch / "perf.csv"
-        )
-
-    def ready(self) -> None:
-        self._counting.ready()
-
-    def enable(self) -> None:
-        self._counting.enable()
+            self._group.add(pid)
+        self._tree = Tree(pid)
+        output = self.program.scratch / "perf.csv"
+        self.counting = Counting([pid], self.means.events, self.means.interval, output)
 
     def begin(self) -> None:
-        self._look(0.0)
+        self.look(0.0)
         self._begin = time.perf_counter()
         self.program.send(signal.SIGCONT)
 
     def look(self, now: float) -> None:
-        self._look(now - self._begin)
-
-    def _look(self, seconds: float) -> None:
+        seconds = now - self._begin
         counts = events.counts(self._tree, self.program.cpu, self._group)
         if self._looks:
             self._resident += (seconds - self._looks[-1][0]) * self._tree.resident_mebibytes
@@ -193,10 +196,10 @@ class _Watched:
     def end(self, now: float) -> None:
         """Take the last look, before the program is reaped."""
         self.look(now)
-        self._perf = self._counting.stop()
+        self._perf = self.counting.stop()
 
     def close(self) -> None:
-        self._counting.close()
+        self.counting.close()
         self.program.end()
         if self._group is not None:
             self._group.close()

@@ -4,36 +4,29 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 
 from data.fingerprints import stress_ng
 from data.fingerprints import suite as fingerprint_suite
-from data.fingerprints.rates import Rate, Task
+from data.fingerprints.stress_ng import Rate, Task
 from data.fingerprints.suite import THREADS, FingerprintSuite
 from data.fingerprints.tables import FingerprintTables
 from data.measure import machine
-from data.measure.journal import Journal
 from data.measure.screen import Screen
-from data.measure.session import Session
-from data.tables.files import write_json
+from data.measure.session import Session, shuffled
 
 
 def plan(suite: FingerprintSuite, stressors: frozenset[str]) -> list[Task]:
     """List what to run of `stressors`, in random order within each repetition."""
-    shuffle = random.Random(suite.seed)
-    tasks: list[Task] = []
-    for repetition in range(1, suite.repetitions + 1):
-        block = [
-            Task(stressor, THREADS[threads], repetition)
-            for stressor in suite.stressors
-            if stressor in stressors
-            for threads in suite.threads
-        ]
-        shuffle.shuffle(block)
-        tasks += block
-    return tasks
+    here = [stressor for stressor in suite.stressors if stressor in stressors]
+    blocks = (
+        [Task(stressor, THREADS[threads], repetition) for stressor in here for threads in suite.threads]
+        for repetition in range(1, suite.repetitions + 1)
+    )
+    return shuffled(blocks, random.Random(suite.seed))
 
 
 def measure(session: Session[Rate], suite: FingerprintSuite, stressors: frozenset[str]) -> None:
@@ -56,14 +49,7 @@ def tables(suite: FingerprintSuite, rates: Sequence[Rate], described: dict[str, 
     """
     name = f"{described['hostname']} {described['processor']} x{described['processors']}"
     machines = [
-        {
-            "machine": name,
-            "stressor": entry.stressor,
-            "threads": entry.threads,
-            "repetition": entry.repetition,
-            "bogo_ops_per_second": entry.rate,
-        }
-        for entry in rates
+        {**asdict(Task(*entry.key)), "machine": name, "bogo_ops_per_second": entry.rate} for entry in rates
     ]
     host = {
         "machine": name,
@@ -79,12 +65,7 @@ def tables(suite: FingerprintSuite, rates: Sequence[Rate], described: dict[str, 
 
 
 def collect(path: Path, directory: Path, screen: Screen) -> bool:
-    """Measure the suite at `path` into `directory`, resuming what is there; write what is measured.
-
-    Returns
-    -------
-    bool
-        Whether everything was measured; False after Ctrl-C.
+    """Measure a suite, as `data.collect.collect` says.
 
     Raises
     ------
@@ -92,30 +73,23 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
         If the suite is wrong or stress-ng is missing.
     """
     suite, stressors = fingerprint_suite.load(path), stress_ng.available()
-    described = machine.settings()
-    begun = suite.model_dump(mode="json") | {"stress-ng": described["stress-ng"]}
-    journal = Journal.open(directory / "journal.jsonl", begun, Rate)
+    session = Session.begin(directory, suite, screen, "rates", Rate)
     lacking = [stressor for stressor in suite.stressors if stressor not in stressors]
     if lacking:
         screen.say(f"leaving out what this stress-ng lacks: {', '.join(lacking)}")
-    session = Session(journal, screen, "rates")
     with session:
         measure(session, suite, stressors)
-    without_rate = problems(journal.entries)
+    rates = session.journal.entries
+    without_rate = problems(rates)
     for problem in without_rate:
         screen.say(problem)
-    tables(suite, journal.entries, described).write(directory)
-    write_json(
-        directory / "settings.json",
-        {
-            "machine": described,
-            "suite": suite.model_dump(mode="json"),
-            "lacking": lacking,
-            "without_rate": without_rate,
-            "foreign": sorted(entry.foreign for entry in journal.entries),
-        },
+    return session.end(
+        suite,
+        tables(suite, rates, machine.settings()),
+        lacking=lacking,
+        without_rate=without_rate,
+        foreign=sorted(entry.foreign for entry in rates),
     )
-    return session.finished
 
 
 def problems(rates: Sequence[Rate]) -> list[str]:

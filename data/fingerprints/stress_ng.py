@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 import tempfile
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import yaml
 
-from data.fingerprints.rates import Rate, Task
 from data.measure.child import Finished, execute
 from data.measure.disturbance import Disturbance
 
@@ -18,6 +17,38 @@ from data.measure.disturbance import Disturbance
 PATIENCE = 60.0
 RATE = "bogo-ops-per-second-real-time"
 _PREFIX = re.compile(r"^stress-ng: \w+:\s+\[\d+\] ")
+
+
+@dataclass(frozen=True)
+class Task:
+    """One stressor to run: on one thread (1) or all (0)."""
+
+    stressor: str
+    threads: int
+    repetition: int
+
+    @property
+    def key(self) -> tuple[str, int, int]:
+        """What tells one from another."""
+        return self.stressor, self.threads, self.repetition
+
+    @property
+    def told(self) -> str:
+        """The stressor, for people."""
+        return self.stressor
+
+
+@dataclass(frozen=True)
+class Rate(Task):
+    """The rate of a task in bogo operations per second; ``problem`` says why there is none.
+
+    ``at`` is a UTC time, ``foreign`` the share of the machine that others used meanwhile.
+    """
+
+    at: str
+    rate: float | None
+    problem: str
+    foreign: float
 
 
 def available() -> frozenset[str]:
@@ -49,15 +80,8 @@ def command(task: Task, seconds: int, report: Path) -> list[str]:
     """Return the command; stress-ng itself takes 0 threads for all."""
     return [
         *("stress-ng", f"--{task.stressor}", str(task.threads), "--timeout", str(seconds)),
-        *(
-            "--metrics",
-            "--yaml",
-            str(report),
-            "--temp-path",
-            str(report.parent),
-            "--no-rand-seed",
-            "--oomable",
-        ),
+        *("--metrics", "--yaml", str(report), "--temp-path", str(report.parent)),
+        *("--no-rand-seed", "--oomable"),
     ]
 
 

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from data.fingerprints.tables import ALL_THREADS
-from data.measure.suite import Count, content, typed, unique
-from data.tables.given import Section
+from data.measure.suite import Count, Suite, content, typed, unique
 
 #: How ``threads`` of a suite stands in the tables.
 THREADS = {"one": 1, "all": ALL_THREADS}
 
 
-class FingerprintSuite(Section):
+class FingerprintSuite(Suite):
     """A measurement of a fingerprint.
 
     Each of the ``stressors`` runs for ``seconds``, on ``threads`` ("one", "all"), ``repetitions`` times. The
     ``seed`` makes the order, another one in each repetition.
     """
 
+    SAME: ClassVar[Mapping[str, str]] = {"stress-ng": "stress-ng"}
+
     kind: Literal["fingerprint"]
-    name: str
-    seed: int
     seconds: Annotated[int, Field(ge=1)]
     repetitions: Count
     threads: Annotated[tuple[Literal["one", "all"], ...], Field(min_length=1)]
@@ -32,13 +32,7 @@ class FingerprintSuite(Section):
 
 
 def load(path: Path) -> FingerprintSuite:
-    """Read and validate a suite.
-
-    Raises
-    ------
-    InputError
-        Naming file, key and value.
-    """
+    """Read and validate a suite; InputError naming file, key and value."""
     suite = typed(FingerprintSuite, content(path), path)
     unique(suite.stressors, "stressor", path)
     unique(suite.threads, "threads", path)

@@ -7,8 +7,9 @@ import os
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 
@@ -18,16 +19,13 @@ from data.matrices import rates as matrix_rates
 from data.matrices import suite as matrix_suite
 from data.matrices import summaries
 from data.matrices.defects import DEFECTS
-from data.matrices.measured import Costs, MeasuredRun, PlannedRun
 from data.matrices.run import HEAVY, Bench, Order, Outcome, calibrate
 from data.matrices.suite import EXTRA_WORK, KILLED, QUOTA, WRONG_COUNT, MatrixSuite, TestCase
 from data.matrices.tables import SIDES, SUMMARY, MatrixTables
 from data.measure import machine, perf_stat
 from data.measure.groups import remove_abandoned_groups
-from data.measure.journal import Journal
 from data.measure.screen import Screen
-from data.measure.session import Session
-from data.tables.files import write_json
+from data.measure.session import Session, shuffled
 
 #: Seconds that each cost is calibrated from.
 CALIBRATION = 0.1
@@ -36,7 +34,63 @@ TRIALS, TRIAL_SIZE, LARGEST = 2, 0.4, 4.0
 #: A metric varies if at least this share of the runs does not have its commonest value.
 VARIES = 0.005
 
-Seconds = Callable[[Order], float]
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run to measure.
+
+    ``pair`` counts the versions of a test case; ``cause`` with its ``size`` is the defect of the version,
+    empty if it has none; ``invalid`` is how the run is made invalid, empty for a valid one.
+    """
+
+    case: str
+    pair: int
+    side: str
+    number: int
+    cause: str = ""
+    size: float = 0.0
+    invalid: str = ""
+
+    @property
+    def pair_id(self) -> str:
+        """The name of the pair of matrices."""
+        return f"{self.case} {self.pair}"
+
+    @property
+    def run_id(self) -> str:
+        """The name of the run."""
+        return f"{self.pair_id} {self.side} {self.number}"
+
+    #: What tells one run from another, and what people read.
+    key, told = run_id, pair_id
+
+
+@dataclass(frozen=True)
+class MeasuredRun:
+    """What was measured: ``at`` a UTC time, raw metrics, and the share of the machine that others used.
+
+    A metric that was not measured is None.
+    """
+
+    planned: PlannedRun
+    at: str
+    elapsed: float
+    transactions: int
+    foreign: float
+    metrics: dict[str, float | None]
+
+    @property
+    def key(self) -> str:
+        """The key of what was planned."""
+        return self.planned.key
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What a unit of the work of a test case, and of each defect, costs in seconds."""
+
+    case: str
+    costs: dict[str, float]
 
 
 def plan(suite: MatrixSuite, causes: Sequence[str], kinds: Sequence[str]) -> list[PlannedRun]:
@@ -53,30 +107,15 @@ def plan(suite: MatrixSuite, causes: Sequence[str], kinds: Sequence[str]) -> lis
     defects = _defects(suite, causes, shuffle)
     runs = {
         (pair, side): [
-            PlannedRun(
-                *pair, side, number, *(defects.get(pair, ("", 0.0)) if side == SIDES[1] else ("", 0.0))
-            )
+            PlannedRun(*pair, side, number, *(defects.get(pair, ()) if side == SIDES[1] else ()))
             for number in range(1, suite.runs + 1)
         ]
         for pair in pairs
         for side in SIDES
     }
-    valid = len(pairs) * len(SIDES) * suite.runs
-    count = round(valid * suite.invalid / (1 - suite.invalid)) if kinds else 0
-    kind = cycle(shuffle.sample(kinds, len(kinds)))
-    places = list(runs)
-    while count > 0:
-        # a side gets a second one only when all have one
-        for place in shuffle.sample(places, min(count, len(places))):
-            runs[place].append(replace(runs[place][0], number=len(runs[place]) + 1, invalid=next(kind)))
-        count -= len(places)
+    _add_invalid(runs, suite, kinds, shuffle)
     shuffle.shuffle(pairs)
-    everything = []
-    for pair in pairs:
-        block = [planned for side in SIDES for planned in runs[pair, side]]
-        shuffle.shuffle(block)
-        everything += block
-    return everything
+    return shuffled(([run for side in SIDES for run in runs[pair, side]] for pair in pairs), shuffle)
 
 
 def _defects(
@@ -102,6 +141,20 @@ def _defects(
     return chosen
 
 
+def _add_invalid(
+    runs: dict[tuple[tuple[str, int], str], list[PlannedRun]],
+    suite: MatrixSuite,
+    kinds: Sequence[str],
+    shuffle: random.Random,
+) -> None:
+    """Add the share of invalid runs: a side gets a second one only when all have one."""
+    count = round(len(runs) * suite.runs * suite.invalid / (1 - suite.invalid)) if kinds else 0
+    kind = cycle(shuffle.sample(kinds, len(kinds)))
+    for added in range(0, count, len(runs)):
+        for place in shuffle.sample(list(runs), min(count - added, len(runs))):
+            runs[place].append(replace(runs[place][0], number=len(runs[place]) + 1, invalid=next(kind)))
+
+
 def order(suite: MatrixSuite, planned: PlannedRun, costs: dict[str, float]) -> Order:
     """Return how to make the run that is planned, from what a unit of its work and of its defect costs."""
     case = next(case for case in suite.cases if case.name == planned.case)
@@ -125,7 +178,11 @@ def order(suite: MatrixSuite, planned: PlannedRun, costs: dict[str, float]) -> O
 
 
 def trials(
-    suite: MatrixSuite, case: TestCase, needed: Sequence[str], first: dict[str, float], seconds: Seconds
+    suite: MatrixSuite,
+    case: TestCase,
+    needed: Sequence[str],
+    first: dict[str, float],
+    seconds: Callable[[Order], float],
 ) -> dict[str, float]:
     """Correct the costs of a test case by trial runs, as counting makes some programs slower than others.
 
@@ -216,36 +273,15 @@ def tables(suite: MatrixSuite, entries: Sequence[MeasuredRun], name: str) -> Mat
     Parameters
     ----------
     suite : MatrixSuite
-    entries : sequence of Measured
+    entries : sequence of MeasuredRun
     name : str
         Of the machine.
     """
     groups = {case.name: case.group for case in suite.cases}
     entries = sorted(entries, key=lambda entry: entry.planned.run_id)
-    about = [
-        {
-            "run_id": entry.planned.run_id,
-            "workload": entry.planned.case,
-            "group": groups[entry.planned.case],
-            "version": f"v{entry.planned.pair if entry.planned.side == SIDES[1] else 0}",
-            "machine": name,
-            "side": entry.planned.side,
-            "pair_id": entry.planned.pair_id,
-            "valid": not entry.planned.invalid,
-            "abnormal": bool(entry.planned.cause) if not entry.planned.invalid else None,
-        }
-        for entry in entries
-    ]
-    # what a run did not count at all, such as an interrupt that never came before, is none
-    raw = pd.DataFrame([entry.metrics for entry in entries])
-    raw = raw.mask(pd.DataFrame([dict.fromkeys(entry.metrics, False) for entry in entries]).isna(), 0.0)
-    measured = {
-        summaries.ELAPSED: [float(f"{entry.elapsed:.6g}") for entry in entries],
-        summaries.TRANSACTIONS: [float(entry.transactions) for entry in entries],
-    }
-    rolled = summaries.rolled_up(pd.concat([raw.astype("float64"), pd.DataFrame(measured)], axis="columns"))
-    values = rolled[[name for name in rolled if name.startswith(SUMMARY) or varies(rolled[name])]]
-    described = [
+    planned = [entry.planned for entry in entries]
+    values = _values(entries)
+    metrics = [
         {
             "metric": metric,
             "unit": summaries.UNITS.get(metric) or matrix_rates.unit(metric),
@@ -253,18 +289,41 @@ def tables(suite: MatrixSuite, entries: Sequence[MeasuredRun], name: str) -> Mat
         }
         for metric in values.columns
     ]
-    causes = [
-        {
-            "run_id": entry.planned.run_id,
-            "cause": entry.planned.cause,
-            "cause_size": entry.planned.size or None,
-            "invalid_kind": entry.planned.invalid,
-        }
-        for entry in entries
-        if entry.planned.cause or entry.planned.invalid
-    ]
-    rows = pd.concat([pd.DataFrame(about), values], axis="columns")
-    return MatrixTables.of_rows(rows, causes, described)
+    about = pd.DataFrame([_about(run, groups[run.case], name) for run in planned])
+    causes = [_cause(run) for run in planned if run.cause or run.invalid]
+    return MatrixTables.of_rows(pd.concat([about, values], axis="columns"), causes, metrics)
+
+
+def _values(entries: Sequence[MeasuredRun]) -> pd.DataFrame:
+    """Return raw and summary metrics, those that vary."""
+    # what a run did not count at all, such as an interrupt that never came before, is none
+    none = dict.fromkeys((name for entry in entries for name in entry.metrics), 0.0)
+    raw = pd.DataFrame([{**none, **entry.metrics} for entry in entries], dtype="float64")
+    measured = {
+        summaries.ELAPSED: [float(f"{entry.elapsed:.6g}") for entry in entries],
+        summaries.TRANSACTIONS: [float(entry.transactions) for entry in entries],
+    }
+    rolled = summaries.rolled_up(raw.assign(**measured))
+    return rolled[[name for name in rolled if name.startswith(SUMMARY) or varies(rolled[name])]]
+
+
+def _about(run: PlannedRun, group: str, machine: str) -> dict[str, object]:
+    return {
+        "run_id": run.run_id,
+        "workload": run.case,
+        "group": group,
+        "version": f"v{run.pair if run.side == SIDES[1] else 0}",
+        "machine": machine,
+        "side": run.side,
+        "pair_id": run.pair_id,
+        "valid": not run.invalid,
+        "abnormal": None if run.invalid else bool(run.cause),
+    }
+
+
+def _cause(run: PlannedRun) -> dict[str, object]:
+    size = run.size or None
+    return {"run_id": run.run_id, "cause": run.cause, "cause_size": size, "invalid_kind": run.invalid}
 
 
 def varies(values: pd.Series) -> bool:
@@ -284,12 +343,7 @@ def running_on(cpus: Sequence[int]) -> Iterator[None]:
 
 
 def collect(path: Path, directory: Path, screen: Screen) -> bool:
-    """Measure the suite at `path` into `directory`, resuming what is there; write what is measured.
-
-    Returns
-    -------
-    bool
-        Whether everything was measured; False after Ctrl-C.
+    """Measure a suite, as `data.collect.collect` says.
 
     Raises
     ------
@@ -298,16 +352,12 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
         other defects or count other events.
     """
     suite = matrix_suite.load(path)
-    cpus = sorted(os.sched_getaffinity(0))
-    cpu = cpus[-1]
-    why = perf_stat.countable(suite.events) if suite.events else {}
-    lacking = [event for event, problem in why.items() if problem]
+    *others, cpu = sorted(os.sched_getaffinity(0))
+    lacking = list(perf_stat.uncountable(suite.events))
     remove_abandoned_groups()
-    described = machine.settings()
-    begun = suite.model_dump(mode="json") | {"machine": described["processor"], "kernel": described["kernel"]}
     if lacking:
         screen.say(f"perf cannot count {', '.join(lacking)}")
-    counted = [event for event in suite.events if not why[event]]
+    counted = [event for event in suite.events if event not in lacking]
     with Bench(cpu, suite.interval, counted) as bench:
         for what, problem in bench.missing.items():
             screen.say(f"leaving out {what}: {problem}")
@@ -316,31 +366,16 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
             for asked in (suite.causes, suite.invalid_kinds)
         )
         able = {"causes": causes, "kinds of invalid runs": kinds, "events": counted}
-        journal = Journal.open(directory / "journal.jsonl", begun, MeasuredRun, Costs, able)
-        session = Session(journal, screen, "runs", suite.foreign, suite.attempts)
+        session = Session.begin(directory, suite, screen, "runs", MeasuredRun, note=Costs, able=able)
+        cost = partial(_cost, suite, bench)
         # we look from another processor than the one that programs run on
-        with running_on(cpus[:-1] or cpus), session:
-            measure(
-                session,
-                suite,
-                plan(suite, causes, kinds),
-                run=bench.run,
-                cost=lambda case, needed: trials(
-                    suite,
-                    case,
-                    needed,
-                    calibrate(case.workload, CALIBRATION, cpu),
-                    lambda trial: bench.run(trial).elapsed,
-                ),
-            )
-    tables(suite, journal.entries, machine.name()).write(directory)
-    write_json(
-        directory / "settings.json",
-        {
-            "machine": described,
-            "suite": suite.model_dump(mode="json"),
-            "lacking": lacking,
-            "foreign": sorted(entry.foreign for entry in journal.entries),
-        },
-    )
-    return session.finished
+        with running_on(others or [cpu]), session:
+            measure(session, suite, plan(suite, causes, kinds), run=bench.run, cost=cost)
+    entries = session.journal.entries
+    made = tables(suite, entries, machine.name())
+    return session.end(suite, made, lacking=lacking, foreign=sorted(entry.foreign for entry in entries))
+
+
+def _cost(suite: MatrixSuite, bench: Bench, case: TestCase, needed: Sequence[str]) -> dict[str, float]:
+    first = calibrate(case.workload, CALIBRATION, bench.cpu)
+    return trials(suite, case, needed, first, lambda trial: bench.run(trial).elapsed)

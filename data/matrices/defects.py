@@ -8,20 +8,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 
-from data.matrices.kernel_units import PAGE, Unit, touch
+from data.matrices.workloads import PAGE, times, touch
 from data.measure import workloads
-
-
-def extra_syscalls() -> Unit:
-    """Read a byte of zeros twenty times: a call for each byte."""
-    zeros = os.open("/dev/zero", os.O_RDONLY)
-
-    def called() -> None:
-        for _ in range(20):
-            os.read(zeros, 1)
-
-    return called
+from data.measure.workloads import Unit
 
 
 def leak() -> Unit:
@@ -84,18 +75,7 @@ def poll() -> Unit:
     import select
 
     reading, _writing = os.pipe()
-
-    def polled() -> None:
-        for _ in range(10):
-            select.select([reading], [], [], 0)
-
-    return polled
-
-
-def switches() -> Unit:
-    """Ask another thread and wait for its answer, twice."""
-    run = workloads.hand_over()
-    return lambda: run(1)
+    return times(10, select.select, [reading], [], [], 0)
 
 
 def log() -> Unit:
@@ -125,13 +105,15 @@ def helper() -> Unit:
 
 #: A defect sets itself up and returns one unit of it.
 DEFECTS: dict[str, Callable[[], Unit]] = {
-    "extra-syscalls": extra_syscalls,
+    # read a byte of zeros twenty times: a call for each byte
+    "extra-syscalls": lambda: times(20, os.read, os.open("/dev/zero", os.O_RDONLY), 1),
     "extra-memory": lambda: touch(1 << 17),
     "lock-contention": contention,
     "small-buffer": small_buffer,
     "extra-fsync": flush,
     "polling": poll,
-    "extra-switches": switches,
+    # ask another thread and wait for its answer, twice
+    "extra-switches": lambda: partial(workloads.hand_over(), 1),
     "logging": log,
     "extra-processes": helper,
     # the last to calibrate: starting a process costs more with much memory

@@ -16,7 +16,7 @@ an event of perf               its count per transaction
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -39,17 +39,9 @@ SHORT = 0.5
 PLAIN_LEVELS = ("level_Threads", "level_files", "level_avg")
 #: Units of what a program or its control group counts, other than plain numbers.
 PROGRAM_UNITS = {
-    "user": "ms",
-    "system": "ms",
-    "wait": "ms",
-    "run": "ms",
-    "read_volume": "KiB",
-    "write_volume": "KiB",
-    "disk_read": "KiB",
-    "disk_written": "KiB",
-    "disk_cancelled": "KiB",
+    **dict.fromkeys(("user", "system", "wait", "run"), "ms"),
+    **dict.fromkeys(("read_volume", "write_volume", "disk_read", "disk_written"), "KiB"),
     "resident": "MiB",
-    "largest": "MiB",
 }
 
 
@@ -85,26 +77,29 @@ def rates(looks: Sequence[Look], perf: Mapping[str, float], transactions: int) -
     seconds = last.at - first.at
     per = float(transactions) if transactions else np.nan
     found = _growth(first.machine, last.machine, seconds)
-    whole = _whole(looks)
-    for name in PEAKED:
-        if name in found:
-            steps = pairwise(whole)
-            found[f"{name}{PEAK}"] = max(
-                (after.machine[name] - before.machine[name]) / (after.at - before.at)
-                for before, after in steps
-            )
-    for name, value in _growth(first.levels, last.levels, seconds).items():
-        found[f"{name}{CHANGE}"] = value
-    names = dict.fromkeys(name for look in looks for name in look.program)
-    for name in names:
-        most = max(look.program.get(name, 0.0) for look in looks)
-        found[f"{PROGRAM}{name}"] = (most - first.program.get(name, 0.0)) / per
+    steps = [
+        _growth(before.machine, after.machine, after.at - before.at)
+        for before, after in pairwise(_whole(looks))
+    ]
+    found |= {f"{name}{PEAK}": max(step[name] for step in steps) for name in PEAKED if name in found}
+    levels = _growth(first.levels, last.levels, seconds)
+    found |= {f"{name}{CHANGE}": value for name, value in levels.items()}
+    for name, values in _by_name(look.program for look in looks).items():
+        found[f"{PROGRAM}{name}"] = (max(values) - first.program.get(name, 0.0)) / per
     found |= {f"{GROUP}{name}": value for name, value in _growth(first.group, last.group, seconds).items()}
-    for name in dict.fromkeys(name for look in looks for name in look.program_levels):
-        values = [look.program_levels[name] for look in looks if name in look.program_levels]
+    for name, values in _by_name(look.program_levels for look in looks).items():
         found[f"{PROGRAM}{name}"] = float(np.mean(values))
     found |= {f"{PERF}{event}": count / per for event, count in perf.items()}
     found[BUSY] = _busy(found, per / seconds)
+    return found
+
+
+def _by_name(looks: Iterable[Numbers]) -> dict[str, list[float]]:
+    """Return by name what there was at each look that had it."""
+    found: dict[str, list[float]] = {}
+    for look in looks:
+        for name, value in look.items():
+            found.setdefault(name, []).append(value)
     return found
 
 

@@ -6,11 +6,10 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from data.errors import InputError
@@ -64,11 +63,10 @@ class Outcome:
     foreign: float
 
 
-@dataclass
 class Bench:
     """A machine with its means to run, count and spoil.
 
-    Attributes
+    Parameters
     ----------
     cpu : int
         The processor that programs are pinned to.
@@ -76,21 +74,18 @@ class Bench:
         Seconds between looks.
     events : sequence of str
         For perf; none: without perf.
+
+    Attributes
+    ----------
     missing : dict
         Why a cause or a kind of invalid run cannot be made here, by its name.
     """
 
-    cpu: int
-    interval: float
-    events: Sequence[str]
-    missing: dict[str, str] = field(default_factory=dict)
-    _groups: int = 0
-    _group: Group | None = None
-    _quota: Quota | None = None
-    _competition: Competition | None = None
-    _keeper: ExitStack = field(default_factory=ExitStack)
-
-    def __enter__(self) -> Self:
+    def __init__(self, cpu: int, interval: float, events: Sequence[str]) -> None:
+        self.cpu, self.interval, self.events = cpu, interval, events
+        self.missing: dict[str, str] = {}
+        self._group: Group | None = None
+        self._quota: Quota | None = None
         try:
             self._group = Group("0")
         except OSError as exc:
@@ -102,7 +97,10 @@ class Bench:
         except OSError as exc:
             self.missing[QUOTA] = f"no control group for processor time ({exc})"
         self._competition = Competition(HEAVY)
+        self._groups, self._keeper = 0, ExitStack()
         self._keep_events()
+
+    def __enter__(self) -> Self:
         return self
 
     def _keep_events(self) -> None:
@@ -113,15 +111,14 @@ class Bench:
         # it ends when we do, whatever ends us
         sleeper = Talking(["cat"], "events")
         self._keeper.callback(sleeper.end)
-        counting = Counting(sleeper.pid, self.events, 5.0, Path(scratch) / "perf.csv")
+        counting = Counting([sleeper.pid], self.events, 5.0, Path(scratch) / "perf.csv")
         self._keeper.callback(counting.close)
         counting.ready()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._keeper.close()
-        for means in (self._competition, self._group, self._quota):
+        self._competition.close()
+        for means in (self._group, self._quota):
             if means is not None:
                 means.close()
 
@@ -134,39 +131,32 @@ class Bench:
             If the program fails or does not end.
         """
         with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch, ExitStack() as stack:
-            watch = Disturbance(self._competing())
+            watch = Disturbance(self._competition.seconds)
             started = _Started(order, Path(scratch), self.cpu)
             stack.callback(started.end)
             started.expect(b"r")
-            counting = self._counting(started.pid, Path(scratch))
-            if counting is not None:
-                stack.callback(counting.close)
-            self._confine(started.pid, order)
+            counting = self._counting(started.pid, Path(scratch), stack)
+            if self._quota is not None and order.quota < 1:
+                self._quota.limit(order.quota)
+                self._quota.add(started.pid)
+            self._join(started.pid)
             program = Program(started.pid)
             if counting is not None:
                 counting.ready()
                 counting.enable()
-            looks = [self._look(program)]
-            self._watch(started, order, program, looks, stack)
-            perf = _totals(counting)
+            looks = [self._look(program), *self._watch(started, order, program, stack)]
+            perf = _totals(counting) if counting is not None else {}
             done, begin, end = Progress.read(started.progress)
             # before it is reaped: what its children used would go to nobody
-            foreign = watch.share(self._competing() + _used(looks))
+            foreign = watch.share(self._competition.seconds + _used(looks))
             return Outcome((end or started.seen) - begin, done, rates(looks, perf, done), round(foreign, 4))
 
-    def _competing(self) -> float:
-        return self._competition.seconds if self._competition is not None else 0.0
-
-    def _counting(self, pid: int, scratch: Path) -> Counting | None:
+    def _counting(self, pid: int, scratch: Path, stack: ExitStack) -> Counting | None:
         if not self.events:
             return None
-        return Counting(list(descendants(pid)), self.events, self.interval, scratch / "perf.csv")
-
-    def _confine(self, pid: int, order: Order) -> None:
-        if self._quota is not None and order.quota < 1:
-            self._quota.limit(order.quota)
-            self._quota.add(pid)
-        self._join(pid)
+        counting = Counting(list(descendants(pid)), self.events, self.interval, scratch / "perf.csv")
+        stack.callback(counting.close)
+        return counting
 
     def _join(self, pid: int) -> None:
         if self._group is not None:
@@ -176,18 +166,10 @@ class Bench:
 
     def _look(self, program: Program) -> Look:
         group = self._group.counts() if self._group is not None else {}
-        return Look(
-            time.perf_counter(),
-            kernel_counts.counts(self.cpu),
-            program.counts(),
-            group,
-            kernel_counts.levels(self.cpu),
-            program.levels(),
-        )
+        at, counts = time.perf_counter(), kernel_counts.counts(self.cpu)
+        return Look(at, counts, program.counts(), group, kernel_counts.levels(self.cpu), program.levels())
 
-    def _watch(
-        self, started: _Started, order: Order, program: Program, looks: list[Look], stack: ExitStack
-    ) -> None:
+    def _watch(self, started: _Started, order: Order, program: Program, stack: ExitStack) -> Iterator[Look]:
         """Let the program go, look every `interval` until it is done, and spoil the run on the way."""
         spoil = self._spoiler(started, order, stack)
         begin, tick, spoiled = time.perf_counter(), 1, not order.invalid
@@ -200,19 +182,19 @@ class Bench:
                 spoiled = True
             wait = due if spoiled else min(due, order.moment)
             if started.done(max(0.0, wait - now)):
-                looks.append(self._look(program))
+                yield self._look(program)
                 return
             now = time.perf_counter() - begin
             if now >= due:
                 tick += 1
-                looks.append(self._look(program))
+                yield self._look(program)
             if now > LIMIT:
                 raise InputError(f"did not end within {LIMIT:g} s", place=f'workload "{order.workload}"')
 
     def _spoiler(self, started: _Started, order: Order, stack: ExitStack) -> Callable[[], None]:
         if order.invalid == KILLED:
             return started.stop
-        if order.invalid == DISTURBED and self._competition is not None:
+        if order.invalid == DISTURBED:
             running = self._competition.running(order.heavy)
             return lambda: stack.enter_context(running)
         if order.invalid == BACKWARDS:
@@ -264,10 +246,8 @@ class _Started(Talking):
         self.kill()
 
 
-def _totals(counting: Counting | None) -> dict[str, float]:
+def _totals(counting: Counting) -> dict[str, float]:
     """End counting; return the count of each event."""
-    if counting is None:
-        return {}
     within = counting.stop().drop(columns="t_seconds")
     return {str(event): float(count) for event, count in within.sum(min_count=1).items()}
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from data.errors import InputError
 from data.matrices.defects import DEFECTS
 from data.matrices.workloads import WORKLOADS
-from data.measure.suite import Count, content, typed, unique
+from data.measure.suite import Count, CountedSuite, content, typed, unique
 from data.tables.given import Section
 from data.tables.nearest import unknown
 
@@ -34,25 +34,17 @@ class TestCase(Section):
     transactions: Count
 
 
-class MatrixSuite(Section):
+class MatrixSuite(CountedSuite):
     """A measurement of matrices.
 
     Every test case is compared with ``versions`` versions of it; each comparison has ``runs`` valid runs a
     side, in random order. The share ``abnormal`` of the versions has a defect: one of ``causes``, of one of
     ``sizes``, which is the defect's cost as a share of the run's time. The share ``invalid`` of all runs is
-    invalid, and comes on top of the valid ones. A run of a baseline takes about ``seconds``; the kernel is
-    looked at every ``interval`` seconds, and ``events`` are those asked of perf. When others use more than
-    the share ``foreign`` of the machine, a run is made again, ``attempts`` times at most; the least
-    disturbed stays.
+    invalid, and comes on top of the valid ones. A run of a baseline takes about ``seconds``.
     """
 
     kind: Literal["matrix"]
-    name: str
-    seed: int
     seconds: Annotated[float, Field(ge=0.1, le=60)] = 0.58
-    interval: Annotated[float, Field(ge=0.02, le=10)] = 0.2
-    foreign: Annotated[float, Field(gt=0, le=1)] = 0.03
-    attempts: Count = 3
     versions: Count
     runs: Annotated[int, Field(ge=2)] = 3
     abnormal: Share = 0.035
@@ -60,18 +52,11 @@ class MatrixSuite(Section):
     causes: tuple[str, ...] = CAUSES
     sizes: Annotated[tuple[Annotated[float, Field(gt=0, le=5)], ...], Field(min_length=1)]
     invalid_kinds: tuple[str, ...] = INVALID_KINDS
-    events: tuple[str, ...] = ()
     cases: Annotated[tuple[TestCase, ...], Field(min_length=1)]
 
 
 def load(path: Path) -> MatrixSuite:
-    """Read and validate a suite.
-
-    Raises
-    ------
-    InputError
-        Naming file, key and value.
-    """
+    """Read and validate a suite; InputError naming file, key and value."""
     suite = typed(MatrixSuite, content(path), path)
     for what, names, known in (
         ("workload", [case.workload for case in suite.cases], WORKLOADS),

@@ -2,29 +2,8 @@
 
 Raw metrics come per second (``/s``) or per transaction (``/txn``), see `data.matrices.rates`. Busy time is
 user, nice, system, irq and softirq; all time is that, idle, iowait and steal. A formula that needs a raw
-metric which a machine lacks gives no number there.
-
-=========================  ==========  ======================================================================
-summary metric             unit        formula
-=========================  ==========  ======================================================================
-summary_elapsed            s           measured: from the start signal to the last transaction's end
-summary_transactions       1           measured: transactions done
-summary_throughput         1/s         transactions / elapsed
-summary_cpu                %           busy / all time of the processor that the program runs on
-summary_cpu_others         %           (busy time of all processors - process.busy) / all their time
-summary_kernel_path        ms/txn      process.system
-summary_user_path          ms/txn      process.user
-summary_queueing           ms/txn      process.wait, runnable without a processor
-summary_switches           1/txn       process.voluntary_switches + process.involuntary_switches
-summary_faults             1/txn       process.minor_faults + process.major_faults
-summary_resident           MiB         process.resident
-summary_io_calls           1/txn       process.read_calls + process.write_calls
-summary_io_volume          KiB/txn     process.read_volume + process.write_volume
-summary_disk_requests      1/s         disk.reads + disk.writes + disk.flushes
-summary_disk_volume        KiB/s       disk.read_volume + disk.write_volume
-summary_messages           1/s         network packets received + sent, over all interfaces
-summary_interrupts         1/s         stat.intr
-=========================  ==========  ======================================================================
+metric which a machine lacks gives no number there. Two are measured: ``summary_elapsed``, in seconds from the
+start signal to the last transaction's end, and ``summary_transactions``, those done.
 """
 
 from __future__ import annotations
@@ -67,23 +46,28 @@ def _share(place: str, less: str | None = None) -> Callable[[pd.DataFrame], pd.S
 
 FORMULAS: dict[str, Formula] = {
     f"{SUMMARY}throughput": Formula("1/s", lambda runs: runs[TRANSACTIONS] / runs[ELAPSED]),
+    # of the processor that the program runs on
     f"{SUMMARY}cpu": Formula("%", _share("cpu")),
     CPU_OTHERS: Formula("%", _share("stat", less="process.busy")),
-    f"{SUMMARY}kernel_path": Formula("ms/txn", _sum("process.system")),
-    f"{SUMMARY}user_path": Formula("ms/txn", _sum("process.user")),
-    f"{SUMMARY}queueing": Formula("ms/txn", _sum("process.wait")),
-    f"{SUMMARY}switches": Formula(
-        "1/txn", _sum("process.voluntary_switches", "process.involuntary_switches")
-    ),
-    f"{SUMMARY}faults": Formula("1/txn", _sum("process.minor_faults", "process.major_faults")),
-    f"{SUMMARY}resident": Formula("MiB", _sum("process.resident")),
-    f"{SUMMARY}io_calls": Formula("1/txn", _sum("process.read_calls", "process.write_calls")),
-    f"{SUMMARY}io_volume": Formula("KiB/txn", _sum("process.read_volume", "process.write_volume")),
-    f"{SUMMARY}disk_requests": Formula("1/s", _sum("disk.reads", "disk.writes", "disk.flushes")),
-    f"{SUMMARY}disk_volume": Formula("KiB/s", _sum("disk.read_volume", "disk.write_volume")),
-    f"{SUMMARY}messages": Formula("1/s", _sum("net.rx_packets", "net.tx_packets")),
-    f"{SUMMARY}interrupts": Formula("1/s", _sum("stat.intr")),
 }
+#: Those that are sums of raw metrics, with their units.
+SUMS = {
+    "kernel_path": ("ms/txn", "process.system"),
+    "user_path": ("ms/txn", "process.user"),
+    # runnable without a processor
+    "queueing": ("ms/txn", "process.wait"),
+    "switches": ("1/txn", "process.voluntary_switches", "process.involuntary_switches"),
+    "faults": ("1/txn", "process.minor_faults", "process.major_faults"),
+    "resident": ("MiB", "process.resident"),
+    "io_calls": ("1/txn", "process.read_calls", "process.write_calls"),
+    "io_volume": ("KiB/txn", "process.read_volume", "process.write_volume"),
+    "disk_requests": ("1/s", "disk.reads", "disk.writes", "disk.flushes"),
+    "disk_volume": ("KiB/s", "disk.read_volume", "disk.write_volume"),
+    # over all interfaces
+    "messages": ("1/s", "net.rx_packets", "net.tx_packets"),
+    "interrupts": ("1/s", "stat.intr"),
+}
+FORMULAS |= {f"{SUMMARY}{name}": Formula(unit, _sum(*of)) for name, (unit, *of) in SUMS.items()}
 UNITS = {ELAPSED: "s", TRANSACTIONS: "1"} | {name: formula.unit for name, formula in FORMULAS.items()}
 
 

@@ -5,13 +5,23 @@ Imports are where they are used, because starting up takes time.
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
 
-from data.matrices import kernel_units
-from data.matrices.kernel_units import Unit
 from data.measure import workloads
-from data.measure.workloads import Units
+from data.measure.workloads import Unit, Units, repeat
+
+PAGE = 4096
+
+
+def times(count: int, call: Callable[..., object], *arguments: Any) -> Unit:
+    """Return a unit that is `count` calls."""
+    return partial(repeat(partial(call, *arguments)), count)
 
 
 def dictionary_lookups() -> Unit:
@@ -21,40 +31,13 @@ def dictionary_lookups() -> Unit:
     return lambda: sum(table[key] for key in keys)
 
 
-def read_bytes(size: int) -> Unit:
-    """Read a buffer of `size` bytes once."""
-    block = bytes(size)
-    return lambda: block.count(1)
-
-
-def translate() -> Unit:
-    """Write 256 KiB, byte by byte from a table."""
-    block, table = bytes(range(256)) * 1024, bytes(reversed(range(256)))
-    return lambda: block.translate(table)
-
-
-def copy_large() -> Unit:
-    """Copy 16 MiB from one buffer to another."""
-    source, target = memoryview(bytes(16 << 20)), memoryview(bytearray(16 << 20))
-
-    def copy() -> None:
-        target[:] = source
-
-    return copy
-
-
-def fill() -> Unit:
-    """Fill and free a new buffer of 4 MiB."""
-    return lambda: bytearray(4 << 20)
-
-
-def _accounts(settings: tuple[str, ...]) -> Unit:
-    """Transfer between ten accounts of a database on disk in one transaction."""
+def accounts(journal: str) -> Unit:
+    """Transfer between ten accounts of a database on disk, with a `journal`, in one transaction."""
     import sqlite3
 
     connection = sqlite3.connect(f"{os.environ['TMPDIR']}/accounts.db", isolation_level=None)
-    for setting in (*settings, "synchronous = off"):
-        connection.execute(f"pragma {setting}")
+    connection.execute(f"pragma journal_mode = {journal}")
+    connection.execute("pragma synchronous = off")
     connection.execute("create table account (id integer primary key, balance integer)")
     connection.execute("begin")
     connection.executemany("insert into account values (?, 0)", [(i,) for i in range(2000)])
@@ -72,17 +55,7 @@ def _accounts(settings: tuple[str, ...]) -> Unit:
     return transferred
 
 
-def accounts_log() -> Unit:
-    """Transfer between accounts, with a write-ahead log."""
-    return _accounts(("journal_mode = wal",))
-
-
-def accounts_journal() -> Unit:
-    """Transfer between accounts, with a rollback journal."""
-    return _accounts(("journal_mode = truncate",))
-
-
-def _orders(query: str) -> Unit:
+def orders(query: str) -> Unit:
     """Run a query over 4,000 orders of 200 customers."""
     import sqlite3
 
@@ -96,33 +69,11 @@ def _orders(query: str) -> Unit:
     return lambda: connection.execute(query).fetchall()
 
 
-def scan_filter() -> Unit:
-    """Sum what passes a filter."""
-    return _orders("select sum(price) from orders where price % 7 = 3 and customer > 20")
-
-
-def scan_group() -> Unit:
-    """Group by customer."""
-    return _orders("select customer, count(*), avg(price) from orders group by customer")
-
-
-def scan_join() -> Unit:
-    """Join with the customers and sort."""
-    return _orders(
-        "select name, price from orders join customers on customers.id = customer"
-        " where price > 800 order by price, name limit 20"
-    )
-
-
-def _text() -> bytes:
-    return b"".join(b"%d squared is %d;" % (i, i * i) for i in range(500))[:8192]
-
-
 def bzip() -> Unit:
     """Compress 8 KiB of text by sorting blocks."""
     import bz2
 
-    text = _text()
+    text = workloads.text()
     return lambda: bz2.compress(text, 1)
 
 
@@ -130,17 +81,11 @@ def lz() -> Unit:
     """Compress 8 KiB of text with a large dictionary, and read it back."""
     import lzma
 
-    text = _text()
+    text = workloads.text()
     filters = [{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 1 << 16}]
     return lambda: lzma.decompress(
         lzma.compress(text, lzma.FORMAT_RAW, filters=filters), lzma.FORMAT_RAW, filters=filters
     )
-
-
-def sort_words() -> Unit:
-    """Sort 600 words."""
-    words = [f"word {i * 7919 % 104_729}" for i in range(600)]
-    return lambda: sorted(words)
 
 
 def heap() -> Unit:
@@ -175,8 +120,189 @@ def checksums() -> Unit:
     return lambda: zlib.crc32(block) + zlib.adler32(block)
 
 
+def touch(size: int) -> Unit:
+    """Map `size` bytes, touch every page, and unmap them."""
+
+    def touched() -> None:
+        with mmap.mmap(-1, size) as pages:
+            for at in range(0, size, PAGE):
+                pages[at] = 1
+
+    return touched
+
+
+def discard() -> Unit:
+    """Touch every page of 1 MiB and give them back."""
+    pages = mmap.mmap(-1, 1 << 20)
+
+    def discarded() -> None:
+        for at in range(0, 1 << 20, PAGE):
+            pages[at] = 1
+        pages.madvise(mmap.MADV_DONTNEED)
+
+    return discarded
+
+
+def make_files() -> Unit:
+    """Make, write and remove ten files of 2 KiB."""
+    scratch, block = os.environ["TMPDIR"], bytes(2048)
+
+    def made() -> None:
+        for number in range(10):
+            name = f"{scratch}/made{number}"
+            handle = os.open(name, os.O_CREAT | os.O_WRONLY)
+            os.write(handle, block)
+            os.close(handle)
+            os.unlink(name)  # noqa: PTH108  a system call and little else
+
+    return made
+
+
+def rename_files() -> Unit:
+    """Rename a file ten times, and list its directory."""
+    name = f"{os.environ['TMPDIR']}/name"
+    Path(name).touch()
+
+    def renamed() -> None:
+        for _ in range(10):
+            os.rename(name, f"{name}d")  # noqa: PTH104  a system call and little else
+            os.rename(f"{name}d", name)  # noqa: PTH104
+        os.listdir(os.environ["TMPDIR"])  # noqa: PTH208
+
+    return renamed
+
+
+def rewrite_file() -> Unit:
+    """Write 64 KiB to a file at its start, in four parts, and read them back."""
+    handle = os.open(f"{os.environ['TMPDIR']}/rewritten", os.O_CREAT | os.O_RDWR)
+    block = bytes(16384)
+
+    def rewritten() -> None:
+        for part in range(4):
+            os.pwrite(handle, block, part * 16384)
+        os.pread(handle, 65536, 0)
+
+    return rewritten
+
+
+def _child(serve: Callable[[int, int], None]) -> tuple[int, int]:
+    """Start a child that serves what we write; return the ends to read from and to write to."""
+    from_child, to_us = os.pipe()
+    from_us, to_child = os.pipe()
+    if os.fork() == 0:
+        os.close(to_child)
+        os.close(from_child)
+        with suppress(OSError):
+            serve(from_us, to_us)
+        os._exit(0)
+    os.close(from_us)
+    os.close(to_us)
+    return from_child, to_child
+
+
+def _echo(reading: int, writing: int) -> None:
+    while message := os.read(reading, 64):
+        os.write(writing, message)
+
+
+def _count(reading: int, writing: int) -> None:
+    left = 0
+    while block := os.read(reading, 65536):
+        left += len(block)
+        while left >= 1 << 18:
+            os.write(writing, b"k")
+            left -= 1 << 18
+
+
+def ping_pong() -> Unit:
+    """Send a child eight bytes through a pipe and read them back, ten times."""
+    reading, writing = _child(_echo)
+
+    def sent() -> None:
+        for _ in range(10):
+            os.write(writing, b"12345678")
+            os.read(reading, 64)
+
+    return sent
+
+
+def bulk_pipe() -> Unit:
+    """Send a child 256 KiB through a pipe."""
+    reading, writing = _child(_count)
+    block = bytes(65536)
+
+    def sent() -> None:
+        for _ in range(4):
+            at = 0
+            while at < len(block):
+                at += os.write(writing, block[at:])
+        os.read(reading, 1)
+
+    return sent
+
+
+def socket_pair() -> Unit:
+    """Send ten datagrams of 1 KiB to a child through a socket and read its answers."""
+    import socket
+
+    ours, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    if os.fork() == 0:
+        ours.close()
+        other.settimeout(5)
+        with suppress(OSError):
+            while message := other.recv(2048):
+                other.send(message[:16])
+        os._exit(0)
+    other.close()
+    block = bytes(1024)
+
+    def sent() -> None:
+        for _ in range(10):
+            ours.send(block)
+            ours.recv(64)
+
+    return sent
+
+
+def start_threads() -> Unit:
+    """Start and join four threads."""
+    import threading
+
+    def started() -> None:
+        threads = [threading.Thread(target=int) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    return started
+
+
+def work_queue() -> Unit:
+    """Hand ten pieces of work to two threads through a queue and wait until they are done."""
+    import queue
+    import threading
+
+    waiting: queue.Queue[int] = queue.Queue()
+
+    def consume() -> None:
+        while True:
+            sum(range(waiting.get()))
+            waiting.task_done()
+
+    for _ in range(2):
+        threading.Thread(target=consume, daemon=True).start()
+
+    def handed() -> None:
+        for _ in range(10):
+            waiting.put(200)
+        waiting.join()
+
+    return handed
+
+
 def _units(make: Callable[[], Unit]) -> Callable[[], Units]:
-    return lambda: workloads.repeat(make())
+    return lambda: repeat(make())
 
 
 #: A workload sets itself up and returns what does a number of its units.
@@ -185,37 +311,58 @@ WORKLOADS: dict[str, Callable[[], Units]] = {
     "regex": workloads.regex,
     "json": workloads.json_text,
     "lookups": _units(dictionary_lookups),
-    "read-1m": _units(lambda: read_bytes(1 << 20)),
-    "translate": _units(translate),
+    # read a buffer of 1 MiB once
+    "read-1m": _units(lambda: partial(bytes(1 << 20).count, 1)),
+    # write 256 KiB, byte by byte from a table
+    "translate": _units(lambda: partial((bytes(range(256)) * 1024).translate, bytes(reversed(range(256))))),
     "copy-2m": workloads.memory_copy,
-    "copy-16m": _units(copy_large),
-    "fill": _units(fill),
-    "touch": _units(lambda: kernel_units.touch(1 << 20)),
-    "discard": _units(kernel_units.discard),
-    "map": _units(kernel_units.protect),
-    "parent": _units(kernel_units.ask_parent),
-    "stat": _units(kernel_units.look_at_files),
-    "zeros": _units(kernel_units.read_zeros),
-    "make-files": _units(kernel_units.make_files),
-    "rename": _units(kernel_units.rename_files),
-    "rewrite": _units(kernel_units.rewrite_file),
-    "ping-pong": _units(kernel_units.ping_pong),
-    "bulk-pipe": _units(kernel_units.bulk_pipe),
-    "datagrams": _units(kernel_units.socket_pair),
+    "copy-16m": lambda: workloads.memory_copy(16 << 20),
+    # fill and free a new buffer of 4 MiB
+    "fill": _units(lambda: partial(bytearray, 4 << 20)),
+    "touch": _units(lambda: touch(1 << 20)),
+    "discard": _units(discard),
+    # make and drop 20 small mappings
+    "map": _units(lambda: times(20, lambda: mmap.mmap(-1, PAGE).close())),
+    # ask for the parent's number 200 times
+    "parent": _units(lambda: times(200, os.getppid)),
+    # look at the attributes of 50 files
+    "stat": _units(lambda: times(50, os.stat, Path(__file__))),
+    # read 512 bytes of zeros 100 times
+    "zeros": _units(lambda: times(100, os.read, os.open("/dev/zero", os.O_RDONLY), 512)),
+    "make-files": _units(make_files),
+    "rename": _units(rename_files),
+    "rewrite": _units(rewrite_file),
+    "ping-pong": _units(ping_pong),
+    "bulk-pipe": _units(bulk_pipe),
+    "datagrams": _units(socket_pair),
     "hand-over": workloads.hand_over,
-    "start-threads": _units(kernel_units.start_threads),
-    "work-queue": _units(kernel_units.work_queue),
+    "start-threads": _units(start_threads),
+    "work-queue": _units(work_queue),
     "accounts": workloads.sqlite,
-    "accounts-log": _units(accounts_log),
-    "accounts-journal": _units(accounts_journal),
-    "scan-filter": _units(scan_filter),
-    "scan-group": _units(scan_group),
-    "scan-join": _units(scan_join),
+    # with a write-ahead log, and with a rollback journal
+    "accounts-log": _units(lambda: accounts("wal")),
+    "accounts-journal": _units(lambda: accounts("truncate")),
+    # sum what passes a filter
+    "scan-filter": _units(
+        lambda: orders("select sum(price) from orders where price % 7 = 3 and customer > 20")
+    ),
+    # group by customer
+    "scan-group": _units(
+        lambda: orders("select customer, count(*), avg(price) from orders group by customer")
+    ),
+    # join with the customers and sort
+    "scan-join": _units(
+        lambda: orders(
+            "select name, price from orders join customers on customers.id = customer"
+            " where price > 800 order by price, name limit 20"
+        )
+    ),
     "deflate": workloads.compression,
     "bzip": _units(bzip),
     "lz": _units(lz),
     "sort": workloads.sort,
-    "sort-words": _units(sort_words),
+    # sort 600 words
+    "sort-words": _units(lambda: partial(sorted, [f"word {i * 7919 % 104_729}" for i in range(600)])),
     "heap": _units(heap),
     "sha256": workloads.hashing,
     "blake2": _units(hash_small),

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import ClassVar
 
 from data.errors import InputError
 
@@ -48,6 +48,9 @@ class Child:
         If the program is not installed.
     """
 
+    #: Its standard input, and its standard output where it is not kept.
+    STREAMS: ClassVar[tuple[int, int | None]] = (subprocess.DEVNULL, None)
+
     def __init__(
         self,
         command: Sequence[str],
@@ -60,13 +63,13 @@ class Child:
     ) -> None:
         self._place, self._said = place, said or Path(os.devnull)
         beside = {} if said is None else {"TMPDIR": str(said.parent)}
+        stdin, stdout = self.STREAMS
         with self._said.open("wb") as output:
-            stdin, stdout = self._streams(output)
             try:
                 self._process = subprocess.Popen(
                     command,
                     stdin=stdin,
-                    stdout=stdout,
+                    stdout=stdout or output,
                     stderr=output,
                     env={**os.environ, "OPENBLAS_NUM_THREADS": "1", **beside, **(environment or {})},
                     bufsize=0,
@@ -81,10 +84,6 @@ class Child:
         self.used = (0.0, 0.0)
         if cpu is not None:
             os.sched_setaffinity(self.pid, {cpu})
-
-    def _streams(self, output: IO[bytes]) -> tuple[int, IO[bytes] | int]:
-        """Return standard input and output."""
-        return subprocess.DEVNULL, output
 
     @property
     def code(self) -> int | None:
@@ -144,8 +143,7 @@ class Child:
 class Talking(Child):
     """A program that we talk with over its standard input and output; only its errors are kept."""
 
-    def _streams(self, output: IO[bytes]) -> tuple[int, IO[bytes] | int]:  # noqa: ARG002  others keep it
-        return subprocess.PIPE, subprocess.PIPE
+    STREAMS = (subprocess.PIPE, subprocess.PIPE)
 
     def say(self, word: bytes) -> None:
         """Write to it."""

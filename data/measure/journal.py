@@ -64,7 +64,12 @@ class Journal(Generic[Entry]):
             If the file belongs to another suite or machine, was begun by who can do other things, or has a
             line that is no record.
         """
-        records = _resume(path, begun, able)
+        if not path.exists():
+            write_text(path, json.dumps({"suite": begun} | ({} if able is None else {"able": able})) + "\n")
+        first, *records = _records(path) or [{}]
+        if first.get("suite") != begun:
+            raise InputError("was begun with another suite; name another directory or remove it", file=path)
+        _require_able(able or {}, first.get("able", {}), path)
         keys = {one.name for one in fields(note)} if note else set()
         an_entry = TypeAdapter(entry)
         a_note: TypeAdapter[Any] = TypeAdapter(note or entry)
@@ -94,22 +99,13 @@ class Journal(Generic[Entry]):
             file.write("".join(json.dumps(asdict(record)) + "\n" for record in records))
 
 
-def _resume(
-    path: Path, begun: Mapping[str, Any], able: Mapping[str, Sequence[str]] | None
-) -> list[dict[str, Any]]:
-    if not path.exists():
-        begin = {"suite": begun} | ({} if able is None else {"able": able})
-        write_text(path, json.dumps(begin) + "\n")
+def _records(path: Path) -> list[dict[str, Any]]:
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     # A line that was being written when the power went has no end.
     whole = [line for line in lines if line.endswith("\n")]
     if len(whole) < len(lines):
         write_text(path, "".join(whole))
-    records = [_record(line, path, number) for number, line in enumerate(whole, 1)]
-    if not records or records[0].get("suite") != begun:
-        raise InputError("was begun with another suite; name another directory or remove it", file=path)
-    _require_able(able or {}, records[0].get("able", {}), path)
-    return records[1:]
+    return [_record(line, path, number) for number, line in enumerate(whole, 1)]
 
 
 def _require_able(able: Mapping[str, Sequence[str]], before: Any, path: Path) -> None:

@@ -14,10 +14,16 @@ from data.measure.proc import CPU_TIMES, PRESSURES, PROC, TICK_MILLISECONDS, lin
 
 #: Those of the nr_ lines of vmstat that only grow.
 NR_COUNTS = frozenset(
-    {
+    f"vmstat.{name}"
+    for name in (
         *("nr_dirtied", "nr_written", "nr_throttled_written", "nr_vmscan_write"),
         *("nr_vmscan_immediate_reclaim", "nr_foll_pin_acquired", "nr_foll_pin_released"),
-    }
+    )
+)
+#: How names of levels begin; all else only grows.
+LEVELS = (
+    *("vmstat.nr_", "vmstat.workingset_nodes", "stat.procs_", "disk.in_flight"),
+    *("meminfo.", "zone.", "slab.", "buddy."),
 )
 DISK = (
     *("reads", "reads_merged", "read_volume", "read_time", "writes", "writes_merged", "write_volume"),
@@ -26,29 +32,17 @@ DISK = (
 )
 SECTORS_PER_KIB = 2
 NOT_DISKS = re.compile(r"loop|ram|zram|dm-|md|sr|fd")
-NET = ("rx_bytes", "rx_packets", "tx_bytes", "tx_packets")
-_NET_COLUMNS = (0, 1, 8, 9)
+#: By what is counted of an interface, its column of /proc/net/dev.
+NET = {"rx_bytes": 0, "rx_packets": 1, "tx_bytes": 8, "tx_packets": 9}
 #: Of /proc/schedstat, which not every kernel has.
 SCHEDULE = ("yields", "", "schedules", "idles", "wakeups", "local_wakeups", "run_ns", "wait_ns", "slices")
 #: Levels of /proc/meminfo that vmstat has not.
 MEMINFO = ("MemAvailable", "Buffers", "Cached", "Committed_AS", "VmallocUsed", "Percpu", "DirectMap4k")
-
 #: Objects that the kernel makes for programs, files and connections.
-SLABS = frozenset(
-    {
-        *(
-            "dentry",
-            "filp",
-            "vm_area_struct",
-            "anon_vma",
-            "anon_vma_chain",
-            "task_struct",
-            "pid",
-            "mm_struct",
-        ),
-        *("files_cache", "signal_cache", "ext4_inode_cache", "proc_inode_cache", "buffer_head", "maple_node"),
-        *("radix_tree_node", "kmalloc-64", "kmalloc-1k", "skbuff_head_cache"),
-    }
+SLABS = (
+    *("dentry", "filp", "vm_area_struct", "anon_vma", "anon_vma_chain", "task_struct", "pid", "mm_struct"),
+    *("files_cache", "signal_cache", "ext4_inode_cache", "proc_inode_cache", "buffer_head", "maple_node"),
+    *("radix_tree_node", "kmalloc-64", "kmalloc-1k", "skbuff_head_cache"),
 )
 
 Numbers = dict[str, float]
@@ -56,76 +50,69 @@ Numbers = dict[str, float]
 
 def counts(cpu: int) -> Numbers:
     """Return all counts so far; ``cpu.`` and ``irq.cpu.`` are those of processor `cpu`."""
-    return (
-        stat(cpu)[0] | vmstat()[0] | interrupts(cpu) | _disks()[0] | _network() | _pressure() | _schedule(cpu)
-    )
+    found = stat(cpu) | vmstat() | interrupts(cpu) | _disks() | _network() | _pressure() | _schedule(cpu)
+    return {name: value for name, value in found.items() if not _is_level(name)}
 
 
 def levels(cpu: int) -> Numbers:
     """Return all levels."""
-    return stat(cpu)[1] | vmstat()[1] | _disks()[1] | _memory() | _objects()
+    found = stat(cpu) | vmstat() | _disks() | _memory() | _objects()
+    return {name: value for name, value in found.items() if _is_level(name)}
 
 
-def stat(cpu: int) -> tuple[Numbers, Numbers]:
+def _is_level(name: str) -> bool:
+    return name.startswith(LEVELS) and name not in NR_COUNTS
+
+
+def stat(cpu: int) -> Numbers:
     """Return counts and levels of programs, and times of all processors and of `cpu`."""
-    counted: Numbers = {}
-    level: Numbers = {}
+    found: Numbers = {}
     for name, values in rows(PROC / "stat"):
         if name in {"cpu", f"cpu{cpu}"}:
             place = "stat" if name == "cpu" else "cpu"
             for kind, ticks in zip(CPU_TIMES, values, strict=False):
-                counted[f"{place}.{kind}"] = float(int(ticks) * TICK_MILLISECONDS)
-        elif name in {"intr", "ctxt", "processes", "softirq"}:
-            counted[f"stat.{name}"] = float(values[0])
-        elif name.startswith("procs_"):
-            level[f"stat.{name}"] = float(values[0])
-    return counted, level
+                found[f"{place}.{kind}"] = float(int(ticks) * TICK_MILLISECONDS)
+        elif name in {"intr", "ctxt", "processes", "softirq"} or name.startswith("procs_"):
+            found[f"stat.{name}"] = float(values[0])
+    return found
 
 
-def vmstat() -> tuple[Numbers, Numbers]:
+def vmstat() -> Numbers:
     """Return counts and levels of memory."""
-    counted: Numbers = {}
-    level: Numbers = {}
-    for name, (value,) in rows(PROC / "vmstat"):
-        gauge = (name.startswith("nr_") and name not in NR_COUNTS) or name == "workingset_nodes"
-        (level if gauge else counted)[f"vmstat.{name}"] = float(value)
-    return counted, level
+    return {f"vmstat.{name}": float(value) for name, (value,) in rows(PROC / "vmstat")}
 
 
 def interrupts(cpu: int) -> Numbers:
     """Return interrupts and soft interrupts of all processors and of `cpu`."""
     counted: Counter[str] = Counter()
-    for file in ("interrupts", "softirqs"):
+    for file, place in (("interrupts", "irq"), ("softirqs", "softirq")):
         first, *numbers = [*rows(PROC / file)] or [("", [])]
         processors = [first[0], *first[1]]
         for number, words in numbers:
             values = [int(word) for word in words[: len(processors)] if word.isdecimal()]
             # a device keeps its name where its number changes from start to start
             name = words[-1] if number.isdecimal() and len(words) > len(processors) else number
-            place = "irq" if file == "interrupts" else "softirq"
             counted[f"{place}.{name}"] += sum(values)
             if f"CPU{cpu}" in processors and len(values) == len(processors):
                 counted[f"{place}.cpu.{name}"] += values[processors.index(f"CPU{cpu}")]
     return {name: float(value) for name, value in counted.items()}
 
 
-def _disks() -> tuple[Numbers, Numbers]:
+def _disks() -> Numbers:
     total: Counter[str] = Counter()
     for _, (_, name, *values) in rows(PROC / "diskstats"):
         if not NOT_DISKS.match(name) and not (Path("/sys/class/block") / name / "partition").exists():
             total.update(dict(zip(DISK, map(int, values), strict=False)))
-    found = {
+    return {
         f"disk.{name}": value / SECTORS_PER_KIB if name.endswith("volume") else float(value)
         for name, value in total.items()
     }
-    level = {name: found.pop(name) for name in ["disk.in_flight"] if name in found}
-    return found, level
 
 
 def _network() -> Numbers:
     counted: Counter[str] = Counter({f"net.{name}": 0 for name in NET})
     for interface, values in list(rows(PROC / "net/dev"))[2:]:
-        for name, column in zip(NET, _NET_COLUMNS, strict=True):
+        for name, column in NET.items():
             counted[f"net.{name}"] += int(values[column])
             if interface == "lo":
                 counted[f"net.lo_{name}"] += int(values[column])
@@ -148,19 +135,12 @@ def _pressure() -> Numbers:
 
 def _schedule(cpu: int) -> Numbers:
     """Return what the scheduler counts, where the kernel tells."""
-    for name, values in rows(PROC / "schedstat"):
-        if name == f"cpu{cpu}":
-            return {
-                f"sched.{kind}": float(value) for kind, value in zip(SCHEDULE, values, strict=False) if kind
-            }
-    return {}
+    values = dict(rows(PROC / "schedstat")).get(f"cpu{cpu}", [])
+    return {f"sched.{kind}": float(value) for kind, value in zip(SCHEDULE, values, strict=False) if kind}
 
 
 def _memory() -> Numbers:
-    level: Numbers = {}
-    for name, words in rows(PROC / "meminfo"):
-        if name in MEMINFO:
-            level[f"meminfo.{name}"] = float(words[0])
+    level = {f"meminfo.{name}": float(words[0]) for name, words in rows(PROC / "meminfo") if name in MEMINFO}
     zone = ""
     for name, words in rows(PROC / "zoneinfo"):
         if name == "Node":
@@ -173,13 +153,9 @@ def _memory() -> Numbers:
 
 
 def _objects() -> Numbers:
-    level: Numbers = {}
-    for name, values in rows(PROC / "slabinfo"):
-        if name in SLABS:
-            level[f"slab.{name}"] = float(values[0])
+    level = {f"slab.{name}": float(values[0]) for name, values in rows(PROC / "slabinfo") if name in SLABS}
     for line in lines(PROC / "buddyinfo"):
-        _, _, rest = line.partition("zone")
-        zone, *free = rest.split()
+        zone, *free = line.partition("zone")[2].split()
         if zone == "Normal":
             level |= {f"buddy.order_{order}": float(blocks) for order, blocks in enumerate(free)}
     return level
@@ -193,8 +169,6 @@ def unit(name: str) -> str:
         return "KiB"
     if name.startswith("disk."):
         return {"volume": "KiB", "time": "ms"}.get(name.rpartition("_")[2], "1")
-    return "us" if name.startswith("pressure.") else _unit_by_end(name)
-
-
-def _unit_by_end(name: str) -> str:
+    if name.startswith("pressure."):
+        return "us"
     return next((unit for end, unit in (("bytes", "B"), ("_ns", "ns")) if name.endswith(end)), "1")

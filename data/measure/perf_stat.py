@@ -28,20 +28,15 @@ MOST = 2.0**64
 PLAIN = {"LC_ALL": "C"}
 
 
-def countable(events: Sequence[str]) -> dict[str, str]:
-    """Try to count each of `events` here.
-
-    Returns
-    -------
-    dict
-        Why it cannot be counted by event; empty where it can.
+def uncountable(events: Sequence[str]) -> dict[str, str]:
+    """Try to count each of `events` here; return why not by event, for those that perf cannot count.
 
     Raises
     ------
     InputError
         If perf is not installed.
     """
-    return {event: _why_not(event) for event in events}
+    return {event: why for event in events if (why := _why_not(event))}
 
 
 def _why_not(event: str) -> str:
@@ -56,7 +51,7 @@ class Counting:
 
     Parameters
     ----------
-    pids : int or sequence of int
+    pids : sequence of int
         The program, with what it has started; what they start from now on is counted, too.
     events : sequence of str
     interval : float
@@ -64,20 +59,16 @@ class Counting:
     output : Path
     """
 
-    def __init__(
-        self, pids: int | Sequence[int], events: Sequence[str], interval: float, output: Path
-    ) -> None:
+    def __init__(self, pids: Sequence[int], events: Sequence[str], interval: float, output: Path) -> None:
         self.output = output
-        programs = [pids] if isinstance(pids, int) else pids
         commands, self._commands = os.pipe()
         self._acknowledged, acknowledge = os.pipe()
         command = [
             *("perf", "stat", "-I", str(round(interval * 1000)), "-x,", "-o", str(output)),
             *("-D", "-1", "--control", f"fd:{commands},{acknowledge}"),
-            *("-e", ",".join(events), "-p", ",".join(map(str, programs))),
+            *("-e", ",".join(events), "-p", ",".join(map(str, pids))),
         ]
-        said = output.with_suffix(".said")
-        taken = (commands, acknowledge)
+        said, taken = output.with_suffix(".said"), (commands, acknowledge)
         self._perf = Child(command, "perf", said, environment=PLAIN, pass_fds=taken)
         os.close(commands)
         os.close(acknowledge)
@@ -141,35 +132,37 @@ def intervals(path: Path, reserved: Container[str] = (TIME,)) -> pd.DataFrame:
     rows: dict[float, dict[str, float]] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip() and not line.startswith("#"):
-            seconds, event, count = _line(line, reserved, path, number)
-            if event in rows.setdefault(seconds, {}):
-                raise InputError(f'counts "{event}" twice in one interval', file=path, line=number)
-            rows[seconds][event] = count
+            try:
+                _add(rows, line, reserved)
+            except ValueError as exc:
+                raise InputError(str(exc), file=path, line=number) from exc
     if not rows:
         raise InputError("holds no interval; expected the output of perf stat -I 200 -x,", file=path)
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis(TIME).sort_index().reset_index()
 
 
-def _line(line: str, reserved: Container[str], path: Path, number: int) -> tuple[float, str, float]:
+def _add(rows: dict[float, dict[str, float]], line: str, reserved: Container[str]) -> None:
+    """Add what a line counts to its interval; ValueError if it is none of perf's."""
     begin = _TIME.match(line)
     fields = line[begin.end() :].split(begin[2]) if begin else []
     if begin is None or len(fields) <= _EVENT or not fields[_EVENT]:
         expected = "expected time,count,unit,event as perf stat -I 200 -x, prints them"
-        raise InputError(f"{line.strip()[:40]!r}: {expected}", file=path, line=number)
+        raise ValueError(f"{line.strip()[:40]!r}: {expected}")
     event, told = _MODIFIER.sub("", fields[_EVENT]), fields[_COUNT]
     if event in reserved:
-        problem = f'counts an event called "{event}", which is the name of a column of samples'
-        raise InputError(problem, file=path, line=number)
-    seconds = _number(begin[1], TIME, path, number)
-    return seconds, event, np.nan if told in UNCOUNTED else _number(told, event, path, number)
+        raise ValueError(f'counts an event called "{event}", which is the name of a column of samples')
+    within = rows.setdefault(_number(begin[1], TIME), {})
+    count = np.nan if told in UNCOUNTED else _number(told, event)
+    if event in within:
+        raise ValueError(f'counts "{event}" twice in one interval')
+    within[event] = count
 
 
-def _number(told: str, name: str, path: Path, line: int) -> float:
+def _number(told: str, name: str) -> float:
     try:
         found = float(told)
-    except ValueError as exc:
-        raise InputError(f'{name}="{told}" is not a count', file=path, line=line) from exc
+    except ValueError:
+        raise ValueError(f'{name}="{told}" is not a count') from None
     if not 0 <= found < MOST:
-        problem = f"{name}={told[:40]} must be 0 or more, and less than 2**64"
-        raise InputError(problem, file=path, line=line)
+        raise ValueError(f"{name}={told[:40]} must be 0 or more, and less than 2**64")
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from contextlib import suppress
 
 from data.measure.proc import PROC, TICK_MILLISECONDS, TICKS_PER_SECOND, descendants, rows, stat, threads
@@ -51,18 +52,18 @@ class Tree:
     ----------
     pid : int
         Of a child of ours, which may be stopped.
+
+    Attributes
+    ----------
+    resident_mebibytes : float
+        Resident memory at the last look.
     """
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
         # a thread's own counts end with it: the last that was seen, so short-lived ones are missed
         self._waits: dict[str, tuple[float, ...]] = {}
-        self._resident = 0.0
-
-    @property
-    def resident_mebibytes(self) -> float:
-        """Resident memory at the last look."""
-        return self._resident
+        self.resident_mebibytes = 0.0
 
     def counts(self) -> dict[str, float]:
         """Return all counts so far."""
@@ -82,7 +83,7 @@ class Tree:
                 for first, others in rows(thread / "schedstat"):
                     self._waits[thread.name] = tuple(map(float, (first, *others)))
         # a program that has just ended has nothing left
-        self._resident = resident or self._resident
+        self.resident_mebibytes = resident or self.resident_mebibytes
         for name in ("user_ms", "system_ms"):
             counts[name] *= TICK_MILLISECONDS
         for column, name in enumerate(("wait_ns", "timeslices"), 1):
@@ -96,13 +97,7 @@ class Tree:
 
 
 class Program:
-    """A running program with all it started, looked at more closely.
-
-    Parameters
-    ----------
-    pid : int
-        Of a child of ours.
-    """
+    """A running program of ours with all it started, looked at more closely."""
 
     def __init__(self, pid: int) -> None:
         self._pid, self._tree = pid, Tree(pid)
@@ -126,19 +121,16 @@ class Program:
 
     def levels(self) -> dict[str, float]:
         """Return levels, summed over the processes; nothing once it has ended."""
-        total: dict[str, float] = {}
+        total: defaultdict[str, float] = defaultdict(float)
         for pid in descendants(self._pid):
             for file, names in LEVELS.items():
                 for name, words in rows(PROC / str(pid) / file):
                     if name in names:
-                        level = f"level_{name.removeprefix('se.')}"
-                        total[level] = total.get(level, 0.0) + float(words[0])
+                        total[f"level_{name.removeprefix('se.')}"] += float(words[0])
             with suppress(OSError):
                 files = len(list((PROC / str(pid) / "fd").iterdir()))
-                total["level_files"] = total.get("level_files", 0.0) + files
-        if total:
-            total["resident"] = self._tree.resident_mebibytes
-        return total
+                total["level_files"] += files
+        return dict(total, resident=self._tree.resident_mebibytes) if total else {}
 
 
 def own_seconds(pid: int) -> float:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import random
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from types import TracebackType
-from typing import Generic, Protocol, Self, TypeVar
+from pathlib import Path
+from typing import Any, Generic, Protocol, Self, TypeVar
 
+from data.measure import machine
 from data.measure.journal import Entry, Journal
 from data.measure.screen import Screen
+from data.measure.suite import Suite
+from data.tables.files import write_json
+from data.tables.specs import Tables
 
 #: Seconds to wait when others use the machine.
 PATIENCE = 2.0
@@ -31,6 +36,7 @@ class Planned(Protocol):
 
 Plan = TypeVar("Plan", bound=Planned)
 Made = TypeVar("Made")
+One = TypeVar("One")
 
 
 @dataclass
@@ -51,14 +57,39 @@ class Session(Generic[Entry]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> bool:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
         if kind is not KeyboardInterrupt:
             return False
         self.finished = False
         self.screen.say(f"kept {len(self.journal.entries)} {self.unit}; start again to resume")
         return True
+
+    @classmethod
+    def begin(
+        cls,
+        directory: Path,
+        suite: Suite,
+        screen: Screen,
+        unit: str,
+        entry: type[Entry],
+        *,
+        note: type | None = None,
+        able: Mapping[str, Sequence[str]] | None = None,
+    ) -> Self:
+        """Begin to measure a suite into `directory`, or go on; for the rest and for errors see `Journal`."""
+        described = machine.settings()
+        same = {name: described[setting] for name, setting in suite.SAME.items()}
+        begun = suite.model_dump(mode="json") | same
+        journal = Journal.open(directory / "journal.jsonl", begun, entry, note, able)
+        return cls(journal, screen, unit, *suite.patience)
+
+    def end(self, suite: Suite, tables: Tables, **settings: Any) -> bool:
+        """Write what was measured, and how into ``settings.json``; tell whether it is everything."""
+        directory = self.journal.path.parent
+        tables.write(directory)
+        described = {"machine": machine.settings(), "suite": suite.model_dump(mode="json"), **settings}
+        write_json(directory / "settings.json", described)
+        return self.finished
 
     def waiting(self, everything: Sequence[Plan]) -> list[Plan]:
         """Return what of it is not yet in the journal."""
@@ -89,6 +120,15 @@ class Session(Generic[Entry]):
             entries, _ = quietest(partial(make, now), self.foreign, self.attempts, progress)
             self.journal.add(*entries)
         self.screen.advance(whole, whole, "done")
+
+
+def shuffled(blocks: Iterable[Iterable[One]], shuffle: random.Random) -> list[One]:
+    """Return what the blocks hold, one block after the other, each in random order."""
+    found: list[One] = []
+    for block in map(list, blocks):
+        shuffle.shuffle(block)
+        found += block
+    return found
 
 
 def quietest(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import yaml
 from pydantic import Field, ValidationError
@@ -14,6 +14,42 @@ from data.tables.given import Section, said
 
 Count = Annotated[int, Field(ge=1)]
 Kind = TypeVar("Kind", bound=Section)
+
+
+class Suite(Section):
+    """A measurement: its ``name``, and the ``seed`` of its order and of all that is drawn."""
+
+    #: What of the machine must be the same all the time: its settings by what journals call them.
+    SAME: ClassVar[Mapping[str, str]] = {}
+
+    kind: str
+    name: str
+    seed: int
+
+    @property
+    def patience(self) -> tuple[float, float]:
+        """The share of the machine that others may use, and how many times something is measured at most."""
+        return 1.0, 1
+
+
+class CountedSuite(Suite):
+    """A measurement that counts: every ``interval`` seconds, and of perf the ``events``.
+
+    When others use more than the share ``foreign`` of the machine, something is measured again, ``attempts``
+    times at most; the least disturbed stays.
+    """
+
+    SAME: ClassVar[Mapping[str, str]] = {"machine": "processor", "kernel": "kernel"}
+
+    interval: Annotated[float, Field(ge=0.02, le=10)] = 0.2
+    foreign: Annotated[float, Field(gt=0, le=1)] = 0.03
+    attempts: Count = 3
+    events: tuple[str, ...] = ()
+
+    @property
+    def patience(self) -> tuple[float, float]:
+        """What ``foreign`` and ``attempts`` say."""
+        return self.foreign, self.attempts
 
 
 class Operation(Section):

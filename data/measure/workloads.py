@@ -13,10 +13,11 @@ import sys
 import time
 from collections.abc import Callable
 
+Unit = Callable[[], object]
 Units = Callable[[int], object]
 
 
-def repeat(unit: Callable[[], object]) -> Units:
+def repeat(unit: Unit) -> Units:
     """Return what does a number of units, one after the other."""
 
     def run(count: int) -> None:
@@ -42,12 +43,17 @@ def hashing() -> Units:
     return repeat(lambda: hashlib.sha256(block).digest())
 
 
+def text() -> bytes:
+    """Return 8 KiB to compress."""
+    return b"".join(b"%d squared is %d;" % (i, i * i) for i in range(500))[:8192]
+
+
 def compression() -> Units:
     """Deflate 8 KiB of text."""
     import zlib
 
-    text = b"".join(b"%d squared is %d;" % (i, i * i) for i in range(500))[:8192]
-    return repeat(lambda: zlib.compress(text, 6))
+    plain = text()
+    return repeat(lambda: zlib.compress(plain, 6))
 
 
 def json_text() -> Units:
@@ -70,9 +76,9 @@ def matrix() -> Units:
     return repeat(lambda: left @ left)
 
 
-def memory_copy() -> Units:
-    """Copy 2 MiB from one buffer to another."""
-    source, target = memoryview(bytes(2 << 20)), memoryview(bytearray(2 << 20))
+def memory_copy(size: int = 2 << 20) -> Units:
+    """Copy `size` bytes from one buffer to another."""
+    source, target = memoryview(bytes(size)), memoryview(bytearray(size))
 
     def copy() -> None:
         target[:] = source

@@ -3,7 +3,7 @@ import math
 import pytest
 
 from data.errors import InputError
-from data.fingerprints.rates import Rate, Task
+from data.fingerprints.stress_ng import Rate, Task
 from data.measure.journal import Journal
 from data.measure.session import Session, quietest
 from tests.seen import Seen

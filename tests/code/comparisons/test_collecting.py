@@ -9,10 +9,10 @@ from data.comparisons import suite as suites
 from data.comparisons.collect import plan
 from data.comparisons.repetitions import Repetition, Work
 from data.comparisons.truth import tables
-from data.corun.measured import MeasuredCorun
+from data.corun.collect import MeasuredCorun
 from data.errors import InputError
-from data.fingerprints.rates import Rate
-from data.matrices.measured import Costs, MeasuredRun
+from data.fingerprints.stress_ng import Rate
+from data.matrices.collect import Costs, MeasuredRun
 from data.measure.journal import Journal
 from data.measure.programs import Clocks
 from data.measure.workloads import WORKLOADS, run, shares

@@ -10,8 +10,7 @@ import yaml
 from data import collect
 from data.corun import events
 from data.corun import suite as corun_suite
-from data.corun.collect import measure, plan, tables
-from data.corun.measured import MeasuredCorun, PlannedCorun
+from data.corun.collect import MeasuredCorun, PlannedCorun, measure, plan, tables
 from data.corun.run import Run, intervals
 from data.corun.suite import CorunSuite
 from data.corun.tables import SAMPLE_DTYPES

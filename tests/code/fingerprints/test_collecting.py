@@ -10,7 +10,7 @@ from data.fingerprints import stress_ng
 from data.fingerprints import suite as fingerprint_suite
 from data.fingerprints.collect import collect as collect_fingerprint
 from data.fingerprints.collect import measure, plan, problems, tables
-from data.fingerprints.rates import Rate, Task
+from data.fingerprints.stress_ng import Rate, Task
 from data.fingerprints.stressors import CATEGORIES
 from data.fingerprints.suite import FingerprintSuite
 from data.measure.child import Finished

@@ -13,9 +13,8 @@ from data.errors import InputError
 from data.matrices import rates as matrix_rates
 from data.matrices import suite as matrix_suite
 from data.matrices import summaries
-from data.matrices.collect import measure, order, plan, tables, trials
+from data.matrices.collect import Costs, MeasuredRun, PlannedRun, measure, order, plan, tables, trials
 from data.matrices.defects import DEFECTS
-from data.matrices.measured import Costs, MeasuredRun, PlannedRun
 from data.matrices.rates import Look, rates
 from data.matrices.run import Outcome
 from data.matrices.suite import CAUSES, INVALID_KINDS, MatrixSuite

@@ -1,17 +1,13 @@
-import os
 import signal
 import subprocess
 import sys
-import time
-from pathlib import Path
 
 import pandas as pd
-import pytest
 import yaml
 
 from data.comparisons.tables import ComparisonTables
+from tests.system.measuring import ROOT, collecting, interrupt, kept
 
-ROOT = Path(__file__).parents[3]
 SUITE = {
     "kind": "comparisons", "name": "tiny", "seed": 3, "threads": [1, 2], "repetitions": 3,
     "reference_repetitions": 30, "seconds": 0.005, "foreign": 0.99,
@@ -20,42 +16,21 @@ SUITE = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def command(tmp_path):
-    suite = tmp_path / "suite.yaml"
+def test_an_interrupted_and_a_killed_measurement_resume_and_end_as_tables(tmp_path):
+    suite, out = tmp_path / "suite.yaml", tmp_path / "out"
     suite.write_text(yaml.safe_dump(SUITE))
-    return [sys.executable, "-m", "data.collect", str(suite), "-o", str(tmp_path / "out")]
-
-
-def lines(path):
-    return path.read_text().count("\n") if path.exists() else 0
-
-
-def interrupt(command, journal, request):
-    """Start `command`, send `request` once something is measured, and return its exit code."""
-    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE)
-    deadline = time.monotonic() + 60
-    while lines(journal) < 12 and time.monotonic() < deadline and process.poll() is None:
-        os.sched_yield()
-    process.send_signal(request)
-    process.communicate(timeout=60)
-    return process.returncode
-
-
-def test_an_interrupted_and_a_killed_measurement_resume_and_end_as_tables(command, tmp_path):
-    journal = tmp_path / "out/journal.jsonl"
-    assert interrupt(command, journal, signal.SIGINT) == 130
-    kept = lines(journal)
-    assert 12 <= kept < 140
-    assert interrupt(command, journal, signal.SIGKILL) == -signal.SIGKILL
-    assert lines(journal) >= kept
-    subprocess.run(command, cwd=ROOT, check=True, timeout=120)
-    assert lines(journal) == 2 + 2 * (3 * 3 + 2 * 30)
-    tables = ComparisonTables.read(tmp_path / "out")
+    assert interrupt(suite, out, signal.SIGINT, 11)[1] == 130
+    done = kept(out)
+    assert 11 <= done < 139
+    assert interrupt(suite, out, signal.SIGKILL, done + 1)[1] == -signal.SIGKILL
+    assert kept(out) > done
+    subprocess.run(collecting(suite, out), cwd=ROOT, check=True, timeout=120)
+    assert kept(out) == 1 + 2 * (3 * 3 + 2 * 30)
+    tables = ComparisonTables.read(out)
     assert tables.comparisons["comparison_id"].tolist() == ["sort/same", "sort/slow"]
     assert len(tables.results) == 2 * 3 * 3
     assert tables.labels["status"].iloc[0] == "pass"
-    reference = pd.read_parquet(tmp_path / "out/reference.parquet")
+    reference = pd.read_parquet(out / "reference.parquet")
     assert (reference["repetitions"] == 30).all()
 
 

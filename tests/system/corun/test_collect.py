@@ -5,8 +5,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -18,8 +16,8 @@ from data.corun.suite import CorunTask
 from data.corun.tables import CorunTables
 from data.errors import InputError
 from data.measure.proc import descendants
+from tests.system.measuring import ROOT, collecting, interrupt, kept
 
-ROOT = Path(__file__).parents[3]
 SUITE = {
     "kind": "corun", "name": "tiny", "seed": 3, "solo": 2, "repeat": 1, "interval": 0.1, "foreign": 1.0,
     "events": ["task-clock", "page-faults", "no-such-event"],
@@ -35,39 +33,23 @@ needs_programs = pytest.mark.skipif(
 
 
 @pytest.fixture
-def command(tmp_path):
+def suite(tmp_path):
     (tmp_path / "suite.yaml").write_text(yaml.safe_dump(SUITE))
-    return [
-        sys.executable, "-m", "data.collect", str(tmp_path / "suite.yaml"), "-o", str(tmp_path / "out"),
-    ]  # fmt: skip
-
-
-def kept(out):
-    journal = out / "journal.jsonl"
-    return journal.read_text().count("\n") - 1 if journal.exists() else 0
-
-
-def interrupt(command, out, request, after):
-    begun = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
-    while kept(out) < after and time.monotonic() < deadline and begun.poll() is None:
-        os.sched_yield()
-    begun.send_signal(request)
-    return begun.communicate(timeout=60)[1], begun.returncode
+    return tmp_path / "suite.yaml"
 
 
 @needs_programs
-def test_an_interrupted_and_a_killed_measurement_resume_and_end_as_tables_to_learn_from(command, tmp_path):
+def test_an_interrupted_and_a_killed_measurement_resume_and_end_as_tables_to_learn_from(suite, tmp_path):
     out = tmp_path / "out"
-    told, code = interrupt(command, out, signal.SIGINT, 1)
+    told, code = interrupt(suite, out, signal.SIGINT, 1)
     assert code == 130
     assert "perf cannot count no-such-event" in told
     assert f"kept {kept(out)} measurements; start again to resume" in told
     done = kept(out)
     assert 1 <= done < 8
     assert len(CorunTables.read(out).samples) > 0
-    assert interrupt(command, out, signal.SIGKILL, done + 1)[1] == -signal.SIGKILL
-    subprocess.run(command, cwd=ROOT, check=True, timeout=120)
+    assert interrupt(suite, out, signal.SIGKILL, done + 1)[1] == -signal.SIGKILL
+    subprocess.run(collecting(suite, out), cwd=ROOT, check=True, timeout=120)
     assert kept(out) == 2 * 2 + 3 + 1
 
     tables = corun_formats.read("tables", [out]).tables
@@ -109,7 +91,7 @@ def test_a_task_that_fails_is_named_with_what_it_said_and_its_co_runner_ended():
     cpus = sorted(os.sched_getaffinity(0))
     before = set(descendants(os.getpid()))  # workers of other tests may still be there
     with pytest.raises(InputError) as error:
-        together([failing, endless], cpus, Means(["task-clock"], 0.1, groups=False))
+        together([failing, endless], cpus, Means(["task-clock"], 0.1, ungrouped="not wanted"))
     assert str(error.value) == 'task "own": exit code 3 (no luck)'
     assert set(descendants(os.getpid())) <= before
     # what the co-runner had started

@@ -4,7 +4,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ from data.matrices.tables import MatrixTables
 from data.matrices.validity import decide
 from data.measure.proc import descendants
 from data.measure.screen import Screen
-from tests.system.corun.test_collect import ROOT, interrupt, kept
+from tests.system.measuring import ROOT, collecting, interrupt, kept
 
 SUITE = {
     "kind": "matrix", "name": "tiny", "seed": 4, "seconds": 0.2, "interval": 0.05, "foreign": 1.0,
@@ -48,21 +47,20 @@ def sort(bench):
 
 @needs_perf
 def test_an_interrupted_and_a_killed_measurement_resume_and_end_as_matrices_to_learn_from(tmp_path):
-    (tmp_path / "suite.yaml").write_text(yaml.safe_dump(SUITE))
-    out = tmp_path / "out"
-    command = [sys.executable, "-m", "data.collect", str(tmp_path / "suite.yaml"), "-o", str(out)]
+    path, out = tmp_path / "suite.yaml", tmp_path / "out"
+    path.write_text(yaml.safe_dump(SUITE))
     # two calibrations come first
-    told, code = interrupt(command, out, signal.SIGINT, 4)
+    told, code = interrupt(path, out, signal.SIGINT, 4)
     assert code == 130
     assert "perf cannot count no-such-event" in told
     done = kept(out) - 2
     assert f"kept {done} runs; start again to resume" in told
-    suite = matrix_suite.load(tmp_path / "suite.yaml")
+    suite = matrix_suite.load(path)
     whole = len(plan(suite, suite.causes, suite.invalid_kinds))
     assert 2 <= done < whole
     assert len(MatrixTables.read(out).runs) == done
-    assert interrupt(command, out, signal.SIGKILL, done + 3)[1] == -signal.SIGKILL
-    subprocess.run(command, cwd=ROOT, check=True, timeout=200)
+    assert interrupt(path, out, signal.SIGKILL, done + 3)[1] == -signal.SIGKILL
+    subprocess.run(collecting(path, out), cwd=ROOT, check=True, timeout=200)
     assert kept(out) == 2 + whole
 
     tables = matrix_formats.read("tables", [out]).tables

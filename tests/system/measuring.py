@@ -1,0 +1,56 @@
+"""Interrupting a measurement in the middle of a run, however busy the machine is."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+#: Collects, and once enough is kept stays in the middle of a run until it is told to end.
+STAYING = """
+import sys, time
+from pathlib import Path
+from data import collect
+from data.measure.child import Child
+from data.measure.process_counts import Tree
+
+suite, out, after = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+journal, stayed = out / "journal.jsonl", []
+
+def staying(look):
+    def looked(*given):
+        if not stayed and journal.exists() and journal.read_text().count("\\n") > after:
+            stayed.append(True)
+            print("stays", flush=True)
+            # not `signal.pause`, which would miss a signal that comes just before it
+            while True:
+                time.sleep(1)
+        return look(*given)
+    return looked
+
+Child.wait, Tree.counts = staying(Child.wait), staying(Tree.counts)
+sys.exit(collect.main(suite, out))
+"""
+
+
+def collecting(suite, out):
+    """Return the command that measures a suite."""
+    return [sys.executable, "-m", "data.collect", str(suite), "-o", str(out)]
+
+
+def kept(out):
+    """Count the entries and notes of a journal."""
+    journal = out / "journal.jsonl"
+    return journal.read_text().count("\n") - 1 if journal.exists() else 0
+
+
+def interrupt(suite, out, request, after):
+    """Collect until `after` lines are kept and send `request` in the middle of the next run.
+
+    Returns what was told on standard error, and the exit code.
+    """
+    command = [sys.executable, "-c", STAYING, str(suite), str(out), str(after)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    begun = subprocess.Popen(command, cwd=ROOT, text=True, **pipes)
+    assert begun.stdout.readline() == "stays\n"
+    begun.send_signal(request)
+    return begun.communicate(timeout=60)[1], begun.returncode
