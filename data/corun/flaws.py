@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from data.corun.tables import AND, DTYPES, CorunTables, corunner_columns
-from data.tables.checks import names, one_of, positive, sound
+import numpy as np
+
+from data.corun.tables import CorunTables, corunner_columns
+from data.tables.checks import Rule
 from data.tables.problems import Problems
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import pandera.pandas as pa
 
 
 def without_flaws(tables: CorunTables, problems: Problems) -> CorunTables:
@@ -26,47 +23,15 @@ def without_flaws(tables: CorunTables, problems: Problems) -> CorunTables:
     InputError
         At the first of them, unless ``problems.keep_going``.
     """
-    import pandera.pandas as pa
-
-    first, *others = tables.corunners
     specs = dict(CorunTables.SPECS)
-    specs["pairs"] = replace(specs["pairs"], unique=("machine", "task", first, *others, "repetition"))
-    columns = {
-        "tasks": names("task", "machine", "family") | _seconds("solo_seconds"),
-        "pairs": names("task", first, "machine") | _seconds("corun_seconds"),
-        "samples": names("task", "machine")
-        | {"task": _apart(), "phase": one_of("solo", "corun")}
-        | _seconds("t_seconds"),
-        "hosts": names("machine", "device"),
-    }
-    found = {}
-    for name, known in columns.items():
-        table = getattr(tables, name)
-        counts = {} if name == "hosts" else _counts(table, name)
-        found[name] = sound(table, specs[name], pa.DataFrameSchema(known | counts, name=name), problems)
+    specs["pairs"] = replace(specs["pairs"], unique=("machine", "task", *tables.corunners, "repetition"))
+    for name in ("tasks", "pairs", "samples"):
+        spec, table = specs[name], getattr(tables, name)
+        counts = table.columns.drop([*spec.dtypes, *corunner_columns(table)], errors="ignore")
+        specs[name] = replace(spec, rules=(*spec.rules, *map(_count, counts)))
+    found = {name: spec.sound(getattr(tables, name), name, problems) for name, spec in specs.items()}
     return CorunTables(**found)
 
 
-def _apart() -> pa.Column:
-    """Return the column of tasks of the samples, whose names must stay apart when they are joined."""
-    import pandera.pandas as pa
-
-    told = f'without "{AND}", which joins the names in samples'
-    joins_none = pa.Check(lambda task: ~task.str.contains(AND, regex=False), error=told)
-    return pa.Column("str", [pa.Check.ne(""), joins_none])
-
-
-def _seconds(column: str) -> dict[str, pa.Column]:
-    import pandera.pandas as pa
-
-    return {column: pa.Column("float64", positive())}
-
-
-def _counts(table: pd.DataFrame, name: str) -> dict[str, pa.Column]:
-    import pandera.pandas as pa
-
-    known = {*DTYPES[name], *corunner_columns(table)}
-    check = pa.Check.in_range(0, float("inf"), include_max=False, error="0 or more and finite")
-    return {
-        column: pa.Column("float64", check, nullable=True) for column in table.columns if column not in known
-    }
+def _count(event: str) -> Rule:
+    return Rule(event, "0 or more and finite", lambda found: (found >= 0) & np.isfinite(found), gaps=True)

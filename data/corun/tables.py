@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Self
 
 import pandas as pd
 
 from data.tables.blanks import UNCOUNTED
+from data.tables.checks import Rule, named, one_of, positive
 from data.tables.specs import Spec, Tables, typed
 
 TASK_DTYPES = {
@@ -34,7 +36,6 @@ SAMPLE_DTYPES = {
     "t_seconds": "float64",
 }
 HOST_DTYPES = {"machine": "str", "device": "str", "engine": "str", "note": "str"}
-DTYPES = {"tasks": TASK_DTYPES, "pairs": PAIR_DTYPES, "samples": SAMPLE_DTYPES, "hosts": HOST_DTYPES}
 CORUNNER = "corunner_"
 #: What joins the names of co-runners in the samples.
 AND = "+"
@@ -45,13 +46,20 @@ def _further(column: str) -> str:
     return "str" if column.startswith(CORUNNER) else "float64"
 
 
-def _spec(name: str, unique: tuple[str, ...], words: Mapping[str, str]) -> Spec:
-    # a task is its own family, and a machine its own device
-    optional = ("family", "device", "engine", "note")
-    absent = name in {"samples", "hosts"}
-    return Spec(
-        DTYPES[name], optional, further=_further, blank=UNCOUNTED, unique=unique, words=words, may_lack=absent
-    )
+#: A task is its own family, and a machine its own device, where a source does not say.
+_spec = partial(
+    Spec,
+    optional=("family", "device", "engine", "note"),
+    further=_further,
+    blank=UNCOUNTED,
+    words={"corunner_1": "beside", "corunners": "beside"},
+)
+#: Names of tasks must stay apart when they are joined.
+_APART = Rule(
+    "task",
+    f'without "{AND}", which joins the names in samples',
+    lambda found: (found != "") & ~found.str.contains(AND, regex=False),
+)
 
 
 @dataclass(frozen=True)
@@ -80,12 +88,23 @@ class CorunTables(Tables):
     """
 
     SPECS: ClassVar = {
-        "tasks": _spec("tasks", ("machine", "task", "repetition"), {}),
-        "pairs": _spec("pairs", ("machine", "task", "corunner_1", "repetition"), {"corunner_1": "beside"}),
-        "samples": _spec(
-            "samples", ("machine", "task", "corunners", "repetition", "t_seconds"), {"corunners": "beside"}
+        "tasks": _spec(
+            TASK_DTYPES,
+            unique=("machine", "task", "repetition"),
+            rules=(*named("task", "machine", "family"), positive("solo_seconds")),
         ),
-        "hosts": _spec("hosts", ("machine",), {}),
+        "pairs": _spec(
+            PAIR_DTYPES,
+            unique=("machine", "task", "corunner_1", "repetition"),
+            rules=(*named("task", "corunner_1", "machine"), positive("corun_seconds")),
+        ),
+        "samples": _spec(
+            SAMPLE_DTYPES,
+            unique=("machine", "task", "corunners", "repetition", "t_seconds"),
+            rules=(_APART, *named("machine"), one_of("phase", "solo", "corun"), positive("t_seconds")),
+            may_lack=True,
+        ),
+        "hosts": _spec(HOST_DTYPES, unique=("machine",), rules=named("machine", "device"), may_lack=True),
     }
 
     tasks: pd.DataFrame

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 import pandas as pd
 
 from data.errors import InputError
 from data.fingerprints.tables import FingerprintTables
-from data.tables.checks import names, one_of, positive, sound
 from data.tables.problems import Problems
-
-if TYPE_CHECKING:
-    import pandera.pandas as pa
 
 
 def without_flaws(tables: FingerprintTables, problems: Problems) -> FingerprintTables:
@@ -30,48 +26,17 @@ def without_flaws(tables: FingerprintTables, problems: Problems) -> FingerprintT
         At the first of them, unless ``problems.keep_going``.
     """
     known = tables.hosts["cpu"].notna() & (tables.hosts["cpu"].str.strip() != "")
-    hosts = _sound(tables.hosts[known], "hosts", problems)
-    machines = _of_known_hosts(_sound(tables.machines, "machines", problems), hosts, problems)
-    applications = _of_one_unit(_sound(tables.applications, "applications", problems), problems)
-    return FingerprintTables(machines, applications, hosts)
-
-
-def _sound(table: pd.DataFrame, name: str, problems: Problems) -> pd.DataFrame:
-    import pandera.pandas as pa
-
-    schema = pa.DataFrameSchema(_columns()[name], name=name)
-    return sound(table, FingerprintTables.SPECS[name], schema, problems)
-
-
-def _columns() -> dict[str, dict[str, pa.Column]]:
-    import pandera.pandas as pa
-
-    number = pa.Column("float64", positive(), nullable=True)
-    return {
-        "machines": {
-            **names("machine", "stressor"),
-            "threads": pa.Column("int64", pa.Check.isin([0, 1], error="0 (all threads) or 1")),
-            "bogo_ops_per_second": number,
-        },
-        "applications": {
-            **names("machine", "application", "metric"),
-            "better": one_of("lower", "higher"),
-            "value": number,
-        },
-        "hosts": {
-            **names("machine"),
-            "cores": pa.Column("Int64", pa.Check.ge(1, error="1 or more"), nullable=True),
-        },
-    }
-
-
-def _of_one_unit(applications: pd.DataFrame, problems: Problems) -> pd.DataFrame:
+    left = replace(tables, hosts=tables.hosts[known])
+    hosts = left.sound("hosts", problems)
+    machines = _of_known_hosts(left.sound("machines", problems), hosts, problems)
+    applications = left.sound("applications", problems)
     mixed = dict(_mixed(applications))
     for application, told in mixed.items():
         problems.add(
             InputError(f"is measured in several units: {told}", place=f'application "{application}"')
         )
-    return applications[~applications["application"].isin(list(mixed))].reset_index(drop=True)
+    of_one_unit = applications[~applications["application"].isin(list(mixed))].reset_index(drop=True)
+    return FingerprintTables(machines, of_one_unit, hosts)
 
 
 def _mixed(applications: pd.DataFrame) -> Iterator[tuple[str, str]]:

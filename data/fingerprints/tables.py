@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import pandas as pd
 
+from data.tables.checks import Rule, named, one_of, positive
 from data.tables.specs import Spec, Tables
 
 MACHINE_DTYPES = {
@@ -56,9 +57,30 @@ class FingerprintTables(Tables):
     """
 
     SPECS: ClassVar = {
-        "machines": Spec(MACHINE_DTYPES, unique=("machine", "stressor", "threads", "repetition")),
-        "applications": Spec(APPLICATION_DTYPES, unique=("machine", "application", "repetition")),
-        "hosts": Spec(HOST_DTYPES, optional=("cores", "stress_ng", "source"), unique=("machine",)),
+        "machines": Spec(
+            MACHINE_DTYPES,
+            unique=("machine", "stressor", "threads", "repetition"),
+            rules=(
+                *named("machine", "stressor"),
+                Rule("threads", "0 (all threads) or 1", lambda found: found.isin([ALL_THREADS, 1])),
+                positive("bogo_ops_per_second", gaps=True),
+            ),
+        ),
+        "applications": Spec(
+            APPLICATION_DTYPES,
+            unique=("machine", "application", "repetition"),
+            rules=(
+                *named("machine", "application", "metric"),
+                one_of("better", "lower", "higher"),
+                positive("value", gaps=True),
+            ),
+        ),
+        "hosts": Spec(
+            HOST_DTYPES,
+            optional=("cores", "stress_ng", "source"),
+            unique=("machine",),
+            rules=(*named("machine"), Rule("cores", "1 or more", lambda found: found >= 1, gaps=True)),
+        ),
     }
 
     machines: pd.DataFrame

@@ -8,7 +8,6 @@ import pandas as pd
 
 from data.errors import InputError
 from data.matrices.tables import METADATA, SIDES, MatrixTables
-from data.tables.checks import names, one_of, sound
 from data.tables.problems import Problems
 
 
@@ -41,11 +40,7 @@ def without_flawed_runs(tables: MatrixTables, problems: Problems) -> MatrixTable
     InputError
         At the first of them, unless ``problems.keep_going``.
     """
-    import pandera.pandas as pa
-
-    columns = names("run_id", "workload", "group", "pair_id") | {"side": one_of(*SIDES)}
-    schema = pa.DataFrameSchema(columns, name="runs")
-    return tables.with_runs(sound(tables.runs, MatrixTables.SPECS["runs"], schema, problems))
+    return tables.with_runs(tables.sound("runs", problems))
 
 
 def incomparable(runs: pd.DataFrame) -> dict[str, str]:

@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.errors import InputError
+from data.tables.checks import named, one_of
 from data.tables.specs import Spec, Tables, as_number, typed
 
 RUN_DTYPES = {
@@ -64,6 +65,7 @@ class MatrixTables(Tables):
             unique=("run_id",),
             words={"run_id": "run"},
             file="matrices",
+            rules=(*named("run_id", "workload", "group", "pair_id"), one_of("side", *SIDES)),
         ),
         "causes": Spec(CAUSE_DTYPES, may_lack=True),
         "metrics": Spec(METRIC_DTYPES, ("signed", "note"), may_lack=True),

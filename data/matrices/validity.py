@@ -74,7 +74,7 @@ def decide(tables: MatrixTables, missing: float) -> MatrixDecisions:
     """Decide what can be learned from and judged.
 
     A metric goes if more than `missing` of the runs lack it, or all have the same value. A run is invalid if
-    it breaks `data.matrices.schema.possible`, lacks more than `missing` of the raw metrics that are left,
+    it breaks `data.matrices.schema.POSSIBLE`, lacks more than `missing` of the raw metrics that are left,
     lacks a summary metric that is left, or has another transaction count than most runs of its workload
     (table 3).
     A pair goes if fewer than `BASELINE_RUNS` valid runs are left of the baseline, or none of the target.

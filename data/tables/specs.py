@@ -7,10 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeAlias
 
+import numpy as np
 import pandas as pd
 
+from data.errors import InputError
 from data.tables import parquet
+from data.tables.checks import Rule
 from data.tables.files import replacing
+from data.tables.problems import Problems
 
 #: Rows as they come: records, a frame, or nothing.
 Rows: TypeAlias = Sequence[dict[str, Any]] | pd.DataFrame | None
@@ -37,12 +41,15 @@ class Spec(parquet.Wanted):
         The name of its Parquet file, without the suffix, where it is not that of the table.
     may_lack : bool
         Whether a source may lack the whole table.
+    rules : sequence of Rule
+        What its values must be, in the order in which they are checked.
     """
 
     unique: tuple[str, ...] = ()
     words: Mapping[str, str] = field(default_factory=dict)
     file: str = ""
     may_lack: bool = False
+    rules: Sequence[Rule] = ()
 
     def read(self, path: Path) -> pd.DataFrame:
         """Read the table from a Parquet file; one that a source lacks is empty.
@@ -62,6 +69,52 @@ class Spec(parquet.Wanted):
         return " ".join(
             f"{name} {shown(value)}" for name, value in known.items() if not pd.isna(value) and value != ""
         )
+
+    def sound(self, table: pd.DataFrame, name: str, problems: Problems) -> pd.DataFrame:
+        """Tell `problems` what is wrong in a table; return it without those rows.
+
+        A row is told once: for the first rule that it breaks; or because it repeats another one in what is
+        `unique`. Of repeated rows the first that is right otherwise stays.
+
+        Parameters
+        ----------
+        table : DataFrame
+        name : str
+            What messages call it.
+        problems : Problems
+
+        Raises
+        ------
+        InputError
+            At the first of them, unless ``problems.keep_going``; and if a column is missing or of another
+            type.
+        """
+        self._require_columns(table, name)
+        rows, known = table.reset_index(drop=True), list(self.unique)
+        wrong: dict[int, Rule] = {}
+        for rule in self.rules:
+            for row in rule.broken(rows):
+                wrong.setdefault(int(row), rule)
+        for row, rule in wrong.items():
+            value = rows.loc[row, rule.column]
+            gap = pd.isna(value) or value == ""
+            told = f"has no {rule.column}" if gap else f"{rule.column}={shown(value)} must be {rule.told}"
+            named = known and not (gap and rule.column in known)
+            place = self.place(rows.loc[row, known]) if named else f"{name} row {row}"
+            problems.add(InputError(told, place=place))
+        left = rows.drop(index=list(wrong))
+        repeated = left.duplicated(known).to_numpy() if known else np.zeros(len(left), bool)
+        for row in left.index[repeated]:
+            problems.add(InputError("stands twice", place=self.place(left.loc[row, known])))
+        return left[~repeated].reset_index(drop=True)
+
+    def _require_columns(self, table: pd.DataFrame, name: str) -> None:
+        for column in (rule.column for rule in self.rules):
+            if column not in table:
+                raise InputError(f"the column {column} must be there", place=name)
+            expected, found = self.dtypes.get(column), table[column].dtype
+            if expected is not None and found != expected:
+                raise InputError(f"the column {column} holds {found}; expected {expected}", place=name)
 
 
 def shown(value: Any) -> str:
@@ -107,6 +160,10 @@ class Tables:
         for name, spec in self.SPECS.items():
             with replacing(directory / f"{spec.file or name}.parquet") as path:
                 getattr(self, name).to_parquet(path, index=False, compression=self.COMPRESSION)
+
+    def sound(self, name: str, problems: Problems) -> pd.DataFrame:
+        """Return one of the tables without what is wrong in it; see `Spec.sound`."""
+        return self.SPECS[name].sound(getattr(self, name), name, problems)
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
