@@ -6,12 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from data.stage import Stage
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from data.measure.screen import Screen
+    from data.stages import Stages
 
 
 @dataclass(frozen=True)
@@ -20,16 +19,15 @@ class DataSupply:
 
     Attributes
     ----------
-    ingest, validate : callable
-        The stages.
+    stages : callable
+        Returns its stages, ingest and validate.
     suite : str
         The ``kind`` of the suites that `collect` measures.
     collect : callable
         Measures a suite into a directory, and tells whether everything was measured.
     """
 
-    ingest: Stage
-    validate: Stage
+    stages: Callable[[], Stages[Any, Any]]
     suite: str
     collect: Callable[[Path, Path, Screen], bool]
 

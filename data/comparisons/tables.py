@@ -85,3 +85,7 @@ class ComparisonTables(Tables):
     results: pd.DataFrame
     comparisons: pd.DataFrame
     labels: pd.DataFrame
+
+    def counted(self) -> str:
+        """Say how much is in the tables."""
+        return f"{len(self.comparisons)} comparisons, {len(self.labels)} labels"

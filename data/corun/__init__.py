@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from data.supply import DataSupply
 
 if TYPE_CHECKING:
     from data.measure.screen import Screen
+    from data.stages import Stages
 
 
-def _ingest() -> None:
-    from data.corun.stages import ingest_stage
+def _stages() -> Stages[Any, Any]:
+    from data.corun.stages import STAGES
 
-    ingest_stage()
-
-
-def _validate() -> None:
-    from data.corun.stages import validate_stage
-
-    validate_stage()
+    return STAGES
 
 
 def _collect(suite: Path, directory: Path, screen: Screen) -> bool:
@@ -29,4 +24,4 @@ def _collect(suite: Path, directory: Path, screen: Screen) -> bool:
     return collect(suite, directory, screen)
 
 
-SUPPLY = DataSupply(_ingest, _validate, suite="corun", collect=_collect)
+SUPPLY = DataSupply(_stages, suite="corun", collect=_collect)

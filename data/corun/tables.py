@@ -122,6 +122,14 @@ class CorunTables(Tables):
         """The columns of co-runners of the pairs."""
         return corunner_columns(self.pairs)
 
+    def counted(self) -> str:
+        """Say how much is in the tables."""
+        machines, tasks = self.tasks["machine"].nunique(), self.tasks["task"].nunique()
+        return (
+            f"{machines} machines, {tasks} tasks, {len(self.events)} events, {len(self.tasks)} solo runs, "
+            f"{len(self.pairs)} co-runs, {len(self.samples)} samples"
+        )
+
     @classmethod
     def of(cls, frames: Mapping[str, pd.DataFrame]) -> Self:
         """Fill what a source may leave out, and bring columns of co-runners together."""

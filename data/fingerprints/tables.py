@@ -86,3 +86,8 @@ class FingerprintTables(Tables):
     machines: pd.DataFrame
     applications: pd.DataFrame
     hosts: pd.DataFrame
+
+    def counted(self) -> str:
+        """Say how much is in the tables."""
+        machines, applications = self.machines["machine"], self.applications["application"]
+        return f"{machines.nunique()} machines, {len(machines)} rates, {applications.nunique()} applications"

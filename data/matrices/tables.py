@@ -90,6 +90,14 @@ class MatrixTables(Tables):
         """Raw and summary metrics."""
         return metrics_of(self.runs)
 
+    def counted(self) -> str:
+        """Say how much is in the tables."""
+        many = {name: self.runs[name].nunique() for name in ("workload", "group", "pair_id")}
+        return (
+            f"{len(self.runs)} runs of {many['workload']} workloads in {many['group']} groups, "
+            f"{many['pair_id']} pairs, {len(self.raw)} raw and {len(self.summary)} summary metrics"
+        )
+
     @classmethod
     def of(cls, frames: Mapping[str, pd.DataFrame]) -> Self:
         """Bring the metrics into one order, raw ones first, and give each a row in the table of metrics."""

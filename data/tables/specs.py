@@ -161,6 +161,14 @@ class Tables:
             with replacing(directory / f"{spec.file or name}.parquet") as path:
                 getattr(self, name).to_parquet(path, index=False, compression=self.COMPRESSION)
 
+    def counted(self) -> str:
+        """Say how much is in the tables."""
+        return ", ".join(f"{len(getattr(self, name))} {name}" for name in self.SPECS)
+
+    def explained(self) -> list[str]:
+        """Tell what a reader of the tables should know, a line each; nothing where they are not decisions."""
+        return []
+
     def sound(self, name: str, problems: Problems) -> pd.DataFrame:
         """Return one of the tables without what is wrong in it; see `Spec.sound`."""
         return self.SPECS[name].sound(getattr(self, name), name, problems)

@@ -36,13 +36,13 @@ def _answer(body: bytes, _model: None) -> Answered:
 def _formats() -> Collection[str]:
     from data.fingerprints.formats import FORMATS
 
-    return FORMATS
+    return FORMATS.by_name
 
 
 def _holds(kind: str, source: Path) -> bool:
-    from data.fingerprints.formats import holds_fingerprints
+    from data.fingerprints.formats import FORMATS
 
-    return holds_fingerprints(kind, source)
+    return FORMATS.holds(kind, source)
 
 
 def _import(kind: str, sources: list[Path], directory: Path, *, keep_going: bool) -> Counts:

@@ -34,7 +34,8 @@ def starts(module, family):
     room, verb = module.split(".")
     if module == "serving.report":
         return {f"serving.{family}.page"}
-    stage = getattr(import_module(f"{room}.supply").supply(family), verb)
+    supplied = import_module(f"{room}.supply").supply(family)
+    stage = supplied.stages if room == "data" else getattr(supplied, verb)
     body = ast.parse(textwrap.dedent(inspect.getsource(stage)))
     return {one for _, dotted in bound(ast.walk(body)) if (one := ours(dotted))}
 

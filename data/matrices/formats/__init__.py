@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
-from data.errors import InputError
 from data.matrices.flaws import without_flawed_runs, without_flaws
 from data.matrices.formats import dbsherlock, petshop
 from data.matrices.tables import MatrixTables
-from data.tables.formats import Format, Reading, chosen, holds
+from data.tables.formats import Format, Formats, Reading
 from data.tables.problems import Problems
 
 #: A directory of PetShop's has its reference two levels further down, at most.
 _LEVELS = ("", "*/", "*/*/")
-FORMATS: dict[str, Format[Callable[[Path], MatrixTables]]] = {
-    "tables": Format(MatrixTables.read, sign="matrices.parquet", suffix=".parquet"),
-    "dbsherlock": Format(dbsherlock.read, sign="*.parquet", suffix=".parquet"),
-    "petshop": Format(petshop.read, sign=f"**/noissue/{petshop.FILE}"),
-}
-
-
-def holds_matrices(name: str, path: Path) -> bool:
-    """Tell whether `path` holds matrices; the format ``tables`` belongs to several families."""
-    return holds(FORMATS, name, path)
+FORMATS = Formats(
+    {
+        "tables": Format(MatrixTables.read, sign="matrices.parquet", suffix=".parquet"),
+        "dbsherlock": Format(dbsherlock.read, sign="*.parquet", suffix=".parquet"),
+        "petshop": Format(petshop.read, sign=f"**/noissue/{petshop.FILE}"),
+    },
+    MatrixTables,
+    without_flaws,
+    {"run": lambda tables: tables.runs, "raw metric": lambda tables: tables.raw},
+)
+read = FORMATS.read
 
 
 def sniff(path: Path) -> str | None:
@@ -35,7 +34,7 @@ def sniff(path: Path) -> str | None:
         return (
             "petshop" if any(any(path.glob(f"{level}noissue/{petshop.FILE}")) for level in _LEVELS) else None
         )
-    if not holds_matrices("tables", path):
+    if not FORMATS.holds("tables", path):
         return None
     return "dbsherlock" if path.is_file() and _holds_seconds(path) else "tables"
 
@@ -52,28 +51,6 @@ def _holds_seconds(path: Path) -> bool:
     return names.issuperset(dbsherlock.KNOWN) and "run_id" not in names
 
 
-def read(name: str, paths: list[Path], *, keep_going: bool = False) -> Reading[MatrixTables]:
-    """Read all of `paths`.
-
-    Parameters
-    ----------
-    name : str
-        One of `FORMATS`.
-    paths : list of Path
-    keep_going : bool
-        Leave out what cannot be used, and tell it.
-
-    Raises
-    ------
-    InputError
-        If the format is unknown, a path is missing, a source cannot be read, or there is no run or no metric;
-        and, unless `keep_going`, at the first thing that is wrong.
-    """
-    reader, problems = chosen(FORMATS, name, paths), Problems(keep_going)
-    usable = without_flaws(MatrixTables.joined([reader(path) for path in paths]), problems)
-    return _reading(usable, paths[0], problems)
-
-
 def read_asked(name: str, path: Path, *, keep_going: bool = False) -> Reading[MatrixTables]:
     """Read what is to be judged: as `read` does, but pairs that cannot be compared stay in.
 
@@ -84,7 +61,7 @@ def read_asked(name: str, path: Path, *, keep_going: bool = False) -> Reading[Ma
     InputError
         As of `read`.
     """
-    tables = MatrixTables.read(path, flags=False) if name == "tables" else FORMATS[name].read(path)
+    tables = MatrixTables.read(path, flags=False) if name == "tables" else FORMATS.by_name[name].read(path)
     return asked(tables, path, Problems(keep_going))
 
 
@@ -104,11 +81,4 @@ def asked(tables: MatrixTables, source: Path | str, problems: Problems) -> Readi
     InputError
         At the first run that is wrong, unless ``problems.keep_going``; and if there is no run or no metric.
     """
-    return _reading(without_flawed_runs(tables, problems), source, problems)
-
-
-def _reading(usable: MatrixTables, source: Path | str, problems: Problems) -> Reading[MatrixTables]:
-    if usable.runs.empty or not usable.raw:
-        lacking = "run" if usable.runs.empty else "raw metric"
-        raise InputError(f"holds no {lacking}", file=source)
-    return Reading(usable, tuple(problems.skipped))
+    return FORMATS.reading(without_flawed_runs(tables, problems), source, problems)
