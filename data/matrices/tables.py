@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.tables.checks import named, one_of
+from data.tables.parquet import opened
 from data.tables.specs import Spec, Tables, as_number, typed
 
 RUN_DTYPES = {
@@ -208,16 +209,10 @@ def metrics_of(runs: pd.DataFrame) -> list[str]:
 
 def _require_fewer(path: Path) -> None:
     """Raise an InputError if a Parquet file has more columns than any measurement, before it is read."""
-    import pyarrow.parquet as pq
-    from pyarrow import ArrowException
-
     if not path.is_file():
         return
-    try:
-        metadata = pq.read_metadata(path)
-    except (OSError, ValueError, ArrowException) as exc:
-        raise InputError(f"is not a readable Parquet file ({exc})", file=path) from exc
-    found = metadata.num_columns - len(RUN_DTYPES.keys() & set(metadata.schema.names))
+    with opened(path) as file:
+        found = file.metadata.num_columns - len(RUN_DTYPES.keys() & set(file.schema.names))
     if found > MOST_METRICS:
         raise InputError(f"has {found} metrics; expected {MOST_METRICS} at most", file=path)
 

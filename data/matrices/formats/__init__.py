@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from data.errors import InputError
 from data.matrices.flaws import without_flawed_runs, without_flaws
 from data.matrices.formats import dbsherlock, petshop
 from data.matrices.tables import MatrixTables
 from data.tables.formats import Format, Formats, Reading
+from data.tables.parquet import opened
 from data.tables.problems import Problems
 
 #: A directory of PetShop's has its reference two levels further down, at most.
@@ -41,12 +43,10 @@ def sniff(path: Path) -> str | None:
 
 def _holds_seconds(path: Path) -> bool:
     """Tell whether a Parquet file has the columns of DBSherlock's, and not those of matrices."""
-    import pyarrow.parquet as pq
-    from pyarrow import ArrowException
-
     try:
-        names = set(pq.read_schema(path).names)
-    except (OSError, ValueError, ArrowException):
+        with opened(path) as file:
+            names = set(file.schema_arrow.names)
+    except InputError:
         return False
     return names.issuperset(dbsherlock.KNOWN) and "run_id" not in names
 
