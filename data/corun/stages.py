@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from data.corun.flaws import without_flaws
 from data.corun.formats import FORMATS
 from data.corun.params import Corun
 from data.corun.tables import CorunTables
@@ -46,5 +45,5 @@ STAGES = Stages(
     Corun,
     CorunTables,
     _read,
-    lambda tables, section: decide(without_flaws(tables, Problems()), section.checks.missing),
+    lambda tables, section: decide(tables.without_flaws(Problems()), section.checks.missing),
 )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Self
 
+import numpy as np
 import pandas as pd
 
 from data.tables.blanks import UNCOUNTED
@@ -122,6 +123,22 @@ class CorunTables(Tables):
         """The columns of co-runners of the pairs."""
         return corunner_columns(self.pairs)
 
+    def spec(self, name: str) -> Spec:
+        """Return what holds of one of the tables.
+
+        Wrong are rows without a name, durations that are missing, zero, negative or infinite, counts that are
+        negative or infinite, rows that stand twice (the first stays), samples of an unknown phase, and names
+        that cannot be told apart in the samples. A missing count is not wrong.
+        """
+        spec, table = self.SPECS[name], getattr(self, name)
+        if name == "pairs":
+            spec = replace(spec, unique=("machine", "task", *self.corunners, "repetition"))
+        if name == "hosts":
+            return spec
+        known = {*spec.dtypes, *corunner_columns(table)}
+        counts = [_count(column) for column in table.columns if column not in known]
+        return replace(spec, rules=(*spec.rules, *counts))
+
     def counted(self) -> str:
         """Say how much is in the tables."""
         machines, tasks = self.tasks["machine"].nunique(), self.tasks["task"].nunique()
@@ -156,6 +173,10 @@ class CorunTables(Tables):
                 note=hosts["note"].fillna(""),
             ),
         )
+
+
+def _count(event: str) -> Rule:
+    return Rule(event, "0 or more and finite", lambda found: (found >= 0) & np.isfinite(found), gaps=True)
 
 
 def corunner_columns(pairs: pd.DataFrame) -> list[str]:

@@ -83,7 +83,7 @@ def decide(tables: CorunTables, missing: float) -> CorunDecisions:
     Parameters
     ----------
     tables : CorunTables
-        As left by `data.corun.flaws.without_flaws`.
+        As left by `CorunTables.without_flaws`.
     missing : float
         Between 0 and 1.
 

@@ -1,6 +1,5 @@
 """The family ``fingerprints`` in the data package: its stages ingest and validate."""
 
-from data.fingerprints.flaws import without_flaws
 from data.fingerprints.formats import FORMATS
 from data.fingerprints.params import Fingerprints
 from data.fingerprints.tables import FingerprintTables
@@ -12,5 +11,5 @@ STAGES = Stages(
     Fingerprints,
     FingerprintTables,
     lambda section: named(FORMATS, section.ingest),
-    lambda tables, section: decide(without_flaws(tables, Problems()), section.checks.missing),
+    lambda tables, section: decide(tables.without_flaws(Problems()), section.checks.missing),
 )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import pandas as pd
 
+from data.errors import InputError
 from data.tables.checks import Rule, named, one_of, positive
+from data.tables.problems import Problems
 from data.tables.specs import Spec, Tables
 
 MACHINE_DTYPES = {
@@ -91,3 +93,41 @@ class FingerprintTables(Tables):
         """Say how much is in the tables."""
         machines, applications = self.machines["machine"], self.applications["application"]
         return f"{machines.nunique()} machines, {len(machines)} rates, {applications.nunique()} applications"
+
+    def without_flaws(self, problems: Problems) -> FingerprintTables:
+        """Tell `problems` which rows cannot be used as they stand; return the tables without them.
+
+        Wrong are: rows without a name, rows that stand twice, rates and values that are zero, negative or
+        infinite, applications with several metrics or directions, and machines whose CPU model nobody knows.
+        Of repeated rows the first stays; of applications with mixed units and of machines without CPU model
+        nothing stays.
+
+        Raises
+        ------
+        InputError
+            At the first of them, unless ``problems.keep_going``.
+        """
+        known = self.hosts["cpu"].notna() & (self.hosts["cpu"].str.strip() != "")
+        hosts = replace(self, hosts=self.hosts[known]).sound("hosts", problems)
+        machines = _of_known_hosts(self.sound("machines", problems), hosts, problems)
+        return FingerprintTables(
+            machines, _of_one_unit(self.sound("applications", problems), problems), hosts
+        )
+
+
+def _of_known_hosts(machines: pd.DataFrame, hosts: pd.DataFrame, problems: Problems) -> pd.DataFrame:
+    unknown = ~machines["machine"].isin(hosts["machine"])
+    for machine in machines.loc[unknown, "machine"].unique():
+        told = "has no CPU model in the table of hosts, so what to hold out with it is unknown"
+        problems.add(InputError(told, place=f'machine "{machine}"'))
+    return machines[~unknown].reset_index(drop=True)
+
+
+def _of_one_unit(applications: pd.DataFrame, problems: Problems) -> pd.DataFrame:
+    units = applications[["application", "metric", "better"]].drop_duplicates()
+    mixed = units[units.duplicated("application", keep=False)]
+    for application, rows in mixed.groupby("application"):
+        found = ", ".join(f"{row.metric} ({row.better} is better)" for row in rows.itertuples())
+        told = f"is measured in several units: {found}"
+        problems.add(InputError(told, place=f'application "{application}"'))
+    return applications[~applications["application"].isin(mixed["application"])].reset_index(drop=True)

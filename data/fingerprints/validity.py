@@ -86,7 +86,7 @@ def decide(tables: FingerprintTables, missing: float) -> FingerprintDecisions:
     Parameters
     ----------
     tables : FingerprintTables
-        As left by `data.fingerprints.flaws.without_flaws`.
+        As left by `FingerprintTables.without_flaws`.
     missing : float
         Between 0 and 1.
 

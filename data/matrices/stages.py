@@ -1,6 +1,5 @@
 """The family ``matrices`` in the data package: its stages ingest and validate."""
 
-from data.matrices.flaws import without_flaws
 from data.matrices.formats import FORMATS
 from data.matrices.params import Matrices
 from data.matrices.tables import MatrixTables
@@ -12,5 +11,5 @@ STAGES = Stages(
     Matrices,
     MatrixTables,
     lambda section: named(FORMATS, section.ingest),
-    lambda tables, section: decide(without_flaws(tables, Problems()), section.checks.missing),
+    lambda tables, section: decide(tables.without_flaws(Problems()), section.checks.missing),
 )

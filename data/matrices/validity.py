@@ -78,7 +78,7 @@ def decide(tables: MatrixTables, missing: float) -> MatrixDecisions:
     Parameters
     ----------
     tables : MatrixTables
-        As left by `data.matrices.flaws.without_flaws`.
+        As left by `MatrixTables.without_flaws`.
     missing : float
         Between 0 and 1.
 

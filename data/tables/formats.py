@@ -75,15 +75,12 @@ class Formats(Generic[TablesType]):
     ----------
     by_name : mapping of str to Format
     tables : type
-    without_flaws : callable
-        Tells problems what is wrong in tables, and returns them without it.
     needed : mapping of str to callable
         What tables must hold some of, in a word, and what lists it.
     """
 
     by_name: Mapping[str, Format[Callable[[Path], TablesType]]]
     tables: type[TablesType]
-    without_flaws: Callable[[TablesType, Problems], TablesType]
     needed: Mapping[str, Callable[[TablesType], Sized]]
 
     def holds(self, name: str, path: Path) -> bool:
@@ -109,7 +106,7 @@ class Formats(Generic[TablesType]):
         """
         reader, problems = chosen(self.by_name, name, paths), Problems(keep_going)
         joined = self.tables.joined([reader(path) for path in paths])
-        return self.reading(self.without_flaws(joined, problems), paths[0], problems)
+        return self.reading(joined.without_flaws(problems), paths[0], problems)
 
     def reading(self, tables: TablesType, source: Path | str, problems: Problems) -> Reading[TablesType]:
         """Return what was read of `source`; InputError if nothing is there of what is `needed`."""

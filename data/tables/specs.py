@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeAlias
 
@@ -169,9 +169,23 @@ class Tables:
         """Tell what a reader of the tables should know, a line each; nothing where they are not decisions."""
         return []
 
+    def spec(self, name: str) -> Spec:
+        """Return what holds of one of the tables; a family adds what depends on its columns."""
+        return self.SPECS[name]
+
     def sound(self, name: str, problems: Problems) -> pd.DataFrame:
         """Return one of the tables without what is wrong in it; see `Spec.sound`."""
-        return self.SPECS[name].sound(getattr(self, name), name, problems)
+        return self.spec(name).sound(getattr(self, name), name, problems)
+
+    def without_flaws(self, problems: Problems) -> Self:
+        """Tell `problems` which rows cannot be used as they stand; return the tables without them.
+
+        Raises
+        ------
+        InputError
+            At the first of them, unless ``problems.keep_going``.
+        """
+        return replace(self, **{name: self.sound(name, problems) for name in self.SPECS})
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:

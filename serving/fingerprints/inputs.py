@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.fingerprints import formats as fingerprint_formats
-from data.fingerprints.flaws import without_flaws
 from data.fingerprints.formats.machines_csv import Measure
 from data.fingerprints.params import Fingerprints
 from data.fingerprints.tables import ALL_THREADS, FingerprintTables
@@ -190,7 +189,7 @@ def tables_of(request: IrupRequest) -> FingerprintTables:
         }
         for machine in request.machines
     ]
-    return without_flaws(FingerprintTables.of_rows(rates, values, hosts), Problems())
+    return FingerprintTables.of_rows(rates, values, hosts).without_flaws(Problems())
 
 
 def _rates(request: IrupRequest) -> list[dict[str, Any]]:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Literal
 import pandas as pd
 
 from data.errors import InputError
-from data.matrices.flaws import incomparable, without_flawed_runs
 from data.matrices.match import matched
-from data.matrices.tables import SIDES, MatrixTables
+from data.matrices.tables import SIDES, MatrixTables, incomparable
 from data.matrices.validity import decide_runs, unit_changes, unjudgeable
 from data.tables.problems import Problems
 
@@ -144,7 +143,7 @@ def judge(trained: TrainedEngine, tables: MatrixTables, drivers: int = 5) -> Jud
         without.
     """
     card = trained.card
-    asked = without_flawed_runs(tables.without_flags(), Problems())
+    asked = tables.without_flags().without_flawed_runs(Problems())
     if asked.runs.empty:
         raise InputError("there is none; expected at least one pair of matrices", place="runs")
     known = matched(asked, card.known_metrics(), card.groups, card.missing)

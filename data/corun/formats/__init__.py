@@ -1,6 +1,5 @@
 """The formats that co-runs come in."""
 
-from data.corun.flaws import without_flaws
 from data.corun.formats import pitot, spec_corun
 from data.corun.tables import CorunTables
 from data.tables.formats import Format, Formats
@@ -12,7 +11,6 @@ FORMATS = Formats(
         "spec-corun": Format(spec_corun.read, sign=f"**/{spec_corun.PAIRS}"),
     },
     CorunTables,
-    without_flaws,
     {"pair": lambda tables: tables.pairs, "solo run": lambda tables: tables.tasks},
 )
 read = FORMATS.read

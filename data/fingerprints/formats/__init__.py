@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from data.fingerprints.flaws import without_flaws
 from data.fingerprints.formats import machines_csv, quiho, sparecores
 from data.fingerprints.tables import FingerprintTables
 from data.tables.formats import Format, Formats
@@ -21,7 +20,6 @@ FORMATS = Formats(
         "sparecores": Format(sparecores.read, sign="fingerprint.parquet"),
     },
     FingerprintTables,
-    without_flaws,
     {"fingerprint": lambda tables: tables.machines},
 )
 read = FORMATS.read

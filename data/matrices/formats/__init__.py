@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from data.errors import InputError
-from data.matrices.flaws import without_flawed_runs, without_flaws
 from data.matrices.formats import dbsherlock, petshop
 from data.matrices.tables import MatrixTables
 from data.tables.formats import Format, Formats, Reading
@@ -21,7 +20,6 @@ FORMATS = Formats(
         "petshop": Format(petshop.read, sign=f"**/noissue/{petshop.FILE}"),
     },
     MatrixTables,
-    without_flaws,
     {"run": lambda tables: tables.runs, "raw metric": lambda tables: tables.raw},
 )
 read = FORMATS.read
@@ -81,4 +79,4 @@ def asked(tables: MatrixTables, source: Path | str, problems: Problems) -> Readi
     InputError
         At the first run that is wrong, unless ``problems.keep_going``; and if there is no run or no metric.
     """
-    return FORMATS.reading(without_flawed_runs(tables, problems), source, problems)
+    return FORMATS.reading(tables.without_flawed_runs(problems), source, problems)
