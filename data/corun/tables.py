@@ -12,31 +12,15 @@ import pandas as pd
 
 from data.tables.blanks import UNCOUNTED
 from data.tables.checks import Rule, named, one_of, positive
-from data.tables.specs import Spec, Tables, typed
+from data.tables.specs import Spec, Tables, text, typed
 
-TASK_DTYPES = {
-    "task": "str",
-    "family": "str",
-    "machine": "str",
-    "solo_seconds": "float64",
-    "repetition": "int64",
-}
-PAIR_DTYPES = {
-    "task": "str",
-    "corunner_1": "str",
-    "machine": "str",
-    "corun_seconds": "float64",
-    "repetition": "int64",
-}
-SAMPLE_DTYPES = {
-    "task": "str",
-    "corunners": "str",
-    "machine": "str",
-    "phase": "str",
+TASK_DTYPES = text("task", "family", "machine") | {"solo_seconds": "float64", "repetition": "int64"}
+PAIR_DTYPES = text("task", "corunner_1", "machine") | {"corun_seconds": "float64", "repetition": "int64"}
+SAMPLE_DTYPES = text("task", "corunners", "machine", "phase") | {
     "repetition": "int64",
     "t_seconds": "float64",
 }
-HOST_DTYPES = {"machine": "str", "device": "str", "engine": "str", "note": "str"}
+HOST_DTYPES = text("machine", "device", "engine", "note")
 CORUNNER = "corunner_"
 #: What joins the names of co-runners in the samples.
 AND = "+"
@@ -156,12 +140,8 @@ class CorunTables(Tables):
         pairs = pairs[[*first, *pairs.columns.drop(list(first))]].astype(dict.fromkeys(corunners, "str"))
         unknown = tasks.loc[~tasks["machine"].isin(hosts["machine"]), "machine"].dropna().unique()
         if len(unknown):
-            hosts = typed(
-                pd.concat([hosts, pd.DataFrame({"machine": unknown})], ignore_index=True)
-                if len(hosts)
-                else pd.DataFrame({"machine": unknown}),
-                HOST_DTYPES,
-            )
+            more = pd.DataFrame({"machine": unknown})
+            hosts = typed(pd.concat([hosts, more], ignore_index=True) if len(hosts) else more, HOST_DTYPES)
         families = tasks["family"].fillna(tasks["task"])
         return cls(
             pd.concat([tasks[["task"]], families, tasks.drop(columns=["task", "family"])], axis="columns"),
@@ -181,9 +161,6 @@ def _count(event: str) -> Rule:
 
 def corunner_columns(pairs: pd.DataFrame) -> list[str]:
     """Return the columns of co-runners: ``corunner_1``, ``corunner_2`` and so on."""
-    found = [
-        column
-        for column in pairs.columns
-        if column.startswith(CORUNNER) and column.removeprefix(CORUNNER).isdecimal()
-    ]
-    return sorted(found, key=lambda column: int(column.removeprefix(CORUNNER)))
+    numbered = {column: column.removeprefix(CORUNNER) for column in pairs if column.startswith(CORUNNER)}
+    found = [column for column, number in numbered.items() if number.isdecimal()]
+    return sorted(found, key=lambda column: int(numbered[column]))

@@ -12,7 +12,7 @@ import pandas as pd
 from data.corun.tables import AND, CorunTables, corunner_columns
 from data.errors import InputError
 from data.tables.decisions import KEPT, WARNINGS, Decisions, by, lacking, reasons, said
-from data.tables.specs import Spec
+from data.tables.specs import Spec, text
 
 #: Co-runs that anything can be learned from at all.
 ENOUGH = 5
@@ -20,9 +20,9 @@ ENOUGH = 5
 TOLERANCE = 0.03
 #: An interval of the samples that lasts this many times the usual one has a gap before its end.
 GAP = 2.5
-TASK_KEYS = {"task": "str", "machine": "str", "repetition": "int64"}
-PAIR_KEYS = {"task": "str", "corunners": "str", "machine": "str", "repetition": "int64"}
-RUN_KEYS = {"task": "str", "corunners": "str", "machine": "str", "phase": "str", "repetition": "int64"}
+TASK_KEYS = text("task", "machine") | {"repetition": "int64"}
+PAIR_KEYS = text("task", "corunners", "machine") | {"repetition": "int64"}
+RUN_KEYS = text("task", "corunners", "machine", "phase") | {"repetition": "int64"}
 RUN = list(RUN_KEYS)
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field
 
 from data.params import Count, FamilySection, Ingest, Share
 from data.tables.given import Section
+
+Entry = Literal["ensemble", "forest", "seed", "median"]
 
 
 class TrustLimits(Section):
@@ -43,12 +45,7 @@ class Predicting(Section):
     """How predictions are judged: on CPU models held out, within this relative error of the truth."""
 
     tolerance: Share = 0.1
-    entries: tuple[Literal["ensemble", "forest", "seed", "median"], ...] = (
-        "ensemble",
-        "forest",
-        "seed",
-        "median",
-    )
+    entries: tuple[Entry, ...] = get_args(Entry)
 
 
 class Validate(Section):

@@ -10,30 +10,13 @@ import pandas as pd
 from data.errors import InputError
 from data.tables.checks import Rule, named, one_of, positive
 from data.tables.problems import Problems
-from data.tables.specs import Spec, Tables
+from data.tables.specs import Spec, Tables, text
 
-MACHINE_DTYPES = {
-    "machine": "str",
-    "stressor": "str",
-    "threads": "int64",
-    "repetition": "int64",
-    "bogo_ops_per_second": "float64",
-}
-APPLICATION_DTYPES = {
-    "machine": "str",
-    "application": "str",
-    "metric": "str",
-    "better": "str",
-    "repetition": "int64",
-    "value": "float64",
-}
-HOST_DTYPES = {
-    "machine": "str",
-    "cpu": "str",
-    "cores": "Int64",
-    "stress_ng": "str",
-    "source": "str",
-}
+_RATE = {"threads": "int64", "repetition": "int64", "bogo_ops_per_second": "float64"}
+_VALUE = {"repetition": "int64", "value": "float64"}
+MACHINE_DTYPES = text("machine", "stressor") | _RATE
+APPLICATION_DTYPES = text("machine", "application", "metric", "better") | _VALUE
+HOST_DTYPES = text("machine", "cpu") | {"cores": "Int64"} | text("stress_ng", "source")
 #: What ``threads`` says where a stressor ran on every thread that the machine has.
 ALL_THREADS = 0
 

@@ -15,18 +15,11 @@ from data.errors import InputError
 from data.tables.checks import named, one_of
 from data.tables.parquet import opened
 from data.tables.problems import Problems
-from data.tables.specs import Spec, Tables, as_number, typed
+from data.tables.specs import Spec, Tables, as_number, text, typed
 
 RUN_DTYPES = {
-    "run_id": "str",
-    "workload": "str",
-    "group": "str",
-    "version": "str",
-    "machine": "str",
-    "side": "str",
-    "pair_id": "str",
-    "valid": "boolean",
-    "abnormal": "boolean",
+    **text("run_id", "workload", "group", "version", "machine", "side", "pair_id"),
+    **dict.fromkeys(("valid", "abnormal"), "boolean"),
 }
 CAUSE_DTYPES = {"run_id": "str", "cause": "str", "cause_size": "float64", "invalid_kind": "str"}
 METRIC_DTYPES = {"metric": "str", "unit": "str", "signed": "boolean", "note": "str"}

@@ -117,6 +117,11 @@ class Spec(parquet.Wanted):
                 raise InputError(f"the column {column} holds {found}; expected {expected}", place=name)
 
 
+def text(*columns: str) -> dict[str, str]:
+    """Return the types of columns of text."""
+    return dict.fromkeys(columns, "str")
+
+
 def shown(value: Any) -> str:
     """Write a value as messages do: text in quotes, numbers briefly."""
     if isinstance(value, str):

@@ -20,7 +20,7 @@ import pandas as pd
 
 from data.errors import InputError
 from data.fingerprints.tables import ALL_THREADS, HOST_DTYPES, FingerprintTables
-from data.tables.cells import cells, fractional, numbers
+from data.tables.cells import cells, fractional, numbers, refuse
 from data.tables.nearest import nearest, unknown
 
 #: As in `HOST_DTYPES`, except that ``cpu`` is a stressor.
@@ -126,9 +126,7 @@ def _cells(path: Path) -> pd.DataFrame:
     rows = table.iloc[1:].set_axis(header, axis="columns")
     if rows.empty:
         raise InputError("holds no machine", file=path)
-    unnamed = np.flatnonzero(rows.iloc[:, 0].str.strip() == "")
-    if len(unnamed):
-        raise InputError("names no machine", file=path, line=int(unnamed[0]) + 2)
+    refuse(rows.iloc[:, 0].str.strip() == "", lambda _: "names no machine", path)
     return rows
 
 
