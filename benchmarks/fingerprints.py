@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.table import machine
 from data.errors import InputError
 from data.fingerprints.params import Fingerprints
-from data.fingerprints.stages import STAGES
+from data.fingerprints.stages import ingest, validate
 from data.params import Ingest
 from features.fingerprints.matrix import FingerprintTable, featurize
 
@@ -46,8 +46,8 @@ def table(name: str) -> FingerprintTable:
         If the set is not there.
     """
     section = Fingerprints(ingest=Ingest(format=name, path=shared() / name))
-    tables = STAGES.read(section).tables
-    return featurize(STAGES.decide(tables, section).kept(tables), section.featurize.threads)
+    tables = ingest(section).tables
+    return featurize(validate(tables, section).kept(tables), section.featurize.threads)
 
 
 def present(*names: str) -> tuple[str, ...]:

@@ -4,4 +4,4 @@ from data.stage import run
 from data.supply import supply
 
 if __name__ == "__main__":
-    run("ingest", lambda family: lambda: supply(family).stages().ingest())
+    run("ingest", lambda family: supply(family).ingest)

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from data.stage import Stage
 
 if TYPE_CHECKING:
     from data.measure.screen import Screen
-    from data.stages import Stages
 
 
 @dataclass(frozen=True)
@@ -19,15 +20,16 @@ class DataSupply:
 
     Attributes
     ----------
-    stages : callable
-        Returns its stages, ingest and validate.
+    ingest, validate : callable
+        The stages.
     suite : str
         The ``kind`` of the suites that `collect` measures.
     collect : callable
         Measures a suite into a directory, and tells whether everything was measured.
     """
 
-    stages: Callable[[], Stages[Any, Any]]
+    ingest: Stage
+    validate: Stage
     suite: str
     collect: Callable[[Path, Path, Screen], bool]
 

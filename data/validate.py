@@ -4,4 +4,4 @@ from data.stage import run
 from data.supply import supply
 
 if __name__ == "__main__":
-    run("validate", lambda family: lambda: supply(family).stages().validate())
+    run("validate", lambda family: supply(family).validate)

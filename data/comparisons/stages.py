@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 
+from data import stages
 from data.comparisons import formats, schema
 from data.comparisons.params import Comparisons
 from data.comparisons.tables import ComparisonTables
 from data.comparisons.validity import unusable
-from data.stages import Stages
 from data.tables.formats import Reading
 from data.tables.specs import Spec, Tables
 
@@ -86,4 +87,5 @@ def majority(labels: pd.DataFrame) -> pd.Series:
     return pd.Series(status, fails.index, name="status", dtype="str").where(lead != 0)
 
 
-STAGES = Stages(Comparisons, ComparisonTables, ingest, lambda tables, _: validate(tables))
+ingest_stage = partial(stages.ingest, Comparisons, ingest)
+validate_stage = partial(stages.validate, Comparisons, ComparisonTables, lambda tables, _: validate(tables))

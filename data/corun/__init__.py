@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from data.supply import DataSupply
 
 if TYPE_CHECKING:
     from data.measure.screen import Screen
-    from data.stages import Stages
 
 
-def _stages() -> Stages[Any, Any]:
-    from data.corun.stages import STAGES
+def _ingest() -> None:
+    from data.corun.stages import ingest_stage
 
-    return STAGES
+    ingest_stage()
+
+
+def _validate() -> None:
+    from data.corun.stages import validate_stage
+
+    validate_stage()
 
 
 def _collect(suite: Path, directory: Path, screen: Screen) -> bool:
@@ -24,4 +29,4 @@ def _collect(suite: Path, directory: Path, screen: Screen) -> bool:
     return collect(suite, directory, screen)
 
 
-SUPPLY = DataSupply(_stages, suite="corun", collect=_collect)
+SUPPLY = DataSupply(_ingest, _validate, suite="corun", collect=_collect)

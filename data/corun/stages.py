@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from functools import partial
 
-from data.corun.formats import FORMATS
+from data import stages
+from data.corun.formats import SOURCES
 from data.corun.params import Corun
 from data.corun.tables import CorunTables
-from data.corun.validity import decide
+from data.corun.validity import CorunDecisions, decide
 from data.errors import InputError
-from data.stages import Stages, named
 from data.tables.formats import Reading
 from data.tables.problems import Problems
 
 
-def _read(section: Corun) -> Reading[CorunTables]:
-    reading = named(FORMATS, section.ingest)
+def ingest(section: Corun) -> Reading[CorunTables]:
+    """Read the co-runs that params.yaml names."""
+    reading = stages.named(SOURCES, section.ingest)
     return replace(reading, tables=of_engines(reading.tables, section.ingest.engines))
 
 
@@ -41,9 +43,10 @@ def of_engines(tables: CorunTables, engines: Collection[str]) -> CorunTables:
     return replace(tables, **{name: rows.reset_index(drop=True) for name, rows in chosen.items()})
 
 
-STAGES = Stages(
-    Corun,
-    CorunTables,
-    _read,
-    lambda tables, section: decide(tables.without_flaws(Problems()), section.checks.missing),
-)
+def validate(tables: CorunTables, section: Corun) -> CorunDecisions:
+    """Say what can be learned from; an InputError if a table is wrong, or too little is left."""
+    return decide(tables.without_flaws(Problems()), section.checks.missing)
+
+
+ingest_stage = partial(stages.ingest, Corun, ingest)
+validate_stage = partial(stages.validate, Corun, CorunTables, validate)

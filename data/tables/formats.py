@@ -67,25 +67,26 @@ def chosen(formats: Mapping[str, Format[Reader]], name: str, paths: Sequence[Pat
     return formats[name].read
 
 
+def holds(formats: Mapping[str, Format[Reader]], name: str, path: Path) -> bool:
+    """Tell whether `path`, said to be of the format `name`, is one of these: all families have ``tables``."""
+    return formats[name].recognises(path) if name == TABLES else name in formats
+
+
 @dataclass(frozen=True)
-class Formats(Generic[TablesType]):
-    """The formats of a family whose sources are read whole, and what its tables must be.
+class Sources(Generic[TablesType]):
+    """How a family reads sources that are read whole.
 
     Attributes
     ----------
-    by_name : mapping of str to Format
+    formats : mapping of str to Format
     tables : type
     needed : mapping of str to callable
         What tables must hold some of, in a word, and what lists it.
     """
 
-    by_name: Mapping[str, Format[Callable[[Path], TablesType]]]
+    formats: Mapping[str, Format[Callable[[Path], TablesType]]]
     tables: type[TablesType]
     needed: Mapping[str, Callable[[TablesType], Sized]]
-
-    def holds(self, name: str, path: Path) -> bool:
-        """Tell whether `path`, said to be of the format `name`, is of the family: all have ``tables``."""
-        return self.by_name[name].recognises(path) if name == TABLES else name in self.by_name
 
     def read(self, name: str, paths: Sequence[Path], *, keep_going: bool = False) -> Reading[TablesType]:
         """Read all of `paths`.
@@ -104,7 +105,7 @@ class Formats(Generic[TablesType]):
             If the format is unknown, a path is missing, a source cannot be read, or nothing is there of what
             is `needed`; and, unless `keep_going`, at the first thing that is wrong.
         """
-        reader, problems = chosen(self.by_name, name, paths), Problems(keep_going)
+        reader, problems = chosen(self.formats, name, paths), Problems(keep_going)
         joined = self.tables.joined([reader(path) for path in paths])
         return self.reading(joined.without_flaws(problems), paths[0], problems)
 

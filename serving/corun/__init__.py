@@ -64,13 +64,13 @@ def _answer_online(body: bytes, online: Online) -> Answered:
 def _formats() -> Collection[str]:
     from data.corun.formats import FORMATS
 
-    return FORMATS.by_name
+    return FORMATS
 
 
 def _holds(kind: str, source: Path) -> bool:
-    from data.corun.formats import FORMATS
+    from data.corun.formats import holds_coruns
 
-    return FORMATS.holds(kind, source)
+    return holds_coruns(kind, source)
 
 
 def _import(kind: str, sources: list[Path], directory: Path, *, keep_going: bool) -> Counts:

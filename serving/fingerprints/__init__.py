@@ -36,13 +36,13 @@ def _answer(body: bytes, _model: None) -> Answered:
 def _formats() -> Collection[str]:
     from data.fingerprints.formats import FORMATS
 
-    return FORMATS.by_name
+    return FORMATS
 
 
 def _holds(kind: str, source: Path) -> bool:
-    from data.fingerprints.formats import FORMATS
+    from data.fingerprints.formats import holds_fingerprints
 
-    return FORMATS.holds(kind, source)
+    return holds_fingerprints(kind, source)
 
 
 def _import(kind: str, sources: list[Path], directory: Path, *, keep_going: bool) -> Counts:

@@ -55,13 +55,13 @@ def _judge(source: Path, uri: str | None, wanted: Wanted, *, keep_going: bool) -
 def _formats() -> Collection[str]:
     from data.matrices.formats import FORMATS
 
-    return FORMATS.by_name
+    return FORMATS
 
 
 def _holds(kind: str, source: Path) -> bool:
-    from data.matrices.formats import FORMATS
+    from data.matrices.formats import holds_matrices
 
-    return FORMATS.holds(kind, source)
+    return holds_matrices(kind, source)
 
 
 def _choice() -> Mapping[str, Any]:

@@ -34,8 +34,7 @@ def starts(module, family):
     room, verb = module.split(".")
     if module == "serving.report":
         return {f"serving.{family}.page"}
-    supplied = import_module(f"{room}.supply").supply(family)
-    stage = supplied.stages if room == "data" else getattr(supplied, verb)
+    stage = getattr(import_module(f"{room}.supply").supply(family), verb)
     body = ast.parse(textwrap.dedent(inspect.getsource(stage)))
     return {one for _, dotted in bound(ast.walk(body)) if (one := ours(dotted))}
 

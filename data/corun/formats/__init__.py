@@ -1,10 +1,12 @@
 """The formats that co-runs come in."""
 
+from functools import partial
+
 from data.corun.formats import pitot, spec_corun
 from data.corun.tables import CorunTables
-from data.tables.formats import Format, Formats
+from data.tables.formats import Format, Sources, holds
 
-FORMATS = Formats(
+SOURCES = Sources(
     {
         "tables": Format(CorunTables.read, sign="pairs.parquet"),
         "pitot": Format(pitot.read, sign="if2.npz"),
@@ -13,4 +15,6 @@ FORMATS = Formats(
     CorunTables,
     {"pair": lambda tables: tables.pairs, "solo run": lambda tables: tables.tasks},
 )
-read = FORMATS.read
+FORMATS = SOURCES.formats
+read = SOURCES.read
+holds_coruns = partial(holds, FORMATS)

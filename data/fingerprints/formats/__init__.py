@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from data.fingerprints.formats import machines_csv, quiho, sparecores
 from data.fingerprints.tables import FingerprintTables
-from data.tables.formats import Format, Formats
+from data.tables.formats import Format, Sources, holds
 
 
 def _tables(path: Path) -> FingerprintTables:
     return FingerprintTables.read(path) if path.is_dir() else machines_csv.read(path)
 
 
-FORMATS = Formats(
+SOURCES = Sources(
     {
         "tables": Format(_tables, sign="machines.parquet", suffix=".csv"),
         "quiho": Format(quiho.read, sign="results.csv"),
@@ -22,4 +23,6 @@ FORMATS = Formats(
     FingerprintTables,
     {"fingerprint": lambda tables: tables.machines},
 )
-read = FORMATS.read
+FORMATS = SOURCES.formats
+read = SOURCES.read
+holds_fingerprints = partial(holds, FORMATS)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from data.errors import InputError
 from data.matrices.formats import dbsherlock, petshop
 from data.matrices.tables import MatrixTables
-from data.tables.formats import Format, Formats, Reading
+from data.tables.formats import Format, Reading, Sources, holds
 from data.tables.parquet import opened
 from data.tables.problems import Problems
 
 #: A directory of PetShop's has its reference two levels further down, at most.
 _LEVELS = ("", "*/", "*/*/")
-FORMATS = Formats(
+SOURCES = Sources(
     {
         "tables": Format(MatrixTables.read, sign="matrices.parquet", suffix=".parquet"),
         "dbsherlock": Format(dbsherlock.read, sign="*.parquet", suffix=".parquet"),
@@ -22,7 +23,9 @@ FORMATS = Formats(
     MatrixTables,
     {"run": lambda tables: tables.runs, "raw metric": lambda tables: tables.raw},
 )
-read = FORMATS.read
+FORMATS = SOURCES.formats
+read = SOURCES.read
+holds_matrices = partial(holds, FORMATS)
 
 
 def sniff(path: Path) -> str | None:
@@ -34,7 +37,7 @@ def sniff(path: Path) -> str | None:
         return (
             "petshop" if any(any(path.glob(f"{level}noissue/{petshop.FILE}")) for level in _LEVELS) else None
         )
-    if not FORMATS.holds("tables", path):
+    if not FORMATS["tables"].recognises(path):
         return None
     return "dbsherlock" if path.is_file() and _holds_seconds(path) else "tables"
 
@@ -59,7 +62,7 @@ def read_asked(name: str, path: Path, *, keep_going: bool = False) -> Reading[Ma
     InputError
         As of `read`.
     """
-    tables = MatrixTables.read(path, flags=False) if name == "tables" else FORMATS.by_name[name].read(path)
+    tables = MatrixTables.read(path, flags=False) if name == "tables" else FORMATS[name].read(path)
     return asked(tables, path, Problems(keep_going))
 
 
@@ -79,4 +82,4 @@ def asked(tables: MatrixTables, source: Path | str, problems: Problems) -> Readi
     InputError
         At the first run that is wrong, unless ``problems.keep_going``; and if there is no run or no metric.
     """
-    return FORMATS.reading(tables.without_flawed_runs(problems), source, problems)
+    return SOURCES.reading(tables.without_flawed_runs(problems), source, problems)
