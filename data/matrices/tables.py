@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -242,30 +242,25 @@ def incomparable(runs: pd.DataFrame) -> dict[str, str]:
     runs : DataFrame
         As in `MatrixTables`; every run has a pair and a side.
     """
-    return dict(_wrong_pairs(runs))
-
-
-def _wrong_pairs(runs: pd.DataFrame) -> Iterator[tuple[str, str]]:
-    """Yield each pair that cannot be compared, and why."""
     known = runs[["pair_id", "side", *METADATA]].fillna("")
-    fields = list(METADATA)
+    fields, wrong = list(METADATA), dict[str, str]()
     values = known.groupby(["pair_id", "side"])[fields].agg(["nunique", "first"])
     for (pair, side), row in values[(values.xs("nunique", axis=1, level=1) > 1).any(axis=1)].iterrows():
         field = next(field for field in fields if row[field, "nunique"] > 1)
         mixed = (known["pair_id"] == pair) & (known["side"] == side)
         found = " and ".join(f'"{value}"' for value in known.loc[mixed, field].unique()[:2])
-        yield str(pair), f"the {side} mixes {field} {found}; expected one"
+        wrong[str(pair)] = f"the {side} mixes {field} {found}; expected one"
     first = values.xs("first", axis=1, level=1).unstack("side")
     counts = known.groupby(["pair_id", "side"]).size().unstack("side").reindex(columns=list(SIDES))
     for side in SIDES:
-        for pair in counts.index[counts[side].isna()]:
-            yield str(pair), f"has no run of the {side}"
+        wrong |= {str(pair): f"has no run of the {side}" for pair in counts.index[counts[side].isna()]}
     whole = first[counts.notna().all(axis=1)]
     if len(whole):
         differ = pd.DataFrame({field: whole[field, SIDES[0]] != whole[field, SIDES[1]] for field in fields})
         for pair, row in differ[differ.sum(axis=1) > 1].iterrows():
             told = ", ".join(field for field in fields if row[field])
-            yield str(pair), f"baseline and target differ in {told}; expected one field to compare by"
+            wrong[str(pair)] = f"baseline and target differ in {told}; expected one field to compare by"
+    return wrong
 
 
 def _require_fewer(path: Path) -> None:

@@ -204,18 +204,20 @@ def unit_changes(runs: pd.DataFrame, metrics: list[str]) -> pd.DataFrame:
         `NEAR` of one of `UNIT_FACTORS` or its inverse.
     """
     sides = runs.groupby(["pair_id", "side"])[metrics]
-    middle = sides.median().unstack("side")
-    spread = ((sides.max() - sides.min()) / sides.median().abs()).unstack("side")
-    found = []
+    middle, widest = sides.median(), sides.max() - sides.min()
+    baseline, target = (
+        middle[middle.index.get_level_values("side") == side].droplevel("side") for side in SIDES
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
-        for metric in metrics:
-            here = [(middle[metric].get(side), spread[metric].get(side)) for side in SIDES]
-            if any(values is None for values, _ in here):
-                continue
-            (base, wide), (target, wide_too) = here
-            ratio = target / base
-            factors = np.array([*UNIT_FACTORS, *(1 / factor for factor in UNIT_FACTORS)])
-            near = np.abs(ratio.to_numpy()[:, None] / factors - 1).min(axis=1) < NEAR
-            chosen = near & (wide < STEADY).to_numpy() & (wide_too < STEADY).to_numpy()
-            found += [(pair, metric, value) for pair, value in ratio[chosen].items()]
-    return pd.DataFrame(found, columns=["pair_id", "metric", "ratio"])
+        ratio = target / baseline
+        steady = (widest / middle.abs() < STEADY).groupby("pair_id").all()
+        factors = np.array([*UNIT_FACTORS, *(1 / factor for factor in UNIT_FACTORS)])
+        near = np.abs(ratio.to_numpy()[..., None] / factors - 1).min(axis=-1) < NEAR
+    columns, rows = np.nonzero((near & steady.loc[ratio.index].to_numpy(bool)).T)
+    return pd.DataFrame(
+        {
+            "pair_id": ratio.index[rows],
+            "metric": ratio.columns[columns],
+            "ratio": ratio.to_numpy()[rows, columns],
+        }
+    )

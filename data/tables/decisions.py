@@ -49,19 +49,14 @@ class Decisions(Tables):
         """Tell the warnings, what was left out and why, a line each; of each kind, at most `shown`."""
         lines = [f"warning: {warning}" for warning in self.warnings["warning"]]
         for name, what in self.WHAT.items():
-            lines += self._left_out(getattr(self, name), what, shown)
-        return lines
-
-    def _left_out(self, table: pd.DataFrame, what: str, shown: int) -> list[str]:
-        """Tell what is left out: the first `shown` rows one by one, then how many more `what`."""
-        out = table[~table["kept"]].drop(columns=list(self.UNTOLD), errors="ignore")
-        lines = []
-        for row in out.head(shown).to_dict("records"):
-            reason = row.pop("reason")
-            place = ", ".join(f'{name} "{value}"' for name, value in row.items())
-            lines.append(f"left out {place}: {reason}")
-        if len(out) > shown:
-            lines.append(f"... and {len(out) - shown} more {what}")
+            table = getattr(self, name)
+            out = table[~table["kept"]].drop(columns=list(self.UNTOLD), errors="ignore")
+            for row in out.head(shown).to_dict("records"):
+                reason = row.pop("reason")
+                place = ", ".join(f'{column} "{value}"' for column, value in row.items())
+                lines.append(f"left out {place}: {reason}")
+            if len(out) > shown:
+                lines.append(f"... and {len(out) - shown} more {what}")
         return lines
 
     def counted(self) -> str:

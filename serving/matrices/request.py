@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from data.errors import InputError
 from data.matrices.tables import METADATA, MOST_METRICS, RUN_DTYPES, SIDES, MatrixTables, Sides
+from data.tables.files import content_of
 from data.tables.given import said
-from data.tables.json_document import content_of
 from serving.matrices.schemas import MatricesRequest, Matrix, Pair
 
 #: Most numbers of a request once it is a table, since a metric of one pair is a column of all.

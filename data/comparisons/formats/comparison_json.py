@@ -14,7 +14,7 @@ from data.comparisons.columns import Series
 from data.comparisons.reading import Builder
 from data.comparisons.tables import FIVE_NUMBERS, STATS, ComparisonTables
 from data.errors import InputError
-from data.tables.json_document import content_of
+from data.tables.files import content_of
 from data.tables.nearest import unknown
 from data.tables.problems import Problems
 

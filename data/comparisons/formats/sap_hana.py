@@ -21,7 +21,7 @@ from data.comparisons.params import LabelRules
 from data.comparisons.reading import Builder
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
-from data.tables.json_document import content_of
+from data.tables.files import content_of
 from data.tables.problems import Problems
 
 BENCHMARK = "sap-hana"

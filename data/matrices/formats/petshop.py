@@ -16,7 +16,7 @@ import pandas as pd
 
 from data.errors import InputError
 from data.matrices.tables import MatrixTables, Sides
-from data.tables.json_document import content_of
+from data.tables.files import content_of
 
 #: Rows of a baseline, and of a target without an issue.
 BASELINE, TARGET = 8, 5
