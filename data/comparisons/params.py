@@ -80,7 +80,7 @@ class Comparisons(FamilySection):
 
     family: ClassVar[str] = "comparisons"
     ingest: IngestComparisons
-    checks: Section = Field(Section(), alias="validate")
+    checks: Section = Section()
     featurize: Featurize = Featurize()
     tune: Tune
     evaluate: Evaluate = Evaluate()

@@ -74,7 +74,7 @@ class Corun(FamilySection):
 
     family: ClassVar[str] = "corun"
     ingest: IngestCorun = IngestCorun(path=Path("data/raw/corun"))
-    checks: Validate = Field(Validate(), alias="validate")
+    checks: Validate = Validate()
     featurize: Section = Section()
     tune: TuneImpact = TuneImpact()
     evaluate: EvaluateImpact = EvaluateImpact()

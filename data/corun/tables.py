@@ -142,16 +142,11 @@ class CorunTables(Tables):
         if len(unknown):
             more = pd.DataFrame({"machine": unknown})
             hosts = typed(pd.concat([hosts, more], ignore_index=True) if len(hosts) else more, HOST_DTYPES)
-        families = tasks["family"].fillna(tasks["task"])
         return cls(
-            pd.concat([tasks[["task"]], families, tasks.drop(columns=["task", "family"])], axis="columns"),
+            tasks.assign(family=tasks["family"].fillna(tasks["task"])),
             pairs,
-            frames["samples"].assign(corunners=frames["samples"]["corunners"].fillna("")),
-            hosts.assign(
-                device=hosts["device"].fillna(hosts["machine"]),
-                engine=hosts["engine"].fillna(""),
-                note=hosts["note"].fillna(""),
-            ),
+            frames["samples"].fillna({"corunners": ""}),
+            hosts.assign(device=hosts["device"].fillna(hosts["machine"])).fillna({"engine": "", "note": ""}),
         )
 
 

@@ -68,7 +68,7 @@ class Fingerprints(FamilySection):
 
     family: ClassVar[str] = "fingerprints"
     ingest: Ingest = Ingest(path=Path("data/raw/fingerprints"))
-    checks: Validate = Field(Validate(), alias="validate")
+    checks: Validate = Validate()
     featurize: Featurize = Featurize()
     profile: Profiling = Profiling()
     evaluate: Predicting = Predicting()

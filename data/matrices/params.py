@@ -40,6 +40,6 @@ class Matrices(FamilySection):
 
     family: ClassVar[str] = "matrices"
     ingest: Ingest = Ingest(path=Path("data/raw/matrices"))
-    checks: Validate = Field(Validate(), alias="validate")
+    checks: Validate = Validate()
     evaluate: EvaluateMatrices = EvaluateMatrices()
     promote: Promote = Promote(name="regression-matrix")

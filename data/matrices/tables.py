@@ -98,13 +98,9 @@ class MatrixTables(Tables):
         """Bring the metrics into one order, raw ones first, and give each a row in the table of metrics."""
         runs = frames["runs"]
         names = sorted(metrics_of(runs), key=lambda name: name.startswith(SUMMARY))
-        described = typed(
-            pd.DataFrame({"metric": names}).merge(
-                frames["metrics"].drop_duplicates("metric"), on="metric", how="left", validate="one_to_one"
-            ),
-            METRIC_DTYPES,
-        )
-        described = described.assign(unit=described["unit"].fillna(""), note=described["note"].fillna(""))
+        known = frames["metrics"].drop_duplicates("metric")
+        every = pd.DataFrame({"metric": names}).merge(known, on="metric", how="left", validate="one_to_one")
+        described = typed(every, METRIC_DTYPES).fillna({"unit": "", "note": ""})
         # a source may have rows under any index, even twice under one
         whole = pd.concat([runs[list(RUN_DTYPES)], runs[names].astype("float64")], axis="columns")
         return cls(whole.reset_index(drop=True), frames["causes"], described)
