@@ -4,34 +4,34 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from benchmarks.engine_fold import Judged
+from benchmarks.similarity import STILL, differing, steps
+from benchmarks.tan import pyagrums
 from data.matrices.tables import MatrixTables
 from training.matrices.engine.models import CATALOGUE
 
 CLASSIFIERS = ("decision-tree", "logistic", "tan", "similarity-logistic")
 #: What the engine's own TAN starts with, and keeps where only the imbalance is tuned.
 BINS = int(CATALOGUE["tan"].start["levels"])
-#: Of expectation-maximisation at most, and when it ends: no weight moves by more.
-ITERATIONS, STILL = 20, 1e-3
-
-
-@dataclass(frozen=True)
-class Part:
-    """Processor seconds for what is done once a fold, and what came of the groups that were timed."""
-
-    common: float
-    judged: Judged
+#: Of expectation-maximisation at most.
+ITERATIONS = 20
 
 
 def plain(  # noqa: PLR0917
     model: str, train: MatrixTables, test: MatrixTables, groups: int, components: int, trials: int, seed: int
-) -> Part:
-    """Standardise and project once, then search and fit group by group; time the first `groups` groups."""
+) -> tuple[float, Judged]:
+    """Standardise and project once, then search and fit group by group; time the first `groups` groups.
+
+    Returns
+    -------
+    tuple of (float, Judged)
+        Processor seconds for what is done once a fold, and what came of the groups that were timed.
+    """
     from sklearn.decomposition import PCA
     from sklearn.preprocessing import StandardScaler
 
@@ -56,7 +56,7 @@ def plain(  # noqa: PLR0917
     seconds = time.process_time() - start
     places, said = (np.concatenate(parts) for parts in zip(*told, strict=True))
     group_of = of_asked["group"].to_numpy(object)[places]
-    return Part(common, Judged(seconds, truth[places].astype(bool), said, group_of))
+    return common, Judged(seconds, truth[places].astype(bool), said, group_of)
 
 
 def _paired(x: np.ndarray, runs: Any, y: np.ndarray) -> tuple[np.ndarray, Any, np.ndarray]:
@@ -102,35 +102,32 @@ def _probability(  # noqa: PLR0917
     model: str, params: dict[str, Any], x: np.ndarray, y: np.ndarray, asked: np.ndarray, seed: int
 ) -> np.ndarray:
     from imblearn.under_sampling import RandomUnderSampler
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.tree import DecisionTreeClassifier
 
     x, asked = (side[:, :, : params["components"]].reshape(len(side), -1) for side in (x, asked))
     if params["rate"] is not None and params["rate"] > y.mean() / (1 - y.mean()):
         x, y = RandomUnderSampler(sampling_strategy=params["rate"], random_state=seed).fit_resample(x, y)
     costs = {0: 1.0, 1: params["cost_ratio"]}
-    if model == "decision-tree":
-        from sklearn.tree import DecisionTreeClassifier
-
-        tree = DecisionTreeClassifier(min_samples_leaf=2, class_weight=costs, random_state=seed)
-        return tree.fit(x, y).predict_proba(asked)[:, 1]
-    if model == "logistic":
-        from sklearn.linear_model import LogisticRegression
-
-        return LogisticRegression(class_weight=costs, max_iter=1000).fit(x, y).predict_proba(asked)[:, 1]
     if model == "tan":
         return _tan(x, y, asked, params["cost_ratio"])
-    return _similarity(x, y, asked, costs, seed)
+    if model == "similarity-logistic":
+        return _similarity(x, y, asked, costs, seed)
+    classifier = {
+        "decision-tree": DecisionTreeClassifier(min_samples_leaf=2, class_weight=costs, random_state=seed),
+        "logistic": LogisticRegression(class_weight=costs, max_iter=1000),
+    }[model]
+    return classifier.fit(x, y).predict_proba(asked)[:, 1]
 
 
 def _tan(x: np.ndarray, y: np.ndarray, asked: np.ndarray, cost: float) -> np.ndarray:
     import pandas as pd
     import pyagrum
     from pyagrum.lib.discreteTypeProcessor import DiscreteTypeProcessor
-    from pyagrum.skbn import BNClassifier
 
     pyagrum.setNumberOfThreads(1)
     names = [f"c{number}" for number in range(x.shape[1])]
-    levels = DiscreteTypeProcessor(defaultDiscretizationMethod="quantile", defaultNumberOfBins=BINS)
-    network = BNClassifier(type_processor=levels, learningMethod="TAN", prior="Smoothing", priorWeight=1)
+    network = pyagrums(DiscreteTypeProcessor("quantile", BINS))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         network.fit(pd.DataFrame(x, columns=names), pd.Series(y, name="y"))
@@ -139,27 +136,15 @@ def _tan(x: np.ndarray, y: np.ndarray, asked: np.ndarray, cost: float) -> np.nda
 
 
 def _similarity(x: np.ndarray, y: np.ndarray, asked: np.ndarray, costs: dict[int, float], seed: int) -> Any:
-    """Alternate between Bayes' rule and a weighted logistic regression, as in `benchmarks.similarity`."""
-    from scipy.special import expit
     from sklearn.linear_model import LogisticRegression
 
-    n, width = len(y), x.shape[1] // 2
-    sides = np.vstack([x[:, :width], x[:, width:]])
-    twice, labels = np.vstack([sides, sides]), np.repeat([1, 0], 2 * n)
-    cost = np.tile(np.where(y == 1, costs[1], costs[0]), 4)
+    weights = np.random.default_rng(seed).normal(0, 0.1, x.shape[1] // 2 + 1)
     regression = LogisticRegression(warm_start=True, max_iter=200)
-    weights = np.random.default_rng(seed).normal(0, 0.1, width + 1)
-    for _ in range(ITERATIONS):
-        p, q = (expit(side @ weights[:-1] + weights[-1]) for side in np.split(sides, 2))
-        same, different = p * q + (1 - p) * (1 - q), p * (1 - q) + (1 - p) * q
-        of_baseline = np.where(y == 1, p * (1 - q) / different, p * q / same)
-        of_target = np.where(y == 1, q * (1 - p) / different, p * q / same)
-        share = np.concatenate([of_baseline, of_target])
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            regression.fit(twice, labels, sample_weight=cost * np.concatenate([share, 1 - share]))
-        before, weights = weights, np.append(regression.coef_[0], regression.intercept_)
-        if np.abs(weights - before).max() < STILL:
-            break
-    p, q = (expit(side @ weights[:-1] + weights[-1]) for side in np.hsplit(asked, 2))
-    return p * (1 - q) + q * (1 - p)
+    climb = steps(x, y, weights, np.where(y == 1, costs[1], costs[0]), regression)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for found in islice(climb, ITERATIONS):
+            before, weights = weights, found
+            if np.abs(weights - before).max() < STILL:
+                break
+    return differing(asked, weights)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 import yaml
-from pydantic import Field, ValidationError, create_model
+from pydantic import ConfigDict, Field, ValidationError, create_model
 
 from data.errors import InputError
 from data.families import FAMILIES
@@ -40,6 +40,8 @@ class Promote(Section):
 class FamilySection(Section):
     """The section of a family, with one of its own per verb."""
 
+    # every model of pydantic's has a method called validate
+    model_config = ConfigDict(alias_generator=lambda name: "validate" if name == "checks" else name)
     family: ClassVar[str]
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from data.errors import InputError
 from data.families import FAMILIES
+from data.tables.formats import Format
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from serving.doors.bodies import Answered
 
 #: Options of a command that several families share: by name, as typer takes them; None where not given.
-Options = Callable[[], Mapping[str, Any]]
+Options = Mapping[str, Any]
 #: Answers a body with the model of the door, if it needs one.
 Handle = Callable[[bytes, Any], "Answered"]
 MEBIBYTE = 2**20
@@ -61,33 +62,13 @@ class Registered:
         The option of ``perfjudge serve``, as an identifier.
     says : str
         What ``--help`` says of the option.
-    loader : callable
-        Returns how it is read.
-    knobs : callable
+    knobs : mapping
         Further options of ``perfjudge serve``, which loading takes as keywords.
     """
 
     key: str
     says: str
-    loader: Callable[[], Loader]
-    knobs: Options = dict
-
-
-@dataclass(frozen=True)
-class Further:
-    """Media types beside JSON that a door takes, and answers in the first of them.
-
-    Attributes
-    ----------
-    types : tuple of str
-    handle : callable
-    example : callable
-        Returns a body.
-    """
-
-    types: tuple[str, ...]
-    handle: Handle
-    example: Callable[[], str]
+    knobs: Options = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -97,28 +78,38 @@ class Door:
     Attributes
     ----------
     path, name, says : str
-    shapes : callable
-        Returns the types of a request and of its answer.
-    handle : callable
-        Answers JSON.
+    request, answer : type
+        Of JSON.
+    handlers : mapping
+        What answers a body, by its media type: JSON first, then others that are answered in the second.
     limit : int
         The largest body that is read, in bytes.
     model : Registered or None
         What it needs; without it, the door answers 503.
+    loader : Loader or None
+        How that is read.
     alone : bool
         Whether only one question at a time is answered, as one keeps every core busy.
-    further : Further or None
+    example : str
+        A body of the other types.
     """
 
     path: str
     name: str
     says: str
-    shapes: Callable[[], tuple[type[BaseModel], type[BaseModel]]]
-    handle: Handle
+    request: type[BaseModel]
+    answer: type[BaseModel]
+    handlers: Mapping[str, Handle]
     limit: int
     model: Registered | None = None
+    loader: Loader | None = None
     alone: bool = False
-    further: Further | None = None
+    example: str = ""
+
+    @property
+    def others(self) -> list[str]:
+        """The media types beside JSON."""
+        return list(self.handlers)[1:]
 
 
 @dataclass(frozen=True)
@@ -132,14 +123,14 @@ class Judging:
     judge : callable
         Takes the source, the model's address, how to answer, ``keep_going``, and the `options` that were
         given; returns the exit code.
-    options : callable
+    options : mapping
     recognised : callable or None
         Tells whether a source is the family's; None: whatever no other family recognises.
     """
 
     what: str
     judge: Callable[..., int]
-    options: Options = dict
+    options: Options = field(default_factory=dict)
     recognised: Callable[[Path], bool] | None = None
 
 
@@ -164,17 +155,13 @@ class Importing:
         Takes the format, the sources, the directory that gets the tables, ``keep_going``, and the `options`
         that were given; returns what it counted.
     formats : callable
-    options : callable
-    recognised : callable or None
-        Takes a format and a source, and tells whether that is the family's; None: whatever no other family
-        recognises.
+    options : mapping
     """
 
     what: str
     read: Callable[..., Counts]
-    formats: Callable[[], Collection[str]]
-    options: Options = dict
-    recognised: Callable[[str, Path], bool] | None = None
+    formats: Callable[[], Mapping[str, Format[Any]]]
+    options: Options = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -185,19 +172,20 @@ class ServingSupply:
     ----------
     page : callable
         Returns the report of the project at a path as one self-contained HTML text.
-    importing : Importing
+    importing : Importing or None
     judging : Judging or None
     models : tuple of Registered
-    doors : tuple of Door
+    doors : callable
+        Returns each `Door`.
     commands : callable or None
         Adds the family's own commands to the command line.
     """
 
     page: Callable[[Path], str]
-    importing: Importing
+    importing: Importing | None = None
     judging: Judging | None = None
     models: tuple[Registered, ...] = ()
-    doors: tuple[Door, ...] = ()
+    doors: Callable[[], Sequence[Door]] = tuple
     commands: Callable[[Typer], None] | None = None
 
 
@@ -219,4 +207,4 @@ def registered() -> Iterator[Registered]:
 
 def doors() -> Iterator[Door]:
     """Yield the addresses that questions are posted to."""
-    return (door for one in supplies() for door in one.doors)
+    return (door for one in supplies() for door in one.doors())

@@ -13,7 +13,7 @@ from typing import Self
 
 from data.comparisons import suite as suites
 from data.comparisons.repetitions import Repetition, Work
-from data.comparisons.suite import Suite, Version
+from data.comparisons.suite import Suite, SuiteVersion
 from data.comparisons.truth import tables
 from data.measure.disturbance import Disturbance
 from data.measure.interventions import Competition, Quota
@@ -29,11 +29,11 @@ BATCH = 10
 
 
 @dataclass(frozen=True)
-class Task:
+class PlannedRepetition:
     """One repetition to measure."""
 
     operation: Operation
-    version: Version
+    version: SuiteVersion
     threads: int
     purpose: str
     repetition: int
@@ -49,7 +49,7 @@ class Task:
         return self.operation.name
 
 
-def plan(suite: Suite, available: frozenset[str]) -> list[Task]:
+def plan(suite: Suite, available: frozenset[str]) -> list[PlannedRepetition]:
     """List all repetitions: operations in random order, and within one all its versions in random order.
 
     Parameters
@@ -63,16 +63,16 @@ def plan(suite: Suite, available: frozenset[str]) -> list[Task]:
     return shuffled((_block(suite, operation, available) for operation in operations), shuffle)
 
 
-def _block(suite: Suite, operation: Operation, available: frozenset[str]) -> Iterator[Task]:
+def _block(suite: Suite, operation: Operation, available: frozenset[str]) -> Iterator[PlannedRepetition]:
     versions = [version for version in suite.versions_of(operation) if version.change in available]
     referenced = [version for version in versions if not version.exact(operation)]
     for threads in suite.threads:
         for version in versions:
             for repetition in range(suite.repetitions):
-                yield Task(operation, version, threads, "sample", repetition)
+                yield PlannedRepetition(operation, version, threads, "sample", repetition)
         for version in [versions[0], *referenced] if referenced else []:
             for repetition in range(suite.reference_repetitions):
-                yield Task(operation, version, threads, "reference", repetition)
+                yield PlannedRepetition(operation, version, threads, "reference", repetition)
 
 
 class Laboratory:
@@ -101,7 +101,7 @@ class Laboratory:
         if self._quota is not None:
             self._quota.close()
 
-    def measure(self, task: Task, nominal: int) -> Repetition:
+    def measure(self, task: PlannedRepetition, nominal: int) -> Repetition:
         """Run one repetition with its change injected."""
         before: tuple[str, ...] = ()
         with ExitStack() as stack:
@@ -123,7 +123,9 @@ class Laboratory:
             out_of_cpu_seconds=clocks.out_of_cpu_seconds(task.threads),
         )
 
-    def batch(self, tasks: Sequence[Task], works: dict[str, int]) -> tuple[list[Repetition], float]:
+    def batch(
+        self, tasks: Sequence[PlannedRepetition], works: dict[str, int]
+    ) -> tuple[list[Repetition], float]:
         """Measure `tasks`; return their entries and the share of the machine that others used meanwhile."""
         watch = Disturbance(self._competition.seconds)
         entries = [self.measure(task, works[task.operation.name]) for task in tasks]
@@ -146,7 +148,7 @@ def measure(session: Session[Repetition], suite: Suite, laboratory: Laboratory) 
     journal = session.journal
     works = {note.operation: note.work for note in journal.notes}
 
-    def batch(tasks: Sequence[Task]) -> tuple[list[Repetition], float]:
+    def batch(tasks: Sequence[PlannedRepetition]) -> tuple[list[Repetition], float]:
         for operation in {task.operation.name: task.operation for task in tasks}.values():
             if operation.name not in works:
                 works[operation.name] = calibrate(operation, suite.seconds)

@@ -16,7 +16,7 @@ _BETTER = ("lower", "higher")
 
 
 @dataclass(frozen=True)
-class Pair:
+class TwoRuns:
     """What two runs give.
 
     Attributes
@@ -34,7 +34,7 @@ class Pair:
     notes: tuple[str, ...]
 
 
-def paired(baseline: pd.DataFrame, target: pd.DataFrame, names: tuple[str, str] = SIDES) -> Pair:
+def paired(baseline: pd.DataFrame, target: pd.DataFrame, names: tuple[str, str] = SIDES) -> TwoRuns:
     """Compare every operation that both runs measured, over the configurations that both measured.
 
     Parameters
@@ -61,7 +61,7 @@ def paired(baseline: pd.DataFrame, target: pd.DataFrame, names: tuple[str, str] 
         raise InputError(f"{problem}: {'; '.join(notes)}", file=f"{names[0]} and {names[1]}")
     require_one_direction(results, names)
     results, converted = in_one_unit(results, names)
-    return Pair(_tables(results), found, (*notes, *converted))
+    return TwoRuns(_tables(results), found, (*notes, *converted))
 
 
 def _tables(results: pd.DataFrame) -> ComparisonTables:

@@ -39,7 +39,7 @@ class IngestComparisons(Ingest):
     measure: Measure = Measure()
 
 
-class Featurize(Section):
+class FeaturizeComparisons(Section):
     """Which of the features the models see."""
 
     set: Literal["seed", "extended"] = "extended"
@@ -80,8 +80,8 @@ class Comparisons(FamilySection):
 
     family: ClassVar[str] = "comparisons"
     ingest: IngestComparisons
-    checks: Section = Field(Section(), alias="validate")
-    featurize: Featurize = Featurize()
+    checks: Section = Section()
+    featurize: FeaturizeComparisons = FeaturizeComparisons()
     tune: Tune
     evaluate: Evaluate = Evaluate()
     decide: Decide = Decide()

@@ -13,13 +13,13 @@ MAX_THREADS = 999_999
 Name = Annotated[str, Field(pattern=r"[^\s\x1c-\x1f]")]
 
 
-class Part(BaseModel):
+class RequestPart(BaseModel):
     """A part of a request: unknown keys and numbers in quotes are errors."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class FiveNumbers(Part):
+class FiveNumbers(RequestPart):
     """A summary in place of samples."""
 
     min: FiniteFloat
@@ -34,7 +34,7 @@ class FiveNumbers(Part):
 Samples = Annotated[list[FiniteFloat] | FiveNumbers, Field(union_mode="left_to_right")]
 
 
-class Configuration(Part):
+class Configuration(RequestPart):
     """The samples of both sides at one number of threads."""
 
     threads: int = Field(ge=1, le=MAX_THREADS)
@@ -43,7 +43,7 @@ class Configuration(Part):
     history: list[Samples] = Field(default=[], description="One list per earlier version, oldest first.")
 
 
-class Comparison(Part):
+class Comparison(RequestPart):
     """One operation, measured before and after."""
 
     comparison_id: Name
@@ -81,7 +81,7 @@ _EXAMPLE: JsonDict = {
 }
 
 
-class JudgeRequest(Part):
+class JudgeRequest(RequestPart):
     """Comparisons to be judged."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"comparisons": [_EXAMPLE]}]})

@@ -19,7 +19,7 @@ from data.tables.problems import Problems
 _EXPECTED = '{"results": [{"benchmark", "operation", "machine", "unit", "better", "configurations": [...]}]}'
 
 
-class _Configuration(Given):
+class _RunConfiguration(Given):
     threads: Annotated[int, Field(ge=1)]
     samples: Annotated[list[FiniteFloat], Field(min_length=1)]
 
@@ -30,10 +30,10 @@ class _Result(Given):
     machine: str = "unknown"
     unit: str = "unknown"
     better: Literal["lower", "higher"]
-    configurations: Annotated[list[_Configuration], Field(min_length=1)]
+    configurations: Annotated[list[_RunConfiguration], Field(min_length=1)]
 
 
-class _Run(Given):
+class _RunDocument(Given):
     results: Annotated[list[_Result], Field(min_length=1)]
 
 
@@ -82,7 +82,7 @@ def results_of_run(
 def _of_json(path: Path) -> pd.DataFrame:
     try:
         content = json.loads(path.read_bytes(), parse_constant=_not_json)
-        run = _Run.model_validate(content)
+        run = _RunDocument.model_validate(content)
     except ValidationError as exc:
         raise InputError(f"{said(exc)} (expected {_EXPECTED})", file=path) from exc
     except (ValueError, RecursionError) as exc:

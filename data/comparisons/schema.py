@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from data.comparisons.tables import STATS, ComparisonTables
-from data.tables.checks import one_of, sound
+import numpy as np
+import pandas as pd
+
+from data.comparisons.tables import ComparisonTables
+from data.errors import InputError
 from data.tables.problems import Problems
 
 
@@ -15,28 +18,18 @@ def check(tables: ComparisonTables) -> None:
     InputError
         Naming the first table, column, row and value that is wrong.
     """
-    import pandera.pandas as pa
+    for name in ("results", "comparisons"):
+        tables.sound(name, Problems())
+    _require_ordered(tables.comparisons)
+    tables.sound("labels", Problems())
 
-    results = {
-        "better": one_of("lower", "higher"),
-        "threads": pa.Column("int64", pa.Check.ge(1, error="1 or more")),
-        "order": pa.Column("int64"),
-        "value": pa.Column("float64"),
-        "stat": one_of(*STATS, nullable=True),
-    }
-    ordered = pa.Check(
-        lambda table: (
-            (table["baseline_from"] <= table["baseline_to"])
-            & (table["baseline_to"] < table["target_from"])
-            & (table["target_from"] <= table["target_to"])
-        ),
-        name="baseline_from <= baseline_to < target_from <= target_to",
+
+def _require_ordered(comparisons: pd.DataFrame) -> None:
+    ordered = (
+        (comparisons["baseline_from"] <= comparisons["baseline_to"])
+        & (comparisons["baseline_to"] < comparisons["target_from"])
+        & (comparisons["target_from"] <= comparisons["target_to"])
     )
-    comparison = pa.Column("str")
-    labels = {"comparison_id": comparison, "status": one_of("pass", "fail")}
-    for schema in (
-        pa.DataFrameSchema(results, name="results"),
-        pa.DataFrameSchema({"comparison_id": comparison}, checks=ordered, name="comparisons"),
-        pa.DataFrameSchema(labels, name="labels"),
-    ):
-        sound(getattr(tables, schema.name), ComparisonTables.SPECS[schema.name], schema, Problems())
+    for row in np.flatnonzero(~ordered):
+        told = "must satisfy baseline_from <= baseline_to < target_from <= target_to"
+        raise InputError(told, place=f"comparisons row {row}")

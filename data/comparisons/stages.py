@@ -27,6 +27,7 @@ class Valid(Tables):
     comparisons : DataFrame
         One row per comparison: ``comparison_id, valid, reason``, and ``status``, the verdict of most of the
         people who labelled it (missing where nobody did or they are tied).
+        `data.comparisons.formats.read` has told which cannot be used.
     """
 
     SPECS: ClassVar = {
@@ -37,10 +38,6 @@ class Valid(Tables):
     COMPRESSION = "snappy"
 
     comparisons: pd.DataFrame
-
-    def explained(self) -> list[str]:
-        """Tell nothing: `data.comparisons.formats.read` has told which comparisons cannot be used."""
-        return []
 
     def counted(self) -> str:
         """Say how many can be learned from."""
@@ -58,11 +55,6 @@ def ingest(section: Comparisons) -> Reading[ComparisonTables]:
         measure=source.measure,
         keep_going=source.keep_going,
     )
-
-
-def counted(tables: ComparisonTables) -> str:
-    """Say how much is in the tables."""
-    return f"{len(tables.comparisons)} comparisons, {len(tables.labels)} labels"
 
 
 def validate(tables: ComparisonTables) -> Valid:
@@ -95,5 +87,5 @@ def majority(labels: pd.DataFrame) -> pd.Series:
     return pd.Series(status, fails.index, name="status", dtype="str").where(lead != 0)
 
 
-ingest_stage = partial(stages.ingest, Comparisons, ingest, counted)
+ingest_stage = partial(stages.ingest, Comparisons, ingest)
 validate_stage = partial(stages.validate, Comparisons, ComparisonTables, lambda tables, _: validate(tables))

@@ -14,7 +14,7 @@ from data.measure.suite import Count, Operation, content, typed, unique
 from data.tables.given import Section
 
 
-class Version(Section):
+class SuiteVersion(Section):
     """A change to inject.
 
     ``work`` does ``1 + size`` times the work; ``quota`` takes ``size`` of the processor time away by a
@@ -55,7 +55,7 @@ class Suite(measured.Suite):
     reference_repetitions: Count
     seconds: Annotated[float, Field(gt=0)]
     foreign: Annotated[float, Field(gt=0, lt=1)]
-    versions: tuple[Version, ...]
+    versions: tuple[SuiteVersion, ...]
     operations: tuple[Operation, ...]
 
     @property
@@ -63,9 +63,9 @@ class Suite(measured.Suite):
         """What ``foreign`` says, however long it takes."""
         return self.foreign, math.inf
 
-    def versions_of(self, operation: Operation) -> tuple[Version, ...]:
+    def versions_of(self, operation: Operation) -> tuple[SuiteVersion, ...]:
         """Return the baseline and the versions that apply to `operation`."""
-        baseline = Version(name="baseline", change="none")
+        baseline = SuiteVersion(name="baseline", change="none")
         return (baseline, *(version for version in self.versions if version.applies_to(operation)))
 
 

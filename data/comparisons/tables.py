@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import pandas as pd
 
+from data.tables.checks import Rule, one_of
 from data.tables.specs import Spec, Tables
 
 RESULT_DTYPES = {
@@ -64,14 +65,32 @@ class ComparisonTables(Tables):
     """
 
     SPECS: ClassVar = {
-        "results": Spec(RESULT_DTYPES, optional=("stat", "measured_at", "version")),
-        "comparisons": Spec(COMPARISON_DTYPES, optional=("source",)),
-        "labels": Spec(LABEL_DTYPES, optional=("labelled_by", "labelled_at")),
+        "results": Spec(
+            RESULT_DTYPES,
+            optional=("stat", "measured_at", "version"),
+            rules=(
+                one_of("better", "lower", "higher"),
+                Rule("threads", "1 or more", lambda found: found >= 1),
+                Rule("order"),
+                Rule("value"),
+                one_of("stat", *STATS, gaps=True),
+            ),
+        ),
+        "comparisons": Spec(COMPARISON_DTYPES, optional=("source",), rules=[Rule("comparison_id")]),
+        "labels": Spec(
+            LABEL_DTYPES,
+            optional=("labelled_by", "labelled_at"),
+            rules=(Rule("comparison_id"), one_of("status", "pass", "fail")),
+        ),
     }
 
     results: pd.DataFrame
     comparisons: pd.DataFrame
     labels: pd.DataFrame
+
+    def counted(self) -> str:
+        """Say how much is in the tables."""
+        return f"{len(self.comparisons)} comparisons, {len(self.labels)} labels"
 
 
 def versions(tables: ComparisonTables) -> list[str]:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from data.comparisons.repetitions import Repetition
-from data.comparisons.suite import Suite, Version
+from data.comparisons.suite import Suite, SuiteVersion
 from data.comparisons.tables import ComparisonTables
 from data.measure.machine import name
 from data.measure.suite import Operation
@@ -49,7 +49,7 @@ class Truth:
     high: float
 
     @classmethod
-    def of(cls, version: Version, measured: Sequence[Reference]) -> Truth:
+    def of(cls, version: SuiteVersion, measured: Sequence[Reference]) -> Truth:
         """Take the worst configuration of a reference measurement, or else what was injected."""
         if not measured:
             exact = version.work - 1
@@ -67,7 +67,7 @@ class Truth:
 
 
 @dataclass(frozen=True)
-class Measured:
+class WithReference:
     """The tables of a measurement and the reference measurement beside them.
 
     ``reference`` has a row per comparison and number of threads: ``slowdown`` (time ratio - 1) with its 95 %
@@ -83,7 +83,7 @@ class Measured:
             self.reference.to_parquet(temporary, index=False, compression="zstd")
 
 
-def tables(suite: Suite, repetitions: Sequence[Repetition], available: frozenset[str]) -> Measured:
+def tables(suite: Suite, repetitions: Sequence[Repetition], available: frozenset[str]) -> WithReference:
     """Make results, comparisons and labels of all operations whose repetitions are complete.
 
     The truth of a comparison is the injected slow-down where that is exact, and otherwise the worst
@@ -110,14 +110,16 @@ def tables(suite: Suite, repetitions: Sequence[Repetition], available: frozenset
                 who = {"labelled_by": truth.source, "labelled_at": datetime.now(UTC)}
                 labels.append({**named, "status": truth.status, **who})
     reference = pd.DataFrame(references, columns=[*Reference.__annotations__])
-    return Measured(ComparisonTables.of_rows(results, comparisons, labels), reference)
+    return WithReference(ComparisonTables.of_rows(results, comparisons, labels), reference)
 
 
-def _id(operation: Operation, version: Version) -> str:
+def _id(operation: Operation, version: SuiteVersion) -> str:
     return f"{operation.name}/{version.name}"
 
 
-def _results(operation: Operation, versions: list[Version], samples: pd.DataFrame) -> list[dict[str, object]]:
+def _results(
+    operation: Operation, versions: list[SuiteVersion], samples: pd.DataFrame
+) -> list[dict[str, object]]:
     orders = {version.name: order for order, version in enumerate(versions)}
     common = {
         "group": operation.group,
@@ -142,7 +144,9 @@ def _results(operation: Operation, versions: list[Version], samples: pd.DataFram
     ]
 
 
-def _reference(operation: Operation, versions: list[Version], samples: pd.DataFrame) -> Iterator[Reference]:
+def _reference(
+    operation: Operation, versions: list[SuiteVersion], samples: pd.DataFrame
+) -> Iterator[Reference]:
     random = np.random.default_rng(0)
     for version in versions:
         if version.exact(operation):
@@ -156,7 +160,7 @@ def _reference(operation: Operation, versions: list[Version], samples: pd.DataFr
             yield Reference(_id(operation, version), threads, slowdown, low, high, len(sides[1]))
 
 
-def _comparison(operation: Operation, version: Version, order: int, truth: Truth) -> dict[str, object]:
+def _comparison(operation: Operation, version: SuiteVersion, order: int, truth: Truth) -> dict[str, object]:
     return {
         "benchmark": BENCHMARK,
         "operation": operation.name,

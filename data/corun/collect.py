@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from data.corun import suite as corun_suite
-from data.corun.run import Means, Run, beside, together
+from data.corun.run import Counters, TaskRun, beside, together
 from data.corun.suite import CorunSuite
 from data.corun.tables import AND, CORUNNER, CorunTables
 from data.errors import InputError
@@ -52,7 +52,7 @@ class MeasuredCorun:
     planned: PlannedCorun
     at: str
     foreign: float
-    runs: tuple[Run, ...]
+    runs: tuple[TaskRun, ...]
 
     @property
     def key(self) -> tuple[tuple[str, ...], int]:
@@ -85,7 +85,7 @@ def plan(suite: CorunSuite) -> list[PlannedCorun]:
 def measure(
     session: Session[MeasuredCorun],
     suite: CorunSuite,
-    run: Callable[[PlannedCorun], tuple[list[Run], float]],
+    run: Callable[[PlannedCorun], tuple[list[TaskRun], float]],
 ) -> None:
     """Measure what the journal lacks, keeping each measurement at once.
 
@@ -153,7 +153,7 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
         screen.say(means.ungrouped)
     by_name = {task.name: task for task in suite.tasks}
 
-    def run(planned: PlannedCorun) -> tuple[list[Run], float]:
+    def run(planned: PlannedCorun) -> tuple[list[TaskRun], float]:
         # solo runs take turns on the processors
         first = planned.repetition if len(planned.tasks) == 1 else 0
         places = [cpus[(first + number) % len(cpus)] for number in range(len(planned.tasks))]
@@ -185,7 +185,7 @@ def processors(number: int, path: Path) -> list[int]:
     return cpus
 
 
-def counting(suite: CorunSuite, path: Path) -> Means:
+def counting(suite: CorunSuite, path: Path) -> Counters:
     """Try what can be counted here.
 
     Raises
@@ -199,7 +199,7 @@ def counting(suite: CorunSuite, path: Path) -> Means:
         event, problem = next(iter(why.items()))
         raise InputError(f"perf counts none of them here ({event} {problem})", file=path, place="events")
     remove_abandoned_groups()
-    return Means(events, suite.interval, list(why), _ungrouped())
+    return Counters(events, suite.interval, list(why), _ungrouped())
 
 
 def _ungrouped() -> str:
@@ -217,7 +217,7 @@ def _ungrouped() -> str:
     return ""
 
 
-def _host(suite: CorunSuite, means: Means) -> dict[str, Any]:
+def _host(suite: CorunSuite, means: Counters) -> dict[str, Any]:
     described, topology = machine.settings(), machine.topology()
     notes = [
         f"suite {suite.name}",

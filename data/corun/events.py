@@ -10,7 +10,7 @@ from __future__ import annotations
 from data.measure import kernel_counts
 from data.measure.groups import Group
 from data.measure.proc import CPU_TIMES
-from data.measure.process_counts import Tree
+from data.measure.process_counts import ProcessTree
 
 INTERRUPTS = ("LOC", "RES", "CAL", "TLB")
 SOFTIRQS = ("TIMER", "SCHED", "RCU", "HRTIMER", "BLOCK", "NET_RX")
@@ -28,7 +28,7 @@ EVENTS = {
 }
 
 
-def counts(tree: Tree, cpu: int, group: Group | None) -> dict[str, float]:
+def counts(tree: ProcessTree, cpu: int, group: Group | None) -> dict[str, float]:
     """Return all counts so far of a program that is pinned to processor `cpu`."""
     own = {f"process-{name.replace('_', '-')}": count for name, count in tree.counts().items()}
     grouped = group.counts() if group is not None else {}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field
 
 from data.params import Count, FamilySection, Ingest, Promote, Share
 from data.tables.given import Section
+
+Design = Literal["random", "pairs", "pairs-on-machine", "tasks", "machines"]
 
 
 class IngestCorun(Ingest):
@@ -17,7 +19,7 @@ class IngestCorun(Ingest):
     engines: tuple[str, ...] = ()
 
 
-class Validate(Section):
+class ValidateCorun(Section):
     """The share of the solo runs that may lack an event, and of the events that a solo run may lack.
 
     Beyond it either is left out.
@@ -53,13 +55,7 @@ class EvaluateImpact(Section):
     ``tolerance`` times the mean impact of a task.
     """
 
-    designs: tuple[Literal["random", "pairs", "pairs-on-machine", "tasks", "machines"], ...] = (
-        "random",
-        "pairs",
-        "pairs-on-machine",
-        "tasks",
-        "machines",
-    )
+    designs: tuple[Design, ...] = get_args(Design)
     folds: Annotated[int, Field(ge=2)] = 5
     tolerance: Share = 0.03
     confidence: Share = 0.9
@@ -78,7 +74,7 @@ class Corun(FamilySection):
 
     family: ClassVar[str] = "corun"
     ingest: IngestCorun = IngestCorun(path=Path("data/raw/corun"))
-    checks: Validate = Field(Validate(), alias="validate")
+    checks: ValidateCorun = ValidateCorun()
     featurize: Section = Section()
     tune: TuneImpact = TuneImpact()
     evaluate: EvaluateImpact = EvaluateImpact()

@@ -13,7 +13,7 @@ import pandas as pd
 
 from data.corun import suite as corun_suite
 from data.corun.collect import counting, processors
-from data.corun.run import Run, beside, together
+from data.corun.run import TaskRun, beside, together
 from data.corun.suite import CorunSuite
 from data.corun.tables import AND
 from data.errors import InputError
@@ -68,7 +68,7 @@ def plan(placements: Sequence[Placement], repetitions: int, seed: int) -> list[P
 def measure(
     planned: Sequence[PlannedGroup],
     suite: CorunSuite,
-    run: Callable[[Sequence[str]], tuple[list[Run], float]],
+    run: Callable[[Sequence[str]], tuple[list[TaskRun], float]],
     screen: Screen,
 ) -> pd.DataFrame:
     """Run every group; when others use the machine, again, as the suite says.
@@ -121,7 +121,7 @@ def collect(
     cpus = processors(most, path)
     means = counting(suite, path)
 
-    def run(tasks: Sequence[str]) -> tuple[list[Run], float]:
+    def run(tasks: Sequence[str]) -> tuple[list[TaskRun], float]:
         return together([by_name[name] for name in tasks], cpus[: len(tasks)], means)
 
     measured = measure(plan(placements, repetitions, suite.seed), suite, run, screen)

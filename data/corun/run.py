@@ -22,7 +22,7 @@ from data.measure.child import Child
 from data.measure.disturbance import Disturbance
 from data.measure.groups import Group
 from data.measure.perf_stat import Counting
-from data.measure.process_counts import Tree
+from data.measure.process_counts import ProcessTree
 
 #: Seconds after which a program that has not ended is an error.
 LIMIT = 300.0
@@ -32,7 +32,7 @@ RESIDENT = "process-resident-mib-s"
 
 
 @dataclass(frozen=True)
-class Run:
+class TaskRun:
     """One task from its start to its end.
 
     Attributes
@@ -58,7 +58,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Means:
+class Counters:
     """What there is to count with: perf's events, every how many seconds, and control groups.
 
     ``lacking`` are the events that perf cannot count here; ``ungrouped`` says why programs cannot be put into
@@ -76,12 +76,12 @@ def beside(tasks: Sequence[str]) -> list[list[str]]:
     return [sorted([*tasks[:place], *tasks[place + 1 :]]) for place in range(len(tasks))]
 
 
-def together(tasks: Sequence[CorunTask], cpus: Sequence[int], means: Means) -> tuple[list[Run], float]:
+def together(tasks: Sequence[CorunTask], cpus: Sequence[int], means: Counters) -> tuple[list[TaskRun], float]:
     """Run `tasks` at once, each on its processor; one that ends is started again until all have ended once.
 
     Returns
     -------
-    runs : list of Run
+    runs : list of TaskRun
         The first run of each task.
     foreign : float
         The share of the machine that others used meanwhile.
@@ -158,7 +158,7 @@ class _Program(Child):
 
     def seconds(self) -> float:
         """Return the processor time it has used."""
-        return Tree(self.pid).seconds()
+        return ProcessTree(self.pid).seconds()
 
 
 @dataclass
@@ -166,7 +166,7 @@ class _Watched:
     """A program whose events are counted until it ends."""
 
     program: _Program
-    means: Means
+    means: Counters
     name: str
     _begin: float = 0.0
     _resident: float = 0.0
@@ -177,7 +177,7 @@ class _Watched:
         self._group = None if self.means.ungrouped else Group(self.name)
         if self._group is not None:
             self._group.add(pid)
-        self._tree = Tree(pid)
+        self._tree = ProcessTree(pid)
         output = self.program.scratch / "perf.csv"
         self.counting = Counting([pid], self.means.events, self.means.interval, output)
 
@@ -204,12 +204,12 @@ class _Watched:
         if self._group is not None:
             self._group.close()
 
-    def run(self) -> Run:
+    def run(self) -> TaskRun:
         """Return what was counted."""
         ends, counts = zip(*self._looks, strict=True)
         within = intervals(pd.DataFrame(counts, index=ends), self._perf)
         total = within.sum(min_count=1)
-        return Run(
+        return TaskRun(
             self.program.task.name,
             self.program.cpu,
             ends[-1],

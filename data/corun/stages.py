@@ -7,8 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from data import stages
-from data.corun import formats
-from data.corun.flaws import without_flaws
+from data.corun.formats import SOURCES
 from data.corun.params import Corun
 from data.corun.tables import CorunTables
 from data.corun.validity import CorunDecisions, decide
@@ -19,9 +18,8 @@ from data.tables.problems import Problems
 
 def ingest(section: Corun) -> Reading[CorunTables]:
     """Read the co-runs that params.yaml names."""
-    source = section.ingest
-    reading = formats.read(source.format, [source.path], keep_going=source.keep_going)
-    return replace(reading, tables=of_engines(reading.tables, source.engines))
+    reading = stages.named(SOURCES, section.ingest)
+    return replace(reading, tables=of_engines(reading.tables, section.ingest.engines))
 
 
 def of_engines(tables: CorunTables, engines: Collection[str]) -> CorunTables:
@@ -45,25 +43,10 @@ def of_engines(tables: CorunTables, engines: Collection[str]) -> CorunTables:
     return replace(tables, **{name: rows.reset_index(drop=True) for name, rows in chosen.items()})
 
 
-def counted(tables: CorunTables) -> str:
-    """Say how much is in the tables."""
-    machines, tasks = tables.tasks["machine"].nunique(), tables.tasks["task"].nunique()
-    return (
-        f"{machines} machines, {tasks} tasks, {len(tables.events)} events, {len(tables.tasks)} solo runs, "
-        f"{len(tables.pairs)} co-runs, {len(tables.samples)} samples"
-    )
-
-
 def validate(tables: CorunTables, section: Corun) -> CorunDecisions:
-    """Say what can be learned from.
-
-    Raises
-    ------
-    InputError
-        If a table is wrong, or too little is left.
-    """
-    return decide(without_flaws(tables, Problems()), section.checks.missing)
+    """Say what can be learned from; an InputError if a table is wrong, or too little is left."""
+    return decide(tables.without_flaws(Problems()), section.checks.missing)
 
 
-ingest_stage = partial(stages.ingest, Corun, ingest, counted)
+ingest_stage = partial(stages.ingest, Corun, ingest)
 validate_stage = partial(stages.validate, Corun, CorunTables, validate)

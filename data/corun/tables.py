@@ -3,38 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar, Self
 
+import numpy as np
 import pandas as pd
 
 from data.tables.blanks import UNCOUNTED
-from data.tables.specs import Spec, Tables, typed
+from data.tables.checks import Rule, named, one_of, positive
+from data.tables.specs import Spec, Tables, text, typed
 
-TASK_DTYPES = {
-    "task": "str",
-    "family": "str",
-    "machine": "str",
-    "solo_seconds": "float64",
-    "repetition": "int64",
-}
-PAIR_DTYPES = {
-    "task": "str",
-    "corunner_1": "str",
-    "machine": "str",
-    "corun_seconds": "float64",
-    "repetition": "int64",
-}
-SAMPLE_DTYPES = {
-    "task": "str",
-    "corunners": "str",
-    "machine": "str",
-    "phase": "str",
+TASK_DTYPES = text("task", "family", "machine") | {"solo_seconds": "float64", "repetition": "int64"}
+PAIR_DTYPES = text("task", "corunner_1", "machine") | {"corun_seconds": "float64", "repetition": "int64"}
+SAMPLE_DTYPES = text("task", "corunners", "machine", "phase") | {
     "repetition": "int64",
     "t_seconds": "float64",
 }
-HOST_DTYPES = {"machine": "str", "device": "str", "engine": "str", "note": "str"}
-DTYPES = {"tasks": TASK_DTYPES, "pairs": PAIR_DTYPES, "samples": SAMPLE_DTYPES, "hosts": HOST_DTYPES}
+HOST_DTYPES = text("machine", "device", "engine", "note")
 CORUNNER = "corunner_"
 #: What joins the names of co-runners in the samples.
 AND = "+"
@@ -45,13 +31,20 @@ def _further(column: str) -> str:
     return "str" if column.startswith(CORUNNER) else "float64"
 
 
-def _spec(name: str, unique: tuple[str, ...], words: Mapping[str, str]) -> Spec:
-    # a task is its own family, and a machine its own device
-    optional = ("family", "device", "engine", "note")
-    absent = name in {"samples", "hosts"}
-    return Spec(
-        DTYPES[name], optional, further=_further, blank=UNCOUNTED, unique=unique, words=words, may_lack=absent
-    )
+#: A task is its own family, and a machine its own device, where a source does not say.
+_spec = partial(
+    Spec,
+    optional=("family", "device", "engine", "note"),
+    further=_further,
+    blank=UNCOUNTED,
+    words={"corunner_1": "beside", "corunners": "beside"},
+)
+#: Names of tasks must stay apart when they are joined.
+_APART = Rule(
+    "task",
+    f'without "{AND}", which joins the names in samples',
+    lambda found: (found != "") & ~found.str.contains(AND, regex=False),
+)
 
 
 @dataclass(frozen=True)
@@ -80,12 +73,23 @@ class CorunTables(Tables):
     """
 
     SPECS: ClassVar = {
-        "tasks": _spec("tasks", ("machine", "task", "repetition"), {}),
-        "pairs": _spec("pairs", ("machine", "task", "corunner_1", "repetition"), {"corunner_1": "beside"}),
-        "samples": _spec(
-            "samples", ("machine", "task", "corunners", "repetition", "t_seconds"), {"corunners": "beside"}
+        "tasks": _spec(
+            TASK_DTYPES,
+            unique=("machine", "task", "repetition"),
+            rules=(*named("task", "machine", "family"), positive("solo_seconds")),
         ),
-        "hosts": _spec("hosts", ("machine",), {}),
+        "pairs": _spec(
+            PAIR_DTYPES,
+            unique=("machine", "task", "corunner_1", "repetition"),
+            rules=(*named("task", "corunner_1", "machine"), positive("corun_seconds")),
+        ),
+        "samples": _spec(
+            SAMPLE_DTYPES,
+            unique=("machine", "task", "corunners", "repetition", "t_seconds"),
+            rules=(_APART, *named("machine"), one_of("phase", "solo", "corun"), positive("t_seconds")),
+            may_lack=True,
+        ),
+        "hosts": _spec(HOST_DTYPES, unique=("machine",), rules=named("machine", "device"), may_lack=True),
     }
 
     tasks: pd.DataFrame
@@ -103,6 +107,30 @@ class CorunTables(Tables):
         """The columns of co-runners of the pairs."""
         return corunner_columns(self.pairs)
 
+    def spec(self, name: str) -> Spec:
+        """Return what holds of one of the tables.
+
+        Wrong are rows without a name, durations that are missing, zero, negative or infinite, counts that are
+        negative or infinite, rows that stand twice (the first stays), samples of an unknown phase, and names
+        that cannot be told apart in the samples. A missing count is not wrong.
+        """
+        spec, table = self.SPECS[name], getattr(self, name)
+        if name == "pairs":
+            spec = replace(spec, unique=("machine", "task", *self.corunners, "repetition"))
+        if name == "hosts":
+            return spec
+        known = {*spec.dtypes, *corunner_columns(table)}
+        counts = [_count(column) for column in table.columns if column not in known]
+        return replace(spec, rules=(*spec.rules, *counts))
+
+    def counted(self) -> str:
+        """Say how much is in the tables."""
+        machines, tasks = self.tasks["machine"].nunique(), self.tasks["task"].nunique()
+        return (
+            f"{machines} machines, {tasks} tasks, {len(self.events)} events, {len(self.tasks)} solo runs, "
+            f"{len(self.pairs)} co-runs, {len(self.samples)} samples"
+        )
+
     @classmethod
     def of(cls, frames: Mapping[str, pd.DataFrame]) -> Self:
         """Fill what a source may leave out, and bring columns of co-runners together."""
@@ -112,30 +140,22 @@ class CorunTables(Tables):
         pairs = pairs[[*first, *pairs.columns.drop(list(first))]].astype(dict.fromkeys(corunners, "str"))
         unknown = tasks.loc[~tasks["machine"].isin(hosts["machine"]), "machine"].dropna().unique()
         if len(unknown):
-            hosts = typed(
-                pd.concat([hosts, pd.DataFrame({"machine": unknown})], ignore_index=True)
-                if len(hosts)
-                else pd.DataFrame({"machine": unknown}),
-                HOST_DTYPES,
-            )
-        families = tasks["family"].fillna(tasks["task"])
+            more = pd.DataFrame({"machine": unknown})
+            hosts = typed(pd.concat([hosts, more], ignore_index=True) if len(hosts) else more, HOST_DTYPES)
         return cls(
-            pd.concat([tasks[["task"]], families, tasks.drop(columns=["task", "family"])], axis="columns"),
+            tasks.assign(family=tasks["family"].fillna(tasks["task"])),
             pairs,
-            frames["samples"].assign(corunners=frames["samples"]["corunners"].fillna("")),
-            hosts.assign(
-                device=hosts["device"].fillna(hosts["machine"]),
-                engine=hosts["engine"].fillna(""),
-                note=hosts["note"].fillna(""),
-            ),
+            frames["samples"].fillna({"corunners": ""}),
+            hosts.assign(device=hosts["device"].fillna(hosts["machine"])).fillna({"engine": "", "note": ""}),
         )
+
+
+def _count(event: str) -> Rule:
+    return Rule(event, "0 or more and finite", lambda found: (found >= 0) & np.isfinite(found), gaps=True)
 
 
 def corunner_columns(pairs: pd.DataFrame) -> list[str]:
     """Return the columns of co-runners: ``corunner_1``, ``corunner_2`` and so on."""
-    found = [
-        column
-        for column in pairs.columns
-        if column.startswith(CORUNNER) and column.removeprefix(CORUNNER).isdecimal()
-    ]
-    return sorted(found, key=lambda column: int(column.removeprefix(CORUNNER)))
+    numbered = {column: column.removeprefix(CORUNNER) for column in pairs if column.startswith(CORUNNER)}
+    found = [column for column, number in numbered.items() if number.isdecimal()]
+    return sorted(found, key=lambda column: int(numbered[column]))

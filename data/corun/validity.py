@@ -11,8 +11,8 @@ import pandas as pd
 
 from data.corun.tables import AND, CorunTables, corunner_columns
 from data.errors import InputError
-from data.tables.decisions import WARNINGS, Decisions, decided, warned
-from data.tables.specs import Spec
+from data.tables.decisions import KEPT, WARNINGS, Decisions, by, lacking, reasons, said
+from data.tables.specs import Spec, text
 
 #: Co-runs that anything can be learned from at all.
 ENOUGH = 5
@@ -20,28 +20,10 @@ ENOUGH = 5
 TOLERANCE = 0.03
 #: An interval of the samples that lasts this many times the usual one has a gap before its end.
 GAP = 2.5
-RUN_OF_TASK = ["task", "machine", "repetition"]
-RUN = ["task", "corunners", "machine", "phase", "repetition"]
-EVENT_DTYPES = {"event": "str", "kept": "bool", "reason": "str"}
-TASK_DTYPES = {"task": "str", "machine": "str", "repetition": "int64", "kept": "bool", "reason": "str"}
-PAIR_DTYPES = {
-    "task": "str",
-    "corunners": "str",
-    "machine": "str",
-    "repetition": "int64",
-    "kept": "bool",
-    "reason": "str",
-    "flag": "str",
-}
-SAMPLE_DTYPES = {
-    "task": "str",
-    "corunners": "str",
-    "machine": "str",
-    "phase": "str",
-    "repetition": "int64",
-    "kept": "bool",
-    "reason": "str",
-}
+TASK_KEYS = text("task", "machine") | {"repetition": "int64"}
+PAIR_KEYS = text("task", "corunners", "machine") | {"repetition": "int64"}
+RUN_KEYS = text("task", "corunners", "machine", "phase") | {"repetition": "int64"}
+RUN = list(RUN_KEYS)
 
 
 @dataclass(frozen=True)
@@ -62,10 +44,10 @@ class CorunDecisions(Decisions):
     """
 
     SPECS: ClassVar = {
-        "pairs": Spec(PAIR_DTYPES, file="valid"),
-        "tasks": Spec(TASK_DTYPES, file="valid_tasks"),
-        "events": Spec(EVENT_DTYPES, file="valid_events"),
-        "samples": Spec(SAMPLE_DTYPES, file="valid_samples"),
+        "pairs": Spec({**PAIR_KEYS, **KEPT, "flag": "str"}, file="valid"),
+        "tasks": Spec({**TASK_KEYS, **KEPT}, file="valid_tasks"),
+        "events": Spec({"event": "str", **KEPT}, file="valid_events"),
+        "samples": Spec({**RUN_KEYS, **KEPT}, file="valid_samples"),
         "warnings": WARNINGS,
     }
     WHAT: ClassVar = {"events": "events", "tasks": "solo runs", "pairs": "co-runs", "samples": "sampled runs"}
@@ -101,7 +83,7 @@ def decide(tables: CorunTables, missing: float) -> CorunDecisions:
     Parameters
     ----------
     tables : CorunTables
-        As left by `data.corun.flaws.without_flaws`.
+        As left by `CorunTables.without_flaws`.
     missing : float
         Between 0 and 1.
 
@@ -111,62 +93,39 @@ def decide(tables: CorunTables, missing: float) -> CorunDecisions:
         If no event is left, or fewer than `ENOUGH` co-runs.
     """
     counts = tables.tasks[tables.events]
-    events = _events(counts, missing)
+    events = reasons(counts, missing, "solo runs", "counted", "count")
     if not (events == "").any():
         told = f'; "{events.index[0]}" {events.iloc[0]}' if len(events) else ""
         raise InputError(f"no event was counted that differs between solo runs{told}", place="tasks")
-    tasks = _tasks(counts.loc[:, (events == "").to_numpy()], missing)
+    tasks = lacking(counts.loc[:, (events == "").to_numpy()], missing, "the events, such as")
     known = tables.tasks[(tasks == "").to_numpy()]
-    pairs = _pairs(tables.pairs, known)
-    if (pairs == "").sum() < ENOUGH:
-        raise InputError(_few(pairs), place="pairs")
+    why = _pairs(tables.pairs, known)
+    if (why == "").sum() < ENOUGH:
+        raise InputError(_few(why), place="pairs")
     impacts, noise = _impacts(tables.pairs, known), _noise(known)
-    named = tables.pairs[RUN_OF_TASK].assign(
-        corunners=_joined(tables.pairs),
-        kept=pairs == "",
-        reason=pairs,
-        flag=[f"{impact:.2f} of its solo time" if impact < 1 - noise else "" for impact in impacts],
+    flags = [f"{impact:.2f} of its solo time" if impact < 1 - noise else "" for impact in impacts]
+    runs = tables.pairs[list(TASK_KEYS)]
+    pairs = runs.assign(corunners=_joined(tables.pairs), kept=why == "", reason=why, flag=flags)
+    return CorunDecisions.told(
+        _warnings(pairs, impacts, noise),
+        pairs=pairs,
+        tasks=tables.tasks[list(TASK_KEYS)].assign(reason=tasks),
+        events=by("event", events),
+        samples=_samples(tables, pairs),
     )
-    return CorunDecisions(
-        warned(list(_warnings(named, impacts, noise))),
-        named[list(PAIR_DTYPES)].astype(PAIR_DTYPES),
-        tables.tasks[RUN_OF_TASK].assign(kept=tasks == "", reason=tasks).astype(TASK_DTYPES),
-        decided(events, EVENT_DTYPES),
-        _samples(tables, named),
-    )
-
-
-def _events(counts: pd.DataFrame, missing: float) -> pd.Series:
-    """Say why an event cannot be used; empty where it can."""
-    lacking = counts.isna().mean()
-    told = [f"was counted in {count} of {len(counts)} solo runs" for count in counts.notna().sum()]
-    reasons = pd.Series(told, counts.columns, dtype="str").where(lacking > missing, "")
-    constant = (counts.min() == counts.max()) & (reasons == "")
-    same = [f"has the same count {value:g} in all solo runs" for value in counts.min()]
-    return reasons.mask(constant, pd.Series(same, counts.columns, dtype="str"))
-
-
-def _tasks(counts: pd.DataFrame, missing: float) -> pd.Series:
-    """Say why a solo run cannot be used; empty where it can."""
-    lacking = counts.isna().mean(axis="columns")
-    reasons = pd.Series("", counts.index, dtype="str")
-    for row in np.flatnonzero(lacking > missing):
-        first = counts.columns[counts.iloc[row].isna().argmax()]
-        reasons.iloc[row] = f'lacks {lacking.iloc[row]:.0%} of the events, such as "{first}"'
-    return reasons
 
 
 def _pairs(pairs: pd.DataFrame, solo: pd.DataFrame) -> pd.Series:
     """Say why a co-run cannot be used; empty where it can."""
     known = pd.MultiIndex.from_frame(solo[["machine", "task"]])
-    reasons = pd.Series("", pairs.index, dtype="str")
+    found = pd.Series("", pairs.index, dtype="str")
     for column in ["task", *corunner_columns(pairs)]:
         alone = pd.MultiIndex.from_frame(pairs[["machine", column]]).isin(known)
-        unknown = pairs[column].notna().to_numpy(bool) & ~alone & (reasons == "").to_numpy(bool)
+        unknown = pairs[column].notna().to_numpy(bool) & ~alone & (found == "").to_numpy(bool)
         what = "the task" if column == "task" else "the co-runner"
-        told = f'{what} "' + pairs.loc[unknown, column] + '" has no solo run on this machine to learn from'
-        reasons[unknown] = told
-    return reasons
+        lost = pairs.loc[unknown, column]
+        found[unknown] = f'{what} "' + lost + '" has no solo run on this machine to learn from'
+    return found
 
 
 def _few(pairs: pd.Series) -> str:
@@ -204,10 +163,7 @@ def _noise(solo: pd.DataFrame) -> float:
 
 def _samples(tables: CorunTables, pairs: pd.DataFrame) -> pd.DataFrame:
     """Decide which runs have samples to learn from."""
-    samples = tables.samples
-    if samples.empty:
-        return pd.DataFrame(columns=list(SAMPLE_DTYPES)).astype(SAMPLE_DTYPES)
-    runs = samples[[*RUN, "t_seconds"]].sort_values([*RUN, "t_seconds"])
+    runs = tables.samples[[*RUN, "t_seconds"]].sort_values([*RUN, "t_seconds"])
     times = runs.groupby(RUN)["t_seconds"]
     seconds = times.diff().fillna(runs["t_seconds"])
     usual = float(seconds.median())
@@ -216,17 +172,12 @@ def _samples(tables: CorunTables, pairs: pd.DataFrame) -> pd.DataFrame:
         f"has a gap of {gap:.1f} s before {end:.1f} s, where intervals last {usual:.1f} s"
         for gap, end in zip(longest["seconds"], longest["t_seconds"], strict=True)
     ]
-    reasons = pd.Series(told, longest.index, dtype="str").where(longest["seconds"] > GAP * usual, "")
-    solo = tables.tasks[RUN_OF_TASK].assign(corunners="", phase="solo")[RUN]
+    table = by(RUN, said(told, longest["seconds"] > GAP * usual))
+    solo = tables.tasks[list(TASK_KEYS)].assign(corunners="", phase="solo")[RUN]
     there = pd.concat([solo, pairs.assign(phase="corun")[RUN]])
-    table = reasons.rename("reason").reset_index()
     known = pd.MultiIndex.from_frame(table[RUN].assign(corunners=_unordered(table["corunners"])))
     table["reason"] = table["reason"].where(known.isin(pd.MultiIndex.from_frame(there)), "belong to no run")
-    return (
-        table.assign(kept=table["reason"] == "")[list(SAMPLE_DTYPES)]
-        .sort_values(RUN, ignore_index=True)
-        .astype(SAMPLE_DTYPES)
-    )
+    return table.sort_values(RUN, ignore_index=True)
 
 
 def _warnings(pairs: pd.DataFrame, impacts: pd.Series, noise: float) -> Iterator[str]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from data.fingerprints import stress_ng
 from data.fingerprints import suite as fingerprint_suite
-from data.fingerprints.stress_ng import Rate, Task
+from data.fingerprints.stress_ng import PlannedStressor, Rate
 from data.fingerprints.suite import THREADS, FingerprintSuite
 from data.fingerprints.tables import FingerprintTables
 from data.measure import machine
@@ -19,11 +19,15 @@ from data.measure.screen import Screen
 from data.measure.session import Session, shuffled
 
 
-def plan(suite: FingerprintSuite, stressors: frozenset[str]) -> list[Task]:
+def plan(suite: FingerprintSuite, stressors: frozenset[str]) -> list[PlannedStressor]:
     """List what to run of `stressors`, in random order within each repetition."""
     here = [stressor for stressor in suite.stressors if stressor in stressors]
     blocks = (
-        [Task(stressor, THREADS[threads], repetition) for stressor in here for threads in suite.threads]
+        [
+            PlannedStressor(stressor, THREADS[threads], repetition)
+            for stressor in here
+            for threads in suite.threads
+        ]
         for repetition in range(1, suite.repetitions + 1)
     )
     return shuffled(blocks, random.Random(suite.seed))
@@ -32,7 +36,7 @@ def plan(suite: FingerprintSuite, stressors: frozenset[str]) -> list[Task]:
 def measure(session: Session[Rate], suite: FingerprintSuite, stressors: frozenset[str]) -> None:
     """Measure what the journal lacks, keeping each rate at once."""
 
-    def made(tasks: Sequence[Task]) -> tuple[list[Rate], float]:
+    def made(tasks: Sequence[PlannedStressor]) -> tuple[list[Rate], float]:
         rates = [stress_ng.run(task, suite.seconds) for task in tasks]
         return rates, rates[-1].foreign
 
@@ -49,7 +53,8 @@ def tables(suite: FingerprintSuite, rates: Sequence[Rate], described: dict[str, 
     """
     name = f"{described['hostname']} {described['processor']} x{described['processors']}"
     machines = [
-        {**asdict(Task(*entry.key)), "machine": name, "bogo_ops_per_second": entry.rate} for entry in rates
+        {**asdict(PlannedStressor(*entry.key)), "machine": name, "bogo_ops_per_second": entry.rate}
+        for entry in rates
     ]
     host = {
         "machine": name,

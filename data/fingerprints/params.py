@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field
 
 from data.params import Count, FamilySection, Ingest, Share
 from data.tables.given import Section
+
+Entry = Literal["ensemble", "forest", "seed", "median"]
 
 
 class TrustLimits(Section):
@@ -43,15 +45,10 @@ class Predicting(Section):
     """How predictions are judged: on CPU models held out, within this relative error of the truth."""
 
     tolerance: Share = 0.1
-    entries: tuple[Literal["ensemble", "forest", "seed", "median"], ...] = (
-        "ensemble",
-        "forest",
-        "seed",
-        "median",
-    )
+    entries: tuple[Entry, ...] = get_args(Entry)
 
 
-class Validate(Section):
+class ValidateFingerprints(Section):
     """The share of the fingerprint that a machine may lack, and of the machines that may lack a stressor.
 
     Beyond it either is left out, below it the gaps are left to the model.
@@ -60,7 +57,7 @@ class Validate(Section):
     missing: Share = 0.2
 
 
-class Featurize(Section):
+class FeaturizeFingerprints(Section):
     """Which rates are used: on one thread, on all threads of the machine, or both side by side."""
 
     threads: Literal["one", "all", "both"] = "both"
@@ -71,7 +68,7 @@ class Fingerprints(FamilySection):
 
     family: ClassVar[str] = "fingerprints"
     ingest: Ingest = Ingest(path=Path("data/raw/fingerprints"))
-    checks: Validate = Field(Validate(), alias="validate")
-    featurize: Featurize = Featurize()
+    checks: ValidateFingerprints = ValidateFingerprints()
+    featurize: FeaturizeFingerprints = FeaturizeFingerprints()
     profile: Profiling = Profiling()
     evaluate: Predicting = Predicting()

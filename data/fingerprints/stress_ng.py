@@ -20,7 +20,7 @@ _PREFIX = re.compile(r"^stress-ng: \w+:\s+\[\d+\] ")
 
 
 @dataclass(frozen=True)
-class Task:
+class PlannedStressor:
     """One stressor to run: on one thread (1) or all (0)."""
 
     stressor: str
@@ -39,7 +39,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Rate(Task):
+class Rate(PlannedStressor):
     """The rate of a task in bogo operations per second; ``problem`` says why there is none.
 
     ``at`` is a UTC time, ``foreign`` the share of the machine that others used meanwhile.
@@ -64,7 +64,7 @@ def available() -> frozenset[str]:
     return frozenset(done.output.split())
 
 
-def run(task: Task, seconds: int) -> Rate:
+def run(task: PlannedStressor, seconds: int) -> Rate:
     """Run one stressor for `seconds`; a stressor that does nothing, fails or hangs has no rate."""
     at, watch = datetime.now(UTC).isoformat(), Disturbance()
     with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch:
@@ -76,7 +76,7 @@ def run(task: Task, seconds: int) -> Rate:
     return Rate(**asdict(task), at=at, rate=None if problem else rate, problem=problem, foreign=foreign)
 
 
-def command(task: Task, seconds: int, report: Path) -> list[str]:
+def command(task: PlannedStressor, seconds: int, report: Path) -> list[str]:
     """Return the command; stress-ng itself takes 0 threads for all."""
     return [
         *("stress-ng", f"--{task.stressor}", str(task.threads), "--timeout", str(seconds)),

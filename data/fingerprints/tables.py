@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import pandas as pd
 
-from data.tables.specs import Spec, Tables
+from data.errors import InputError
+from data.tables.checks import Rule, named, one_of, positive
+from data.tables.problems import Problems
+from data.tables.specs import Spec, Tables, text
 
-MACHINE_DTYPES = {
-    "machine": "str",
-    "stressor": "str",
-    "threads": "int64",
-    "repetition": "int64",
-    "bogo_ops_per_second": "float64",
-}
-APPLICATION_DTYPES = {
-    "machine": "str",
-    "application": "str",
-    "metric": "str",
-    "better": "str",
-    "repetition": "int64",
-    "value": "float64",
-}
-HOST_DTYPES = {
-    "machine": "str",
-    "cpu": "str",
-    "cores": "Int64",
-    "stress_ng": "str",
-    "source": "str",
-}
+_RATE = {"threads": "int64", "repetition": "int64", "bogo_ops_per_second": "float64"}
+_VALUE = {"repetition": "int64", "value": "float64"}
+MACHINE_DTYPES = text("machine", "stressor") | _RATE
+APPLICATION_DTYPES = text("machine", "application", "metric", "better") | _VALUE
+HOST_DTYPES = text("machine", "cpu") | {"cores": "Int64"} | text("stress_ng", "source")
 #: What ``threads`` says where a stressor ran on every thread that the machine has.
 ALL_THREADS = 0
 
@@ -56,11 +42,75 @@ class FingerprintTables(Tables):
     """
 
     SPECS: ClassVar = {
-        "machines": Spec(MACHINE_DTYPES, unique=("machine", "stressor", "threads", "repetition")),
-        "applications": Spec(APPLICATION_DTYPES, unique=("machine", "application", "repetition")),
-        "hosts": Spec(HOST_DTYPES, optional=("cores", "stress_ng", "source"), unique=("machine",)),
+        "machines": Spec(
+            MACHINE_DTYPES,
+            unique=("machine", "stressor", "threads", "repetition"),
+            rules=(
+                *named("machine", "stressor"),
+                Rule("threads", "0 (all threads) or 1", lambda found: found.isin([ALL_THREADS, 1])),
+                positive("bogo_ops_per_second", gaps=True),
+            ),
+        ),
+        "applications": Spec(
+            APPLICATION_DTYPES,
+            unique=("machine", "application", "repetition"),
+            rules=(
+                *named("machine", "application", "metric"),
+                one_of("better", "lower", "higher"),
+                positive("value", gaps=True),
+            ),
+        ),
+        "hosts": Spec(
+            HOST_DTYPES,
+            optional=("cores", "stress_ng", "source"),
+            unique=("machine",),
+            rules=(*named("machine"), Rule("cores", "1 or more", lambda found: found >= 1, gaps=True)),
+        ),
     }
 
     machines: pd.DataFrame
     applications: pd.DataFrame
     hosts: pd.DataFrame
+
+    def counted(self) -> str:
+        """Say how much is in the tables."""
+        machines, applications = self.machines["machine"], self.applications["application"]
+        return f"{machines.nunique()} machines, {len(machines)} rates, {applications.nunique()} applications"
+
+    def without_flaws(self, problems: Problems) -> FingerprintTables:
+        """Tell `problems` which rows cannot be used as they stand; return the tables without them.
+
+        Wrong are: rows without a name, rows that stand twice, rates and values that are zero, negative or
+        infinite, applications with several metrics or directions, and machines whose CPU model nobody knows.
+        Of repeated rows the first stays; of applications with mixed units and of machines without CPU model
+        nothing stays.
+
+        Raises
+        ------
+        InputError
+            At the first of them, unless ``problems.keep_going``.
+        """
+        known = self.hosts["cpu"].notna() & (self.hosts["cpu"].str.strip() != "")
+        hosts = replace(self, hosts=self.hosts[known]).sound("hosts", problems)
+        machines = _of_known_hosts(self.sound("machines", problems), hosts, problems)
+        return FingerprintTables(
+            machines, _of_one_unit(self.sound("applications", problems), problems), hosts
+        )
+
+
+def _of_known_hosts(machines: pd.DataFrame, hosts: pd.DataFrame, problems: Problems) -> pd.DataFrame:
+    unknown = ~machines["machine"].isin(hosts["machine"])
+    for machine in machines.loc[unknown, "machine"].unique():
+        told = "has no CPU model in the table of hosts, so what to hold out with it is unknown"
+        problems.add(InputError(told, place=f'machine "{machine}"'))
+    return machines[~unknown].reset_index(drop=True)
+
+
+def _of_one_unit(applications: pd.DataFrame, problems: Problems) -> pd.DataFrame:
+    units = applications[["application", "metric", "better"]].drop_duplicates()
+    mixed = units[units.duplicated("application", keep=False)]
+    for application, rows in mixed.groupby("application"):
+        found = ", ".join(f"{row.metric} ({row.better} is better)" for row in rows.itertuples())
+        told = f"is measured in several units: {found}"
+        problems.add(InputError(told, place=f'application "{application}"'))
+    return applications[~applications["application"].isin(mixed["application"])].reset_index(drop=True)

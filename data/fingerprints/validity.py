@@ -11,20 +11,16 @@ import pandas as pd
 
 from data.errors import InputError
 from data.fingerprints.tables import FingerprintTables
-from data.tables.decisions import WARNINGS, Decisions, decided, warned
+from data.tables.decisions import KEPT, WARNINGS, Decisions, by, lacking, said
 from data.tables.specs import Spec
 
 #: Machines that anything can be learned from at all.
 ENOUGH = 3
 #: Neighbouring values of an application this many times apart look like two units.
 APART = 100.0
-COLUMN = ["stressor", "threads"]
-RUN = ["machine", "repetition"]
-MACHINE_DTYPES = {"machine": "str", "kept": "bool", "reason": "str"}
-RUN_DTYPES = {"machine": "str", "repetition": "int64", "kept": "bool", "reason": "str"}
-STRESSOR_DTYPES = {"stressor": "str", "threads": "int64", "kept": "bool", "reason": "str"}
-APPLICATION_DTYPES = {"application": "str", "kept": "bool", "reason": "str"}
-IMPUTED_DTYPES = {"machine": "str", "repetition": "int64", "stressor": "str", "threads": "int64"}
+COLUMN_KEYS = {"stressor": "str", "threads": "int64"}
+RUN_KEYS = {"machine": "str", "repetition": "int64"}
+COLUMN, RUN = list(COLUMN_KEYS), list(RUN_KEYS)
 
 
 @dataclass(frozen=True)
@@ -46,11 +42,11 @@ class FingerprintDecisions(Decisions):
     """
 
     SPECS: ClassVar = {
-        "machines": Spec(MACHINE_DTYPES, file="valid"),
-        "runs": Spec(RUN_DTYPES, file="valid_runs"),
-        "stressors": Spec(STRESSOR_DTYPES, file="valid_stressors"),
-        "applications": Spec(APPLICATION_DTYPES, file="valid_applications"),
-        "imputed": Spec(IMPUTED_DTYPES),
+        "machines": Spec({"machine": "str", **KEPT}, file="valid"),
+        "runs": Spec({**RUN_KEYS, **KEPT}, file="valid_runs"),
+        "stressors": Spec({**COLUMN_KEYS, **KEPT}, file="valid_stressors"),
+        "applications": Spec({"application": "str", **KEPT}, file="valid_applications"),
+        "imputed": Spec({**RUN_KEYS, **COLUMN_KEYS}),
         "warnings": WARNINGS,
     }
     WHAT: ClassVar = {name: name for name in ("machines", "runs", "stressors", "applications")}
@@ -90,7 +86,7 @@ def decide(tables: FingerprintTables, missing: float) -> FingerprintDecisions:
     Parameters
     ----------
     tables : FingerprintTables
-        As left by `data.fingerprints.flaws.without_flaws`.
+        As left by `FingerprintTables.without_flaws`.
     missing : float
         Between 0 and 1.
 
@@ -103,23 +99,29 @@ def decide(tables: FingerprintTables, missing: float) -> FingerprintDecisions:
     runs = cells.sort_index().sort_index(axis="columns")
     columns = _columns(runs, missing)
     runs = runs.loc[:, (columns == "").to_numpy()]
-    whole = _runs(runs, missing)
-    machines = _machines(whole)
+    whole = lacking(runs, missing, "the fingerprint, such as the stressor")
+    # a machine can be used if one repetition of its fingerprint can
+    machines = whole.groupby("machine").min()
     left = machines.index[machines == ""]
     runs = runs[(whole == "").to_numpy()]
-    columns = columns.where(~columns.index.isin(_constant(runs)), "has the same rate on all machines")
+    constant = runs.columns[runs.min() == runs.max()]
+    columns = columns.where(~columns.index.isin(constant), "has the same rate on all machines")
     runs = runs.loc[:, (columns[runs.columns] == "").to_numpy()]
-    _refuse_few(len(left), len(machines), runs.shape[1])
+    if not runs.shape[1]:
+        raise InputError("no stressor has rates on enough machines that differ", place="machines")
+    if len(left) < ENOUGH:
+        told = f"{len(left)} of {len(machines)} machines have a fingerprint to learn from"
+        raise InputError(f"{told}; expected at least {ENOUGH}", place="machines")
     applications = _applications(_of(tables.applications, left), tables.applications, missing)
     if not (applications == "").any():
         raise InputError(_none(applications), place="applications")
-    return FingerprintDecisions(
-        warned(list(_warnings(tables, left))),
-        decided(machines.combine_first(_strangers(tables)), MACHINE_DTYPES),
-        decided(whole, RUN_DTYPES),
-        decided(columns, STRESSOR_DTYPES),
-        decided(applications, APPLICATION_DTYPES),
-        _gaps(runs),
+    return FingerprintDecisions.told(
+        _warnings(tables, left),
+        machines=by("machine", machines.combine_first(_strangers(tables))),
+        runs=by(RUN, whole),
+        stressors=by(COLUMN, columns),
+        applications=by("application", applications),
+        imputed=_gaps(runs),
     )
 
 
@@ -136,32 +138,7 @@ def _columns(runs: pd.DataFrame, missing: float) -> pd.Series:
         f"has a rate in {count} of {len(runs)} runs, on {found} of {len(has)} machines"
         for count, found in zip(runs.notna().sum(), machines, strict=True)
     ]
-    return pd.Series(told, runs.columns, dtype="str").where(1 - has.mean() > missing, "")
-
-
-def _constant(runs: pd.DataFrame) -> pd.Index:
-    return runs.columns[runs.min() == runs.max()]
-
-
-def _runs(runs: pd.DataFrame, missing: float) -> pd.Series:
-    """Say why a repetition of a fingerprint cannot be used; empty where it can."""
-    gaps = runs.isna()
-    told = [
-        f'lacks {share:.0%} of the fingerprint, such as the stressor "{first}"'
-        for share, first in zip(gaps.mean(axis="columns"), _first(gaps), strict=True)
-    ]
-    return pd.Series(told, runs.index, dtype="str").where(gaps.mean(axis="columns") > missing, "")
-
-
-def _first(gaps: pd.DataFrame) -> list[str]:
-    """Name the first stressor that each run lacks."""
-    names = gaps.columns.get_level_values("stressor")
-    return [str(names[row.argmax()]) if len(row) else "" for row in gaps.to_numpy(bool)]
-
-
-def _machines(runs: pd.Series) -> pd.Series:
-    """Say why no repetition of a machine can be used; empty where one can."""
-    return runs.groupby("machine").min()
+    return said(told, 1 - has.mean() > missing)
 
 
 def _strangers(tables: FingerprintTables) -> pd.Series:
@@ -171,16 +148,6 @@ def _strangers(tables: FingerprintTables) -> pd.Series:
     return pd.Series(
         [f"has no fingerprint, only {', '.join(sorted(found))}" for found in names], names.index, dtype="str"
     )
-
-
-def _refuse_few(kept: int, found: int, stressors: int) -> None:
-    if not stressors:
-        raise InputError("no stressor has rates on enough machines that differ", place="machines")
-    if kept < ENOUGH:
-        raise InputError(
-            f"{kept} of {found} machines have a fingerprint to learn from; expected at least {ENOUGH}",
-            place="machines",
-        )
 
 
 def _applications(measured: pd.DataFrame, every: pd.DataFrame, missing: float) -> pd.Series:
@@ -212,14 +179,8 @@ def _none(applications: pd.Series) -> str:
 
 def _gaps(runs: pd.DataFrame) -> pd.DataFrame:
     rows, columns = np.nonzero(runs.isna().to_numpy())
-    gaps = pd.concat(
-        [
-            runs.index[rows].to_frame(index=False),
-            runs.columns[columns].to_frame(index=False),
-        ],
-        axis="columns",
-    )
-    return gaps.astype(IMPUTED_DTYPES)[list(IMPUTED_DTYPES)]
+    run, column = runs.index[rows].to_frame(index=False), runs.columns[columns].to_frame(index=False)
+    return pd.concat([run, column], axis="columns")
 
 
 def _warnings(tables: FingerprintTables, left: pd.Index) -> Iterator[str]:

@@ -39,18 +39,19 @@ class Choice:
             If a pattern matches none, or no workload is left.
         """
         names = tables.runs["workload"].drop_duplicates().tolist()
-        for pattern in (*self.only, *self.without):
-            if not any(fnmatchcase(name, pattern) for name in names):
+        matches = {
+            pattern: {name for name in names if fnmatchcase(name, pattern)}
+            for pattern in (*self.only, *self.without)
+        }
+        for pattern, found in matches.items():
+            if not found:
                 more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
                 there = ", ".join(f'"{name}"' for name in names[:SHOWN])
                 raise InputError(f'"{pattern}" matches no workload; there are {there}{more}')
-        wanted = tables.runs["workload"].isin([name for name in names if self._wants(name)])
+        only = set[str]().union(*map(matches.__getitem__, self.only)) if self.only else set(names)
+        wanted = tables.runs["workload"].isin(only.difference(*map(matches.__getitem__, self.without)))
         # both sides of a pair, which may be of two workloads
         chosen = wanted.groupby(tables.runs["pair_id"]).transform("all").to_numpy(bool)
         if not chosen.any():
             raise InputError("no workload is left; what is left out is all that is chosen")
         return tables.of_runs(chosen)
-
-    def _wants(self, name: str) -> bool:
-        wanted = not self.only or any(fnmatchcase(name, pattern) for pattern in self.only)
-        return wanted and not any(fnmatchcase(name, pattern) for pattern in self.without)

@@ -11,7 +11,7 @@ from data.params import Count, FamilySection, Ingest, Promote, Share
 from data.tables.given import Section
 
 
-class Validate(Section):
+class ValidateMatrices(Section):
     """The share of the runs that may lack a metric, and of the raw metrics that a run may lack.
 
     Beyond it either is left out.
@@ -40,6 +40,6 @@ class Matrices(FamilySection):
 
     family: ClassVar[str] = "matrices"
     ingest: Ingest = Ingest(path=Path("data/raw/matrices"))
-    checks: Validate = Field(Validate(), alias="validate")
+    checks: ValidateMatrices = ValidateMatrices()
     evaluate: EvaluateMatrices = EvaluateMatrices()
     promote: Promote = Promote(name="regression-matrix")

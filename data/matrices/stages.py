@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from data import stages
-from data.matrices import formats
-from data.matrices.flaws import without_flaws
+from data.matrices.formats import SOURCES
 from data.matrices.params import Matrices
 from data.matrices.tables import MatrixTables
 from data.matrices.validity import MatrixDecisions, decide
@@ -16,29 +15,13 @@ from data.tables.problems import Problems
 
 def ingest(section: Matrices) -> Reading[MatrixTables]:
     """Read the matrices that params.yaml names."""
-    source = section.ingest
-    return formats.read(source.format, [source.path], keep_going=source.keep_going)
-
-
-def counted(tables: MatrixTables) -> str:
-    """Say how much is in the tables."""
-    runs = tables.runs
-    return (
-        f"{len(runs)} runs of {runs['workload'].nunique()} workloads in {runs['group'].nunique()} groups, "
-        f"{runs['pair_id'].nunique()} pairs, {len(tables.raw)} raw and {len(tables.summary)} summary metrics"
-    )
+    return stages.named(SOURCES, section.ingest)
 
 
 def validate(tables: MatrixTables, section: Matrices) -> MatrixDecisions:
-    """Say what can be learned from and judged.
-
-    Raises
-    ------
-    InputError
-        If a table is wrong, or too little is left.
-    """
-    return decide(without_flaws(tables, Problems()), section.checks.missing)
+    """Say what can be learned from; an InputError if a table is wrong, or too little is left."""
+    return decide(tables.without_flaws(Problems()), section.checks.missing)
 
 
-ingest_stage = partial(stages.ingest, Matrices, ingest, counted)
+ingest_stage = partial(stages.ingest, Matrices, ingest)
 validate_stage = partial(stages.validate, Matrices, MatrixTables, validate)

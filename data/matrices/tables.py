@@ -12,18 +12,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.errors import InputError
-from data.tables.specs import Spec, Tables, as_number, typed
+from data.tables.checks import named, one_of
+from data.tables.parquet import opened
+from data.tables.problems import Problems
+from data.tables.specs import Spec, Tables, as_number, text, typed
 
 RUN_DTYPES = {
-    "run_id": "str",
-    "workload": "str",
-    "group": "str",
-    "version": "str",
-    "machine": "str",
-    "side": "str",
-    "pair_id": "str",
-    "valid": "boolean",
-    "abnormal": "boolean",
+    **text("run_id", "workload", "group", "version", "machine", "side", "pair_id"),
+    **dict.fromkeys(("valid", "abnormal"), "boolean"),
 }
 CAUSE_DTYPES = {"run_id": "str", "cause": "str", "cause_size": "float64", "invalid_kind": "str"}
 METRIC_DTYPES = {"metric": "str", "unit": "str", "signed": "boolean", "note": "str"}
@@ -64,6 +60,7 @@ class MatrixTables(Tables):
             unique=("run_id",),
             words={"run_id": "run"},
             file="matrices",
+            rules=(*named("run_id", "workload", "group", "pair_id"), one_of("side", *SIDES)),
         ),
         "causes": Spec(CAUSE_DTYPES, may_lack=True),
         "metrics": Spec(METRIC_DTYPES, ("signed", "note"), may_lack=True),
@@ -88,18 +85,22 @@ class MatrixTables(Tables):
         """Raw and summary metrics."""
         return metrics_of(self.runs)
 
+    def counted(self) -> str:
+        """Say how much is in the tables."""
+        many = {name: self.runs[name].nunique() for name in ("workload", "group", "pair_id")}
+        return (
+            f"{len(self.runs)} runs of {many['workload']} workloads in {many['group']} groups, "
+            f"{many['pair_id']} pairs, {len(self.raw)} raw and {len(self.summary)} summary metrics"
+        )
+
     @classmethod
     def of(cls, frames: Mapping[str, pd.DataFrame]) -> Self:
         """Bring the metrics into one order, raw ones first, and give each a row in the table of metrics."""
         runs = frames["runs"]
         names = sorted(metrics_of(runs), key=lambda name: name.startswith(SUMMARY))
-        described = typed(
-            pd.DataFrame({"metric": names}).merge(
-                frames["metrics"].drop_duplicates("metric"), on="metric", how="left", validate="one_to_one"
-            ),
-            METRIC_DTYPES,
-        )
-        described = described.assign(unit=described["unit"].fillna(""), note=described["note"].fillna(""))
+        known = frames["metrics"].drop_duplicates("metric")
+        every = pd.DataFrame({"metric": names}).merge(known, on="metric", how="left", validate="one_to_one")
+        described = typed(every, METRIC_DTYPES).fillna({"unit": "", "note": ""})
         # a source may have rows under any index, even twice under one
         whole = pd.concat([runs[list(RUN_DTYPES)], runs[names].astype("float64")], axis="columns")
         return cls(whole.reset_index(drop=True), frames["causes"], described)
@@ -144,6 +145,36 @@ class MatrixTables(Tables):
             causes = causes[causes["run_id"].isin(runs["run_id"])].reset_index(drop=True)
         return MatrixTables(runs, causes, self.metrics)
 
+    def without_flaws(self, problems: Problems) -> MatrixTables:
+        """Tell `problems` which runs cannot be used as they stand; return the tables without them.
+
+        Wrong are runs as `without_flawed_runs` says, and pairs as `incomparable` says; of such a pair nothing
+        stays.
+
+        Raises
+        ------
+        InputError
+            At the first of them, unless ``problems.keep_going``.
+        """
+        named = self.without_flawed_runs(problems)
+        wrong = incomparable(named.runs)
+        for pair, told in wrong.items():
+            problems.add(InputError(told, place=f'pair "{pair}"'))
+        return named.of_runs(~named.runs["pair_id"].isin(wrong).to_numpy(bool))
+
+    def without_flawed_runs(self, problems: Problems) -> MatrixTables:
+        """Tell `problems` which runs have no place in the tables; return them without.
+
+        Those are runs without a name, a workload, a group or a pair, runs of no side, and runs that stand
+        twice; the first stays.
+
+        Raises
+        ------
+        InputError
+            At the first of them, unless ``problems.keep_going``.
+        """
+        return self.with_runs(self.sound("runs", problems))
+
     def without_flags(self) -> MatrixTables:
         """Return the tables as one who asks has them: nobody has said what is valid or abnormal."""
         nobody = pd.array([pd.NA] * len(self.runs), dtype="boolean")
@@ -163,7 +194,7 @@ class MatrixTables(Tables):
         return super().joined(parts)
 
 
-class Sides:
+class StackedSides:
     """Matrices on their way into the table of runs, side by side.
 
     Parameters
@@ -196,18 +227,44 @@ def metrics_of(runs: pd.DataFrame) -> list[str]:
     return [column for column in runs.columns if column not in RUN_DTYPES]
 
 
+def incomparable(runs: pd.DataFrame) -> dict[str, str]:
+    """Say by ``pair_id`` why nothing can be said of a pair of matrices.
+
+    One side is missing, a side mixes versions, or the sides differ in more than one field (seed 001,
+    section 2.1).
+
+    Parameters
+    ----------
+    runs : DataFrame
+        As in `MatrixTables`; every run has a pair and a side.
+    """
+    known = runs[["pair_id", "side", *METADATA]].fillna("")
+    fields, wrong = list(METADATA), dict[str, str]()
+    values = known.groupby(["pair_id", "side"])[fields].agg(["nunique", "first"])
+    for (pair, side), row in values[(values.xs("nunique", axis=1, level=1) > 1).any(axis=1)].iterrows():
+        field = next(field for field in fields if row[field, "nunique"] > 1)
+        mixed = (known["pair_id"] == pair) & (known["side"] == side)
+        found = " and ".join(f'"{value}"' for value in known.loc[mixed, field].unique()[:2])
+        wrong[str(pair)] = f"the {side} mixes {field} {found}; expected one"
+    first = values.xs("first", axis=1, level=1).unstack("side")
+    counts = known.groupby(["pair_id", "side"]).size().unstack("side").reindex(columns=list(SIDES))
+    for side in SIDES:
+        wrong |= {str(pair): f"has no run of the {side}" for pair in counts.index[counts[side].isna()]}
+    whole = first[counts.notna().all(axis=1)]
+    if len(whole):
+        differ = pd.DataFrame({field: whole[field, SIDES[0]] != whole[field, SIDES[1]] for field in fields})
+        for pair, row in differ[differ.sum(axis=1) > 1].iterrows():
+            told = ", ".join(field for field in fields if row[field])
+            wrong[str(pair)] = f"baseline and target differ in {told}; expected one field to compare by"
+    return wrong
+
+
 def _require_fewer(path: Path) -> None:
     """Raise an InputError if a Parquet file has more columns than any measurement, before it is read."""
-    import pyarrow.parquet as pq
-    from pyarrow import ArrowException
-
     if not path.is_file():
         return
-    try:
-        metadata = pq.read_metadata(path)
-    except (OSError, ValueError, ArrowException) as exc:
-        raise InputError(f"is not a readable Parquet file ({exc})", file=path) from exc
-    found = metadata.num_columns - len(RUN_DTYPES.keys() & set(metadata.schema.names))
+    with opened(path) as file:
+        found = file.metadata.num_columns - len(RUN_DTYPES.keys() & set(file.schema.names))
     if found > MOST_METRICS:
         raise InputError(f"has {found} metrics; expected {MOST_METRICS} at most", file=path)
 

@@ -14,8 +14,8 @@ from data.errors import InputError
 from data.matrices.schema import impossible
 from data.matrices.summaries import TRANSACTIONS
 from data.matrices.tables import SIDES, MatrixTables
-from data.tables.decisions import WARNINGS, Decisions, decided, warned
-from data.tables.specs import Spec
+from data.tables.decisions import KEPT, WARNINGS, Decisions, by, reasons, said
+from data.tables.specs import Spec, typed
 
 #: A baseline needs as many runs, or nothing is known of how much runs differ by themselves.
 BASELINE_RUNS = 2
@@ -26,10 +26,6 @@ NEAR = 0.02
 HALF = 0.5
 #: A metric whose runs differ by more than this share cannot tell a change of unit.
 STEADY = 0.1
-
-RUN_DTYPES = {"run_id": "str", "kept": "bool", "rule": "str", "reason": "str"}
-PAIR_DTYPES = {"pair_id": "str", "kept": "bool", "reason": "str"}
-METRIC_DTYPES = {"metric": "str", "kept": "bool", "reason": "str"}
 
 
 @dataclass(frozen=True)
@@ -48,9 +44,9 @@ class MatrixDecisions(Decisions):
     """
 
     SPECS: ClassVar = {
-        "runs": Spec(RUN_DTYPES, file="valid"),
-        "pairs": Spec(PAIR_DTYPES, file="valid_pairs"),
-        "metrics": Spec(METRIC_DTYPES, file="valid_metrics"),
+        "runs": Spec({"run_id": "str", "kept": "bool", "rule": "str", "reason": "str"}, file="valid"),
+        "pairs": Spec({"pair_id": "str", **KEPT}, file="valid_pairs"),
+        "metrics": Spec({"metric": "str", **KEPT}, file="valid_metrics"),
         "warnings": WARNINGS,
     }
     WHAT: ClassVar = {"metrics": "metrics", "runs": "runs", "pairs": "pairs"}
@@ -74,7 +70,7 @@ def decide(tables: MatrixTables, missing: float) -> MatrixDecisions:
     """Decide what can be learned from and judged.
 
     A metric goes if more than `missing` of the runs lack it, or all have the same value. A run is invalid if
-    it breaks `data.matrices.schema.possible`, lacks more than `missing` of the raw metrics that are left,
+    it breaks `data.matrices.schema.POSSIBLE`, lacks more than `missing` of the raw metrics that are left,
     lacks a summary metric that is left, or has another transaction count than most runs of its workload
     (table 3).
     A pair goes if fewer than `BASELINE_RUNS` valid runs are left of the baseline, or none of the target.
@@ -82,7 +78,7 @@ def decide(tables: MatrixTables, missing: float) -> MatrixDecisions:
     Parameters
     ----------
     tables : MatrixTables
-        As left by `data.matrices.flaws.without_flaws`.
+        As left by `MatrixTables.without_flaws`.
     missing : float
         Between 0 and 1.
 
@@ -91,7 +87,7 @@ def decide(tables: MatrixTables, missing: float) -> MatrixDecisions:
     InputError
         If no raw metric, or no pair, is left.
     """
-    metrics = _metrics(tables.runs[tables.all_metrics], missing)
+    metrics = reasons(tables.runs[tables.all_metrics], missing, "runs", "measured", "value")
     left = [name for name in tables.raw if metrics[name] == ""]
     if not left:
         why = metrics[tables.raw]
@@ -104,11 +100,8 @@ def decide(tables: MatrixTables, missing: float) -> MatrixDecisions:
     if not (pairs == "").any():
         told = f'none can be judged; the first, "{pairs.index[0]}", {pairs.iloc[0]}'
         raise InputError(told, place="pairs")
-    return MatrixDecisions(
-        warned(list(_warnings(tables, runs, left))),
-        runs.astype(RUN_DTYPES),
-        decided(pairs, PAIR_DTYPES),
-        decided(metrics, METRIC_DTYPES),
+    return MatrixDecisions.told(
+        _warnings(tables, runs, left), runs=runs, pairs=by("pair_id", pairs), metrics=by("metric", metrics)
     )
 
 
@@ -123,32 +116,16 @@ def decide_runs(tables: MatrixTables, missing: float) -> pd.DataFrame:
     DataFrame
         ``run_id, kept, rule, reason``, row by row as the table of runs.
     """
-    return _runs(tables, tables.raw, [], missing).astype(RUN_DTYPES)
-
-
-def _unmeasured(values: pd.DataFrame, missing: float) -> pd.Series:
-    told = [f"was measured in {count} of {len(values)} runs" for count in values.notna().sum()]
-    return pd.Series(told, values.columns, dtype="str").where(values.isna().mean() > missing, "")
-
-
-def _metrics(values: pd.DataFrame, missing: float) -> pd.Series:
-    """Say why a metric cannot be used; empty where it can."""
-    reasons = _unmeasured(values, missing)
-    least = values.min()
-    same = [f"has the same value {value:g} in all runs" for value in least]
-    return reasons.mask((least == values.max()) & (reasons == ""), pd.Series(same, values.columns))
+    return typed(_runs(tables, tables.raw, [], missing), MatrixDecisions.SPECS["runs"].dtypes)
 
 
 def _runs(tables: MatrixTables, raw: list[str], summary: list[str], missing: float) -> pd.DataFrame:
     """Say which run is invalid by which rule, the first that it breaks; it must have `raw`, `summary`."""
     names = tables.runs["run_id"]
     broken = impossible(tables).drop_duplicates("run_id").set_index("run_id")
-    told = [
-        f"{metric}={value:g} must be {rule}"
-        for metric, value, rule in zip(broken["metric"], broken["value"], broken["rule"], strict=True)
-    ]
-    said = broken.assign(reason=pd.Series(told, broken.index, dtype="str")).reindex(names)
-    rule, reason = (said[what].fillna("").set_axis(names.index) for what in ("rule", "reason"))
+    told = [f"{one.metric}={one.value:g} must be {one.rule}" for one in broken.itertuples()]
+    first = broken.assign(reason=pd.Series(told, broken.index, dtype="str")).reindex(names)
+    rule, reason = (first[what].fillna("").set_axis(names.index) for what in ("rule", "reason"))
     for name, why in _lacking(tables.runs, raw, summary, missing):
         new = (why != "") & (rule == "")
         rule, reason = rule.mask(new, name), reason.mask(new, why)
@@ -158,27 +135,18 @@ def _runs(tables: MatrixTables, raw: list[str], summary: list[str], missing: flo
 def _lacking(
     runs: pd.DataFrame, raw: list[str], summary: list[str], missing: float
 ) -> Iterator[tuple[str, pd.Series]]:
+    """Yield rules, and why runs break them."""
     lacks = runs[raw].isna().mean(axis="columns")
-    yield "measured", _said(runs, lacks > missing, lambda row: f"lacks {lacks[row]:.0%} of the raw metrics")
+    yield "measured", said([f"lacks {share:.0%} of the raw metrics" for share in lacks], lacks > missing)
     for name in summary:
-        yield "measured", _said(runs, runs[name].isna(), lambda _, name=name: f"lacks {name}")
+        yield "measured", said([f"lacks {name}"] * len(runs), runs[name].isna())
     if TRANSACTIONS in runs:
         count, usual = runs[TRANSACTIONS], _usual_count(runs)
-        yield (
-            "same transaction count",
-            _said(
-                runs,
-                (count != usual) & count.notna() & usual.notna(),
-                lambda row: f"{TRANSACTIONS}={count[row]:g}, where this workload has {usual[row]:g}",
-            ),
-        )
-
-
-def _said(runs: pd.DataFrame, wrong: pd.Series, words) -> pd.Series:  # type: ignore[no-untyped-def]  # noqa: ANN001
-    told = pd.Series("", runs.index, dtype="str")
-    for row in runs.index[wrong]:
-        told[row] = words(row)
-    return told
+        told = [
+            f"{TRANSACTIONS}={here:g}, where this workload has {there:g}"
+            for here, there in zip(count, usual, strict=True)
+        ]
+        yield "same transaction count", said(told, (count != usual) & count.notna() & usual.notna())
 
 
 def _usual_count(runs: pd.DataFrame) -> pd.Series:
@@ -199,16 +167,15 @@ def unjudgeable(runs: pd.DataFrame, kept: NDArray[np.bool_]) -> pd.Series:
         .reindex(order, columns=list(SIDES))
         for how in ("sum", "size")
     ]
-    reasons = pd.Series("", order, dtype="str")
+    found = pd.Series("", order, dtype="str")
     for side, needed in zip(SIDES, (BASELINE_RUNS, 1), strict=True):
         whole, there = (size[side].fillna(0).astype(int) for size in sizes)
-        few = (whole < needed) & (reasons == "")
         told = [
             f"has {v} valid of {t} {side} run{'' if t == 1 else 's'}; expected at least {needed}"
             for v, t in zip(whole, there, strict=True)
         ]
-        reasons = reasons.mask(few, pd.Series(told, order, dtype="str"))
-    return reasons
+        found = found.where(found != "", said(told, whole < needed))
+    return found
 
 
 def _warnings(tables: MatrixTables, decided: pd.DataFrame, raw: list[str]) -> Iterator[str]:
@@ -237,18 +204,20 @@ def unit_changes(runs: pd.DataFrame, metrics: list[str]) -> pd.DataFrame:
         `NEAR` of one of `UNIT_FACTORS` or its inverse.
     """
     sides = runs.groupby(["pair_id", "side"])[metrics]
-    middle = sides.median().unstack("side")
-    spread = ((sides.max() - sides.min()) / sides.median().abs()).unstack("side")
-    found = []
+    middle, widest = sides.median(), sides.max() - sides.min()
+    baseline, target = (
+        middle[middle.index.get_level_values("side") == side].droplevel("side") for side in SIDES
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
-        for metric in metrics:
-            here = [(middle[metric].get(side), spread[metric].get(side)) for side in SIDES]
-            if any(values is None for values, _ in here):
-                continue
-            (base, wide), (target, wide_too) = here
-            ratio = target / base
-            factors = np.array([*UNIT_FACTORS, *(1 / factor for factor in UNIT_FACTORS)])
-            near = np.abs(ratio.to_numpy()[:, None] / factors - 1).min(axis=1) < NEAR
-            chosen = near & (wide < STEADY).to_numpy() & (wide_too < STEADY).to_numpy()
-            found += [(pair, metric, value) for pair, value in ratio[chosen].items()]
-    return pd.DataFrame(found, columns=["pair_id", "metric", "ratio"])
+        ratio = target / baseline
+        steady = (widest / middle.abs() < STEADY).groupby("pair_id").all()
+        factors = np.array([*UNIT_FACTORS, *(1 / factor for factor in UNIT_FACTORS)])
+        near = np.abs(ratio.to_numpy()[..., None] / factors - 1).min(axis=-1) < NEAR
+    columns, rows = np.nonzero((near & steady.loc[ratio.index].to_numpy(bool)).T)
+    return pd.DataFrame(
+        {
+            "pair_id": ratio.index[rows],
+            "metric": ratio.columns[columns],
+            "ratio": ratio.to_numpy()[rows, columns],
+        }
+    )

@@ -45,7 +45,7 @@ SWITCHES = {
 SCHED = {"se.sum_exec_runtime": "run", "se.nr_migrations": "migrations", "nr_switches": "switches"}
 
 
-class Tree:
+class ProcessTree:
     """A program and what it started.
 
     Parameters
@@ -100,7 +100,7 @@ class Program:
     """A running program of ours with all it started, looked at more closely."""
 
     def __init__(self, pid: int) -> None:
-        self._pid, self._tree = pid, Tree(pid)
+        self._pid, self._tree = pid, ProcessTree(pid)
         # a thread's own counts end with it: the last that was seen
         self._threads: dict[tuple[str, str], float] = {}
 

@@ -25,7 +25,7 @@ _UNREADABLE = (
 )
 
 
-class Spec(NamedTuple):
+class ArraySpec(NamedTuple):
     """What an array has to be.
 
     Attributes
@@ -43,7 +43,9 @@ class Spec(NamedTuple):
     finite: bool = True
 
 
-def read(path: Path, specs: Mapping[str, Spec], optional: Collection[str] = ()) -> dict[str, NDArray[Any]]:
+def read(
+    path: Path, specs: Mapping[str, ArraySpec], optional: Collection[str] = ()
+) -> dict[str, NDArray[Any]]:
     """Read the arrays of `specs` from a NumPy archive, without pickle; those in `optional` may be absent.
 
     Raises
@@ -75,7 +77,7 @@ def read(path: Path, specs: Mapping[str, Spec], optional: Collection[str] = ()) 
     return found
 
 
-def _wrong(array: NDArray[Any], spec: Spec, sizes: dict[str, int]) -> str:
+def _wrong(array: NDArray[Any], spec: ArraySpec, sizes: dict[str, int]) -> str:
     """Say what is wrong with an array; empty if nothing is. Learns the sizes that have names."""
     # a member that is no array comes as bytes
     shape, dtype = np.shape(array), np.asarray(array).dtype

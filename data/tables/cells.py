@@ -87,8 +87,15 @@ def numbers(
     """
     text = column.str.strip() if column.dtype == "str" else column
     found = pd.to_numeric(text, errors="coerce").astype("float64")
-    bad = np.flatnonzero(wrong(found.to_numpy()) & ~((text == "") & gaps).to_numpy(bool))
-    if len(bad):
-        told = f'{column.name}="{text.iloc[bad[0]]}" is not {expected}'
-        raise InputError(told, file=path, line=int(bad[0]) + first)
+    bad = wrong(found.to_numpy()) & ~((text == "") & gaps).to_numpy(bool)
+    refuse(bad, lambda row: f'{column.name}="{text.iloc[row]}" is not {expected}', path, first)
     return found
+
+
+def refuse(
+    wrong: NDArray[np.bool_] | pd.Series, told: Callable[[int], str], path: Path, first: int = 2
+) -> None:
+    """Raise an InputError at the line of the first row that is `wrong`, if any; row 0 is at line `first`."""
+    rows = np.flatnonzero(wrong)
+    if len(rows):
+        raise InputError(told(int(rows[0])), file=path, line=int(rows[0]) + first)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
+import numpy as np
 import pandas as pd
 
 from data.tables.problems import SHOWN
-from data.tables.specs import Spec, Tables
+from data.tables.specs import Spec, Tables, typed
 
 WARNINGS = Spec({"warning": "str"})
+KEPT = {"kept": "bool", "reason": "str"}
 
 
 @dataclass(frozen=True)
@@ -34,23 +36,27 @@ class Decisions(Tables):
 
     warnings: pd.DataFrame
 
+    @classmethod
+    def told(cls, warnings: Iterable[str], **tables: pd.DataFrame) -> Self:
+        """Make the decisions of tables with a ``reason`` by row, empty for what is kept, or without."""
+        frames = {"warnings": pd.DataFrame({"warning": list(warnings)})}
+        for name, table in tables.items():
+            kept = {"kept": table["reason"] == ""} if "reason" in table else {}
+            frames[name] = table.assign(**kept)[list(cls.SPECS[name].dtypes)]
+        return cls(**{name: typed(frame, cls.SPECS[name].dtypes) for name, frame in frames.items()})
+
     def explained(self, shown: int = SHOWN) -> list[str]:
         """Tell the warnings, what was left out and why, a line each; of each kind, at most `shown`."""
         lines = [f"warning: {warning}" for warning in self.warnings["warning"]]
         for name, what in self.WHAT.items():
-            lines += self._left_out(getattr(self, name), what, shown)
-        return lines
-
-    def _left_out(self, table: pd.DataFrame, what: str, shown: int) -> list[str]:
-        """Tell what is left out: the first `shown` rows one by one, then how many more `what`."""
-        out = table[~table["kept"]].drop(columns=list(self.UNTOLD), errors="ignore")
-        lines = []
-        for row in out.head(shown).to_dict("records"):
-            reason = row.pop("reason")
-            place = ", ".join(f'{name} "{value}"' for name, value in row.items())
-            lines.append(f"left out {place}: {reason}")
-        if len(out) > shown:
-            lines.append(f"... and {len(out) - shown} more {what}")
+            table = getattr(self, name)
+            out = table[~table["kept"]].drop(columns=list(self.UNTOLD), errors="ignore")
+            for row in out.head(shown).to_dict("records"):
+                reason = row.pop("reason")
+                place = ", ".join(f'{column} "{value}"' for column, value in row.items())
+                lines.append(f"left out {place}: {reason}")
+            if len(out) > shown:
+                lines.append(f"... and {len(out) - shown} more {what}")
         return lines
 
     def counted(self) -> str:
@@ -60,13 +66,40 @@ class Decisions(Tables):
         return f"{', '.join(parts)} are kept"
 
 
-def decided(reasons: pd.Series, dtypes: Mapping[str, str]) -> pd.DataFrame:
-    """Return the decisions by the index of `reasons`, which are empty for what is kept."""
-    names = [name for name in dtypes if name not in {"kept", "reason"}]
-    table = reasons.rename("reason").rename_axis(names).reset_index()
-    return table.assign(kept=table["reason"] == "")[list(dtypes)].astype(dict(dtypes))
+def said(told: Sequence[str], wrong: pd.Series) -> pd.Series:
+    """Return what is `told` of each row that is `wrong`, and empty text for the others."""
+    return pd.Series(told, wrong.index, dtype="str").where(wrong, "")
 
 
-def warned(warnings: list[str]) -> pd.DataFrame:
-    """Return the table of what a reader of the results should know."""
-    return pd.DataFrame({"warning": warnings}, dtype="str")
+def reasons(values: pd.DataFrame, missing: float, rows: str, measured: str, value: str) -> pd.Series:
+    """Say by column why nothing can be learned from it; empty where something can.
+
+    Either more than the share `missing` of the rows lack it, or all have the same.
+
+    Parameters
+    ----------
+    values : DataFrame
+    missing : float
+    rows, measured, value : str
+        What messages call the rows, what was done in them, and what that gave.
+    """
+    told = [f"was {measured} in {count} of {len(values)} {rows}" for count in values.notna().sum()]
+    least = values.min()
+    same = [f"has the same {value} {number:g} in all {rows}" for number in least]
+    seldom = said(told, values.isna().mean() > missing)
+    return seldom.where(seldom != "", said(same, least == values.max()))
+
+
+def lacking(values: pd.DataFrame, missing: float, of: str) -> pd.Series:
+    """Say of rows that lack more than the share `missing` of the columns how much `of` them; else empty."""
+    lacks, names = values.isna().mean(axis="columns"), values.columns.get_level_values(0)
+    found = pd.Series("", values.index, dtype="str")
+    for row in np.flatnonzero(lacks > missing):
+        first = names[values.iloc[row].isna().argmax()]
+        found.iloc[row] = f'lacks {lacks.iloc[row]:.0%} of {of} "{first}"'
+    return found
+
+
+def by(names: str | list[str], found: pd.Series) -> pd.DataFrame:
+    """Return the table of reasons whose rows are known by `names`."""
+    return found.rename_axis(names).reset_index(name="reason")

@@ -8,12 +8,13 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from data.errors import InputError
-from data.tables.json_document import content_of
 
 T = TypeVar("T")
+#: JSON that is larger, in bytes, belongs in tables or XML.
+MAX_BYTES = 256 * 2**20
 
 
 @contextmanager
@@ -73,3 +74,37 @@ def read_json(path: Path, model: type[T]) -> T:
         return TypeAdapter(model).validate_python(content_of(path))
     except ValidationError as exc:
         raise InputError(said(exc), file=path) from exc
+
+
+def content_of(path: Path) -> object:
+    """Return what a JSON file holds: read whole, in a bearable size, without NaN.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, empty, too large or no JSON.
+    """
+    try:
+        size = path.stat().st_size
+        if size > MAX_BYTES:
+            limit = MAX_BYTES >> 20
+            raise InputError(f"has {size >> 20} MB; JSON is read whole, up to {limit} MB", file=path)
+        source = path.read_bytes()
+    except OSError as exc:
+        raise InputError(exc.strerror or "cannot be read", file=path) from exc
+    if not source.strip():
+        raise InputError("is empty; expected JSON", file=path)
+    try:
+        return json.loads(source, parse_constant=_not_json)
+    except json.JSONDecodeError as exc:
+        raise InputError(f"is not JSON ({exc.msg}, column {exc.colno})", file=path, line=exc.lineno) from exc
+    except UnicodeDecodeError as exc:
+        raise InputError(f"is not JSON (byte {exc.start} is not {exc.encoding})", file=path) from exc
+    except ValueError as exc:
+        raise InputError(f"is not JSON ({exc})", file=path) from exc
+    except RecursionError as exc:
+        raise InputError("is nested too deeply", file=path) from exc
+
+
+def _not_json(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a finite number")

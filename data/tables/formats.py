@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from data.errors import InputError
 from data.tables.nearest import unknown
+from data.tables.problems import Problems
+from data.tables.specs import Tables
 
-TablesType = TypeVar("TablesType")
+Read = TypeVar("Read")
+TablesType = TypeVar("TablesType", bound=Tables)
 Reader = TypeVar("Reader")
 #: The format of tables that an earlier import wrote; every family has it.
 TABLES = "tables"
 
 
 @dataclass(frozen=True)
-class Reading(Generic[TablesType]):
+class Reading(Generic[Read]):
     """Tables as read, what was skipped to read them, and what had to be assumed."""
 
-    tables: TablesType
+    tables: Read
     skipped: tuple[InputError, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -64,6 +67,46 @@ def chosen(formats: Mapping[str, Format[Reader]], name: str, paths: Sequence[Pat
     return formats[name].read
 
 
-def holds(formats: Mapping[str, Format[Reader]], name: str, path: Path) -> bool:
-    """Tell whether `path`, said to be of the format `name`, is one of these: all families have ``tables``."""
-    return formats[name].recognises(path) if name == TABLES else name in formats
+@dataclass(frozen=True)
+class Sources(Generic[TablesType]):
+    """How a family reads sources that are read whole.
+
+    Attributes
+    ----------
+    formats : mapping of str to Format
+    tables : type
+    needed : mapping of str to callable
+        What tables must hold some of, in a word, and what lists it.
+    """
+
+    formats: Mapping[str, Format[Callable[[Path], TablesType]]]
+    tables: type[TablesType]
+    needed: Mapping[str, Callable[[TablesType], Sized]]
+
+    def read(self, name: str, paths: Sequence[Path], *, keep_going: bool = False) -> Reading[TablesType]:
+        """Read all of `paths`.
+
+        Parameters
+        ----------
+        name : str
+            Of the format.
+        paths : sequence of Path
+        keep_going : bool
+            Leave out what cannot be used, and tell it.
+
+        Raises
+        ------
+        InputError
+            If the format is unknown, a path is missing, a source cannot be read, or nothing is there of what
+            is `needed`; and, unless `keep_going`, at the first thing that is wrong.
+        """
+        reader, problems = chosen(self.formats, name, paths), Problems(keep_going)
+        joined = self.tables.joined([reader(path) for path in paths])
+        return self.reading(joined.without_flaws(problems), paths[0], problems)
+
+    def reading(self, tables: TablesType, source: Path | str, problems: Problems) -> Reading[TablesType]:
+        """Return what was read of `source`; InputError if nothing is there of what is `needed`."""
+        for what, listed in self.needed.items():
+            if not len(listed(tables)):
+                raise InputError(f"holds no {what}", file=source)
+        return Reading(tables, tuple(problems.skipped))

@@ -6,17 +6,21 @@ What pandas or another program has noted about a file is not believed: only its 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
 
 from data.errors import InputError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    import pyarrow.parquet as pq
 
 #: So many columns are named in one line, and so much of a value or of a type.
 SHOWN, LETTERS = 8, 40
@@ -34,7 +38,7 @@ class Kind:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedColumns:
     """What is read of a file.
 
     Attributes
@@ -59,7 +63,7 @@ class Wanted:
     blank: Collection[str] = ()
 
 
-def read(path: Path, wanted: Wanted) -> pd.DataFrame:
+def read(path: Path, wanted: WantedColumns) -> pd.DataFrame:
     """Read what is `wanted` of a Parquet file.
 
     Raises
@@ -68,24 +72,30 @@ def read(path: Path, wanted: Wanted) -> pd.DataFrame:
         If the file is missing, is no Parquet file, lacks a column, has one twice, or a value in it has
         another type than expected; names the column, row (from 0) and value.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     if not path.is_file():
         raise InputError("no such file; expected a Parquet table", file=path)
-    try:
-        with pq.ParquetFile(path) as file:
-            kinds = _kinds(file.schema_arrow, wanted, path)
-            table = file.read(columns=list(kinds))
-    except (OSError, ValueError, pa.ArrowException) as exc:
-        raise InputError(f"is not a readable Parquet file ({exc})", file=path) from exc
+    with opened(path) as file:
+        kinds = _kinds(file.schema_arrow, wanted, path)
+        table = file.read(columns=list(kinds))
     columns = {name: _column(table, name, kind, wanted.blank, path) for name, kind in kinds.items()}
     rows = pd.RangeIndex(table.num_rows)
     found = {name: column for name, column in columns.items() if column is not None}
     return pa.table(found).to_pandas(ignore_metadata=True) if found else pd.DataFrame(index=rows)
 
 
-def _kinds(schema: pa.Schema, wanted: Wanted, path: Path) -> dict[str, Kind | None]:
+@contextmanager
+def opened(path: Path) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file; InputError if it is none, or cannot be read to where it is read."""
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            yield file
+    except (OSError, ValueError, pa.ArrowException) as exc:
+        raise InputError(f"is not a readable Parquet file ({exc})", file=path) from exc
+
+
+def _kinds(schema: pa.Schema, wanted: WantedColumns, path: Path) -> dict[str, Kind | None]:
     """Return the columns to read and what each has to be; None: as it is."""
     names = list(schema.names)
     missing = [name for name in wanted.dtypes if name not in names and name not in wanted.optional]
@@ -124,8 +134,6 @@ def _index(schema: pa.Schema) -> set[str]:
 
 def _is_flat(kind: pa.DataType) -> bool:
     """Whether a value of a column is one number, text or time."""
-    from pyarrow import types
-
     if types.is_dictionary(kind):
         kind = kind.value_type
     checks = (types.is_null, types.is_boolean, types.is_integer, types.is_floating, types.is_decimal)
@@ -133,8 +141,6 @@ def _is_flat(kind: pa.DataType) -> bool:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    from pyarrow import types
-
     text = (types.is_string, types.is_large_string, types.is_string_view)
     plain = (types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary)
     return any(is_kind(kind) for is_kind in (*text, *plain))
@@ -144,9 +150,6 @@ def _column(
     table: pa.Table, name: str, kind: Kind | None, blank: Collection[str], path: Path
 ) -> pa.ChunkedArray | None:
     """Return a column as its kind wants it; None if it is of no kind and cannot be read."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     column, cast = table.column(name), _as_it_is if kind is None else kind.cast
     try:
         found = cast(_plain(column, blank))
@@ -166,10 +169,7 @@ def _column(
 
 def _plain(column: pa.ChunkedArray, blank: Collection[str]) -> pa.ChunkedArray:
     """Return text as checked UTF-8 without what is `blank`, and codes as what they stand for."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if pa.types.is_dictionary(column.type):
+    if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if not _is_text(column.type):
         return column
@@ -182,8 +182,6 @@ def _plain(column: pa.ChunkedArray, blank: Collection[str]) -> pa.ChunkedArray:
 
 def _first_wrong(column: pa.ChunkedArray, cast: Callable[[pa.ChunkedArray], Any]) -> int:
     """Return the first row that `cast` refuses, by halving."""
-    import pyarrow as pa
-
     low, high = 0, len(column)
     while high - low > 1:
         middle = (low + high) // 2
@@ -196,10 +194,8 @@ def _first_wrong(column: pa.ChunkedArray, cast: Callable[[pa.ChunkedArray], Any]
 
 
 def _shown(column: pa.ChunkedArray, row: int) -> str:
-    import pyarrow as pa
-
     one = column.slice(row, 1)
-    if pa.types.is_dictionary(one.type):
+    if types.is_dictionary(one.type):
         one = one.cast(one.type.value_type)
     try:
         value = one.cast(pa.large_binary() if _is_text(one.type) else pa.large_string())[0].as_py()
@@ -215,37 +211,25 @@ def _short(value: Any) -> str:
 
 def _as_it_is(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return a column that needs no type, in a time zone that pandas knows."""
-    import pyarrow as pa
-
-    zoned = pa.types.is_timestamp(column.type) and column.type.tz
+    zoned = types.is_timestamp(column.type) and column.type.tz
     return column.cast(pa.timestamp(column.type.unit, "UTC")) if zoned else column
 
 
 def _text(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    import pyarrow as pa
-
     return _without_nan(column).cast(pa.large_string())
 
 
 def _number(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     # whole numbers beyond 2**53 lose digits that no measurement has
     return _untimed(column).cast(options=pc.CastOptions(pa.float64(), allow_float_truncate=True))
 
 
 def _whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    import pyarrow as pa
-
     return _without_nan(_untimed(column)).cast(pa.int64())
 
 
 def _truth(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if pa.types.is_boolean(column.type):
+    if types.is_boolean(column.type):
         return column
     numbers = _without_nan(_untimed(column)).cast(pa.int8())
     if pc.any(pc.not_equal(numbers, pc.not_equal(numbers, 0).cast(pa.int8()))).as_py():
@@ -254,29 +238,21 @@ def _truth(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _time(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if pa.types.is_timestamp(column.type) and not column.type.tz and column.null_count < len(column):
+    if types.is_timestamp(column.type) and not column.type.tz and column.null_count < len(column):
         raise ValueError("has no time zone")
     return column.cast(options=pc.CastOptions(pa.timestamp("us", "UTC"), allow_time_truncate=True))
 
 
 def _untimed(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Refuse times: they would become their microseconds."""
-    import pyarrow as pa
-
-    if pa.types.is_temporal(column.type) and column.null_count < len(column):
+    if types.is_temporal(column.type) and column.null_count < len(column):
         raise ValueError("a time is no number")
-    return column.cast(pa.float64()) if pa.types.is_float16(column.type) else column
+    return column.cast(pa.float64()) if types.is_float16(column.type) else column
 
 
 def _without_nan(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return the column with missing values in place of NaN, which only numbers have."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if not pa.types.is_floating(column.type):
+    if not types.is_floating(column.type):
         return column
     return pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeAlias
 
+import numpy as np
 import pandas as pd
 
+from data.errors import InputError
 from data.tables import parquet
+from data.tables.checks import Rule, broken, shown
 from data.tables.files import replacing
+from data.tables.problems import Problems
 
 #: Rows as they come: records, a frame, or nothing.
 Rows: TypeAlias = Sequence[dict[str, Any]] | pd.DataFrame | None
@@ -22,13 +26,13 @@ def as_number(_: str) -> str:
 
 
 @dataclass(frozen=True)
-class Spec(parquet.Wanted):
+class Spec(parquet.WantedColumns):
     """One table: what is read of its file, and what else holds.
 
     Attributes
     ----------
     dtypes, optional, unwanted, further, blank
-        As in `data.tables.parquet.Wanted`.
+        As in `data.tables.parquet.WantedColumns`.
     unique : tuple of str
         What a row is known by: columns that no two rows have in common.
     words : mapping of str to str
@@ -37,12 +41,15 @@ class Spec(parquet.Wanted):
         The name of its Parquet file, without the suffix, where it is not that of the table.
     may_lack : bool
         Whether a source may lack the whole table.
+    rules : sequence of Rule
+        What its values must be, in the order in which they are checked.
     """
 
     unique: tuple[str, ...] = ()
     words: Mapping[str, str] = field(default_factory=dict)
     file: str = ""
     may_lack: bool = False
+    rules: Sequence[Rule] = ()
 
     def read(self, path: Path) -> pd.DataFrame:
         """Read the table from a Parquet file; one that a source lacks is empty.
@@ -63,12 +70,41 @@ class Spec(parquet.Wanted):
             f"{name} {shown(value)}" for name, value in known.items() if not pd.isna(value) and value != ""
         )
 
+    def sound(self, table: pd.DataFrame, name: str, problems: Problems) -> pd.DataFrame:
+        """Tell `problems` what is wrong in a table; return it without those rows.
 
-def shown(value: Any) -> str:
-    """Write a value as messages do: text in quotes, numbers briefly."""
-    if isinstance(value, str):
-        return f'"{value}"'
-    return f"{value:g}" if isinstance(value, float) else str(value)
+        A row is told once: for the first rule that it breaks; or because it repeats another one in what is
+        `unique`. Of repeated rows the first that is right otherwise stays.
+
+        Parameters
+        ----------
+        table : DataFrame
+        name : str
+            What messages call it.
+        problems : Problems
+
+        Raises
+        ------
+        InputError
+            At the first of them, unless ``problems.keep_going``; and if a column is missing or of another
+            type.
+        """
+        rows, known = table.reset_index(drop=True), list(self.unique)
+        wrong = broken(rows, self.rules, self.dtypes, name) if self.rules else {}
+        for row, (told, gap) in wrong.items():
+            named = known and gap not in known
+            place = self.place(rows.loc[row, known]) if named else f"{name} row {row}"
+            problems.add(InputError(told, place=place))
+        left = rows.drop(index=list(wrong))
+        repeated = left.duplicated(known).to_numpy() if known else np.zeros(len(left), bool)
+        for row in left.index[repeated]:
+            problems.add(InputError("stands twice", place=self.place(left.loc[row, known])))
+        return left[~repeated].reset_index(drop=True)
+
+
+def text(*columns: str) -> dict[str, str]:
+    """Return the types of columns of text."""
+    return dict.fromkeys(columns, "str")
 
 
 @dataclass(frozen=True)
@@ -108,6 +144,32 @@ class Tables:
             with replacing(directory / f"{spec.file or name}.parquet") as path:
                 getattr(self, name).to_parquet(path, index=False, compression=self.COMPRESSION)
 
+    def counted(self) -> str:
+        """Say how much is in the tables."""
+        return ", ".join(f"{len(getattr(self, name))} {name}" for name in self.SPECS)
+
+    def explained(self) -> list[str]:
+        """Tell what a reader of the tables should know, a line each; nothing where they are not decisions."""
+        return []
+
+    def spec(self, name: str) -> Spec:
+        """Return what holds of one of the tables; a family adds what depends on its columns."""
+        return self.SPECS[name]
+
+    def sound(self, name: str, problems: Problems) -> pd.DataFrame:
+        """Return one of the tables without what is wrong in it; see `Spec.sound`."""
+        return self.spec(name).sound(getattr(self, name), name, problems)
+
+    def without_flaws(self, problems: Problems) -> Self:
+        """Tell `problems` which rows cannot be used as they stand; return the tables without them.
+
+        Raises
+        ------
+        InputError
+            At the first of them, unless ``problems.keep_going``.
+        """
+        return replace(self, **{name: self.sound(name, problems) for name in self.SPECS})
+
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
         """Join the tables of several sources; a further column that a source lacks is missing there."""
@@ -134,7 +196,7 @@ def read_table(
     optional: Collection[str] = (),
     further: Callable[[str], str] | None = None,
 ) -> pd.DataFrame:
-    """Read one Parquet table and give its columns their types; for the rest see `data.tables.parquet.Wanted`.
+    """Read one Parquet table and give its columns their types; see `data.tables.parquet.WantedColumns`.
 
     Raises
     ------

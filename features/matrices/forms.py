@@ -121,7 +121,7 @@ Form = Callable[[MatrixTables, Known], Rows]
 
 
 @dataclass(frozen=True)
-class Matrices:
+class MatrixPairs:
     """Both matrices of each pair, in scaled values: the first axis is the side, the second the pair.
 
     Attributes
@@ -139,7 +139,7 @@ class Matrices:
     counts: Floats
 
     @classmethod
-    def of(cls, runs: pd.DataFrame, scaled: Floats) -> Matrices:
+    def of(cls, runs: pd.DataFrame, scaled: Floats) -> MatrixPairs:
         """Summarise `runs`, whose metrics are `scaled`."""
         pair, _ = pd.factorize(runs["pair_id"])
         side = (runs["side"] == SIDES[1]).to_numpy(np.intp)
@@ -185,7 +185,7 @@ def known(tables: MatrixTables, metrics: Sequence[str]) -> Known:
     groups = tuple(sorted(runs["group"].unique()))
     rough = np.zeros((len(groups) + 1, len(metrics)))
     start = Known(tuple(metrics), middles, units, groups, rough, rough)
-    matrices = Matrices.of(runs, start.scaled(values))
+    matrices = MatrixPairs.of(runs, start.scaled(values))
     place = start.places(matrices.about["group"].tolist())
     labels = _pair_labels(runs, matrices.about["pair_id"])
     normal = labels == 0
@@ -243,7 +243,7 @@ def contrasted(tables: MatrixTables, known: Known) -> Rows:
     and by how many go beyond 2, 3, 5 and 10, up or down; how much further the target's runs are spread than
     the baseline's; which share of the metrics the target lacks.
     """
-    matrices = Matrices.of(tables.runs, known.scaled(_finite(tables, known.metrics)))
+    matrices = MatrixPairs.of(tables.runs, known.scaled(_finite(tables, known.metrics)))
     place = known.places(matrices.about["group"].tolist())
     units = np.nan_to_num(matrices.difference / noise(matrices, known, place))
     names, beside = _statistics(units, matrices)
@@ -252,7 +252,7 @@ def contrasted(tables: MatrixTables, known: Known) -> Rows:
     return Rows(x, (*known.metrics, *names), matrices.about, y, 1, len(names)).of(there)
 
 
-def noise(matrices: Matrices, known: Known, place: Whole) -> Floats:
+def noise(matrices: MatrixPairs, known: Known, place: Whole) -> Floats:
     """Return by how much the middles of each pair may differ by chance, shape (n_pairs, n_metrics).
 
     Parameters
@@ -329,7 +329,7 @@ def _of_targets(runs: pd.DataFrame, target: Whole) -> tuple[pd.DataFrame, Floats
     return runs.iloc[target][list(ABOUT)].reset_index(drop=True), flags(runs)[target]
 
 
-def _statistics(units: Floats, matrices: Matrices) -> tuple[list[str], Floats]:
+def _statistics(units: Floats, matrices: MatrixPairs) -> tuple[list[str], Floats]:
     """Return names and values of what is said of all metrics together, shape (n_pairs, n_statistics)."""
     sizes, last = np.abs(units), units.shape[1] - 1
     largest = -np.sort(-sizes, axis=1)

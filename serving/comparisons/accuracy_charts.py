@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from serving.pages.charts import FAIL, PAPER, Chart, Words, percent
-from serving.pages.marks import Boxes, Dots, Line, Rule, five_of
+from serving.pages.marks import Boxes, Dots, Line, ValueLine, five_of
 from serving.pages.panels import Axis, Mark, Panel, drawn
 
 #: Seed 000, section 6.7: medians of accuracy on its own 250 comparisons, which nobody else has.
@@ -63,7 +63,7 @@ def _by_parameter(
         Line(label, part["parameter"], part["mean"], look, band=part["std"])
         for (part, label), look in zip(parts, _LOOKS, strict=True)
     ]
-    marks: list[Mark] = [*lines, Rule(ALWAYS, y=always_pass)]
+    marks: list[Mark] = [*lines, ValueLine(ALWAYS, y=always_pass)]
     panel = Panel(marks, Axis(axis[0]), Axis("accuracy (% of verdicts right)", percent=True))
     return drawn(words, [panel], (8.4, 3.7))
 
@@ -110,7 +110,7 @@ def by_model(verdicts: pd.DataFrame, always_pass: float) -> Chart | None:
         note,
     )
     panel = Panel(
-        [*_boxes(accuracy, order), _published(order), Rule(ALWAYS, x=always_pass)],
+        [*_boxes(accuracy, order), _published(order), ValueLine(ALWAYS, x=always_pass)],
         Axis("accuracy (% of verdicts right, a fold a value)", percent=True),
         Axis("model (name in the catalogue)", order),
     )

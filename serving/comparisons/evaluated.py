@@ -34,7 +34,7 @@ class Metrics(pages.Metrics[pages.Judged]):
 
 
 @dataclass(frozen=True)
-class Evaluated:
+class EvaluatedComparisons:
     """All that the page is drawn from.
 
     Attributes
@@ -59,7 +59,7 @@ class Evaluated:
     tree: TrainedModel | None
 
     @classmethod
-    def read(cls, root: Path) -> Evaluated:
+    def read(cls, root: Path) -> EvaluatedComparisons:
         """Read the stages' files under `root`.
 
         Raises

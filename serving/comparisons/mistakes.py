@@ -14,7 +14,7 @@ from data.comparisons.sides import Sides
 from data.comparisons.tables import COMPARISON_DTYPES, OPERATION, ComparisonTables
 from serving.pages.charts import INK, Chart, Words, counted, percent
 from serving.pages.evaluated import surest_mistakes
-from serving.pages.marks import Boxes, Dots, Rule, thinned
+from serving.pages.marks import Boxes, Dots, ValueLine, thinned
 from serving.pages.panels import Axis, Mark, Panel, drawn
 
 MOST = 12
@@ -27,7 +27,7 @@ _FEW, _MANY = 1000, 1e7
 
 
 @dataclass(frozen=True)
-class Pair:
+class DrawnPair:
     """Baseline and target of one configuration, as shares of the baseline's median.
 
     Attributes
@@ -66,10 +66,10 @@ class Mistake:
     verdict: str
     probability: float
     threshold: float
-    pairs: tuple[Pair, ...]
+    pairs: tuple[DrawnPair, ...]
 
     @property
-    def worst(self) -> Pair:
+    def worst(self) -> DrawnPair:
         """The configuration whose median fell most."""
         return min(self.pairs, key=lambda pair: pair.shift)
 
@@ -126,13 +126,13 @@ def _judged(sides: Sides, place: int) -> list[int]:
     return np.flatnonzero(both & (sides.comparison == place)).tolist()
 
 
-def _pair(sides: Sides, at: int) -> Pair:
+def _pair(sides: Sides, at: int) -> DrawnPair:
     median = float(sides.baseline_five[at, 2])
     unit = median or 1.0
     boxes = tuple(five[at] / unit for _, _, five in sides.both)
     samples = tuple(own.at(at) / unit for _, own, _ in sides.both)
     shift = float(sides.sign[at]) * float(boxes[1][2] - boxes[0][2])
-    return Pair(int(sides.threads[at]), median, shift, boxes, samples)
+    return DrawnPair(int(sides.threads[at]), median, shift, boxes, samples)
 
 
 def mistake_chart(mistake: Mistake) -> Chart:
@@ -150,7 +150,7 @@ def mistake_chart(mistake: Mistake) -> Chart:
     shows = f"Box plots of baseline and target by threads, median shifts {mistake.shifts}"
     ticks = [f"{pair.threads}\n{_short(pair.baseline_median)}" for pair in mistake.pairs]
     panel = Panel(
-        [Rule(y=0), *_side(mistake.pairs, 0, "baseline"), *_side(mistake.pairs, 1, "target")],
+        [ValueLine(y=0), *_side(mistake.pairs, 0, "baseline"), *_side(mistake.pairs, 1, "target")],
         Axis(f"threads (number)\nbelow each: the baseline's median ({mistake.unit})", ticks),
         Axis(f"against baseline's median (%)\n{mistake.better} is better", percent=True),
     )
@@ -161,7 +161,7 @@ def _short(value: float) -> str:
     return f"{value:,.0f}" if _FEW <= abs(value) < _MANY else f"{value:.4g}"
 
 
-def _side(pairs: Sequence[Pair], side: int, name: str) -> list[Mark]:
+def _side(pairs: Sequence[DrawnPair], side: int, name: str) -> list[Mark]:
     """Return a box a configuration of one side of the comparison, and dots for its samples over each."""
     shift = (-0.2, 0.2)[side]
     boxes = Boxes(

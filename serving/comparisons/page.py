@@ -9,14 +9,14 @@ from pathlib import Path
 from data.errors import InputError
 from data.places import Places
 from serving.comparisons.accuracy_charts import by_model, by_neighbours, by_trees
-from serving.comparisons.evaluated import Evaluated
+from serving.comparisons.evaluated import EvaluatedComparisons
 from serving.comparisons.mistakes import Mistake, mistake_chart, worst_mistakes
 from serving.comparisons.tree_chart import nodes_of, tree_chart
 from serving.comparisons.vector_chart import vectors_chart
 from serving.comparisons.verdict_charts import confusion_chart, precision_recall_chart
 from serving.pages.charts import Chart, counted
 from serving.pages.evaluated import Confusion, Judged, Split
-from serving.report import render
+from serving.pages.render import render
 
 #: Components of seed 000, figure 6.5: the ones that are signed square roots.
 _SEED_FEATURE = re.compile(r"(medians|mins|maxes|q1s|q3s)_(min|med|median|max)")
@@ -32,7 +32,7 @@ class Drawn:
 
 def page(root: Path) -> str:
     """Return the page for the files under `root`, as one self-contained HTML text."""
-    evaluated = Evaluated.read(root)
+    evaluated = EvaluatedComparisons.read(root)
     metrics, models = evaluated.metrics, evaluated.of("grouped", "model")
     champion = models[models["entry"] == metrics.champion]
     if champion.empty:
@@ -55,7 +55,7 @@ def page(root: Path) -> str:
     )
 
 
-def figures(evaluated: Evaluated) -> list[tuple[str, Chart | None, str]]:
+def figures(evaluated: EvaluatedComparisons) -> list[tuple[str, Chart | None, str]]:
     """Draw what the figures of seed 000, chapter 6, show: number, chart, what to say where there is none."""
     rooted = [name for name in evaluated.features.columns if _SEED_FEATURE.fullmatch(name)]
     data, verdicts = evaluated.metrics.data, evaluated.verdicts

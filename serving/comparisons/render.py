@@ -9,7 +9,7 @@ from typing import Any
 
 from data.comparisons.missing import Missing, counted
 from serving.comparisons.judge import Judgement, Reason, Verdict
-from serving.pages.verdict_lines import Line, Lines
+from serving.pages.verdict_lines import Lines, VerdictLine
 
 
 def as_json(judgement: Judgement) -> str:
@@ -31,7 +31,9 @@ def pair_as_json(judgement: Judgement, missing: Sequence[Missing]) -> str:
 def lines(judgement: Judgement, versions: Sequence[str]) -> Lines:
     """Return the verdicts as lines of a table, a benchmark a suite; `versions` says those of each."""
     rows = [
-        Line(one.verdict, one.probability, one.benchmark, one.operation, _why(one), one.remarks, which=which)
+        VerdictLine(
+            one.verdict, one.probability, one.benchmark, one.operation, _why(one), one.remarks, which=which
+        )
         for one, which in zip(judgement.verdicts, _which(judgement, versions), strict=True)
     ]
     headings, notes = ("benchmark", "operation", "reasons"), judgement.notes

@@ -114,11 +114,11 @@ def tree_chart(name: str, root: Node) -> Chart:
         "weighting. Per cents in brackets undo the square root."
     )
     words = Words(name, _finding(root), "Decision tree drawn from left to right", note)
-    return drawn(words, [Panel([Tree(root)])], (2.6 + 2.5 * root.depth, 0.6 + 0.72 * root.leaves))
+    return drawn(words, [Panel([TreeMark(root)])], (2.6 + 2.5 * root.depth, 0.6 + 0.72 * root.leaves))
 
 
 @dataclass(frozen=True)
-class Tree:
+class TreeMark:
     """A tree as a mark of a chart."""
 
     root: Node

@@ -7,7 +7,7 @@ import pandas as pd
 
 from serving.pages.charts import INK, MUTED, PAPER, SERIES, Chart, Words, counted, percent
 from serving.pages.evaluated import Confusion
-from serving.pages.marks import MARKERS, Cell, Cells, Dots, Line
+from serving.pages.marks import MARKERS, Cells, Dots, HeatCell, Line
 from serving.pages.panels import Axis, Mark, Panel, drawn
 from training.evaluation.metrics import Floats, precision_by_recall
 
@@ -34,9 +34,9 @@ def confusion_chart(name: str, champion: str, confusion: Confusion) -> Chart:
     return drawn(Words(name, title, shows), [panel], (5.6, 3.1))
 
 
-def _cell(number: int, total: int, word: str, *, right: bool) -> Cell:
+def _cell(number: int, total: int, word: str, *, right: bool) -> HeatCell:
     share = number / total if total else 0.0
-    return Cell(number, 0.25 + 0.5 * share if right else 0.0, f"{word}, {percent(share)} of the row")
+    return HeatCell(number, 0.25 + 0.5 * share if right else 0.0, f"{word}, {percent(share)} of the row")
 
 
 def precision_recall_chart(name: str, models: pd.DataFrame, rules: pd.DataFrame) -> Chart | None:

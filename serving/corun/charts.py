@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import pandas as pd
 
-from serving.corun.evaluated import OnlineScores, Repeatability
+from serving.corun.evaluated import OnlineScores, Repeatability, where
 from serving.corun.placement_check import Check
 from serving.pages.charts import FAIL, INK, Chart, Words, counted, percent
-from serving.pages.marks import WORST, Bars, Diagonal, Dots, Histogram, Line, Rule, thinned
+from serving.pages.marks import WORST, Bars, Diagonal, Dots, Histogram, Line, ValueLine, thinned
 from serving.pages.panels import Axis, Mark, Panel, drawn
 
 #: Features in the chart of importance, and residuals whose rows are named.
 _FEATURES, _WORST = 20, 3
+#: What the columns of residuals are called.
+_AXES = {
+    "fitted": Axis("predicted impact"),
+    "residual": Axis("residual (impact)"),
+    "theoretical": Axis("normal quantile"),
+    "standardised": Axis("standardised residual"),
+    "scale": Axis("\u221a of |standardised residual|"),
+    "leverage": Axis("leverage (0 to 1)", low=0),
+}
 #: Dots beyond which an even share is drawn.
 _DRAWN = 1500
 
@@ -46,22 +55,19 @@ def residual_chart(name: str, residuals: pd.DataFrame, what: str) -> Chart | Non
         f"the {_WORST} largest are marked."
     )
     shows = "Four plots of residuals of unseen co-runs: over fitted, Q-Q, scale, leverage"
-    fitted, standardised = Axis("predicted impact"), Axis("standardised residual")
-    leverage = Axis("leverage (0 to 1)", low=0)
-    shown, zero = residuals[thinned(len(residuals), _DRAWN)], Rule(y=0, dash="--")
+    shown, zero = residuals[thinned(len(residuals), _DRAWN)], ValueLine(y=0, dash="--")
     quantiles = shown["theoretical"]
     equal = Diagonal(float(quantiles.min()), float(quantiles.max()))
 
-    def panel(x: str, y: str, across: Axis, up: Axis, heading: str, *lines: Mark) -> Panel:
+    def panel(x: str, y: str, heading: str, *lines: Mark) -> Panel:
         dots = Dots(shown[x], shown[y], size=9, thickness=0.25), Dots(worst[x], worst[y], **WORST)
-        return Panel([*dots, *lines], across, up, heading)
+        return Panel([*dots, *lines], _AXES[x], _AXES[y], heading)
 
-    scale = Axis("\u221a of |standardised residual|")
     panels = [
-        panel("fitted", "residual", fitted, Axis("residual (impact)"), "Residuals and fitted", zero),
-        panel("theoretical", "standardised", Axis("normal quantile"), standardised, "Normal Q-Q", equal),
-        panel("fitted", "scale", fitted, scale, "Scale and location"),
-        panel("leverage", "standardised", leverage, standardised, "Residuals and leverage", zero),
+        panel("fitted", "residual", "Residuals and fitted", zero),
+        panel("theoretical", "standardised", "Normal Q-Q", equal),
+        panel("fitted", "scale", "Scale and location"),
+        panel("leverage", "standardised", "Residuals and leverage", zero),
     ]
     return drawn(Words(name, title, shows, note), panels, (8.4, 7.0), across=2)
 
@@ -86,9 +92,9 @@ def importance_chart(importance: pd.DataFrame) -> Chart | None:
 def seconds_chart(online: OnlineScores, repeats: Repeatability, tolerance: float) -> Chart:
     """Draw the accuracy of the online models by the seconds that were sampled."""
     rows = pd.DataFrame([one.model_dump() for one in online.entries])
-    own = rows[rows["design"] == online.design]
-    champion = own[own["model"] == online.champion].sort_values("seconds")
-    first, at = champion.iloc[0], champion[champion["seconds"] == online.trained_at].iloc[0]
+    own = where(rows, design=online.design)
+    champion = where(own, model=online.champion).sort_values("seconds")
+    first, at = champion.iloc[0], where(champion, seconds=online.trained_at).iloc[0]
     title = (
         f"{percent(at['within_tolerance'], 0)} within {percent(tolerance, 0)} after {at['seconds']:g} s of "
         f"samples, {percent(first['within_tolerance'], 0)} after {first['seconds']:g} s"
@@ -106,7 +112,7 @@ def seconds_chart(online: OnlineScores, repeats: Repeatability, tolerance: float
         for look, (model, line) in enumerate(own.sort_values("seconds").groupby("model", sort=True))
     ]
     if repeats.within_tolerance is not None:
-        marks.append(Rule("measured once more", y=repeats.within_tolerance))
+        marks.append(ValueLine("measured once more", y=repeats.within_tolerance))
     panel = Panel(
         marks,
         Axis(
@@ -133,9 +139,9 @@ def placement_chart(check: Check) -> Chart:
     )
     marks: list[Mark] = [
         Histogram(check.random, "at random"),
-        Rule("chosen by predictions", check.chosen, colour=FAIL, dash="-", width=2),
-        Rule("best there is", check.best, colour=INK, dash="--", width=2),
-        Rule("worst there is", check.worst, colour=INK, width=2),
+        ValueLine("chosen by predictions", check.chosen, colour=FAIL, dash="-", width=2),
+        ValueLine("best there is", check.best, colour=INK, dash="--", width=2),
+        ValueLine("worst there is", check.worst, colour=INK, width=2),
     ]
     panel = Panel(
         marks,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -11,30 +12,42 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel
 
+from data.corun.placements import FILE
 from data.corun.tables import AND, CorunTables
 from data.corun.validity import CorunDecisions
 from data.places import Places
 from data.tables.files import read_json
 from data.tables.specs import read_table
-from serving.corun.measured import Measured, read_measured
+from serving.corun.measured import MeasuredPlacements, read_measured
 from serving.pages import evaluated as pages
 from serving.pages.evaluated import Score
 
 #: Where ``perfjudge corun measure`` of the shipped tasks lies.
 PLACEMENTS = Path("data/raw/placements")
 _NAMES = dict.fromkeys(("task", "corunners", "machine"), "str")
-_NUMBERS = ("fitted", "residual", "standardised", "theoretical", "scale", "leverage", "cook")
-RESIDUALS = _NAMES | dict.fromkeys(_NUMBERS, "float64")
 INSTANCES = _NAMES | {"solo_seconds": "float64", "impact": "float64"}
-OOF = _NAMES | {
-    "design": "str", "model": "str", "kind": "str", "measured": "float64", "predicted": "float64",
-    "low": "float64", "high": "float64",
-}  # fmt: skip
-TABLE_1 = {"predictor": "str", "kind": "str", "preparation": "str"} | dict.fromkeys(
-    ("accuracy", "spread", "seeds"), "float64"
+RESIDUALS = _NAMES | dict.fromkeys(
+    ("fitted", "residual", "standardised", "theoretical", "scale", "leverage", "cook"), "float64"
 )
-IMPORTANCE = {"feature": "str", "rise": "float64", "spread": "float64"}
-REMOVED = {"without": "str", "measured": "bool", "within_tolerance": "float64", "mape": "float64"}
+#: What evaluation writes, by the names of the files.
+TABLES = {
+    "oof": _NAMES
+    | dict.fromkeys(("design", "model", "kind"), "str")
+    | dict.fromkeys(("measured", "predicted", "low", "high"), "float64"),
+    "table1": dict.fromkeys(("predictor", "kind", "preparation"), "str")
+    | dict.fromkeys(("accuracy", "spread", "seeds"), "float64"),
+    "importance": {"feature": "str", "rise": "float64", "spread": "float64"},
+    "removed": {"without": "str", "measured": "bool", "within_tolerance": "float64", "mape": "float64"},
+    "residuals": RESIDUALS,
+    "online_residuals": RESIDUALS,
+}
+
+
+def where(rows: pd.DataFrame, **values: object) -> pd.DataFrame:
+    """Return the rows that have these values, by column."""
+    for column, value in values.items():
+        rows = rows[rows[column] == value]
+    return rows
 
 
 class DataSet(pages.DataSet):
@@ -44,7 +57,6 @@ class DataSet(pages.DataSet):
     measurements: int
     tasks: int
     machines: int
-    devices: int
     events: int
 
 
@@ -124,7 +136,7 @@ class Metrics(pages.Metrics[Entry]):
 
 
 @dataclass(frozen=True)
-class Evaluated:
+class EvaluatedCoruns:
     """All that the page is drawn from.
 
     Attributes
@@ -136,26 +148,26 @@ class Evaluated:
         What was left out and why, and what to know about the measurement.
     instances : DataFrame
         A row per task, co-runners and machine: ``solo_seconds, impact``.
-    oof, table_1, importance, removed, residuals, online_residuals : DataFrame
-        As training wrote them.
-    placements : Measured or None
+    placements : MeasuredPlacements or None
         Placements that were really run; None if none was.
+    oof, table1, importance, removed, residuals, online_residuals : DataFrame
+        As training wrote them.
     """
 
     metrics: Metrics
     tables: CorunTables
     notes: tuple[str, ...]
     instances: pd.DataFrame
+    placements: MeasuredPlacements | None
     oof: pd.DataFrame
-    table_1: pd.DataFrame
+    table1: pd.DataFrame
     importance: pd.DataFrame
     removed: pd.DataFrame
     residuals: pd.DataFrame
     online_residuals: pd.DataFrame
-    placements: Measured | None
 
     @classmethod
-    def read(cls, root: Path) -> Evaluated:
+    def read(cls, root: Path) -> EvaluatedCoruns:
         """Read the stages' files under `root`.
 
         Raises
@@ -165,18 +177,14 @@ class Evaluated:
         """
         places = Places("corun", root)
         reports, decisions = places.evaluated, CorunDecisions.read(places.valid)
+        tables = {name: read_table(reports / f"{name}.parquet", dtypes) for name, dtypes in TABLES.items()}
         return cls(
             read_json(places.metrics, Metrics),
             decisions.kept(CorunTables.read(places.interim)),
             tuple(decisions.explained()),
             read_table(places.processed / "features.parquet", INSTANCES)[list(INSTANCES)],
-            read_table(reports / "oof.parquet", OOF),
-            read_table(reports / "table1.parquet", TABLE_1),
-            read_table(reports / "importance.parquet", IMPORTANCE),
-            read_table(reports / "removed.parquet", REMOVED),
-            read_table(reports / "residuals.parquet", RESIDUALS),
-            read_table(reports / "online_residuals.parquet", RESIDUALS),
-            read_measured(root / PLACEMENTS),
+            read_measured(root / PLACEMENTS) if (root / PLACEMENTS / FILE).is_file() else None,
+            **tables,
         )
 
     @cached_property
@@ -192,21 +200,18 @@ class Evaluated:
     @cached_property
     def unseen(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         """The champion's predictions of unseen pairs on `machine`, and what was measured, as `impacts`."""
-        rows = self.oof[
-            (self.oof["model"] == self.metrics.champion) & (self.oof["design"] == self.metrics.main)
-        ]
+        rows = where(self.oof, model=self.metrics.champion, design=self.metrics.main)
         return self._matrix(rows, "predicted"), self._matrix(rows, "measured")
 
     def _matrix(self, rows: pd.DataFrame, value: str) -> pd.DataFrame:
-        own = rows[(rows["machine"] == self.machine) & ~rows["corunners"].str.contains(AND, regex=False)]
+        pairs = rows[~rows["corunners"].str.contains(AND, regex=False)]
+        own = where(pairs, machine=self.machine)
         return own.pivot_table(index="task", columns="corunners", values=value, aggfunc="median")
 
     @cached_property
     def solo_seconds(self) -> pd.Series:
         """Median solo seconds on `machine`, by task."""
-        runs = self.tables.tasks
-        own = runs[runs["machine"] == self.machine]
-        return own.groupby("task")["solo_seconds"].median()
+        return where(self.tables.tasks, machine=self.machine).groupby("task")["solo_seconds"].median()
 
     @cached_property
     def strongest(self) -> tuple[str, str]:
@@ -216,30 +221,23 @@ class Evaluated:
 
     def seeds_cells(self) -> list[dict[str, Any]]:
         """Return table 1 as rows: predictor, then a cell per kind and preparation."""
-        cells = self.table_1.set_index(["predictor", "kind", "preparation"])
+        cells = self.table1.set_index(["predictor", "kind", "preparation"]).to_dict("index")
+        ways = list(product(("regression", "classification"), ("d&n", "n-d", "n-n")))
         return [
             {
                 "predictor": name,
-                "cells": [
-                    cells.loc[(name, kind, how)].to_dict() if (name, kind, how) in cells.index else None
-                    for kind in ("regression", "classification")
-                    for how in ("d&n", "n-d", "n-n")
-                ],
+                "cells": [cells.get((name, *way)) for way in ways],
                 "online": self._online(str(name)),
             }
-            for name in dict.fromkeys(self.table_1["predictor"])
+            for name in dict.fromkeys(self.table1["predictor"])
         ]
 
     def _online(self, predictor: str) -> dict[str, float] | None:
         online = self.metrics.online
-        if online is None:
-            return None
         known = {"Regression": "linear", "SVM": "svm", "Random forest": "random-forest", "XGBoost": "xgboost"}
-        found = [one for one in online.at("random") if one.model == known.get(predictor)]
-        if not found:
+        found = {one.model: one for one in online.at("random")} if online else {}
+        one = found.get(known.get(predictor, ""))
+        if online is None or one is None:
             return None
-        return {
-            "accuracy": found[0].within_tolerance,
-            "spread": found[0].spread,
-            "seeds": online.seeds.get(predictor, np.nan),
-        }
+        seeds = online.seeds.get(predictor, np.nan)
+        return {"accuracy": one.within_tolerance, "spread": one.spread, "seeds": seeds}

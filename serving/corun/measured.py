@@ -14,14 +14,14 @@ from data.errors import InputError
 from data.tables.given import said
 from data.tables.specs import read_table
 from serving.corun.schemas import PlaceAnswer
-from serving.pages.tables import printed
+from serving.pages.tables import tabulated
 
 PLAN = "plan.json"
 BEST, WORST, RANDOM = "best", "worst", "random-"
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredPlacements:
     """Placements that were really run.
 
     Attributes
@@ -40,24 +40,18 @@ class Measured:
     tasks: int
     machine: str
 
-    def seconds(self, name: str) -> float:
-        """Return the mean measured seconds of the placements whose name begins so."""
-        named = self.totals["placement"].str.startswith(name)
-        return float(self.totals.loc[named, "measured"].mean())
-
     @property
     def told(self) -> str:
         """Say in one sentence whether the predicted best was better than random."""
-        best, random = self.seconds(BEST), self.seconds(RANDOM)
-        beaten = int((self.totals["measured"][self.totals["placement"].str.startswith(RANDOM)] > best).sum())
-        draws = int(self.totals["placement"].str.startswith(RANDOM).sum())
-        saved = (
-            f"{abs(random - best):.1f} s ({abs(1 - best / random):.1%}) {'less' if best < random else 'more'}"
-        )
+        named = self.totals["placement"].str
+        best, worst, drawn = (self.totals["measured"][named.startswith(one)] for one in (BEST, WORST, RANDOM))
+        took, random = best.mean(), drawn.mean()
+        how = "less" if took < random else "more"
         return (
-            f"the predicted best took {best:.1f} s of run time in all, {saved} than "
-            f"{draws} placements at random ({random:.1f} s on average; it beat {beaten} of them); "
-            f"the predicted worst took {self.seconds(WORST):.1f} s"
+            f"the predicted best took {took:.1f} s of run time in all, {abs(random - took):.1f} s "
+            f"({abs(1 - took / random):.1%}) {how} than {len(drawn)} placements at random "
+            f"({random:.1f} s on average; it beat {(drawn > took).sum()} of them); "
+            f"the predicted worst took {worst.mean():.1f} s"
         )
 
 
@@ -78,16 +72,14 @@ def plan_of(path: Path) -> PlaceAnswer:
         raise InputError(problem, file=path) from exc
 
 
-def read_measured(directory: Path) -> Measured | None:
-    """Read what ``perfjudge corun measure`` wrote; None if it never ran.
+def read_measured(directory: Path) -> MeasuredPlacements:
+    """Read what ``perfjudge corun measure`` wrote.
 
     Raises
     ------
     InputError
         If one of its files is missing or broken.
     """
-    if not (directory / FILE).is_file():
-        return None
     plan, rows = plan_of(directory / PLAN), read_table(directory / FILE, DTYPES)
     runs = rows.groupby(["placement", "repetition"], sort=True)["corun_seconds"].sum()
     totals = runs.groupby(level=0).agg(
@@ -98,20 +90,20 @@ def read_measured(directory: Path) -> Measured | None:
     totals["foreign"] = rows.groupby("placement")["foreign"].max()
     table = totals.reset_index().sort_values(["predicted", "placement"], ignore_index=True)
     tasks = int(rows.groupby(["placement", "repetition"]).size().iloc[0])
-    return Measured(plan, table, tasks, str(rows["machine"].iloc[0]))
+    return MeasuredPlacements(plan, table, tasks, str(rows["machine"].iloc[0]))
 
 
-def measured_text(found: Measured | None) -> str:
+def measured_text(found: MeasuredPlacements) -> str:
     """Return what was predicted and measured as a table, and what it says."""
-    from rich.table import Table
-
-    if found is None:
-        return "nothing was measured\n"
-    table = Table("placement", caption=f"{found.tasks} tasks on {found.machine}; seconds of run time in all")
-    for name in ("predicted", "measured", "repetitions differ by"):
-        table.add_column(name, justify="right")
-    for row in found.totals.to_dict("records"):
-        predicted = "-" if np.isnan(row["predicted"]) else f"{row['predicted']:.1f}"
-        spread = f"\N{PLUS-MINUS SIGN} {row['spread']:.1f}" if row["repetitions"] > 1 else "-"
-        table.add_row(str(row["placement"]), predicted, f"{row['measured']:.1f}", spread)
-    return f"{printed(table)}{found.told}\n"
+    rows = [
+        (
+            str(row["placement"]),
+            "-" if np.isnan(row["predicted"]) else f"{row['predicted']:.1f}",
+            f"{row['measured']:.1f}",
+            f"\N{PLUS-MINUS SIGN} {row['spread']:.1f}" if row["repetitions"] > 1 else "-",
+        )
+        for row in found.totals.to_dict("records")
+    ]
+    numbers = ("predicted", "measured", "repetitions differ by")
+    caption = f"{found.tasks} tasks on {found.machine}; seconds of run time in all"
+    return f"{tabulated(('placement', *numbers), rows, numbers=numbers, caption=caption)}{found.told}\n"

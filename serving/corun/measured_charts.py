@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from serving.corun.evaluated import Evaluated
+from serving.corun.evaluated import EvaluatedCoruns, where
 from serving.pages.charts import INK, Chart, Words, percent
-from serving.pages.marks import Bars, Dots, Heat, Line, Rule
+from serving.pages.marks import Bars, Dots, Heat, Line, ValueLine
 from serving.pages.panels import Axis, Panel, drawn
 
 #: Co-runners of one task, events, and lines in one figure.
 _CORUNNERS, _EVENTS, _LINES = 30, 40, 5
 
 
-def times_chart(given: Evaluated) -> Chart | None:
+def times_chart(given: EvaluatedCoruns) -> Chart | None:
     """Draw the co-run times of three tasks beside each other task (seed 002, figure 1)."""
     impacts = given.impacts
     if impacts.shape[1] < 2:  # noqa: PLR2004 - nothing varies
@@ -42,7 +42,7 @@ def _times(impacts: pd.Series, task: str, solo: float) -> Panel:
     ordered = impacts.sort_values(kind="stable").iloc[_evenly(len(impacts), _CORUNNERS)]
     dots = Dots(np.arange(len(ordered)), ordered * solo)
     return Panel(
-        [Rule(y=solo, dash="--"), dots],
+        [ValueLine(y=solo, dash="--"), dots],
         Axis("co-runner", [str(name) for name in ordered.index]),
         Axis("run time (s)", low=0.98 * solo * min(1.0, float(ordered.min()))),
         f"{task} beside",
@@ -54,7 +54,7 @@ def _evenly(number: int, most: int) -> list[int]:
     return list(np.unique(np.linspace(0, number - 1, min(number, most)).astype(int)))
 
 
-def heat_map(given: Evaluated) -> Chart | None:
+def heat_map(given: EvaluatedCoruns) -> Chart | None:
     """Draw the impact on each task (row) beside each co-runner (column)."""
     impacts = given.impacts
     if impacts.empty:
@@ -75,7 +75,7 @@ def heat_map(given: Evaluated) -> Chart | None:
     return drawn(Words("impacts", title, shows, note), [panel], (8.4, min(8.0, 2.6 + 0.2 * len(rows))))
 
 
-def events_chart(given: Evaluated) -> Chart | None:
+def events_chart(given: EvaluatedCoruns) -> Chart | None:
     """Draw by which factor each event's count changed in the co-run with the largest impact (figure 2).
 
     Returns
@@ -84,13 +84,11 @@ def events_chart(given: Evaluated) -> Chart | None:
         None where no events were counted in co-runs.
     """
     task, other = given.strongest
-    pairs, runs = given.tables.pairs, given.tables.tasks
+    here = {"task": task, "machine": given.machine}
+    pairs = where(given.tables.pairs, corunner_1=other, **here)
     events = [event for event in given.tables.events if event in pairs.columns]
-    own = pairs[
-        (pairs["task"] == task) & (pairs["corunner_1"] == other) & (pairs["machine"] == given.machine)
-    ]
-    alone = runs[(runs["task"] == task) & (runs["machine"] == given.machine)][events].median()
-    ratios = (own[events].median() / alone[alone > 0]).dropna()
+    alone = where(given.tables.tasks, **here)[events].median()
+    ratios = (pairs[events].median() / alone[alone > 0]).dropna()
     ratios = ratios[(ratios > 0) & np.isfinite(ratios)]
     if ratios.empty:
         return None
@@ -104,24 +102,22 @@ def events_chart(given: Evaluated) -> Chart | None:
         f"({given.impacts.loc[task, other]:.2f}) on {given.machine}. Events not counted alone are left out."
     )
     panel = Panel(
-        [Bars(ratios, start=1), Rule(x=1, colour=INK, dash="-")],
+        [Bars(ratios, start=1), ValueLine(x=1, colour=INK, dash="-")],
         Axis("count beside the other / count alone (log scale)", log=True),
         Axis("event", [str(name) for name in ratios.index]),
     )
     return drawn(Words("figure-2", title, shows, note), [panel], (8.4, 1.2 + 0.19 * len(ratios)))
 
 
-def trend_chart(given: Evaluated) -> Chart | None:
+def trend_chart(given: EvaluatedCoruns) -> Chart | None:
     """Draw events over the time of one co-run (seed 002, figure 3); None where nothing was sampled."""
-    samples = given.tables.samples
-    beside = samples[(samples["phase"] == "corun") & (samples["machine"] == given.machine)]
+    beside = where(given.tables.samples, phase="corun", machine=given.machine)
     if beside.empty:
         return None
-    wanted = beside[(beside["task"] == given.strongest[0]) & (beside["corunners"] == given.strongest[1])]
-    own = wanted if len(wanted) else beside
-    task, other, repetition = own[["task", "corunners", "repetition"]].iloc[0]
-    own = own[(own["task"] == task) & (own["corunners"] == other) & (own["repetition"] == repetition)]
-    own = own.sort_values("t_seconds")
+    wanted = where(beside, task=given.strongest[0], corunners=given.strongest[1])
+    first = (wanted if len(wanted) else beside).iloc[0]
+    task, other = first["task"], first["corunners"]
+    own = where(beside, task=task, corunners=other, repetition=first["repetition"]).sort_values("t_seconds")
     lasted = np.diff(own["t_seconds"].to_numpy(np.float64), prepend=0.0)
     events = [event for event in given.tables.events if event in own.columns]
     rates = own[events].div(lasted, axis="index")

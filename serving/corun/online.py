@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -12,7 +11,8 @@ from numpy.typing import NDArray
 
 from serving.corun.model import Online
 from serving.corun.samples import TIME, looked
-from serving.corun.static import REASONS, Driver
+from serving.corun.schemas import ImpactDriverAnswer, OnlineAnswer
+from serving.corun.static import strongest
 from training.corun import online as trained
 
 Floats = NDArray[np.float64]
@@ -22,40 +22,13 @@ NAMES = ("solo", "corun")
 ASKED = math.log(3)
 
 
-@dataclass(frozen=True)
-class Sampled:
-    """How much slower a task gets, as its first seconds tell.
-
-    Attributes
-    ----------
-    impact, low, high : float
-        Co-run time / solo time, and the ends of its prediction interval.
-    confidence : float
-        The share of impacts that such intervals hold.
-    seconds : float
-        Of both runs, that the answer is made from.
-    drivers : tuple of Driver
-        Events whose rate changed; ``value`` is the rate together, ``usual`` that alone.
-    notes : tuple of str
-        What was wrong with the samples, and why an interval is wide.
-    """
-
-    impact: float
-    low: float
-    high: float
-    confidence: float
-    seconds: float
-    drivers: tuple[Driver, ...]
-    notes: tuple[str, ...]
-
-
 def answer(
     solo: pd.DataFrame,
     corun: pd.DataFrame,
     machine: str | None,
     online: Online,
     names: Sequence[str] = NAMES,
-) -> Sampled:
+) -> OnlineAnswer:
     """Answer from samples of the same task alone and beside others.
 
     Parameters
@@ -90,14 +63,20 @@ def answer(
         notes.append(f"faster together than alone: are {names[0]} and {names[1]} swapped?")
     elif changes.swapped(ratios, known) > ASKED:
         notes.append(f"events changed as from together to alone: are {names[0]} and {names[1]} swapped?")
-    low, high = impact / np.exp(width), impact * np.exp(width)
-    return Sampled(
-        impact, float(low), float(high), card.confidence, seconds, drivers, tuple(dict.fromkeys(notes))
+    return OnlineAnswer(
+        model=online.ref.answer,
+        impact=impact,
+        low=impact / np.exp(width),
+        high=impact * np.exp(width),
+        confidence=card.confidence,
+        sampled_seconds=seconds,
+        drivers=drivers,
+        notes=list(dict.fromkeys(notes)),
     )
 
 
 def _start(table: pd.DataFrame, events: Sequence[str], counted: list[str], seconds: float) -> Floats:
-    """Return what `training.corun.online.Sampled.start` has for one run; one thing for all not `counted`."""
+    """Return what `training.corun.online.SampledRuns.start` has for a run; one for all not `counted`."""
     times = table[TIME].to_numpy(np.float64)
     lasted = np.diff(times, prepend=0.0)
     filled = {}
@@ -107,12 +86,12 @@ def _start(table: pd.DataFrame, events: Sequence[str], counted: list[str], secon
         filled[event] = np.where(there, counts, counts[there].sum() / lasted[there].sum() * lasted)
     rows = pd.DataFrame({event: filled.get(event, np.zeros(len(table))) for event in events})
     about = dict.fromkeys(trained.RUN, "") | {"repetition": 1}
-    return np.asarray(trained.Sampled.of(rows.assign(**about, **{TIME: times}), seconds).start[0])
+    return np.asarray(trained.SampledRuns.of(rows.assign(**about, **{TIME: times}), seconds).start[0])
 
 
 def _impact(
     ratios: Floats, start: Floats, known: NDArray[np.bool_], online: Online
-) -> tuple[float, tuple[Driver, ...]]:
+) -> tuple[float, list[ImpactDriverAnswer]]:
     """Return the impact, and which events it would be another without."""
     events = online.model.card.events
     without = np.tile(ratios, (len(events) + 1, 1))
@@ -120,12 +99,11 @@ def _impact(
     impacts = np.exp(np.asarray(online.model.model.second.predict(without), np.float64))
     rates = np.expm1(start[:, :, 0])
     drivers = [
-        Driver(event, float(rates[1, place]), float(rates[0, place]), float(impacts[0] / one - 1))
+        ImpactDriverAnswer.of(event, rates[1, place], rates[0, place], impacts[0] / one - 1)
         for place, (event, one) in enumerate(zip(events, impacts[1:], strict=True))
         if known[place]
     ]
-    drivers.sort(key=lambda one: (-abs(np.log1p(one.contribution)), one.feature))
-    return float(impacts[0]), tuple(one for one in drivers[:REASONS] if one.contribution)
+    return float(impacts[0]), strongest(drivers)
 
 
 def _notes(machine: str | None, seconds: float, missing: float, online: Online) -> list[str]:

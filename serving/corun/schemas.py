@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from data.measure.perf_stat import MOST
 from data.tables.given import Given
-from serving.doors.schemas import ModelAnswer, Name, Positive, ServedModel
+from serving.doors.schemas import ModelAnswer, Name, Positive, ServedModel, example, finite
 
 Count = Annotated[float, Field(ge=0, lt=MOST, allow_inf_nan=False)]
 #: Most co-runs in one request, co-runners of a task, intervals of a run, and events.
@@ -28,7 +28,7 @@ class SoloRun(Given):
     )
 
 
-class Corun(Given):
+class CorunQuestion(Given):
     """A task and what runs beside it."""
 
     task: Name
@@ -39,29 +39,25 @@ class Corun(Given):
 class StaticRequest(Given):
     """Co-runs to be predicted before they run."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
+    model_config = example(
+        {
+            "coruns": [{"task": "mine", "corunners": ["mine"], "machine": "m1"}],
+            "tasks": [
                 {
-                    "coruns": [{"task": "mine", "corunners": ["mine"], "machine": "m1"}],
-                    "tasks": [
-                        {
-                            "task": "mine",
-                            "machine": "m1",
-                            "solo_seconds": 3.2,
-                            "events": {"context-switches": 41, "page-faults": 5210, "instructions": None},
-                        }
-                    ],
+                    "task": "mine",
+                    "machine": "m1",
+                    "solo_seconds": 3.2,
+                    "events": {"context-switches": 41, "page-faults": 5210, "instructions": None},
                 }
-            ]
+            ],
         }
     )
 
-    coruns: list[Corun] = Field(min_length=1, max_length=CORUNS)
+    coruns: list[CorunQuestion] = Field(min_length=1, max_length=CORUNS)
     tasks: list[SoloRun] = Field(default=[], max_length=CORUNS, description="Solo runs of further tasks.")
 
 
-class Run(Given):
+class FirstSeconds(Given):
     """The first seconds of a run, as perf stat -I counts them."""
 
     t_seconds: list[Interval] = Field(
@@ -75,35 +71,39 @@ class Run(Given):
 class OnlineRequest(Given):
     """The same task alone and beside the others."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "solo": {
-                        "t_seconds": [0.2, 0.4, 0.6],
-                        "events": {"page-faults": [310, 290, 305], "context-switches": [2, 2, 3]},
-                    },
-                    "corun": {
-                        "t_seconds": [0.2, 0.4, 0.6],
-                        "events": {"page-faults": [240, 230, 238], "context-switches": [4, 5, 4]},
-                    },
-                }
-            ]
+    model_config = example(
+        {
+            "solo": {
+                "t_seconds": [0.2, 0.4, 0.6],
+                "events": {"page-faults": [310, 290, 305], "context-switches": [2, 2, 3]},
+            },
+            "corun": {
+                "t_seconds": [0.2, 0.4, 0.6],
+                "events": {"page-faults": [240, 230, 238], "context-switches": [4, 5, 4]},
+            },
         }
     )
 
-    solo: Run
-    corun: Run
+    solo: FirstSeconds
+    corun: FirstSeconds
     machine: Name | None = Field(default=None, description="Default: one that the model was trained on.")
 
 
-class DriverAnswer(BaseModel):
+class ImpactDriverAnswer(BaseModel):
     """What drives an answer."""
 
+    #: ``own_<event>`` or ``others_<event>`` (events per second), or ``own_seconds``, ``others_seconds``;
+    #: ``own_all``, ``others_all``: all of that side at once, and which tasks they are.
     feature: str
+    #: Of this co-run; null where it was not counted, or is all.
     value: float | None
     usual: float | None = Field(description="The median over the known tasks of the machine.")
     contribution: float = Field(description="0.08: with the usual value the impact would be 8 % smaller.")
+
+    @classmethod
+    def of(cls, feature: str, value: float, usual: float, contribution: float) -> ImpactDriverAnswer:
+        """Describe a driver; NaN becomes null."""
+        return cls(feature=feature, value=finite(value), usual=finite(usual), contribution=contribution)
 
 
 class ExplainedAnswer(BaseModel):
@@ -134,7 +134,7 @@ class StaticPrediction(Estimate):
     corun_seconds: float | None
     corun_seconds_low: float | None
     corun_seconds_high: float | None
-    drivers: list[DriverAnswer] = Field(description="The strongest first.")
+    drivers: list[ImpactDriverAnswer] = Field(description="The strongest first.")
     drivers_explain: ExplainedAnswer | None = Field(description="null where nothing drives the answer.")
     notes: list[str] = Field(description="What to know about it, and why an interval is wide.")
 
@@ -151,7 +151,9 @@ class OnlineAnswer(Estimate):
 
     model: ModelAnswer
     sampled_seconds: float = Field(description="Of both runs, that the answer is made from.")
-    drivers: list[DriverAnswer]
+    #: Events whose rate changed; ``value`` is the rate together, ``usual`` that alone.
+    drivers: list[ImpactDriverAnswer]
+    #: What was wrong with the samples, and why an interval is wide.
     notes: list[str]
 
 
@@ -187,6 +189,7 @@ class PlaceAnswer(BaseModel):
     """Where to put tasks; such a file is what ``perfjudge corun measure`` takes."""
 
     model: ModelAnswer
+    #: The kind of machine that the solo runs are of.
     machine: str
     machines: int
     slots: int
@@ -196,6 +199,7 @@ class PlaceAnswer(BaseModel):
     )
     saved_against_worst: SavingAnswer | None = None
     random: RandomAnswer
+    #: The best, the first of those at random, and the worst.
     placements: list[PlacementAnswer]
     notes: list[str]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,9 @@ from data.errors import InputError
 from data.tables.nearest import nearest
 from features.corun.rates import MOST, OTHERS, OWN, Placed
 from serving.corun.model import Static
+from serving.corun.samples import some
+from serving.corun.schemas import ExplainedAnswer, ImpactDriverAnswer, StaticAnswer, StaticPrediction
+from serving.doors.schemas import finite
 
 Floats = NDArray[np.float64]
 #: How many single reasons an answer gives.
@@ -37,69 +40,7 @@ class Question:
     machine: str | None = None
 
 
-@dataclass(frozen=True)
-class Driver:
-    """What drives an answer.
-
-    Attributes
-    ----------
-    feature : str
-        ``own_<event>`` or ``others_<event>`` (events per second), or ``own_seconds``, ``others_seconds``;
-        ``own_all``, ``others_all``: all of that side at once, and which tasks they are.
-    value, usual : float
-        Of this co-run, and the median over the tasks of the machine; NaN where it was not counted, or is all.
-    contribution : float
-        By which factor, less 1, the answer is larger than it would be with the usual value.
-    """
-
-    feature: str
-    value: float
-    usual: float
-    contribution: float
-
-
-@dataclass(frozen=True)
-class Explained:
-    """The co-run that drivers explain, with the machine of its solo runs, and its impact."""
-
-    question: Question
-    impact: float
-
-
-@dataclass(frozen=True)
-class Predicted:
-    """How much slower a task gets.
-
-    Attributes
-    ----------
-    question : Question
-        With its machine.
-    impact, low, high : float
-        Co-run time / solo time, and the ends of its prediction interval.
-    confidence : float
-        The share of impacts that such intervals hold.
-    solo_seconds : float
-        NaN where the task never ran alone on that machine.
-    drivers : tuple of Driver
-        The strongest first.
-    explained : Explained or None
-        What they explain: where pairs are added up, the strongest of them; None without drivers.
-    notes : tuple of str
-        What the reader should know, and why an interval is wide.
-    """
-
-    question: Question
-    impact: float
-    low: float
-    high: float
-    confidence: float
-    solo_seconds: float
-    drivers: tuple[Driver, ...]
-    explained: Explained | None
-    notes: tuple[str, ...]
-
-
-def ask(questions: Sequence[Question], static: Static, drivers: int = REASONS) -> list[Predicted]:
+def ask(questions: Sequence[Question], static: Static) -> StaticAnswer:
     """Answer questions, in their order.
 
     Raises
@@ -107,7 +48,8 @@ def ask(questions: Sequence[Question], static: Static, drivers: int = REASONS) -
     InputError
         If a task or the machine that is to be meant is not known.
     """
-    return [_answered(question, static, drivers) for question in questions]
+    predictions = [_answered(question, static) for question in questions]
+    return StaticAnswer(model=static.ref.answer, predictions=predictions)
 
 
 def impacts(tasks: Sequence[str], machine: str, static: Static) -> Floats:
@@ -148,7 +90,10 @@ def require(tasks: Sequence[str], machine: str, static: Static) -> list[str]:
     everywhere = frozenset().union(*on.values())
     for task in tasks:
         if task not in everywhere:
-            raise InputError(f"{_unknown(task, everywhere)}; {ONLINE_HINT}", place=f'task "{task}"')
+            close = nearest(task, sorted(everywhere))
+            meant = f'did you mean "{close}"?' if close else _some(sorted(everywhere))
+            problem = f"has no solo run among the {len(everywhere)} that are known ({meant}); {ONLINE_HINT}"
+            raise InputError(problem, place=f'task "{task}"')
     if machine in on:
         for task in tasks:
             if task not in on[machine]:
@@ -162,45 +107,52 @@ def require(tasks: Sequence[str], machine: str, static: Static) -> list[str]:
     return found
 
 
-def _answered(question: Question, static: Static, drivers: int) -> Predicted:
+def _answered(question: Question, static: Static) -> StaticPrediction:
     machine = machine_of(question.machine, static)
     asked = Question(question.task, tuple(sorted(question.beside)), machine)
     if not asked.beside:
         raise InputError(
             "runs beside nothing; expected at least one other task", place=f'task "{asked.task}"'
         )
-    everyone = [asked.task, *asked.beside]
-    sources = require(everyone, machine, static)
+    sources = require([asked.task, *asked.beside], machine, static)
     found = _impacts(asked, sources, static)
     # of several machines the middle one stands for the unknown
     impact = float(np.median(found))
     width, notes = _width(asked, sources, static)
-    source = sources[int(np.abs(found - impact).argmin())]
-    pair = _strongest(asked, source, static)
-    reasons = tuple(_drivers(pair.question, source, static, drivers)) if drivers else ()
-    return Predicted(
-        asked,
-        impact,
-        impact / np.exp(width),
-        impact * np.exp(width),
-        static.card.confidence,
-        static.known.seconds(machine, asked.task),
-        reasons,
-        pair if reasons else None,
-        tuple(notes),
+    low, high = impact / np.exp(width), impact * np.exp(width)
+    pair, explained = _strongest(asked, sources[int(np.abs(found - impact).argmin())], static)
+    drivers = _drivers(pair, explained.machine, static)
+    seconds = static.known.seconds(machine, asked.task)
+    return StaticPrediction(
+        impact=impact,
+        low=low,
+        high=high,
+        confidence=static.card.confidence,
+        task=asked.task,
+        corunners=list(asked.beside),
+        machine=machine,
+        solo_seconds=finite(seconds),
+        corun_seconds=finite(seconds * impact),
+        corun_seconds_low=finite(seconds * low),
+        corun_seconds_high=finite(seconds * high),
+        drivers=drivers,
+        drivers_explain=explained if drivers else None,
+        notes=notes,
     )
 
 
-def adds_up(beside: int, static: Static) -> bool:
-    """Whether so many co-runners are more than the model has seen, so that pairs are added up."""
-    return beside > 1 and "beside" not in static.card.features
+def _parts(question: Question, static: Static) -> list[Question]:
+    """Return the pairs that are added up where the model has seen fewer co-runners, else the co-run."""
+    if len(question.beside) > 1 and "beside" not in static.card.features:
+        return [replace(question, beside=(other,)) for other in question.beside]
+    return [question]
 
 
 def _impacts(question: Question, machines: Sequence[str], static: Static) -> Floats:
     """Return the impact on each machine, shape (n_machines,)."""
-    if adds_up(len(question.beside), static):
-        pairs = [Question(question.task, (other,)) for other in question.beside]
-        return 1 + np.sum([_impacts(pair, machines, static) - 1 for pair in pairs], axis=0)
+    parts = _parts(question, static)
+    if len(parts) > 1:
+        return 1 + np.sum([_impacts(part, machines, static) - 1 for part in parts], axis=0)
     rows = static.known.rows(_placed(question, machines), static.card.features)
     return static.impacts(rows)
 
@@ -224,7 +176,7 @@ def _width(question: Question, sources: list[str], static: Static) -> tuple[floa
         if machine not in static.known.on:
             told += f"; the solo runs are those of {_some(sources)}"
         notes.append(told)
-    if adds_up(len(question.beside), static):
+    if len(_parts(question, static)) > 1:
         # no design measured this; the same allowance as for a machine that training knew nothing like
         width = max(width, 2 * max(card.half_widths.values()))
         notes.append(
@@ -234,16 +186,16 @@ def _width(question: Question, sources: list[str], static: Static) -> tuple[floa
     return width, notes
 
 
-def _strongest(question: Question, machine: str, static: Static) -> Explained:
+def _strongest(question: Question, machine: str, static: Static) -> tuple[Question, ExplainedAnswer]:
     """Return what drivers can explain: all of the co-run, or the strongest of the pairs that are added up."""
-    several = adds_up(len(question.beside), static)
-    asked = [(other,) for other in question.beside] if several else [question.beside]
-    coruns = [Question(question.task, beside, machine) for beside in asked]
-    found = [Explained(one, float(_impacts(one, [machine], static)[0])) for one in coruns]
-    return max(found, key=lambda one: one.impact)
+    parts = _parts(question, static)
+    found = [float(_impacts(part, [machine], static)[0]) for part in parts]
+    impact, part = max(found), parts[int(np.argmax(found))]
+    model = f"{static.ref.name} {static.ref.version}"
+    return part, ExplainedAnswer(corunners=list(part.beside), machine=machine, impact=impact, model=model)
 
 
-def _drivers(question: Question, machine: str, static: Static, most: int) -> list[Driver]:
+def _drivers(question: Question, machine: str, static: Static) -> list[ImpactDriverAnswer]:
     """Replace one thing after the other by what is usual on that machine, and see what that changes."""
     known, columns = static.known, static.card.features
     row = known.rows(_placed(question, [machine]), columns)
@@ -265,14 +217,19 @@ def _drivers(question: Question, machine: str, static: Static, most: int) -> lis
         usual = own if name.startswith(OWN) else others
         value, typical = (float(values[members[0]]) for values in (row.iloc[0], usual))
         if members[0].endswith("_seconds"):
-            value, typical = float(np.exp(value)), float(np.exp(typical))
+            value, typical = np.exp(value), np.exp(typical)
         if name.endswith(f"_{ALL}"):
             value = typical = float("nan")
-        found.append(Driver(name, value, typical, float(impact[0] / impact[place] - 1)))
+        found.append(ImpactDriverAnswer.of(name, value, typical, impact[0] / impact[place] - 1))
     # the sides as wholes say most, as events go together and none alone tells much
     sides = len(_sides(columns))
-    single = sorted(found[sides:], key=lambda one: (-abs(np.log1p(one.contribution)), one.feature))
-    return [one for one in (*found[:sides], *single[:most]) if one.contribution]
+    return [*(one for one in found[:sides] if one.contribution), *strongest(found[sides:])]
+
+
+def strongest(drivers: Sequence[ImpactDriverAnswer]) -> list[ImpactDriverAnswer]:
+    """Return the few that change the answer most, the strongest first."""
+    ranked = sorted(drivers, key=lambda one: (-abs(np.log1p(one.contribution)), one.feature))
+    return [one for one in ranked[:REASONS] if one.contribution]
 
 
 def _sides(columns: Sequence[str]) -> dict[str, list[str]]:
@@ -300,13 +257,5 @@ def _groups(columns: Sequence[str], events: list[str]) -> dict[str, list[str]]:
     return {name: members for name, members in found.items() if name in members}
 
 
-def _unknown(task: str, known: frozenset[str]) -> str:
-    close = nearest(task, sorted(known))
-    told = f"has no solo run among the {len(known)} that are known"
-    return f'{told} (did you mean "{close}"?)' if close else f"{told} ({_some(sorted(known))})"
-
-
 def _some(names: Sequence[str]) -> str:
-    more = len(names) - _LISTED
-    listed = ", ".join(f'"{name}"' for name in names[:_LISTED])
-    return f"{listed} and {more} more" if more > 0 else listed
+    return some([f'"{name}"' for name in names], _LISTED)

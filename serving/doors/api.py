@@ -14,20 +14,41 @@ from typing import Any
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI, Request, Response
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
 from pydantic import BaseModel, create_model
 
 from data.errors import InputError
 from serving.doors import problems
-from serving.doors.bodies import JSON, Answered
-from serving.doors.described import REFUSALS, answers, complete, request_body
+from serving.doors.bodies import JSON, NOTES, Countable
 from serving.doors.lazy import Lazy, all_models
-from serving.doors.metrics import Metrics
-from serving.doors.problems import RefusedError
+from serving.doors.problems import ProblemDetails, RefusedError
 from serving.doors.schemas import Health
-from serving.supply import Door, Handle, doors, registered
+from serving.pages.verdict_lines import ANSWERS
+from serving.supply import Door, Handle, doors
 
 #: In which ``perfjudge serve`` tells its workers which models answer, as JSON.
 VARIABLE = "PERFJUDGE_MODELS"
+#: How any door may refuse a question.
+REFUSALS = (400, 413, 415, 422)
+_SCHEMAS = "#/components/schemas/"
+_TEXT = {"schema": {"type": "string"}}
+
+
+class ProcessCounters:
+    """Counters of one serving process, for Prometheus: verdicts given, and how long judging took."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._verdicts = Counter("perfjudge_verdicts", "Verdicts given", ["verdict"], registry=self.registry)
+        self._seconds = Histogram(
+            "perfjudge_judging_seconds", "Time from a body to its answer", registry=self.registry
+        )
+
+    def count(self, judged: Countable, seconds: float) -> None:
+        """Count the verdicts of one answer, and the time that it took."""
+        self._seconds.observe(seconds)
+        for answer in ANSWERS:
+            self._verdicts.labels(answer).inc(judged.count(answer))
 
 
 def create_app(models: Mapping[str, Lazy]) -> FastAPI:
@@ -47,12 +68,12 @@ def create_app(models: Mapping[str, Lazy]) -> FastAPI:
         lifespan=_begun,
     )
     app.state.models = models
-    app.state.metrics = Metrics()
+    app.state.metrics = ProcessCounters()
     problems.install(app)
     for door in doors():
         _add(app, door)
     _add_state(app)
-    complete(app, list(doors()))
+    _describe(app)
     return app
 
 
@@ -75,34 +96,42 @@ async def _begun(app: FastAPI) -> AsyncIterator[None]:
 
 
 def _add(app: FastAPI, door: Door) -> None:
-    _, answer_type = door.shapes()
-
     async def answer(request: Request) -> Response:
         handle = _handle(door, request.headers.get("content-type", ""))
         body = await _body(request, door.limit)
         started = perf_counter()
         model = None if door.model is None else app.state.models[door.model.key]
-        limiter = app.state.limiters[door.path]
-        answered = await to_thread.run_sync(_answered, handle, body, model, limiter=limiter)
+        answered = await to_thread.run_sync(
+            lambda: handle(body, None if model is None else _loaded(model)),
+            limiter=app.state.limiters[door.path],
+        )
         if answered.judged is not None:
             app.state.metrics.count(answered.judged, perf_counter() - started)
         return Response(answered.content, media_type=answered.media_type, headers=answered.headers)
 
     needed = REFUSALS if door.model is None else (*REFUSALS, HTTPStatus.SERVICE_UNAVAILABLE)
+    told: dict[int | str, dict[str, Any]] = {}
+    if door.others:
+        says = "What had to be assumed of a body that does not say it; not there otherwise."
+        headers = {NOTES: {"description": says, **_TEXT}}
+        told[200] = {"content": {door.others[0]: _TEXT}, "headers": headers}
     app.add_api_route(
         door.path,
         answer,
         methods=["POST"],
         name=door.name,
         description=door.says,
-        response_model=answer_type,
-        openapi_extra=request_body(door),
-        responses={**answers(door), **problems.responses(*needed)},
+        response_model=door.answer,
+        openapi_extra=_request_body(door),
+        responses=told | problems.responses(*needed),
     )
 
 
-def _answered(handle: Handle, body: bytes, model: Lazy | None) -> Answered:
-    return handle(body, None if model is None else _loaded(model))
+def _request_body(door: Door) -> dict[str, Any]:
+    """Return what OpenAPI says of the body that a door takes."""
+    content: dict[str, Any] = {JSON: {"schema": {"$ref": f"{_SCHEMAS}{door.request.__name__}"}}}
+    content |= {media_type: {**_TEXT, "example": door.example} for media_type in door.others}
+    return {"requestBody": {"required": True, "content": content}}
 
 
 def _loaded(model: Lazy) -> Any:
@@ -114,30 +143,28 @@ def _loaded(model: Lazy) -> Any:
 
 def _handle(door: Door, content_type: str) -> Handle:
     """Return what answers a body of this ``Content-Type``; RefusedError with 415 if nothing does."""
-    further = door.further
-    known = {JSON: door.handle} | (dict.fromkeys(further.types, further.handle) if further else {})
     media_type = content_type.partition(";")[0].strip().lower()
-    if media_type not in known:
-        told = f"Content-Type {media_type[:100]!r}: expected {' or '.join(known)}"
+    if media_type not in door.handlers:
+        told = f"Content-Type {media_type[:100]!r}: expected {' or '.join(door.handlers)}"
         raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, told)
-    return known[media_type]
+    return door.handlers[media_type]
 
 
 async def _body(request: Request, limit: int) -> bytes:
     """Read the body; refuse as soon as more than `limit` bytes are announced or have come."""
     announced = request.headers.get("content-length", "")
     chunks: list[bytes] = []
-    size = int(announced) if announced.isdecimal() else 0
-    if size <= limit:
+    if not announced.isdecimal() or int(announced) <= limit:
         size = 0
         async for chunk in request.stream():
             size += len(chunk)
             if size > limit:
                 break
             chunks.append(chunk)
-    if size > limit:
-        raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body has more than {limit} bytes")
-    return b"".join(chunks)
+        else:
+            return b"".join(chunks)
+    told = f"the body has more than {limit} bytes"
+    raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, told, {"connection": "close"})
 
 
 def _add_state(app: FastAPI) -> None:
@@ -163,11 +190,29 @@ def _add_state(app: FastAPI) -> None:
     @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     async def metrics() -> Response:
         """Count verdicts and times of this process, in the format of Prometheus."""
-        content, media_type = app.state.metrics.exposition()
-        return Response(content, media_type=media_type)
+        return Response(generate_latest(app.state.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
 
 def _listed() -> type[BaseModel]:
     """Return the type of a list with the entries of every family."""
-    entry: Any = reduce(or_, dict.fromkeys(model.loader().shape for model in registered()))
+    entry: Any = reduce(or_, dict.fromkeys(door.loader.shape for door in doors() if door.loader))
     return create_model("Models", __doc__="The models that answer.", models=(list[entry], ...))
+
+
+def _describe(app: FastAPI) -> None:
+    """Add the models that only the descriptions of requests and problems refer to."""
+    described = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        """Describe the interface once, and keep the description."""
+        if app.openapi_schema is None:
+            components = described()["components"]["schemas"]
+            models: list[type[BaseModel]] = [*(door.request for door in doors()), ProblemDetails]
+            for model in models:
+                schema = model.model_json_schema(ref_template=f"{_SCHEMAS}{{model}}")
+                components.update(schema.pop("$defs", {}))
+                components[model.__name__] = schema
+        assert app.openapi_schema is not None
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]

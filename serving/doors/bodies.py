@@ -6,13 +6,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from data.tables.given import said
-from serving.doors.metrics import Countable
 from serving.doors.problems import RefusedError
+from serving.pages.verdict_lines import Answer
 
 #: What stands for a file's name in the messages about a body.
 NAME = "body"
@@ -20,6 +20,13 @@ JSON = "application/json"
 #: The header with the notes on an answer that has no place for them.
 NOTES = "Perfjudge-Notes"
 Request = TypeVar("Request", bound=BaseModel)
+
+
+class Countable(Protocol):
+    """Verdicts of any family."""
+
+    def count(self, answer: Answer) -> int:
+        """Return how many there are of `answer`."""
 
 
 @dataclass(frozen=True)
@@ -63,20 +70,22 @@ def parse_json(body: bytes) -> Any:
         content = json.loads(body.decode("utf-8-sig"), parse_constant=_not_json)
         if b"\\ud" in body.lower():
             json.dumps(content, ensure_ascii=False).encode()
-    except UnicodeDecodeError as exc:
-        raise _malformed(f"byte {exc.start} is not UTF-8") from exc
-    except UnicodeEncodeError as exc:
-        raise _malformed("a string holds half a surrogate pair") from exc
-    except RecursionError as exc:
-        raise _malformed("nested too deeply") from exc
-    except ValueError as exc:
-        raise _malformed(str(exc)) from exc
+    except (RecursionError, ValueError) as exc:
+        told = f"the body is not JSON: {_wrong(exc)}"
+        raise RefusedError(HTTPStatus.BAD_REQUEST, told) from exc
     return content
+
+
+def _wrong(exc: RecursionError | ValueError) -> str:
+    match exc:
+        case RecursionError():
+            return "nested too deeply"
+        case UnicodeDecodeError():
+            return f"byte {exc.start} is not UTF-8"
+        case UnicodeEncodeError():
+            return "a string holds half a surrogate pair"
+    return str(exc)
 
 
 def _not_json(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a number of JSON")
-
-
-def _malformed(why: str) -> RefusedError:
-    return RefusedError(HTTPStatus.BAD_REQUEST, f"the body is not JSON: {why}")

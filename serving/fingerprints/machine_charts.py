@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from serving.pages.charts import INK, Chart, Words, counted, percent
-from serving.pages.marks import Boxes, Diagonal, Dots, Heat, Line, Rule, five_of
+from serving.pages.marks import Boxes, Diagonal, Dots, Heat, Line, ValueLine, five_of
 from serving.pages.panels import Axis, Panel, drawn
 
 Floats = NDArray[np.float64]
@@ -29,7 +29,7 @@ _SERIES_OF = 4
 _NUMBERED = re.compile(r"(?P<family>.+)-(?P<number>\d+)")
 
 
-def boxes_chart(name: str, scores: pd.DataFrame, what: str, of: str) -> Chart:
+def boxes_chart(name: str, scores: pd.DataFrame, what: str) -> Chart:
     """Draw how much the machines differ, a box a column (seed 003, figures 6 and 9).
 
     Parameters
@@ -38,8 +38,8 @@ def boxes_chart(name: str, scores: pd.DataFrame, what: str, of: str) -> Chart:
         The anchor.
     scores : DataFrame of shape (n_rows, n_columns)
         z-scores; NaN where there is none.
-    what, of : str
-        What a column is, in the singular and the plural.
+    what : str
+        What a column is.
     """
     reach = scores.abs().max().sort_values(ascending=False, kind="stable")
     chosen = sorted(reach.index[:BOXES])
@@ -49,7 +49,7 @@ def boxes_chart(name: str, scores: pd.DataFrame, what: str, of: str) -> Chart:
         f"{reach.iloc[0]:.1f} standard deviations from the mean"
     )
     left_out = (
-        f" Drawn: the {BOXES} of {scores.shape[1]} {of} that reach farthest." if len(reach) > BOXES else ""
+        f" Drawn: the {BOXES} of {scores.shape[1]} {what}s that reach farthest." if len(reach) > BOXES else ""
     )
     note = (
         "Boxes are quartiles, whiskers go to the 5th and 95th percentile, dots are the smallest and largest "
@@ -62,7 +62,7 @@ def boxes_chart(name: str, scores: pd.DataFrame, what: str, of: str) -> Chart:
         for extreme in (np.min, np.max)
     ]
     panel = Panel(
-        [Boxes([five_of(row, 5, 95) for row in values]), *extremes, Rule(x=0)],
+        [Boxes([five_of(row, 5, 95) for row in values]), *extremes, ValueLine(x=0)],
         Axis("z-score (standard deviations from the mean of all runs)"),
         Axis(what, chosen),
     )
@@ -143,7 +143,7 @@ def components_chart(name: str, scores: Floats, of: str) -> Chart:
         [
             Line("this component", places, shares, 2),
             Line("all up to this one", places, shares.cumsum(), 3),
-            Rule(x=enough),
+            ValueLine(x=enough),
         ],
         Axis("component (number, largest first)"),
         Axis("share of the variance (log scale)", log=True, percent=True),
@@ -191,12 +191,11 @@ def series_chart(name: str, targets: pd.DataFrame) -> Chart | None:
     same = _on_the_same_machines(targets, families)
     values = same.groupby("application")["value"]
     means, deviations = values.mean(), values.std().fillna(0.0)
-    metric = str(targets.loc[targets["application"].isin(_members(families)), "metric"].iloc[0])
-    title = _series_title(families, means)
+    metric = str(targets.loc[targets["application"].isin(means.index), "metric"].iloc[0])
     machines = counted(same["machine"].nunique(), "machine")
     words = Words(
         name,
-        title,
+        _series_title(families, means),
         f"Line chart of {metric} by the number at the end of the application's name",
         f"Means over the {machines} that ran every number of a series; bars are one standard deviation.",
     )
@@ -225,10 +224,6 @@ def _on_the_same_machines(targets: pd.DataFrame, families: dict[str, dict[int, s
         complete = rows.groupby("machine")["application"].nunique() == len(members)
         kept.append(rows[rows["machine"].map(complete)] if complete.any() else rows)
     return pd.concat(kept)
-
-
-def _members(families: dict[str, dict[int, str]]) -> list[str]:
-    return [application for members in families.values() for application in members.values()]
 
 
 def _series_title(families: dict[str, dict[int, str]], means: pd.Series) -> str:

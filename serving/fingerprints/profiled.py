@@ -18,18 +18,12 @@ from features.fingerprints.matrix import FingerprintTable
 from serving.pages.evaluated import Entry, Metrics
 from training.fingerprints.profiles import Trust
 
-TRUST_DTYPES = {
-    "application": "str",
-    "reasons": "str",
-    "machines": "int64",
-    "cpus": "int64",
-    "r2": "float64",
-    "median_error": "float64",
-    "stability": "float64",
-    "seed_stability": "float64",
-    "our_stability": "float64",
-}
-_RANKED = {"application": "str", "importance": "float64", "low": "float64", "high": "float64"}
+TRUST_DTYPES = (
+    dict.fromkeys(("application", "reasons"), "str")
+    | dict.fromkeys(("machines", "cpus"), "int64")
+    | dict.fromkeys(("r2", "median_error", "stability", "seed_stability", "our_stability"), "float64")
+)
+_RANKED = {"application": "str"} | dict.fromkeys(("importance", "low", "high"), "float64")
 PROFILE_DTYPES = _RANKED | {
     "stressor": "str",
     "cluster": "int64",
@@ -61,22 +55,9 @@ class Reported:
     categories: pd.DataFrame
     trust: Trust
 
-    @property
-    def top(self) -> tuple[str, ...]:
-        """The five most important stressors."""
-        return tuple(self.features["stressor"].head(5))
-
-    @property
-    def seed_ranking(self) -> pd.Series:
-        """The importances of the seed's method by stressor, most important (100) first; may be empty."""
-        if "seed_importance" not in self.features:
-            return pd.Series(dtype="float64")
-        ranking = self.features.set_index("stressor")["seed_importance"]
-        return ranking.sort_values(ascending=False, kind="stable")
-
 
 @dataclass(frozen=True)
-class Profiled:
+class ProfiledPage:
     """All that the page is drawn from.
 
     Attributes
@@ -104,7 +85,7 @@ class Profiled:
     accuracy: pd.DataFrame
 
     @classmethod
-    def read(cls, root: Path) -> Profiled:
+    def read(cls, root: Path) -> ProfiledPage:
         """Read the stages' files under `root`.
 
         Raises
@@ -146,11 +127,5 @@ def _profiles(reports: Path, trust: pd.DataFrame) -> dict[str, Reported]:
 
 
 def _trust(row: Mapping[str, Any]) -> Trust:
-    return Trust(
-        int(row["machines"]),
-        int(row["cpus"]),
-        float(row["r2"]),
-        float(row["median_error"]),
-        float(row["stability"]),
-        tuple(part for part in str(row["reasons"]).split("; ") if part),
-    )
+    reasons = tuple(part for part in row["reasons"].split("; ") if part)
+    return Trust(row["machines"], row["cpus"], row["r2"], row["median_error"], row["stability"], reasons)

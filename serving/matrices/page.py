@@ -10,11 +10,11 @@ from typing import NamedTuple
 import pandas as pd
 
 from serving.matrices.charts import ablation_chart, cost_chart, dimensions_chart, sampling_chart, times_chart
-from serving.matrices.evaluated import Beside, Evaluated, Metrics, Worth
+from serving.matrices.evaluated import Beside, EvaluatedMatrices, Metrics, Worth
 from serving.matrices.pictures import causes_chart, groups_chart, validity_chart, validity_told
 from serving.pages.charts import Chart, counted
 from serving.pages.evaluated import Confusion, surest_mistakes
-from serving.report import render
+from serving.pages.render import render
 
 #: The seed's tables, and what each says.
 TABLES = {
@@ -39,11 +39,8 @@ def page(root: Path) -> str:
     InputError
         If a file that the page cannot do without is missing or broken.
     """
-    return page_of(Evaluated.read(root))
-
-
-def page_of(given: Evaluated) -> str:
-    """Return the page as one self-contained HTML text."""
+    given = EvaluatedMatrices.read(root)
+    mistakes = surest_mistakes(given.champion, "pair_id", MISTAKES).fillna({"cause": ""})
     added, left_out = given.steps("added"), given.steps("left out")
     return render(
         "matrices.html",
@@ -53,7 +50,7 @@ def page_of(given: Evaluated) -> str:
         rivals=rivals(given.metrics),
         confusion=Confusion.of(given.champion),
         causes=causes_chart(given.champion),
-        mistakes=mistakes(given.champion),
+        mistakes=mistakes.to_dict("records"),
         served=served(given.served),
         tables=[(number, told, given.table(number)) for number, told in TABLES.items()],
         added=[worths(rows, "added") for rows in added],
@@ -67,7 +64,7 @@ def page_of(given: Evaluated) -> str:
     )
 
 
-def lead(given: Evaluated) -> str:
+def lead(given: EvaluatedMatrices) -> str:
     """Say in one sentence how often the champion errs on test cases that it never saw."""
     counts = Confusion.of(given.champion)
     passes = counted(counts.passes, "normal pair")
@@ -88,13 +85,6 @@ def rivals(metrics: Metrics) -> str:
     )
 
 
-def mistakes(verdicts: pd.DataFrame, most: int = MISTAKES) -> list[dict[str, object]]:
-    """Return the wrong verdicts that the champion was surest of, the surest first."""
-    found = surest_mistakes(verdicts, "pair_id", most)
-    rows: list[dict[str, object]] = found.fillna({"cause": ""}).to_dict("records")
-    return rows
-
-
 def served(verdicts: pd.DataFrame) -> list[tuple[str, list[int]]]:
     """Count what is answered to runs that nobody has flagged: by status, how many fail, pass and invalid."""
     table = pd.crosstab(verdicts["status"], verdicts["verdict"])
@@ -103,22 +93,22 @@ def served(verdicts: pd.DataFrame) -> list[tuple[str, list[int]]]:
     ]
 
 
-class Step(NamedTuple):
+class AblationRow(NamedTuple):
     """A row of the ablation, and what its remedy is worth; None for the row that others stand beside."""
 
     row: Beside
     worth: Worth | None
 
 
-def worths(rows: Sequence[Beside], part: str) -> list[Step]:
+def worths(rows: Sequence[Beside], part: str) -> list[AblationRow]:
     """Return the rows of one model in a part of the ablation with what each remedy is worth.
 
     "added": beside the row before it; "left out": what the first row has more; "grouping": beside the first.
     """
-    steps = [Step(rows[0], None)]
+    steps = [AblationRow(rows[0], None)]
     for before, row in pairwise(rows):
         beside = before if part == "added" else rows[0]
-        steps.append(Step(row, Worth.of(beside, row) if part == "left out" else Worth.of(row, beside)))
+        steps.append(AblationRow(row, Worth.of(beside, row) if part == "left out" else Worth.of(row, beside)))
     return steps
 
 
@@ -130,7 +120,7 @@ def ablations(
     yield "One remedy alone left out", ablation_chart("left-out", left_out, alone=True), "None was left out."
 
 
-def figures(given: Evaluated) -> Iterator[tuple[str, Chart | None, str]]:
+def figures(given: EvaluatedMatrices) -> Iterator[tuple[str, Chart | None, str]]:
     """Draw figures 4 to 7: number, chart, and what to say where it cannot be drawn."""
     none = "reports/matrices/evaluated/curves.parquet does not hold this curve."
     yield "Figure 4 of the seed", cost_chart(given.curves), none

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from data.errors import InputError
-from data.matrices.tables import METADATA, MOST_METRICS, RUN_DTYPES, SIDES, MatrixTables, Sides
+from data.matrices.tables import METADATA, MOST_METRICS, RUN_DTYPES, SIDES, MatrixTables, StackedSides
+from data.tables.files import content_of
 from data.tables.given import said
-from data.tables.json_document import content_of
 from serving.matrices.schemas import MatricesRequest, Matrix, Pair
 
 #: Most numbers of a request once it is a table, since a metric of one pair is a column of all.
@@ -44,7 +44,7 @@ def tables_of(request: MatricesRequest) -> MatrixTables:
     """
     names = _names(request.pairs)
     _require_bearable(request.pairs, len(names))
-    sides, seen = Sides(names), set[str]()
+    sides, seen = StackedSides(names), set[str]()
     for place, pair in enumerate(request.pairs):
         if pair.pair_id in seen:
             raise InputError(f'pair_id="{pair.pair_id}" stands twice', place=f"pairs[{place}]")

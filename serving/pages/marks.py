@@ -164,8 +164,8 @@ class Histogram:
 
 
 @dataclass(frozen=True)
-class Rule:
-    """A line across the panel at one value of `x`, or of `y`."""
+class ValueLine:
+    """A line across the panel at one value: of `x`, or of `y`."""
 
     name: str = ""
     x: float | None = None
@@ -176,16 +176,9 @@ class Rule:
 
     def draw(self, axes: Axes) -> None:
         """Draw it."""
-        how: Any = {
-            "color": self.colour,
-            "linestyle": self.dash,
-            "linewidth": self.width,
-            "label": self.name or None,
-        }
-        if self.x is not None:
-            axes.axvline(self.x, **how)
-        if self.y is not None:
-            axes.axhline(self.y, **how)
+        across: Any = axes.axvline if self.y is None else axes.axhline
+        at = self.x if self.y is None else self.y
+        across(at, color=self.colour, linestyle=self.dash, linewidth=self.width, label=self.name or None)
 
 
 @dataclass(frozen=True)
@@ -229,7 +222,7 @@ class Heat:
 
 
 @dataclass(frozen=True)
-class Cell:
+class HeatCell:
     """A cell of a table: its number, words below it, and how strongly it is shaded (0 to 1; 0: framed)."""
 
     number: int
@@ -241,7 +234,7 @@ class Cell:
 class Cells:
     """A table of numbers that are shaded; None where there is nothing to say."""
 
-    rows: Sequence[Sequence[Cell | None]]
+    rows: Sequence[Sequence[HeatCell | None]]
 
     def draw(self, axes: Axes) -> None:
         """Draw it."""
@@ -255,7 +248,7 @@ class Cells:
         axes.spines[:].set_visible(False)
 
 
-def _cell(axes: Axes, down: int, across: int, cell: Cell) -> None:
+def _cell(axes: Axes, down: int, across: int, cell: HeatCell) -> None:
     from matplotlib.patches import Rectangle
 
     shaded = {"facecolor": PASS, "edgecolor": GRID, "alpha": cell.shade, "linewidth": 0.8}

@@ -21,7 +21,7 @@ _MARK = {"fail": "red", "pass": "green", "invalid": "yellow"}
 
 
 @dataclass(frozen=True)
-class Line:
+class VerdictLine:
     """One verdict in words.
 
     Attributes
@@ -67,7 +67,7 @@ class Lines:
         Those of them that hold for all rows.
     """
 
-    rows: Sequence[Line]
+    rows: Sequence[VerdictLine]
     headings: tuple[str, str, str]
     summary: str
     notes: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ class Lines:
         suite, name, why = self.headings
         return (suite, name, "comparison", why) if self.alike else self.headings
 
-    def cells(self, row: Line) -> tuple[str, ...]:
+    def cells(self, row: VerdictLine) -> tuple[str, ...]:
         """Return what is told of a row in words, so that no two rows are taken for one."""
         return (row.suite, row.name, *((row.which,) if self.alike else ()), row.why)
 
@@ -118,8 +118,8 @@ def as_markdown(lines: Lines) -> str:
         f"| --- | ---: |{' --- |' * len(lines.columns)}",
     ]
     for row in sorted(lines.rows, key=lambda row: ANSWERS.index(row.verdict)):
-        shown = " | ".join(map(_cell, lines.cells(row)))
-        told.append(f"| {_bold(row.verdict)} | {row.chance} | {shown} |")
+        verdict = row.verdict if row.verdict == "pass" else f"**{row.verdict}**"
+        told.append(f"| {verdict} | {row.chance} | {' | '.join(map(_cell, lines.cells(row)))} |")
     if lines.notes:
         told += ["", *(f"- {_cell(note)}" for note in lines.notes)]
     return "\n".join(told) + "\n"
@@ -166,7 +166,7 @@ def _notes(lines: Lines) -> str:
     return "".join(f"{' '.join(note.split())}\n" for note in lines.notes)
 
 
-def _case_names(rows: Sequence[Line], alike: Collection[tuple[str, str]]) -> Iterator[str]:
+def _case_names(rows: Sequence[VerdictLine], alike: Collection[tuple[str, str]]) -> Iterator[str]:
     """Yield a name for every row of a suite; CI systems merge those that are the same."""
     taken: set[str] = set()
     for row in rows:
@@ -177,7 +177,7 @@ def _case_names(rows: Sequence[Line], alike: Collection[tuple[str, str]]) -> Ite
         yield free
 
 
-def _case(etree: Any, suite: Any, row: Line, name: str) -> None:
+def _case(etree: Any, suite: Any, row: VerdictLine, name: str) -> None:
     case = etree.SubElement(suite, "testcase", classname=printable(row.suite), name=name)
     if row.verdict == "fail":
         message = f"regression with probability {row.chance}"
@@ -190,10 +190,6 @@ def _case(etree: Any, suite: Any, row: Line, name: str) -> None:
 def _output(etree: Any, parent: Any, notes: Sequence[str]) -> None:
     if notes:
         etree.SubElement(parent, "system-out").text = printable("\n".join(notes))
-
-
-def _bold(verdict: Answer) -> str:
-    return verdict if verdict == "pass" else f"**{verdict}**"
 
 
 def _cell(text: str) -> str:

@@ -1,7 +1,7 @@
 """The rules of the house, read off the code. See CONTRIBUTING.md."""
 
 import ast
-from collections import Counter
+from collections import Counter, defaultdict
 
 import pytest
 
@@ -119,3 +119,15 @@ def test_folders_hold_at_most_20_modules():
 def test_modules_have_at_most_400_lines():
     lines = {module: len(path.read_text().splitlines()) for module, path in modules().items()}
     expect("long", [module for module, many in lines.items() if many > 400])
+
+
+def test_one_name_is_one_class():
+    """A class may have the name of another only if it extends that one."""
+    defined = defaultdict(list)
+    for module in modules():
+        for node in parsed(module):
+            if isinstance(node, ast.ClassDef):
+                extends = {ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in node.bases}
+                defined[node.name].append((module, node.name in extends))
+    first = {name: [module for module, extends in found if not extends] for name, found in defined.items()}
+    assert {name: found for name, found in first.items() if len(found) > 1} == {}

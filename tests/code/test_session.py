@@ -3,12 +3,12 @@ import math
 import pytest
 
 from data.errors import InputError
-from data.fingerprints.stress_ng import Rate, Task
+from data.fingerprints.stress_ng import PlannedStressor, Rate
 from data.measure.journal import Journal
 from data.measure.session import Session, quietest
 from tests.seen import Seen
 
-PLAN = [Task("cpu", 1, repetition) for repetition in range(1, 6)]
+PLAN = [PlannedStressor("cpu", 1, repetition) for repetition in range(1, 6)]
 
 
 @pytest.fixture(autouse=True)

@@ -18,7 +18,7 @@ from data.corun.formats import pitot
 from data.errors import InputError
 from data.fingerprints import formats as fingerprint_formats
 from data.fingerprints.formats import application_csv, sparecores
-from data.fingerprints.formats.machines_csv import Measure
+from data.fingerprints.formats.machines_csv import ValueColumn
 from data.matrices import formats as matrix_formats
 from data.matrices.formats import dbsherlock
 from data.tables.digest import digest_of
@@ -178,7 +178,7 @@ READERS = {
         lambda path: fingerprint_formats.read("tables", [path]), "f.csv", "machine,cpu,zlog\na,1,2\nb,3,4\n"
     ),
     "an application CSV": read_one(
-        lambda path: application_csv.read(path, Measure("mine", "seconds", "lower")),
+        lambda path: application_csv.read(path, ValueColumn("mine", "seconds", "lower")),
         "a.csv", "machine,value,unit\na,1.5,s\nb,2,s\n",
     ),
     "a linear model": (linear, lambda path: answered(frozen.read(path / "model.npz", path / "model.skops"))),

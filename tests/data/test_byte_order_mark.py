@@ -12,17 +12,16 @@ from data.comparisons.params import Comparisons
 from data.errors import InputError
 from data.fingerprints.formats import application_csv
 from data.fingerprints.formats import machines_csv as fingerprint_csv
-from data.fingerprints.formats.machines_csv import Measure
+from data.fingerprints.formats.machines_csv import ValueColumn
 from data.params import load
-from data.tables.files import read_json
-from data.tables.json_document import content_of
+from data.tables.files import content_of, read_json
 from serving.doors.bodies import parse_json
 from tests.data.comparisons.document import document, operation
 from tests.data.comparisons.test_json import configuration, request
 
 
 def _measured(path):
-    return application_csv.read(path, Measure("mine", "seconds", "lower"))["value"].tolist()
+    return application_csv.read(path, ValueColumn("mine", "seconds", "lower"))["value"].tolist()
 
 
 MARK = codecs.BOM_UTF8

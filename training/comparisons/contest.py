@@ -31,8 +31,8 @@ from training.evaluation.metrics import as_dict, scores_of
 from training.evaluation.tuned import read_tuned
 from training.registry.contest import Compared, Means
 from training.registry.tracking import (
-    Run,
     Tracked,
+    TrackedRun,
     client,
     experiment_of,
     mlflow,
@@ -154,7 +154,7 @@ def _track_model(store: Any, experiment: str, outs: Outs, name: str, evidence: s
     model = TrainedModel.read(places.models / name)
     params = {**model.card.params, "threshold": model.card.threshold, "seed": model.card.seed}
     tags = {"evidence": evidence, "model": name, "data_digest": outs.table.digest}
-    run = Run(name, scores_by_name(outs.metrics["splits"], name), params, tags)
+    run = TrackedRun(name, scores_by_name(outs.metrics["splits"], name), params, tags)
     nested = (*trials_of(places.tuned, name), *_folds(outs.verdicts, name, model.card.seed))
     title = f"{CATALOGUE[name].title}, folds of whole operations"
     with run.logged(store, experiment, nested) as run_id:
@@ -181,11 +181,11 @@ def _dataset(data: dict[str, Any]) -> Any:
     return DatasetInput(dataset)
 
 
-def _folds(verdicts: pd.DataFrame, model: str, seed: int) -> Iterator[Run]:
+def _folds(verdicts: pd.DataFrame, model: str, seed: int) -> Iterator[TrackedRun]:
     own = verdicts[verdicts["entry"] == model]
     for (split, repeat, fold), rows in own.groupby(["split", "repeat", "fold"], sort=True):
         params = {"threshold": rows["threshold"].iloc[0], "seed": seed}
-        yield Run(f"{split} r{repeat}f{fold}", as_dict(scores_of(rows)), params, {"split": str(split)})
+        yield TrackedRun(f"{split} r{repeat}f{fold}", as_dict(scores_of(rows)), params, {"split": str(split)})
 
 
 def _log_model(run: str, outs: Outs, model: TrainedModel, grouped: pd.DataFrame) -> str:

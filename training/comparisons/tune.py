@@ -45,7 +45,7 @@ _PREPARING = 2
 
 
 @dataclass(frozen=True)
-class Task:
+class SearchTask:
     """One search: a model on the training rows of a part.
 
     Attributes
@@ -81,7 +81,7 @@ class Classified(Tuned):
     threshold: float
 
 
-def search(task: Task) -> Found[Classified]:
+def search(task: SearchTask) -> Found[Classified]:
     """Run or finish the search of `task`.
 
     The parameters come from the trials, on a sample of the rows if there are many; the threshold then
@@ -119,7 +119,7 @@ def search(task: Task) -> Found[Classified]:
 
 
 @dataclass(frozen=True)
-class Fold:
+class InnerFold:
     """An inner fold; its rows are imputed and scaled, which no parameter of the search changes.
 
     Attributes
@@ -142,18 +142,18 @@ class Fold:
         return fail_probability(unfitted[_PREPARING:].fit(self.x, self.y), self.test)
 
 
-def folds_of(examples: Examples, task: Task) -> list[Fold]:
+def folds_of(examples: Examples, task: SearchTask) -> list[InnerFold]:
     """Divide and prepare `examples`."""
     model, found = CATALOGUE[task.model], []
     for train, test in group_folds(examples, task.how.folds, task.seed, f"{task.part} {task.model}"):
         inside = examples.rows(train)
         prepare = pipeline(model, model.start, inside.y, task.seed)[:_PREPARING]
         x = prepare.fit_transform(inside.x)
-        found.append(Fold(x, inside.y, prepare.transform(examples.x[test]), test))
+        found.append(InnerFold(x, inside.y, prepare.transform(examples.x[test]), test))
     return found
 
 
-def _value(trial: Trial, task: Task, y: NDArray[np.int64], folds: list[Fold]) -> float | None:
+def _value(trial: Trial, task: SearchTask, y: NDArray[np.int64], folds: list[InnerFold]) -> float | None:
     """Say how well the suggested parameters separate fails from passes on rows that the fit has not seen.
 
     The value is the mean of two measures of the pooled inner out-of-fold probabilities: the balanced
@@ -190,7 +190,7 @@ def _worth(y: NDArray[np.int64], probability: NDArray[np.float64]) -> float:
     return (best_cut(y, probability).balanced_accuracy + precision) / 2
 
 
-def log_of(directory: Path, features_digest: str, columns: tuple[str, ...], task: Task) -> Path:
+def log_of(directory: Path, features_digest: str, columns: tuple[str, ...], task: SearchTask) -> Path:
     """Return where the trials of `task` are kept: another file if anything differs that they depend on."""
     modules = (catalogue, spaces, pipelines, threshold, evaluation_search)
     code = digest_of(Path(__file__), *(Path(module.__file__ or "") for module in modules))
@@ -199,12 +199,12 @@ def log_of(directory: Path, features_digest: str, columns: tuple[str, ...], task
     return directory / f"{features_digest[:12]}-{digest:08x}" / task.part / f"{task.model}.log"
 
 
-def _seed(task: Task, number: int) -> int:
+def _seed(task: SearchTask, number: int) -> int:
     place = zlib.crc32(f"{task.part}/{task.model}".encode())
     return int(np.random.SeedSequence([task.seed, place, number]).generate_state(1)[0])
 
 
-def _row(task: Task, trial: Any) -> TrialRow:
+def _row(task: SearchTask, trial: Any) -> TrialRow:
     complete = trial.state.name == "COMPLETE"
     return TrialRow(
         task.part,
@@ -216,7 +216,7 @@ def _row(task: Task, trial: Any) -> TrialRow:
     )
 
 
-def tasks_of(family: Family, table: FeatureTable) -> list[Task]:
+def tasks_of(family: Family, table: FeatureTable) -> list[SearchTask]:
     """Return one search per part and model.
 
     Raises
@@ -227,7 +227,7 @@ def tasks_of(family: Family, table: FeatureTable) -> list[Task]:
     how, seed, examples = family.section.tune, family.params.seed, table.examples
     require_known(how.models, CATALOGUE, f"{family.name}.tune")
     tasks = [
-        Task(part.name, model, examples.rows(part.train), how, seed)
+        SearchTask(part.name, model, examples.rows(part.train), how, seed)
         for model in slowest_first(how.models, _SLOWEST)
         for part in parts(examples, family.section.evaluate, seed)
     ]

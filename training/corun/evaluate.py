@@ -14,13 +14,13 @@ from data.params import Params, load
 from data.tables.files import replacing, write_json
 from features.corun.rates import CORUN, PLACES
 from training.corun.estimators import scores as impact_scores
-from training.corun.estimators.explaining import Fold, permuted, removed, residuals
+from training.corun.estimators.explaining import ExplainedFold, permuted, removed, residuals
 from training.corun.estimators.fitting import ImpactTable
 from training.corun.estimators.models import CATALOGUE, PREPARATIONS
 from training.corun.online import KEYS as ONLINE_KEYS
-from training.corun.online import Asked, by_seconds, judged, ratios
+from training.corun.online import AskedSamples, by_seconds, judged, ratios
 from training.corun.seed import ONLINE, TABLE_1, row_of
-from training.corun.splits import DESIGNS, Part, main_design
+from training.corun.splits import DESIGNS, DesignPart, main_design
 from training.corun.stages import FEATURES, divisions, kept_tables, recipe_of
 from training.evaluation.metrics import DIGITS
 from training.evaluation.sidebyside import side_by_side
@@ -35,14 +35,14 @@ RESIDUAL_COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Cell(Fold):
+class ModelOfPart(ExplainedFold):
     """A model to fit to a part's training rows, and to ask about its test rows."""
 
-    part: Part
+    part: DesignPart
     preparation: str = ""
 
 
-def predicted(cell: Cell) -> pd.DataFrame:
+def predicted(cell: ModelOfPart) -> pd.DataFrame:
     """Return what a model says of the test rows of `cell`, as rows of oof.parquet."""
     fitted = cell.recipe.fit(cell.train)
     impacts = fitted.predict(cell.test)
@@ -85,12 +85,12 @@ def evaluate_stage() -> None:
     write_json(PLACES.metrics, {**metrics, "table_1": cells, "champion": champion, "online": online})
 
 
-def _cells(table: ImpactTable, knobs: Params[Corun]) -> list[Cell]:
+def _cells(table: ImpactTable, knobs: Params[Corun]) -> list[ModelOfPart]:
     tuned, rows = read_tuned(PLACES.tuned, Tuned), table.frame
     parts = [part for part in divisions(table, knobs.section, knobs.seed) if part.fold >= 0]
     require_parts(PLACES.tuned, tuned, [part.name for part in parts])
     return [
-        Cell(
+        ModelOfPart(
             recipe_of(table, name, knobs.section, knobs.seed, found.params),
             rows.iloc[part.train],
             rows.iloc[part.test],
@@ -101,7 +101,7 @@ def _cells(table: ImpactTable, knobs: Params[Corun]) -> list[Cell]:
     ]
 
 
-def _as_prepared(cell: Cell, rates: tuple[str, ...], how: str) -> Cell:
+def _as_prepared(cell: ModelOfPart, rates: tuple[str, ...], how: str) -> ModelOfPart:
     """Return the cell with the preparation `how`, on the rates alone as in equation 1."""
     params = {**cell.recipe.params, "preparation": how}
     return replace(cell, recipe=replace(cell.recipe, params=params, columns=rates), preparation=how)
@@ -142,7 +142,7 @@ def seed_table(found: list[pd.DataFrame]) -> pd.DataFrame:
     return table.drop(columns="model").sort_values(["kind", "predictor", "preparation"], ignore_index=True)
 
 
-def _explain(table: ImpactTable, folds: list[Cell], oof: pd.DataFrame, knobs: Params[Corun]) -> None:
+def _explain(table: ImpactTable, folds: list[ModelOfPart], oof: pd.DataFrame, knobs: Params[Corun]) -> None:
     """Write importance, drops and residuals of the champion, whose cells and predictions these are."""
     _write("importance", permuted(folds[0], knobs.seed))
     _write("removed", removed(folds, oof, knobs.jobs))
@@ -185,7 +185,7 @@ def _online(table: ImpactTable, samples: pd.DataFrame, knobs: Params[Corun]) -> 
         one
         for seconds in sorted({*section.online.seconds, section.online.trained_at})
         if len(samples)
-        for one in Asked.of(samples, table.frame, seconds, section.evaluate.folds, knobs.seed)
+        for one in AskedSamples.of(samples, table.frame, seconds, section.evaluate.folds, knobs.seed)
     ]
     found = side_by_side(judged, asked, knobs.jobs, "online models of corun")
     if not found:

@@ -26,7 +26,7 @@ KEYS = [*CORUN, "repetition"]
 
 
 @dataclass(frozen=True)
-class Sampled:
+class SampledRuns:
     """What the first seconds of runs say, and how they went on.
 
     Attributes
@@ -47,7 +47,7 @@ class Sampled:
     final: Floats
 
     @classmethod
-    def of(cls, samples: pd.DataFrame, seconds: float) -> Sampled:
+    def of(cls, samples: pd.DataFrame, seconds: float) -> SampledRuns:
         """Look at the samples up to `seconds` of each run.
 
         Parameters
@@ -90,7 +90,7 @@ def _log(rates: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class Changes:
+class RatioSpread:
     """How impact ratios of training co-runs were spread: what stands in for events that nobody counted.
 
     Attributes
@@ -103,7 +103,7 @@ class Changes:
     covariance: Floats
 
     @classmethod
-    def of(cls, ratios: Floats) -> Changes:
+    def of(cls, ratios: Floats) -> RatioSpread:
         """Take them from rows of ratios."""
         return cls(ratios.mean(axis=0), np.atleast_2d(np.cov(ratios.T, bias=True)))
 
@@ -140,13 +140,13 @@ class OnlineModel:
         Stage one, a linear model per event: intercept and weights of the three rates (equations 2 and 3).
     second : Any
         Stage two, from impact ratios (equation 4) to log impact (equation 5).
-    changes : Changes
+    changes : RatioSpread
     """
 
     events: tuple[str, ...]
     coefficients: Floats
     second: Any
-    changes: Changes
+    changes: RatioSpread
 
     def completed(self, start: Floats) -> Floats:
         """Predict the logarithm of each event's rate at completion, shape (n_runs, n_events)."""
@@ -158,7 +158,7 @@ class OnlineModel:
         Parameters
         ----------
         solo, corun : ndarray of shape (n_rows, n_events, 3)
-            `Sampled.start` of each task alone and beside others.
+            `SampledRuns.start` of each task alone and beside others.
         """
         ratios = self.completed(corun) - self.completed(solo)
         return np.asarray(np.exp(self.second.predict(ratios)))
@@ -168,12 +168,12 @@ def _completed(coefficients: Floats, start: Floats) -> Floats:
     return np.asarray(coefficients[:, 0] + np.einsum("rek,ek->re", start, coefficients[:, 1:]))
 
 
-def fitted(sampled: Sampled, pairs: pd.DataFrame, seconds: Iterable[Any]) -> list[OnlineModel]:
+def fitted(sampled: SampledRuns, pairs: pd.DataFrame, seconds: Iterable[Any]) -> list[OnlineModel]:
     """Fit stage one, and on it each stage two.
 
     Parameters
     ----------
-    sampled : Sampled
+    sampled : SampledRuns
         Training runs.
     pairs : DataFrame
         Which runs of it belong together, and their impacts; see `paired`.
@@ -190,7 +190,7 @@ def fitted(sampled: Sampled, pairs: pd.DataFrame, seconds: Iterable[Any]) -> lis
     done = _completed(coefficients, sampled.start)
     # on the scale of logarithms: log(1 + (co-run - solo) / solo)
     ratios = done[pairs["corun"]] - done[pairs["solo"]]
-    changes, logs = Changes.of(ratios), np.log(pairs["impact"].to_numpy(np.float64))
+    changes, logs = RatioSpread.of(ratios), np.log(pairs["impact"].to_numpy(np.float64))
     return [
         OnlineModel(sampled.events, coefficients, second.fit(ratios, logs), changes) for second in seconds
     ]
@@ -212,14 +212,14 @@ def paired(runs: pd.DataFrame, instances: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     runs : DataFrame
-        `Sampled.runs`.
+        `SampledRuns.runs`.
     instances : DataFrame
         Of `features.corun.rates.instances`: the impact of each task beside its co-runners.
 
     Returns
     -------
     DataFrame
-        ``solo, corun``: rows of `Sampled.runs`, the task alone, and beside others; ``impact``: co-run
+        ``solo, corun``: rows of `SampledRuns.runs`, the task alone, and beside others; ``impact``: co-run
         seconds / median solo seconds; ``families`` of all tasks involved, joined by ``+``.
     """
     numbered = runs.assign(corun=np.arange(len(runs)))
@@ -239,7 +239,7 @@ def ratios(samples: pd.DataFrame, instances: pd.DataFrame, seconds: float) -> pd
     DataFrame
         Columns of `KEYS`, then per event log(rate + 1) of the co-run less that of the solo run.
     """
-    sampled = Sampled.of(samples, seconds)
+    sampled = SampledRuns.of(samples, seconds)
     pairs = paired(sampled.runs, instances)
     changed = sampled.start[pairs["corun"], :, 0] - sampled.start[pairs["solo"], :, 0]
     keys = sampled.runs.iloc[pairs["corun"]][KEYS].reset_index(drop=True)
@@ -255,10 +255,10 @@ def second(name: str, seed: int) -> Any:
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedSamples:
     """A fold of samples of so many seconds: to learn from `known` and to judge by `unseen`."""
 
-    sampled: Sampled
+    sampled: SampledRuns
     known: pd.DataFrame
     unseen: pd.DataFrame
     design: str
@@ -269,9 +269,9 @@ class Asked:
     @classmethod
     def of(
         cls, samples: pd.DataFrame, instances: pd.DataFrame, seconds: float, folds: int, seed: int
-    ) -> Iterator[Asked]:
+    ) -> Iterator[AskedSamples]:
         """Divide co-runs at random, as the seed does, and into families never seen ("tasks")."""
-        sampled = Sampled.of(samples, seconds)
+        sampled = SampledRuns.of(samples, seconds)
         pairs = paired(sampled.runs, instances)
         for design in ("random", "tasks"):
             for fold, (train, test) in enumerate(DESIGNS[design].divide(pairs, folds, seed)):
@@ -279,7 +279,7 @@ class Asked:
                     yield cls(sampled, pairs.iloc[train], pairs.iloc[test], design, fold, seconds, seed)
 
 
-def judged(asked: Asked) -> pd.DataFrame:
+def judged(asked: AskedSamples) -> pd.DataFrame:
     """Predict held-out co-runs.
 
     Returns

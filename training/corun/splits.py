@@ -91,7 +91,7 @@ DESIGNS = {
 
 
 @dataclass(frozen=True)
-class Part:
+class DesignPart:
     """One division into training and test rows.
 
     Attributes
@@ -133,12 +133,14 @@ def possible(table: pd.DataFrame, wanted: tuple[str, ...], folds: int, seed: int
     return divided
 
 
-def parts(table: pd.DataFrame, wanted: tuple[str, ...], folds: int, seed: int) -> list[Part]:
+def parts(table: pd.DataFrame, wanted: tuple[str, ...], folds: int, seed: int) -> list[DesignPart]:
     """Return the part of all rows, and those of every possible design."""
     divided = possible(table, wanted, folds, seed)
     main = main_design(tuple(divided))
-    everything = Part(main, -1, np.arange(len(table)), np.arange(0))
-    folded = [Part(name, fold, *rows) for name, found in divided.items() for fold, rows in enumerate(found)]
+    everything = DesignPart(main, -1, np.arange(len(table)), np.arange(0))
+    folded = [
+        DesignPart(name, fold, *rows) for name, found in divided.items() for fold, rows in enumerate(found)
+    ]
     return [everything, *folded]
 
 

@@ -19,11 +19,11 @@ from data.params import Params, load
 from data.tables.written import written
 from features.corun.rates import PLACES
 from training.corun.estimators import scores as impact_scores
-from training.corun.estimators.fitting import ImpactTable, Recipe
+from training.corun.estimators.fitting import ImpactRecipe, ImpactTable
 from training.corun.estimators.models import CATALOGUE
 from training.corun.known_tasks import KnownTasks
-from training.corun.online import Sampled, fitted, paired, second
-from training.corun.splits import Part, inner, parts
+from training.corun.online import SampledRuns, fitted, paired, second
+from training.corun.splits import DesignPart, inner, parts
 from training.corun.stored import ImpactCard, OnlineCard, TrainedImpact, TrainedOnline
 from training.estimators.spaces import suggested
 from training.evaluation.search import Search, drawn
@@ -55,17 +55,17 @@ class ImpactTask:
 
     Attributes
     ----------
-    part : Part
+    part : DesignPart
         Inner folds hold out what its design holds out.
-    recipe : Recipe
+    recipe : ImpactRecipe
         Without parameters.
     rows : DataFrame
         The part's training rows.
     how : TuneImpact
     """
 
-    part: Part
-    recipe: Recipe
+    part: DesignPart
+    recipe: ImpactRecipe
     rows: pd.DataFrame
     how: TuneImpact
 
@@ -104,7 +104,7 @@ def _sampled(task: ImpactTask) -> pd.DataFrame:
     return task.rows.iloc[np.sort(generator.choice(len(task.rows), task.how.rows, replace=False))]
 
 
-def _error(recipe: Recipe, train: pd.DataFrame, test: pd.DataFrame) -> Floats:
+def _error(recipe: ImpactRecipe, train: pd.DataFrame, test: pd.DataFrame) -> Floats:
     learned = recipe.fit(train)
     predicted = learned.predict(test)
     if CATALOGUE[recipe.model].kind == "classification":
@@ -133,17 +133,17 @@ def searches(table: ImpactTable, section: Corun, seed: int) -> list[ImpactTask]:
     ]
 
 
-def divisions(table: ImpactTable, section: Corun, seed: int) -> list[Part]:
+def divisions(table: ImpactTable, section: Corun, seed: int) -> list[DesignPart]:
     """Divide the table by all designs; the part of all rows has no fold."""
     return parts(table.frame, section.evaluate.designs, section.evaluate.folds, seed)
 
 
 def recipe_of(
     table: ImpactTable, model: str, section: Corun, seed: int, chosen: dict[str, Any] | None = None
-) -> Recipe:
+) -> ImpactRecipe:
     """Return how to fit a model with what was chosen for it."""
     share = section.evaluate.tolerance
-    return Recipe(model, chosen or {}, table.columns(model), share, seed, table.rates)
+    return ImpactRecipe(model, chosen or {}, table.columns(model), share, seed, table.rates)
 
 
 def tune_stage() -> None:
@@ -191,7 +191,7 @@ def _train_online(table: ImpactTable, samples: pd.DataFrame, knobs: Params[Corun
     online, section = written(PLACES.metrics, "evaluate")["online"], knobs.section.online
     if online is None:
         return
-    sampled = Sampled.of(samples, section.trained_at)
+    sampled = SampledRuns.of(samples, section.trained_at)
     (model,) = fitted(sampled, paired(sampled.runs, table.frame), [second(online["champion"], knobs.seed)])
     oof = pd.read_parquet(PLACES.evaluated / "online.parquet")
     rows = oof[(oof["design"] == online["design"]) & (oof["model"] == online["champion"])]

@@ -13,17 +13,17 @@ from pydantic import Field, FiniteFloat
 
 from data.errors import InputError
 from data.tables import arrays
-from data.tables.arrays import Spec
+from data.tables.arrays import ArraySpec
 from data.tables.files import replacing
 from training.corun.estimators import arrays as impact_arrays
 from training.corun.estimators.contention import ContentionRegressor
 from training.corun.estimators.fitting import Learned
-from training.corun.online import Changes, OnlineModel
+from training.corun.online import OnlineModel, RatioSpread
 from training.registry.stored import MODEL, StoredCard, beside_model, loaded, require_width, store
 
 Floats = NDArray[np.float64]
 CHANGES = "changes.npz"
-_CHANGES = {"mean": Spec("f", ("events",)), "covariance": Spec("f", ("events", "events"))}
+_CHANGES = {"mean": ArraySpec("f", ("events",)), "covariance": ArraySpec("f", ("events", "events"))}
 
 
 @dataclass(frozen=True)
@@ -226,4 +226,4 @@ class TrainedOnline:
         if len(found["mean"]) != len(card.events):
             told = f"holds {len(found['mean'])} events; expected {len(card.events)} as the card has"
             raise InputError(told, file=path, place='array "mean"')
-        return cls(OnlineModel(card.events, np.array(card.coefficients), second, Changes(**found)), card)
+        return cls(OnlineModel(card.events, np.array(card.coefficients), second, RatioSpread(**found)), card)

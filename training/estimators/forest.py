@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from data.tables.arrays import Spec
+from data.tables.arrays import ArraySpec
 
 Floats = NDArray[np.float64]
 Single = NDArray[np.float32]
@@ -20,11 +20,11 @@ LEAF = -1
 #: Rows that walk through the trees at once, so that what they look at stays in the cache.
 _ROWS = 512
 SPECS = {
-    "roots": Spec("i", ("trees",)),
-    "feature": Spec("i", ("nodes",)),
-    "threshold": Spec("f", ("nodes",), finite=False),
-    "children": Spec("i", ("nodes", 2)),
-    "value": Spec("f", ("nodes",)),
+    "roots": ArraySpec("i", ("trees",)),
+    "feature": ArraySpec("i", ("nodes",)),
+    "threshold": ArraySpec("f", ("nodes",), finite=False),
+    "children": ArraySpec("i", ("nodes", 2)),
+    "value": ArraySpec("f", ("nodes",)),
 }
 
 
@@ -64,7 +64,7 @@ def chained(trees: Sequence[Tree]) -> dict[str, Any]:
     }
 
 
-class Step(NamedTuple):
+class Level(NamedTuple):
     """One level down: which rows move in some tree, and between which nodes."""
 
     part: slice
@@ -126,7 +126,7 @@ class Forest:
     def _of_leaf(self) -> Floats:
         return np.where(self.feature == LEAF, self.value, 0.0)
 
-    def steps(self, rows: Single) -> Iterator[Step]:
+    def steps(self, rows: Single) -> Iterator[Level]:
         """Walk down with all rows in all trees, a level at a time."""
         children = self.children.reshape(-1)
         for start in range(0, len(rows), _ROWS):
@@ -138,7 +138,7 @@ class Forest:
                 owners, nodes = owners.take(moving), nodes.take(moving)
                 values = own.take(owners * own.shape[1] + self.feature.take(nodes))
                 reached = children.take(2 * nodes + self.below(values, nodes))
-                yield Step(part, owners, nodes, reached)
+                yield Level(part, owners, nodes, reached)
                 nodes = reached
 
     def below(self, values: Single, nodes: Whole) -> NDArray[np.bool_]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.tables import arrays
-from data.tables.arrays import Spec
+from data.tables.arrays import ArraySpec
 from data.tables.digest import digest_of
 from data.tables.files import replacing
 from training.estimators import forest
@@ -125,14 +125,14 @@ class Trees(Forest, Preparation):
 
 Frozen = Linear | Trees
 _KINDS: dict[str, type[Frozen]] = {"linear": Linear, "trees": Trees}
-_FEATURES = Spec("f", ("features",))
+_FEATURES = ArraySpec("f", ("features",))
 _PREPARATION = {"fill": _FEATURES, "mean": _FEATURES, "scale": _FEATURES}
 _SPECS = {
-    "linear": {**_PREPARATION, "coefficients": _FEATURES, "intercept": Spec("f", ())},
+    "linear": {**_PREPARATION, "coefficients": _FEATURES, "intercept": ArraySpec("f", ())},
     "trees": {**_PREPARATION, **forest.SPECS},
 }
 #: What every file of arrays begins with: which model it belongs to.
-OWNER = {"version": Spec("i", ()), "model_digest": Spec("U", ())}
+OWNER = {"version": ArraySpec("i", ()), "model_digest": ArraySpec("U", ())}
 #: Classes of scikit-learn whose trees are frozen.
 _OF_TREES = {"DecisionTreeClassifier", "RandomForestClassifier", "ExtraTreesClassifier"}
 
@@ -203,7 +203,7 @@ def read(path: Path, model: Path) -> Frozen | None:
     """
     if not path.is_file() or not belongs(path, VERSION, model):
         return None
-    kind = arrays.read(path, {"kind": Spec("U", ())})["kind"].item()
+    kind = arrays.read(path, {"kind": ArraySpec("U", ())})["kind"].item()
     if kind not in _KINDS:
         raise InputError(f'is "{kind}"; expected {" or ".join(_KINDS)}', file=path, place='array "kind"')
     try:

@@ -29,19 +29,19 @@ class InfeasibleError(ValueError):
 
 
 @dataclass(frozen=True)
-class Counts:
+class ClassCounts:
     """How many comparisons passed and failed."""
 
     passed: int
     failed: int
 
     @classmethod
-    def of(cls, y: NDArray[np.int64]) -> Counts:
+    def of(cls, y: NDArray[np.int64]) -> ClassCounts:
         """Count the zeros (passed) and ones (failed) of `y`."""
         failed = int(y.sum())
         return cls(len(y) - failed, failed)
 
-    def resampled(self, sampler: str, rate: float) -> Counts:
+    def resampled(self, sampler: str, rate: float) -> ClassCounts:
         """Return the counts after resampling to `rate`.
 
         Raises
@@ -55,7 +55,7 @@ class Counts:
         wanted = (small, int(small / rate)) if sampler == "under" else (int(large * rate), large)
         if wanted[1] >= large and wanted[0] <= small:
             raise InfeasibleError(f"the rate is {small / large:.3f} already; {rate:.3f} asks for less")
-        return Counts(*reversed(wanted)) if self.failed <= self.passed else Counts(*wanted)
+        return ClassCounts(*reversed(wanted)) if self.failed <= self.passed else ClassCounts(*wanted)
 
     def weights(self, cost_ratio: float) -> ClassWeights:
         """Return weights that balance the classes, times `cost_ratio` for fails.
@@ -96,7 +96,7 @@ def strict_pipeline(model: Model, params: Params, y: NDArray[np.int64], seed: in
     from sklearn.impute import SimpleImputer
     from sklearn.preprocessing import StandardScaler
 
-    counts, steps = Counts.of(y), []
+    counts, steps = ClassCounts.of(y), []
     if params["sampler"] != "none":
         resampled = counts.resampled(params["sampler"], params["rate"])
         steps = [("sample", _sampler(params["sampler"], counts, resampled, seed))]
@@ -136,7 +136,7 @@ def fail_probability(fitted: Any, x: NDArray[np.float64]) -> NDArray[np.float64]
     return np.asarray(fitted.predict_proba(x)[:, 1], np.float64)
 
 
-def _sampler(name: str, counts: Counts, wanted: Counts, seed: int) -> Any:
+def _sampler(name: str, counts: ClassCounts, wanted: ClassCounts, seed: int) -> Any:
     from imblearn.over_sampling import SMOTE, RandomOverSampler
     from imblearn.under_sampling import RandomUnderSampler
     from sklearn.neighbors import NearestNeighbors

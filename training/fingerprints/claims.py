@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from data.fingerprints.params import Profiling
 from data.fingerprints.stressors import CATEGORIES, MEMORY, VM
 from features.fingerprints.matrix import stressor_of
-from training.fingerprints.differences import Difference, difference
+from training.fingerprints.differences import ProfileDifference, difference
 from training.fingerprints.profiles import Profile, top
 
 Verdict = Literal["supported", "not supported", "not enough diversity"]
@@ -151,7 +151,7 @@ def _memory(side: Profile) -> tuple[bool, str]:
     return share >= OFTEN, f"{told}; first {', '.join(side.top)}"
 
 
-def _differs(claim: Claim, found: Difference) -> tuple[bool, str]:
+def _differs(claim: Claim, found: ProfileDifference) -> tuple[bool, str]:
     least = found.features["p_value"].iloc[0]
     told = f"least p-value {least:.3f} on {found.units} CPU models or machines"
     moved = [name for name in found.moved if not claim.stressors or name in claim.stressors]

@@ -30,7 +30,7 @@ APPLICATIONS, HALVINGS = 20, 5
 
 
 @dataclass(frozen=True)
-class Difference:
+class ProfileDifference:
     """Two profiles compared.
 
     Attributes
@@ -98,7 +98,7 @@ class Exchanged:
     least: float
 
 
-def difference(a: Profile, b: Profile, params: Profiling, seed: int) -> Difference:
+def difference(a: Profile, b: Profile, params: Profiling, seed: int) -> ProfileDifference:
     """Compare two profiles over the same stressors.
 
     Parameters
@@ -120,7 +120,7 @@ def difference(a: Profile, b: Profile, params: Profiling, seed: int) -> Differen
     named = categories(columns)
     changes = (shares_of(scores.b) - shares_of(scores.a)) @ sums_of(named.values(), len(columns))
     kinds = pd.Series(adjusted(changes), pd.Index(list(named), name="category"), name="p_value")
-    return Difference(
+    return ProfileDifference(
         a.application,
         b.application,
         scores.paired,

@@ -27,7 +27,7 @@ _TRUSTED = (
     "training.matrices.engine.engine.FittedEngine",
     "training.matrices.engine.engine.Scheme",
     "training.matrices.engine.search.Calibration",
-    "training.matrices.engine.search.Found",
+    "training.matrices.engine.search.Chosen",
     "training.matrices.engine.grouping.Grouping",
     "training.matrices.engine.judges.Judges",
     "training.matrices.engine.validity_tree.ValidityTree",

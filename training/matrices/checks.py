@@ -15,8 +15,8 @@ from training.evaluation.sidebyside import side_by_side
 from training.matrices.engine.grouping import Grouping
 from training.matrices.examples import MatrixExamples
 from training.matrices.judging import judge
-from training.matrices.scores import Counts
-from training.matrices.training import Recipe
+from training.matrices.scores import Mistakes
+from training.matrices.training import EngineRecipe
 
 #: Of served.parquet, from a verdict; ``fold`` and ``status`` stand among them.
 TOLD = ("pair_id", "workload", "group", "verdict", "probability", "baseline_runs", "target_runs", "reason")
@@ -35,18 +35,18 @@ class Checked:
         With the metrics of `train`, for the tree alone.
     measured : MatrixTables
         The same as measured, for who asks.
-    recipe : Recipe
+    recipe : EngineRecipe
     """
 
     fold: int
     train: MatrixTables
     test: MatrixTables
     measured: MatrixTables
-    recipe: Recipe
+    recipe: EngineRecipe
 
 
 def asked(
-    examples: MatrixExamples, fold_of: pd.Series, recipe: Recipe, jobs: int
+    examples: MatrixExamples, fold_of: pd.Series, recipe: EngineRecipe, jobs: int
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return served.parquet, of the pairs whose truth is known, and validity.parquet."""
     workload, tasks = examples.tables.runs["workload"], []
@@ -120,7 +120,7 @@ def validity_summary(table: pd.DataFrame) -> dict[str, dict[str, float | int]]:
     for name, own in table.groupby("judge", sort=True):
         wrong, numbers = own["kind"] != "", own[["runs", "rejected"]]
         (invalid, caught), (valid, alarms) = (numbers[flags].sum().tolist() for flags in (wrong, ~wrong))
-        counts = Counts(invalid + valid, invalid, alarms, invalid - caught)
+        counts = Mistakes(invalid + valid, invalid, alarms, invalid - caught)
         found[str(name)] = {
             "runs": counts.cases,
             "invalid": counts.abnormal,

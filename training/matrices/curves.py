@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from training.matrices.fitting import Fit, Part
+from training.matrices.fitting import EngineFit, FoldPart
 from training.matrices.schemes import FOLLOWED, GROUPED, RAW, Cell
 from training.matrices.scores import Held, spread, total
 
@@ -22,7 +22,7 @@ DIMENSIONS = (5, 10, 25, 50, 100)
 
 
 def drawn(
-    parts: list[Part], seed: int, fit_all: Callable[[list[Fit], str], list[Held]]
+    parts: list[FoldPart], seed: int, fit_all: Callable[[list[EngineFit], str], list[Held]]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return curves.parquet and times.parquet (figure 7); nothing is tuned but what a figure varies."""
     runs = parts[0].train.runs
@@ -30,7 +30,7 @@ def drawn(
     abnormal = int(valid["abnormal"].fillna(value=False).sum())
     settings = list(_settings((len(valid) - abnormal) / abnormal, len(parts[0].train.raw)))
     points = [
-        (figure, x, Fit(replace(cell, model=model), part, 0, seed, fixed))
+        (figure, x, EngineFit(replace(cell, model=model), part, 0, seed, fixed))
         for part in parts
         for model in FOLLOWED
         for figure, x, cell, fixed in settings
@@ -51,7 +51,9 @@ def _settings(ratio: float, columns: int) -> Iterator[tuple[int, float, Cell, di
     yield DIMENSION, float(columns), Cell("", RAW), {}
 
 
-def _curves(points: list[tuple[int, float, Fit]], found: list[Held]) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _curves(
+    points: list[tuple[int, float, EngineFit]], found: list[Held]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     rows = pd.DataFrame(
         {
             "figure": figure,

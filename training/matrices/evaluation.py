@@ -11,14 +11,14 @@ import pandas as pd
 
 from training.evaluation.metrics import best_model, summary
 from training.matrices.examples import MatrixExamples
-from training.matrices.fitting import Fit, parts
+from training.matrices.fitting import EngineFit, parts
 from training.matrices.opponents import opponents
-from training.matrices.schemes import Cell, Step, TableRow, words
+from training.matrices.schemes import AblationStep, Cell, TableRow, words
 from training.matrices.scores import Held, row
 
-T = TypeVar("T", TableRow, Step)
+T = TypeVar("T", TableRow, AblationStep)
 #: Fits many, as `training.evaluation.sidebyside.side_by_side` does.
-Fitting = Callable[[list[Fit], str], list[Held]]
+Fitting = Callable[[list[EngineFit], str], list[Held]]
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Evaluation:
         """Fit what of `cells` is not fitted yet, in every fold."""
         new = [cell for cell in dict.fromkeys(cells) if cell not in self.found]
         folds = parts(self.examples, self.fold_of)
-        fits = [Fit(cell, part, self.trials, self.seed) for cell in new for part in folds]
+        fits = [EngineFit(cell, part, self.trials, self.seed) for cell in new for part in folds]
         told = iter(self.fit_all(fits, title))
         self.found |= {cell: [next(told) for _ in folds] for cell in new}
 
@@ -71,7 +71,7 @@ class Evaluation:
             },
         )
 
-    def ablation(self, steps: list[Step]) -> pd.DataFrame:
+    def ablation(self, steps: list[AblationStep]) -> pd.DataFrame:
         """Return ablation.parquet."""
         return self._counted(
             steps,

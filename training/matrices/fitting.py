@@ -17,11 +17,11 @@ from training.matrices.engine.engine import Engine, Prepared, asked
 from training.matrices.engine.judges import Cases
 from training.matrices.examples import MatrixExamples
 from training.matrices.schemes import Cell
-from training.matrices.scores import Counts, Held
+from training.matrices.scores import Held, Mistakes
 
 
 @dataclass(frozen=True)
-class Part:
+class FoldPart:
     """A fold: what is learned from, and what is asked.
 
     Attributes
@@ -41,7 +41,7 @@ class Part:
     truth: pd.Series
 
 
-def parts(examples: MatrixExamples, fold_of: pd.Series) -> list[Part]:
+def parts(examples: MatrixExamples, fold_of: pd.Series) -> list[FoldPart]:
     """Divide by the fold of each test case, or of each pair; what has no pair to score is only trained on.
 
     Parameters
@@ -54,18 +54,18 @@ def parts(examples: MatrixExamples, fold_of: pd.Series) -> list[Part]:
     for fold in sorted(fold_of.unique()):
         inside = fold_of.index[fold_of == fold]
         test, train = examples.testing(inside), examples.without(inside)
-        found.append(Part(int(fold), train, test, truth.loc[test.runs["run_id"]]))
+        found.append(FoldPart(int(fold), train, test, truth.loc[test.runs["run_id"]]))
     return found
 
 
 @dataclass(frozen=True)
-class Fit:
+class EngineFit:
     """A cell to fit to a part's training runs, and to ask about its test runs.
 
     Attributes
     ----------
     cell : Cell
-    part : Part
+    part : FoldPart
     trials : int
         Of the search.
     seed : int
@@ -74,7 +74,7 @@ class Fit:
     """
 
     cell: Cell
-    part: Part
+    part: FoldPart
     trials: int
     seed: int
     fixed: Mapping[str, Any] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class Fit:
         return Engine(self.cell.scheme, self.cell.model, self.trials, self.seed, self.fixed)
 
 
-def all_held(fits: Sequence[Fit], jobs: int, title: str) -> list[Held]:
+def all_held(fits: Sequence[EngineFit], jobs: int, title: str) -> list[Held]:
     """Fit all on `jobs` processes; those that learn from the same rows share them."""
     alike: dict[Hashable, list[int]] = {}
     for number, fit in enumerate(fits):
@@ -96,7 +96,7 @@ def all_held(fits: Sequence[Fit], jobs: int, title: str) -> list[Held]:
     return [by_number[number] for number in range(len(fits))]
 
 
-def _batch_held(fits: Sequence[Fit]) -> list[Held]:
+def _batch_held(fits: Sequence[EngineFit]) -> list[Held]:
     from sklearn import config_context
 
     part = fits[0].part
@@ -111,7 +111,7 @@ def _batch_held(fits: Sequence[Fit]) -> list[Held]:
         return found
 
 
-def _held(fit: Fit, prepared: Prepared, unseen: Cases) -> Held:
+def _held(fit: EngineFit, prepared: Prepared, unseen: Cases) -> Held:
     """Fit, and count what is said of the rest."""
     part, begun = fit.part, time.perf_counter()
     engine = fit.engine.learned(prepared)
@@ -121,4 +121,4 @@ def _held(fit: Fit, prepared: Prepared, unseen: Cases) -> Held:
     told = pairs[["pair_id", "group_used", "probability", "threshold"]].assign(
         judged=pairs["abnormal"].to_numpy(bool)
     )
-    return Held(part.fold, told, Counts.of(truth, vectors["abnormal"].to_numpy(np.bool_)), seconds)
+    return Held(part.fold, told, Mistakes.of(truth, vectors["abnormal"].to_numpy(np.bool_)), seconds)

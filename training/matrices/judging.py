@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Literal
 import pandas as pd
 
 from data.errors import InputError
-from data.matrices.flaws import incomparable, without_flawed_runs
 from data.matrices.match import matched
-from data.matrices.tables import SIDES, MatrixTables
+from data.matrices.tables import SIDES, MatrixTables, incomparable
 from data.matrices.validity import decide_runs, unit_changes, unjudgeable
 from data.tables.problems import Problems
 
@@ -109,7 +108,7 @@ class MatrixVerdict:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class MatrixJudgement:
     """The verdicts on all pairs, in the order of their first runs, and what holds for all of them.
 
     Attributes
@@ -123,7 +122,7 @@ class Judgement:
     notes: tuple[str, ...]
 
 
-def judge(trained: TrainedEngine, tables: MatrixTables, drivers: int = 5) -> Judgement:
+def judge(trained: TrainedEngine, tables: MatrixTables, drivers: int = 5) -> MatrixJudgement:
     """Judge every pair of `tables`: one that cannot be judged is ``invalid``, and says why.
 
     Rules come first, then the validity tree looks at what they left; what is left of a pair then is judged.
@@ -144,7 +143,7 @@ def judge(trained: TrainedEngine, tables: MatrixTables, drivers: int = 5) -> Jud
         without.
     """
     card = trained.card
-    asked = without_flawed_runs(tables.without_flags(), Problems())
+    asked = tables.without_flags().without_flawed_runs(Problems())
     if asked.runs.empty:
         raise InputError("there is none; expected at least one pair of matrices", place="runs")
     known = matched(asked, card.known_metrics(), card.groups, card.missing)
@@ -156,7 +155,7 @@ def judge(trained: TrainedEngine, tables: MatrixTables, drivers: int = 5) -> Jud
     sound = known.tables.of_runs(kept & whole)
     answers = _answers(trained, sound, drivers)
     notes = _unit_notes(sound)
-    return Judgement(
+    return MatrixJudgement(
         tuple(
             _verdict(
                 own,

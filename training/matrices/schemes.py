@@ -97,7 +97,7 @@ REMEDIES = (
 
 
 @dataclass(frozen=True)
-class Step:
+class AblationStep:
     """A row of the ablation, see ablation.parquet."""
 
     part: str
@@ -107,28 +107,32 @@ class Step:
     printed: Printed | None = None
 
 
-def added(model: str, full: Scheme) -> Iterator[Step]:
+def added(model: str, full: Scheme) -> Iterator[AblationStep]:
     """Yield the way from the naive state to the full scheme, one remedy at a time."""
     taken: dict[str, Any] = {}
-    yield Step("added", 0, "none", Cell(model, NAIVE))
+    yield AblationStep("added", 0, "none", Cell(model, NAIVE))
     for number, remedy in enumerate(REMEDIES, start=1):
         taken[remedy.field] = getattr(full, remedy.field)
         rows = {row.cell.model: row.printed for row in table_rows(full) if row.table == remedy.table}
-        yield Step("added", number, remedy.words, Cell(model, replace(NAIVE, **taken)), rows.get(model))
+        yield AblationStep(
+            "added", number, remedy.words, Cell(model, replace(NAIVE, **taken)), rows.get(model)
+        )
 
 
-def left_out(model: str, full: Scheme) -> Iterator[Step]:
+def left_out(model: str, full: Scheme) -> Iterator[AblationStep]:
     """Yield the full scheme, and the full scheme without one remedy."""
-    yield Step("left out", 0, "none", Cell(model, full))
+    yield AblationStep("left out", 0, "none", Cell(model, full))
     for number, remedy in enumerate(REMEDIES, start=1):
         without = replace(full, **{remedy.field: getattr(NAIVE, remedy.field)})
-        yield Step("left out", number, remedy.words, Cell(model, without))
+        yield AblationStep("left out", number, remedy.words, Cell(model, without))
 
 
-def grouped(scheme: Scheme, model: str) -> Iterator[Step]:
+def grouped(scheme: Scheme, model: str) -> Iterator[AblationStep]:
     """Yield a scheme with no groups, the given ones and automatic ones."""
     for number, grouping in enumerate(("none", "given", "automatic")):
-        yield Step("grouping", number, f"{grouping} groups", Cell(model, replace(scheme, grouping=grouping)))
+        yield AblationStep(
+            "grouping", number, f"{grouping} groups", Cell(model, replace(scheme, grouping=grouping))
+        )
 
 
 def words(scheme: Scheme) -> str:

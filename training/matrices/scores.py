@@ -16,7 +16,7 @@ Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Counts:
+class Mistakes:
     """Verdicts on vectors or on pairs of one fold; abnormal is positive."""
 
     cases: int
@@ -25,7 +25,7 @@ class Counts:
     false_negative: int
 
     @classmethod
-    def of(cls, abnormal: Flags, judged: Flags) -> Counts:
+    def of(cls, abnormal: Flags, judged: Flags) -> Mistakes:
         """Count; both of shape (n_cases,)."""
         wrong = abnormal != judged
         counted = (abnormal, wrong & judged, wrong & abnormal)
@@ -49,14 +49,14 @@ class Held:
     fold : int
     pairs : DataFrame
         ``pair_id, group_used, probability, threshold, judged`` (bool), of all pairs of the fold.
-    vectors : Counts
+    vectors : Mistakes
     seconds : float
         That the search and the fit took, once cases were made of the tables.
     """
 
     fold: int
     pairs: pd.DataFrame
-    vectors: Counts
+    vectors: Mistakes
     seconds: float
 
 
@@ -74,7 +74,7 @@ def row(found: Sequence[Held], abnormal: pd.Series, printed: Printed | None) -> 
     """
     vectors = [held.vectors for held in found]
     pairs = [
-        Counts.of(abnormal.loc[held.pairs["pair_id"]].to_numpy(bool), held.pairs["judged"].to_numpy(bool))
+        Mistakes.of(abnormal.loc[held.pairs["pair_id"]].to_numpy(bool), held.pairs["judged"].to_numpy(bool))
         for held in found
     ]
     of_vectors, of_pairs = total(vectors), total(pairs)
@@ -92,12 +92,12 @@ def row(found: Sequence[Held], abnormal: pd.Series, printed: Printed | None) -> 
     return counted | {f"seed_{name}": printed and getattr(printed, name) for name in names}
 
 
-def spread(folds: Sequence[Counts]) -> float:
+def spread(folds: Sequence[Mistakes]) -> float:
     """Return the standard deviation of the balanced accuracy over the folds that have both classes."""
     found = [counts.balanced_accuracy for counts in folds if counts.balanced_accuracy >= 0]
     return float(np.std(found)) if found else float("nan")
 
 
-def total(counts: Sequence[Counts]) -> Counts:
+def total(counts: Sequence[Mistakes]) -> Mistakes:
     """Add up the counts of all folds."""
-    return Counts(*(sum(numbers) for numbers in zip(*map(astuple, counts), strict=True)))
+    return Mistakes(*(sum(numbers) for numbers in zip(*map(astuple, counts), strict=True)))

@@ -66,14 +66,14 @@ from training.matrices.engine.engine import FULL, Scheme
 from training.matrices.engine.models import CATALOGUE
 from training.matrices.evaluation import Evaluation, selected
 from training.matrices.examples import MatrixExamples
-from training.matrices.fitting import Fit, all_held, parts
+from training.matrices.fitting import EngineFit, all_held, parts
 from training.matrices.folds import dealt, dealt_pairs
 from training.matrices.promote import SPLIT
 from training.matrices.schemes import (
     FOLLOWED,
     RAW,
+    AblationStep,
     Cell,
-    Step,
     TableRow,
     added,
     candidates,
@@ -82,7 +82,7 @@ from training.matrices.schemes import (
     table_rows,
 )
 from training.matrices.scores import Held
-from training.matrices.training import Recipe
+from training.matrices.training import EngineRecipe
 
 PLACES = Places("matrices")
 #: The name of the split that is more like the seed's.
@@ -90,7 +90,7 @@ PAIRS = "pairs"
 
 
 @dataclass(frozen=True)
-class Split:
+class WrittenSplit:
     """How cases are divided, and what entries are worth there."""
 
     scheme: str
@@ -98,21 +98,21 @@ class Split:
     entries: dict[str, Any]
 
     @classmethod
-    def of(cls, evaluation: Evaluation, oof: pd.DataFrame, whole: str) -> Split:
+    def of(cls, evaluation: Evaluation, oof: pd.DataFrame, whole: str) -> WrittenSplit:
         """Summarise the verdicts of `evaluation`, whose folds are of `whole` cases."""
         folds = int(evaluation.fold_of.nunique())
         return cls(f"{folds} folds of whole {whole}", folds, entries(oof, evaluation.split))
 
 
 @dataclass(frozen=True)
-class Metrics:
+class WrittenMetrics:
     """The content of metrics.json; see `training.matrices`."""
 
     family: str
     data: dict[str, Any]
     seed: int
     trials: int
-    splits: dict[str, Split]
+    splits: dict[str, WrittenSplit]
     champion: str
     selected: dict[str, Any]
     served: dict[str, Any]
@@ -131,14 +131,16 @@ def evaluate_stage() -> None:
     write_json(PLACES.metrics, asdict(metrics))
 
 
-def evaluated(examples: MatrixExamples, knobs: Params[Matrices]) -> tuple[Metrics, dict[str, pd.DataFrame]]:
+def evaluated(
+    examples: MatrixExamples, knobs: Params[Matrices]
+) -> tuple[WrittenMetrics, dict[str, pd.DataFrame]]:
     """Return metrics.json, and the content of every table that the stage evaluate writes, by its name."""
     how, seed, full = knobs.section.evaluate, knobs.seed, _full(knobs.section)
     evaluation = _evaluation(examples, knobs)
     rows, wanted = table_rows(full), candidates(how.models, full)
     evaluation.add([*wanted, *(row.cell for row in rows)], "tables")
     oof = evaluation.verdicts(wanted)
-    held_out = Split.of(evaluation, oof, "test cases")
+    held_out = WrittenSplit.of(evaluation, oof, "test cases")
     champion = _champion(wanted, best_model(held_out.entries))
     easier = _of_whole_pairs(evaluation, [champion, *_of_table_5(rows)], how.folds)
     steps = _steps(champion, full)
@@ -150,7 +152,7 @@ def evaluated(examples: MatrixExamples, knobs: Params[Matrices]) -> tuple[Metric
         examples, evaluation.fold_of, _recipe(champion, examples, knobs), knobs.jobs
     )
     groups = checks.groups(examples, seed)
-    metrics = Metrics(
+    metrics = WrittenMetrics(
         family="matrices",
         data=_data(examples, knobs.section),
         seed=seed,
@@ -170,7 +172,7 @@ def evaluated(examples: MatrixExamples, knobs: Params[Matrices]) -> tuple[Metric
 def _evaluation(examples: MatrixExamples, knobs: Params[Matrices]) -> Evaluation:
     how, seed = knobs.section.evaluate, knobs.seed
 
-    def fit_all(fits: list[Fit], title: str) -> list[Held]:
+    def fit_all(fits: list[EngineFit], title: str) -> list[Held]:
         return all_held(fits, knobs.jobs, f"{title} of matrices")
 
     return Evaluation(examples, SPLIT, dealt(examples.pairs, how.folds, seed), how.trials, seed, fit_all)
@@ -184,10 +186,10 @@ def train_stage() -> None:
     _recipe(champion, examples, knobs).train(examples.tables).write(PLACES.models)
 
 
-def _recipe(champion: Cell, examples: MatrixExamples, knobs: Params[Matrices]) -> Recipe:
+def _recipe(champion: Cell, examples: MatrixExamples, knobs: Params[Matrices]) -> EngineRecipe:
     section = knobs.section
     trials, missing = section.evaluate.trials, section.checks.missing
-    return Recipe(champion, trials, knobs.seed, examples.flagged, missing, examples.digest)
+    return EngineRecipe(champion, trials, knobs.seed, examples.flagged, missing, examples.digest)
 
 
 def _champion(wanted: list[Cell], entry: str) -> Cell:
@@ -206,7 +208,7 @@ def _of_table_5(rows: list[TableRow]) -> list[Cell]:
     return [row.cell for row in rows if row.table == 5]  # noqa: PLR2004 - all remedies of the seed
 
 
-def _of_whole_pairs(evaluation: Evaluation, cells: list[Cell], folds: int) -> Split:
+def _of_whole_pairs(evaluation: Evaluation, cells: list[Cell], folds: int) -> WrittenSplit:
     """Return the same cells where only pairs are kept whole, and test cases are known from training.
 
     The seed divides vectors; here the baseline and the target of a pair stay together.
@@ -214,10 +216,10 @@ def _of_whole_pairs(evaluation: Evaluation, cells: list[Cell], folds: int) -> Sp
     fold_of = dealt_pairs(evaluation.examples.pairs, folds, evaluation.seed)
     easier = replace(evaluation, split=PAIRS, fold_of=fold_of, found={})
     easier.add(cells, "whole pairs")
-    return Split.of(easier, easier.verdicts(dict.fromkeys(cells)), "pairs")
+    return WrittenSplit.of(easier, easier.verdicts(dict.fromkeys(cells)), "pairs")
 
 
-def _steps(champion: Cell, full: Scheme) -> list[Step]:
+def _steps(champion: Cell, full: Scheme) -> list[AblationStep]:
     """Return the ablation: of the seed's classifiers, and what the champion is without a remedy."""
     steps = [step for model in FOLLOWED for step in added(model, full)]
     steps += left_out(champion.model, full)

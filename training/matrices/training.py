@@ -13,7 +13,7 @@ from training.matrices.schemes import Cell
 
 
 @dataclass(frozen=True)
-class Recipe:
+class EngineRecipe:
     """How an engine is trained.
 
     Attributes

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from training.registry.contest import Compared, Means
-from training.registry.tracking import Run, Tracked, client, experiment_of
+from training.registry.tracking import Tracked, TrackedRun, client, experiment_of
 
 #: The file beside a registered model with what it said of cases it had not seen.
 OOF = "oof.parquet"
@@ -30,7 +30,7 @@ class Kept:
         Where it lies.
     scores : dict
         By name.
-    nested : iterable of Run
+    nested : iterable of TrackedRun
     oof : DataFrame
         What it said of unseen cases.
     """
@@ -39,7 +39,7 @@ class Kept:
     title: str
     directory: Path
     scores: dict[str, Any]
-    nested: Iterable[Run]
+    nested: Iterable[TrackedRun]
     oof: pd.DataFrame
 
     def means(
@@ -54,7 +54,7 @@ class Kept:
         """Log the run and its nested ones, and the files."""
         store = client()
         card = json.loads((self.directory / "card.json").read_text(encoding="utf-8"))
-        run = Run(self.title, self.scores, card.get("params", {}), tags)
+        run = TrackedRun(self.title, self.scores, card.get("params", {}), tags)
         with (
             run.logged(store, experiment_of(store, self.experiment), self.nested) as run_id,
             tempfile.TemporaryDirectory() as temporary,

@@ -55,7 +55,7 @@ class Tracked:
 
 
 @dataclass(frozen=True)
-class Run:
+class TrackedRun:
     """What is logged of a model, or below that of a fold or of a trial of its search."""
 
     name: str
@@ -64,7 +64,7 @@ class Run:
     tags: dict[str, str] = field(default_factory=dict)
 
     @contextmanager
-    def logged(self, store: Any, experiment: str, nested: Iterable[Run] = ()) -> Iterator[str]:
+    def logged(self, store: Any, experiment: str, nested: Iterable[TrackedRun] = ()) -> Iterator[str]:
         """Log it and what is nested in it; give its id for the block, and after that mark it as finished.
 
         Metrics without a value are left out.
@@ -97,7 +97,7 @@ def experiment_of(store: Any, name: str) -> str:
     return str(store.create_experiment(name, artifact_location=place))
 
 
-def trials_of(directory: Path, model: str) -> Iterator[Run]:
+def trials_of(directory: Path, model: str) -> Iterator[TrackedRun]:
     """Return the trials of the search for `model` on all rows, from the trials.parquet in `directory`."""
     import pandas as pd
 
@@ -105,7 +105,7 @@ def trials_of(directory: Path, model: str) -> Iterator[Run]:
     for row in trials[(trials["part"] == "all") & (trials["model"] == model)].to_dict("records"):
         scores = {"value": None if pd.isna(row["value"]) else row["value"]}
         params, tags = json.loads(row["params"]), {"trial_state": row["state"]}
-        yield Run(f"trial {row['trial']}", scores, params, tags)
+        yield TrackedRun(f"trial {row['trial']}", scores, params, tags)
 
 
 def register(name: str, tracked: Tracked, tags: dict[str, str], alias: str) -> None:

@@ -55,7 +55,7 @@ def _result_xml(request: Request) -> Iterator[ComparisonTables]:
 
 def _comparison_json(request: Request) -> Iterator[ComparisonTables]:
     from data.comparisons.formats import comparison_json
-    from data.tables.json_document import content_of
+    from data.tables.files import content_of
 
     taken = comparison_json.Taken()
     for path in _files(request.paths, ".json"):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from data.comparisons.params import LabelRules
 
 
-class Mark(NamedTuple):
+class ChangePoint(NamedTuple):
     """One person's change point: the first version of the new regime, counted from zero."""
 
     version: int
@@ -44,7 +44,7 @@ class Boundary(NamedTuple):
     annotators: tuple[str, ...]
 
 
-def boundaries(spans: list[Span], marks: list[Mark], rules: LabelRules) -> list[Boundary]:
+def boundaries(spans: list[Span], marks: list[ChangePoint], rules: LabelRules) -> list[Boundary]:
     """Return the boundaries that people agree on, ascending.
 
     A change is a consensus of ``annotators`` people within ``within`` versions, at the median of their marks.
@@ -61,7 +61,7 @@ def boundaries(spans: list[Span], marks: list[Mark], rules: LabelRules) -> list[
     return [boundary for _, boundary in sorted((clean | changes).items())]
 
 
-def _clean(spans: list[Span], marks: list[Mark], rules: LabelRules) -> Iterator[Boundary]:
+def _clean(spans: list[Span], marks: list[ChangePoint], rules: LabelRules) -> Iterator[Boundary]:
     near = {
         version
         for mark in marks
@@ -74,7 +74,7 @@ def _clean(spans: list[Span], marks: list[Mark], rules: LabelRules) -> Iterator[
             yield Boundary(version, changed=False, annotators=people)
 
 
-def _agreed(marks: list[Mark], rules: LabelRules) -> Iterator[tuple[int, tuple[str, ...]]]:
+def _agreed(marks: list[ChangePoint], rules: LabelRules) -> Iterator[tuple[int, tuple[str, ...]]]:
     """Yield the consensuses, the one with most people first; a mark belongs to one of them only."""
     left = list(marks)
     while left:
@@ -89,7 +89,7 @@ def _agreed(marks: list[Mark], rules: LabelRules) -> Iterator[tuple[int, tuple[s
         left = [mark for mark in left if mark not in group]
 
 
-def _strength(group: list[Mark]) -> tuple[int, int]:
+def _strength(group: list[ChangePoint]) -> tuple[int, int]:
     """Many people first, then those who lie close together."""
     return len({mark.annotator for mark in group}), group[0].version - group[-1].version
 

@@ -16,7 +16,7 @@ from data.comparisons.request import (
     Configuration,
     FiveNumbers,
     JudgeRequest,
-    Part,
+    RequestPart,
     Samples,
 )
 from data.comparisons.tables import ComparisonTables
@@ -27,7 +27,7 @@ from data.tables.problems import Problems
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-Given = TypeVar("Given", bound=Part)
+Given = TypeVar("Given", bound=RequestPart)
 _QUOTED = 60
 #: What pydantic calls the two forms of samples.
 _FORMS = ("list[float]", "FiveNumbers")
@@ -159,14 +159,14 @@ def _beside(error: ErrorDetails, first: ErrorDetails) -> bool:
     return error["type"] == "extra_forbidden" and first["loc"][: len(around)] == around
 
 
-def _told(error: ErrorDetails, kind: type[Part], place: str) -> str:
+def _told(error: ErrorDetails, kind: type[RequestPart], place: str) -> str:
     """Say what is wrong, and where: in a part of this kind, which stands at `place`."""
     what, loc, value = error["type"], error["loc"], error["input"]
     if what == "missing":
         return f"{_path(place, loc[:-1])} lacks {loc[-1]}".lstrip()
     if what == "extra_forbidden":
         key = str(loc[-1])[:_QUOTED]
-        parts: dict[int, type[Part]] = {1: kind, 3: Configuration}
+        parts: dict[int, type[RequestPart]] = {1: kind, 3: Configuration}
         part = parts.get(len(loc), FiveNumbers)
         return f"{_path(place, loc[:-1])}.{key} {unknown(key, part.model_fields)}".removeprefix(".")
     path = _path(place, loc)

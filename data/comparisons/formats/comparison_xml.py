@@ -91,7 +91,7 @@ def read(
         at least.
     """
     builder = Builder(piece, further_comparisons=UUIDS)
-    run = _Run(builder, problems, better)
+    run = _ReadingRun(builder, problems, better)
     for document in documents:
         reader = _Reader(document, run)
         try:
@@ -148,7 +148,7 @@ class _Comparison:
 
 
 @dataclass(frozen=True)
-class _Run:
+class _ReadingRun:
     """What the documents of one run of reading share."""
 
     builder: Builder
@@ -159,7 +159,7 @@ class _Run:
 
 
 class _Reader:
-    def __init__(self, document: Document, run: _Run) -> None:
+    def __init__(self, document: Document, run: _ReadingRun) -> None:
         self.document, self.run = document, run
         self.walk = Walk(document)
         self.report: str | None = None

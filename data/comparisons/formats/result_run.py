@@ -22,7 +22,7 @@ IS_TIME = re.compile(r"(^|_)(time|seconds|secs?|ms)$")
 
 
 @dataclass
-class Configuration:
+class RunConfiguration:
     """The measurements of one number of threads: samples, or a summary of them."""
 
     threads: int
@@ -33,7 +33,7 @@ class Configuration:
 
 
 @dataclass
-class Operation:
+class RunOperation:
     """One operation of a run, by threads."""
 
     name: str
@@ -41,7 +41,7 @@ class Operation:
     line: int
     metric: str = ""
     better: str = ""
-    configurations: dict[int, Configuration] = field(default_factory=dict)
+    configurations: dict[int, RunConfiguration] = field(default_factory=dict)
 
     @property
     def place(self) -> str:
@@ -50,27 +50,27 @@ class Operation:
 
 
 @dataclass(frozen=True)
-class Run:
+class ResultRun:
     """One result file: one version.
 
     Attributes
     ----------
-    operations : dict of str to Operation
+    operations : dict of str to RunOperation
     broken : set of str
         Operations that were skipped, because something in them was wrong.
     """
 
     path: Path
     settings: Settings
-    operations: dict[str, Operation]
+    operations: dict[str, RunOperation]
     broken: frozenset[str]
 
-    def benchmark(self, operation: Operation) -> str:
+    def benchmark(self, operation: RunOperation) -> str:
         """Return what an operation belongs to."""
         return self.settings.benchmark or operation.suite
 
 
-def read(path: Path, problems: Problems, measure: Measure) -> Run:
+def read(path: Path, problems: Problems, measure: Measure) -> ResultRun:
     """Read one result file.
 
     Parameters
@@ -88,23 +88,23 @@ def read(path: Path, problems: Problems, measure: Measure) -> Run:
         If the file cannot be read or is no result XML, or, unless ``problems.keep_going``, at the first
         thing that is wrong.
     """
-    reader = _Reader(path, problems, measure)
+    reader = _RunReader(path, problems, measure)
     reader.read()
     settings = Settings.of(reader.settings.properties)
     if settings == Settings():
         settings = settings_xml.beside(path)
-    return Run(path, settings, reader.operations, frozenset(reader.broken))
+    return ResultRun(path, settings, reader.operations, frozenset(reader.broken))
 
 
-class _Reader:
+class _RunReader:
     def __init__(self, path: Path, problems: Problems, measure: Measure) -> None:
         self.path, self.problems, self.measure = path, problems, measure
         self.walk = Walk(Document.of_path(path))
         self.settings = Collector(self.walk)
-        self.operations: dict[str, Operation] = {}
+        self.operations: dict[str, RunOperation] = {}
         self.broken: set[str] = set()
-        self.open: Operation | None = None
-        self.here: Configuration | None = None
+        self.open: RunOperation | None = None
+        self.here: RunConfiguration | None = None
 
     def read(self) -> None:
         """Walk through the file, collecting operations, until its end."""
@@ -151,7 +151,7 @@ class _Reader:
                 raise self._error(self.open, self.open.line, "has no <threads>")
             self.open = None
 
-    def _error(self, operation: Operation, line: int, problem: str) -> InputError:
+    def _error(self, operation: RunOperation, line: int, problem: str) -> InputError:
         return InputError(problem, file=self.path, line=line, place=operation.place)
 
     def _skip(self) -> None:
@@ -163,18 +163,18 @@ class _Reader:
 
     def _operation(self, suite: str, element: Element) -> None:
         self.open = self.here = None
-        operation = Operation(self.walk.text(element, "benchmark_name"), suite, self.walk.line)
+        operation = RunOperation(self.walk.text(element, "benchmark_name"), suite, self.walk.line)
         if operation.name in self.operations or operation.name in self.broken:
             raise self.walk.error(f"<{element.tag}> stands twice", operation.place)
         self.open = self.operations[operation.name] = operation
 
-    def _configuration(self, operation: Operation, element: Element) -> None:
+    def _configuration(self, operation: RunOperation, element: Element) -> None:
         threads = self.walk.whole(element, "number", operation.place)
         if threads in operation.configurations:
             raise self.walk.error(f'<threads number="{threads}"> stands twice', operation.place)
-        self.here = operation.configurations[threads] = Configuration(threads, self.walk.line)
+        self.here = operation.configurations[threads] = RunConfiguration(threads, self.walk.line)
 
-    def _sample(self, operation: Operation, here: Configuration, element: Element) -> None:
+    def _sample(self, operation: RunOperation, here: RunConfiguration, element: Element) -> None:
         if not operation.metric:
             self._decide(operation, self._metric(operation, list(map(str, element.attrib))))
         place = f'{operation.place} threads="{here.threads}"'
@@ -184,7 +184,7 @@ class _Reader:
             value = self.walk.number(element, given[0], place) if given else float("nan")
             here.times[column].append(value)
 
-    def _summary(self, operation: Operation, here: Configuration, tag: str, element: Element) -> None:
+    def _summary(self, operation: RunOperation, here: RunConfiguration, tag: str, element: Element) -> None:
         if not operation.metric:
             wanted = not IS_TIME.search(tag) if self.measure.metric is None else tag == self.measure.metric
             if not wanted:
@@ -195,7 +195,7 @@ class _Reader:
         place = f'{operation.place} threads="{here.threads}" {tag}'
         here.summary = numbers(self.walk, element, place)
 
-    def _metric(self, operation: Operation, names: list[str]) -> str:
+    def _metric(self, operation: RunOperation, names: list[str]) -> str:
         """Choose what the samples of an operation are."""
         if self.measure.metric is not None:
             return self.measure.metric
@@ -205,7 +205,7 @@ class _Reader:
             raise self.walk.error(f"<result> holds no measurement; found {names}", operation.place)
         return chosen[0]
 
-    def _decide(self, operation: Operation, metric: str) -> None:
+    def _decide(self, operation: RunOperation, metric: str) -> None:
         operation.metric = metric
         if IS_TIME.search(metric):
             operation.better = "lower"

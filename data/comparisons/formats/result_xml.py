@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from data.comparisons.formats import result_run, settings_xml
-from data.comparisons.formats.result_run import TIMES, Operation, Run
+from data.comparisons.formats.result_run import TIMES, ResultRun, RunOperation
 from data.comparisons.params import Measure
 from data.comparisons.reading import Builder, Series
 from data.comparisons.tables import ComparisonTables
@@ -64,11 +64,11 @@ class _Versions:
 
     def __init__(self, builder: Builder, problems: Problems) -> None:
         self.builder, self.problems = builder, problems
-        self.last: Run | None = None
+        self.last: ResultRun | None = None
         self.order = -1
         self.identifiers: set[str] = set()
 
-    def add(self, run: Run) -> None:
+    def add(self, run: ResultRun) -> None:
         """Add the results of a run, and its comparisons with the run before."""
         if self.last is not None:
             _same_machine(self.last, run)
@@ -79,7 +79,7 @@ class _Versions:
             self._compare(self.last, run)
         self.last = run
 
-    def _results(self, run: Run, operation: Operation) -> None:
+    def _results(self, run: ResultRun, operation: RunOperation) -> None:
         benchmark, name = run.benchmark(operation), operation.name
         machine = run.settings.machine or UNKNOWN
         version = run.settings.version or run.path.stem
@@ -92,7 +92,7 @@ class _Versions:
             else:
                 results.summary(series, self.order, version, one.summary)
 
-    def _compare(self, baseline: Run, target: Run) -> None:
+    def _compare(self, baseline: ResultRun, target: ResultRun) -> None:
         scope = target.path.stem
         if any(f"{scope}/{name}" in self.identifiers for name in target.operations):
             scope = f"{scope}#{self.order}"
@@ -104,7 +104,7 @@ class _Versions:
             except InputError as error:
                 self.problems.add(error)
 
-    def _comparison(self, target: Run, key: str, operation: Operation) -> None:
+    def _comparison(self, target: ResultRun, key: str, operation: RunOperation) -> None:
         self.identifiers.add(key)
         benchmark, machine = target.benchmark(operation), target.settings.machine or UNKNOWN
         orders = (self.order - 1, self.order - 1, self.order, self.order)
@@ -112,14 +112,14 @@ class _Versions:
         self.builder.comparisons.append((key, benchmark, operation.name, machine, *orders, source))
 
 
-def _same_machine(baseline: Run, target: Run) -> None:
+def _same_machine(baseline: ResultRun, target: ResultRun) -> None:
     names = baseline.settings.machine, target.settings.machine
     if names[0] != names[1]:
         here, there = (f'on "{name}"' if name else "on a machine it does not name" for name in names)
         raise InputError(f"was measured {there}, but {baseline.path} {here}", file=target.path)
 
 
-def _in_both(baseline: Run, target: Run, name: str) -> Operation:
+def _in_both(baseline: ResultRun, target: ResultRun, name: str) -> RunOperation:
     """Return the target's operation; InputError if the baseline's is not the like of it."""
     place = f'operation "{name}"'
     for run, other in ((baseline, target), (target, baseline)):

@@ -16,12 +16,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data.comparisons.formats.change_points import Boundary, Mark, Span, boundaries
+from data.comparisons.formats.change_points import Boundary, ChangePoint, Span, boundaries
 from data.comparisons.params import LabelRules
 from data.comparisons.reading import Builder, Series
 from data.comparisons.tables import RESULT_DTYPES, ComparisonTables
 from data.errors import InputError
-from data.tables.json_document import content_of
+from data.tables.files import content_of
 from data.tables.problems import Problems
 
 BENCHMARK = "sap-hana"
@@ -205,7 +205,7 @@ def _compare(
     series: _Series, splits: list[Annotations], rules: LabelRules, builder: Builder, marked: Path
 ) -> None:
     count = len(series.starts) - 1
-    spans, marks = list[Span](), set[Mark]()
+    spans, marks = list[Span](), set[ChangePoint]()
     for split in splits:
         stop = count if split.versions is None else min(count, split.first + split.versions)
         spans.append(Span(split.first, stop, tuple(split.marks)))
@@ -214,7 +214,7 @@ def _compare(
                 if split.first + version >= count:
                     problem = f"annotator {annotator}: {version} is beyond the {count} versions of the series"
                     raise InputError(problem, file=marked, place=split.key)
-                marks.add(Mark(split.first + version, annotator))
+                marks.add(ChangePoint(split.first + version, annotator))
     for boundary in boundaries(spans, list(marks), rules):
         _add(series, boundary, rules, builder)
 

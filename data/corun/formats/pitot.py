@@ -14,27 +14,26 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data.corun.tables import HOST_DTYPES, PAIR_DTYPES, TASK_DTYPES, CorunTables
+from data.corun.tables import CorunTables
 from data.errors import InputError
 from data.tables import arrays
-from data.tables.arrays import Spec
-from data.tables.specs import typed
+from data.tables.arrays import ArraySpec
 
 _RUNS = ("runs",)
 _TIMES = {
-    "t": Spec("f", _RUNS, finite=False),
-    "i_platform": Spec("i", _RUNS),
-    "i_workload": Spec("i", _RUNS),
+    "t": ArraySpec("f", _RUNS, finite=False),
+    "i_platform": ArraySpec("i", _RUNS),
+    "i_workload": ArraySpec("i", _RUNS),
 }
 SOLO = _TIMES | {
-    "d_platform": Spec("f", ("platforms", "properties"), finite=False),
-    "d_workload": Spec("f", ("workloads", "opcodes"), finite=False),
-    "n_platform": Spec("U", ("platforms",)),
-    "n_workload": Spec("U", ("workloads",)),
-    "f_platform": Spec("U", ("properties",)),
-    "f_workload": Spec("U", ("opcodes",)),
+    "d_platform": ArraySpec("f", ("platforms", "properties"), finite=False),
+    "d_workload": ArraySpec("f", ("workloads", "opcodes"), finite=False),
+    "n_platform": ArraySpec("U", ("platforms",)),
+    "n_workload": ArraySpec("U", ("workloads",)),
+    "f_platform": ArraySpec("U", ("properties",)),
+    "f_workload": ArraySpec("U", ("opcodes",)),
 }
-CORUN = _TIMES | {"i_interference0": Spec("i", _RUNS)}
+CORUN = _TIMES | {"i_interference0": ArraySpec("i", _RUNS)}
 NANOSECOND = 1e-9
 #: The last part of a workload's name, where its family comes in sizes: large, medium, small.
 SIZE = re.compile(r"_[sml]$")
@@ -54,47 +53,39 @@ def read(directory: Path) -> CorunTables:
     InputError
         If a file or array is missing, or an index names no platform or workload.
     """
-    solo = arrays.read(directory / "data.npz", SOLO)
-    corun = arrays.read(directory / "if2.npz", CORUN)
+    specs = {directory / "data.npz": SOLO, directory / "if2.npz": CORUN}
+    solo, corun = (arrays.read(path, spec) for path, spec in specs.items())
     platforms, workloads = (
         pd.array(solo[name].tolist(), dtype="str") for name in ("n_platform", "n_workload")
     )
-    for path, found in ((directory / "data.npz", solo), (directory / "if2.npz", corun)):
+    for path, found in zip(specs, (solo, corun), strict=True):
         for index in found.keys() & {"i_platform", "i_workload", "i_interference0"}:
             _require_within(found[index], len(platforms if index == "i_platform" else workloads), index, path)
-    counts = np.expm1(solo["d_workload"].astype(np.float64)).round()
-    tasks = pd.DataFrame(
-        {
-            "task": workloads.take(solo["i_workload"]),
-            "family": pd.Series(workloads).str.replace(SIZE, "", regex=True).array.take(solo["i_workload"]),
-            "machine": platforms.take(solo["i_platform"]),
-            "solo_seconds": solo["t"].astype(np.float64) * NANOSECOND,
-            "repetition": 1,
-        }
+    tasks, pairs = (
+        pd.DataFrame(
+            {
+                "task": workloads.take(found["i_workload"]),
+                "machine": platforms.take(found["i_platform"]),
+                seconds: found["t"].astype(np.float64) * NANOSECOND,
+            }
+        )
+        for found, seconds in ((solo, "solo_seconds"), (corun, "corun_seconds"))
     )
-    events = pd.DataFrame(counts[solo["i_workload"]], columns=[f"op_{name}" for name in solo["f_workload"]])
-    pairs = pd.DataFrame(
-        {
-            "task": workloads.take(corun["i_workload"]),
-            "corunner_1": workloads.take(corun["i_interference0"]),
-            "machine": platforms.take(corun["i_platform"]),
-            "corun_seconds": corun["t"].astype(np.float64) * NANOSECOND,
-        }
-    )
+    tasks["family"] = tasks["task"].str.replace(SIZE, "", regex=True)
+    tasks["repetition"] = 1
+    counts = np.expm1(solo["d_workload"].astype(np.float64)).round()[solo["i_workload"]]
+    events = pd.DataFrame(counts, columns=[f"op_{name}" for name in solo["f_workload"]])
+    pairs["corunner_1"] = workloads.take(corun["i_interference0"])
     pairs["repetition"] = pairs.groupby(["machine", "task", "corunner_1"]).cumcount() + 1
-    return CorunTables(
-        typed(pd.concat([tasks, events], axis="columns"), TASK_DTYPES),
-        typed(pairs, PAIR_DTYPES),
-        CorunTables.of_rows([], []).samples,
-        _hosts(pd.Series(platforms), solo),
-    )
+    hosts = _hosts(pd.Series(platforms), solo)
+    return CorunTables.of_rows(pd.concat([tasks, events], axis="columns"), pairs, None, hosts)
 
 
 def _hosts(platforms: pd.Series, solo: Arrays) -> pd.DataFrame:
     parts = platforms.str.split(":", n=1, expand=True)
     hosts = pd.DataFrame({"machine": platforms, "device": parts[1], "engine": parts[0], "note": NOTE})
     described = pd.DataFrame(solo["d_platform"].astype(np.float64), columns=solo["f_platform"].tolist())
-    return typed(pd.concat([hosts, described], axis="columns"), HOST_DTYPES)
+    return pd.concat([hosts, described], axis="columns")
 
 
 def _require_within(index: NDArray[Any], count: int, name: str, path: Path) -> None:

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from data.corun.tables import HOST_DTYPES, PAIR_DTYPES, TASK_DTYPES, CorunTables
+from data.corun.tables import CorunTables
 from data.errors import InputError
 from data.tables.cells import cells, numbers
-from data.tables.specs import typed
 
 PAIRS = "validated.csv"
 PAIR_COLUMNS = ("name1", "name2", "actual1", "actual2")
@@ -40,29 +39,20 @@ def read(directory: Path) -> CorunTables:
     InputError
         If there is no campaign, a file or column is missing, a value is no number, or a program has no curve.
     """
-    campaigns = [directory] if (directory / PAIRS).exists() else _campaigns(directory)
+    campaigns = sorted(path.parent for path in directory.glob(f"*/{PAIRS}"))
+    if (directory / PAIRS).exists():
+        campaigns = [directory]
+    if not campaigns:
+        told = f"holds no campaign of spec-corun (no {PAIRS} in it or one level below)"
+        raise InputError(told, file=directory)
     return CorunTables.joined([_campaign(campaign) for campaign in campaigns])
 
 
-def _campaigns(directory: Path) -> list[Path]:
-    found = sorted(path.parent for path in directory.glob(f"*/{PAIRS}"))
-    if not found:
-        raise InputError(
-            f"holds no campaign of spec-corun (no {PAIRS} in it or one level below)", file=directory
-        )
-    return found
-
-
 def _campaign(directory: Path) -> CorunTables:
-    tasks = _tasks(directory)
-    name = directory.resolve().name
-    hosts = pd.DataFrame([{"machine": name, "device": DEVICE, "engine": f"governor {name}", "note": NOTE}])
-    return CorunTables(
-        typed(tasks.assign(machine=name), TASK_DTYPES),
-        typed(_pairs(directory / PAIRS, tasks).assign(machine=name), PAIR_DTYPES),
-        CorunTables.of_rows([], []).samples,
-        typed(hosts, HOST_DTYPES),
-    )
+    tasks, name = _tasks(directory), directory.resolve().name
+    pairs = _pairs(directory / PAIRS, tasks).assign(machine=name)
+    host = {"machine": name, "device": DEVICE, "engine": f"governor {name}", "note": NOTE}
+    return CorunTables.of_rows(tasks.assign(machine=name), pairs, None, [host])
 
 
 def _tasks(directory: Path) -> pd.DataFrame:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from data.errors import InputError
-from data.fingerprints.formats.machines_csv import Measure
+from data.fingerprints.formats.machines_csv import ValueColumn
 from data.fingerprints.tables import APPLICATION_DTYPES
-from data.tables.cells import cells, fractional, infinite, numbers
+from data.tables.cells import cells, fractional, infinite, numbers, refuse
 from data.tables.nearest import unknown
 from data.tables.specs import typed
 
@@ -20,13 +19,13 @@ REPETITION = "repetition"
 UNITS = ("unit", "metric")
 
 
-def read(path: Path, measure: Measure, beyond: int = 0) -> pd.DataFrame:
+def read(path: Path, measure: ValueColumn, beyond: int = 0) -> pd.DataFrame:
     """Read a CSV file.
 
     Parameters
     ----------
     path : Path
-    measure : Measure
+    measure : ValueColumn
         What the values are; a column ``unit`` or ``metric`` takes the place of its metric.
     beyond : int
         Values without a repetition are numbered from the one after this. Beyond the repetitions of the
@@ -52,11 +51,8 @@ def read(path: Path, measure: Measure, beyond: int = 0) -> pd.DataFrame:
     rows = table[["machine"]].assign(
         **_measured(table, measure, path)._asdict(), repetition=repetitions.astype("int64"), value=values
     )
-    twice = rows.duplicated(["machine", REPETITION])
-    if twice.any():
-        first = rows[twice].iloc[0]
-        problem = f'machine "{first["machine"]}" has the repetition {first[REPETITION]} twice'
-        raise InputError(problem, file=path, line=_line(twice))
+    told = 'machine "{machine}" has the repetition {repetition} twice'
+    refuse(rows.duplicated(["machine", REPETITION]), lambda row: told.format(**rows.iloc[row]), path)
     return typed(rows.reset_index(drop=True), APPLICATION_DTYPES)
 
 
@@ -69,26 +65,20 @@ def _cells(path: Path) -> pd.DataFrame:
     if table.empty:
         raise InputError("holds no measurement", file=path)
     table = table.assign(machine=table["machine"].str.strip())
-    unnamed = table["machine"] == ""
-    if unnamed.any():
-        raise InputError("names no machine", file=path, line=_line(unnamed))
+    refuse(table["machine"] == "", lambda _: "names no machine", path)
     return table
 
 
-def _measured(table: pd.DataFrame, measure: Measure, path: Path) -> Measure:
+def _measured(table: pd.DataFrame, measure: ValueColumn, path: Path) -> ValueColumn:
     """Return the measure in the unit that the file names, if it names one."""
-    for column in UNITS:
-        if column in table:
-            units = table[column].str.strip()
-            other = units != units.iloc[0]
-            if other.any():
-                found = units[other].iloc[0]
-                problem = f'{column}="{found}" but "{units.iloc[0]}" before; expected one unit in all rows'
-                raise InputError(problem, file=path, line=_line(other))
-            return measure._replace(metric=units.iloc[0] or measure.metric)
-    return measure
+    column = next((name for name in UNITS if name in table), None)
+    if column is None:
+        return measure
+    units = table[column].str.strip()
+    unit = units.iloc[0]
 
+    def told(row: int) -> str:
+        return f'{column}="{units.iloc[row]}" but "{unit}" before; expected one unit in all rows'
 
-def _line(wrong: pd.Series) -> int:
-    """Return the line of the first row that is wrong; the header is line 1."""
-    return int(np.flatnonzero(wrong)[0]) + 2
+    refuse(units != unit, told, path)
+    return measure._replace(metric=unit or measure.metric)

@@ -20,7 +20,7 @@ import pandas as pd
 
 from data.errors import InputError
 from data.fingerprints.tables import ALL_THREADS, HOST_DTYPES, FingerprintTables
-from data.tables.cells import cells, fractional, numbers
+from data.tables.cells import cells, fractional, numbers, refuse
 from data.tables.nearest import nearest, unknown
 
 #: As in `HOST_DTYPES`, except that ``cpu`` is a stressor.
@@ -37,7 +37,7 @@ _MEASURED = re.compile(r"(?P<name>.*\S)\s*\((?P<metric>[^,()]+),\s*(?P<better>lo
 _NAMES = Path(__file__).parents[1] / "stressors.txt"
 
 
-class Measure(NamedTuple):
+class ValueColumn(NamedTuple):
     """An application's column."""
 
     application: str
@@ -91,10 +91,14 @@ def stressor(column: str) -> tuple[str, int] | None:
     return name, 1 if name == column else ALL_THREADS
 
 
-def measure(column: str) -> Measure:
+def measure(column: str) -> ValueColumn:
     """Return what the column of an application says."""
     told = _MEASURED.fullmatch(column)
-    return Measure(told["name"], told["metric"], told["better"]) if told else Measure(column, *RUNNING_TIME)
+    return (
+        ValueColumn(told["name"], told["metric"], told["better"])
+        if told
+        else ValueColumn(column, *RUNNING_TIME)
+    )
 
 
 def _require_meant(column: str, path: Path) -> None:
@@ -126,9 +130,7 @@ def _cells(path: Path) -> pd.DataFrame:
     rows = table.iloc[1:].set_axis(header, axis="columns")
     if rows.empty:
         raise InputError("holds no machine", file=path)
-    unnamed = np.flatnonzero(rows.iloc[:, 0].str.strip() == "")
-    if len(unnamed):
-        raise InputError("names no machine", file=path, line=int(unnamed[0]) + 2)
+    refuse(rows.iloc[:, 0].str.strip() == "", lambda _: "names no machine", path)
     return rows
 
 

@@ -18,9 +18,8 @@ from pathlib import Path
 import pandas as pd
 
 from data.errors import InputError
-from data.fingerprints.tables import APPLICATION_DTYPES, HOST_DTYPES, MACHINE_DTYPES, FingerprintTables
+from data.fingerprints.tables import APPLICATION_DTYPES, MACHINE_DTYPES, FingerprintTables
 from data.tables.cells import cells, numbers
-from data.tables.specs import typed
 
 COLUMNS = {
     "timestamp": "str",
@@ -82,11 +81,18 @@ def read(directory: Path) -> FingerprintTables:
     is_rate = results["benchmark"] == FINGERPRINT
     if not is_rate.any():
         raise InputError(f'holds no row with the benchmark "{FINGERPRINT}"', file=directory / "results.csv")
-    return FingerprintTables(
-        _machines(results[is_rate]),
-        _applications(results[~is_rate]),
-        _hosts(results["machine"].unique().tolist(), _cores(directory / "machines.csv")),
-    )
+    cores = _cores(directory / "machines.csv")
+    hosts = [
+        {
+            "machine": machine,
+            "cpu": processor(machine),
+            "cores": cores.get(machine.split(".")[0]),
+            "source": "quiho",
+        }
+        for machine in results["machine"].unique()
+    ]
+    applications = _applications(results[~is_rate])
+    return FingerprintTables.of_rows(_machines(results[is_rate]), applications, hosts)
 
 
 def processor(machine: str) -> str:
@@ -116,22 +122,19 @@ def _machines(rates: pd.DataFrame) -> pd.DataFrame:
         threads=1,
         bogo_ops_per_second=rates["result"].mask(rates["result"] == 0),
     )
-    return typed(table[[*MACHINE_DTYPES, "timestamp"]].reset_index(drop=True), MACHINE_DTYPES)
+    return table[[*MACHINE_DTYPES, "timestamp"]].reset_index(drop=True)
 
 
 def _applications(rows: pd.DataFrame) -> pd.DataFrame:
     rows = _one_row_a_direction(rows)
     measures = [MEASURES.get(benchmark, RUNNING_TIME) for benchmark in rows["benchmark"]]
     table = rows.assign(
-        application=[
-            application(benchmark, test)
-            for benchmark, test in zip(rows["benchmark"], rows["test"], strict=True)
-        ],
+        application=[*map(application, rows["benchmark"], rows["test"])],
         metric=[metric for metric, _ in measures],
         better=[better for _, better in measures],
         value=rows["result"].mask(rows["result"] == 0),
     )
-    return typed(table[[*APPLICATION_DTYPES, "timestamp"]].reset_index(drop=True), APPLICATION_DTYPES)
+    return table[[*APPLICATION_DTYPES, "timestamp"]].reset_index(drop=True)
 
 
 def application(benchmark: str, test: str) -> str:
@@ -163,16 +166,3 @@ def _cores(path: Path) -> dict[str, int]:
     cores = pd.to_numeric(table["cores"], errors="coerce") * pd.to_numeric(table["num_cpus"], errors="coerce")
     known = cores.set_axis(table["machine"].str.split(".").str[0]).dropna().astype("int64")
     return {str(label): int(count) for label, count in known.items()}
-
-
-def _hosts(machines: list[str], cores: dict[str, int]) -> pd.DataFrame:
-    rows = [
-        {
-            "machine": machine,
-            "cpu": processor(machine),
-            "cores": cores.get(machine.split(".")[0]),
-            "source": "quiho",
-        }
-        for machine in machines
-    ]
-    return typed(pd.DataFrame(rows), HOST_DTYPES)

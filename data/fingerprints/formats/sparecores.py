@@ -15,7 +15,7 @@ from data.fingerprints.tables import (
     MACHINE_DTYPES,
     FingerprintTables,
 )
-from data.tables.specs import read_table, typed
+from data.tables.specs import read_table
 
 SERVER_DTYPES = {"vendor": "str", "server": "str", "cpu": "str", "ncpu": "Int64"}
 KEY_DTYPES = {"vendor": "str", "server": "str"}
@@ -56,7 +56,9 @@ def read(directory: Path) -> FingerprintTables:
         if column.partition(":")[0] not in MEASURES:
             problem = f'column "{column}" is of no known kind ({", ".join(MEASURES)})'
             raise InputError(problem, file=directory / "apps.parquet")
-    return FingerprintTables(_machines(rates), _applications(scores), _hosts(servers))
+    hosts = servers.assign(cores=servers["ncpu"], source="sparecores", stress_ng=None)
+    described = [*HOST_DTYPES, *(column for column in ("vendor", "arch") if column in servers)]
+    return FingerprintTables.of_rows(_machines(rates), _applications(scores), hosts[described])
 
 
 def _keyed(table: pd.DataFrame) -> pd.DataFrame:
@@ -76,23 +78,13 @@ def _machines(table: pd.DataFrame) -> pd.DataFrame:
     long = _long(table, columns, ["column", "bogo_ops_per_second"])
     prefix = long["column"].str[:5]
     long = long.assign(stressor=long["column"].str[5:], threads=prefix.map(THREADS))
-    return typed(long[list(MACHINE_DTYPES)], MACHINE_DTYPES)
+    return long[list(MACHINE_DTYPES)]
 
 
 def _applications(table: pd.DataFrame) -> pd.DataFrame:
-    columns = [
-        column
-        for column in table.columns
-        if column not in {"machine", *KEY_DTYPES} and column not in SETTINGS
-    ]
+    columns = list(table.columns.drop(["machine", *KEY_DTYPES, *SETTINGS], errors="ignore"))
     long = _long(table, columns, ["application", "value"])
     measures = {column: EXCEPTIONS.get(column, MEASURES[column.partition(":")[0]]) for column in columns}
     long["metric"] = long["application"].map({column: metric for column, (metric, _) in measures.items()})
     long["better"] = long["application"].map({column: better for column, (_, better) in measures.items()})
-    return typed(long[list(APPLICATION_DTYPES)], APPLICATION_DTYPES)
-
-
-def _hosts(servers: pd.DataFrame) -> pd.DataFrame:
-    further = [column for column in ("vendor", "arch") if column in servers]
-    table = servers.assign(cores=servers["ncpu"], source="sparecores", stress_ng=None)
-    return typed(table[[*HOST_DTYPES, *further]], HOST_DTYPES)
+    return long[list(APPLICATION_DTYPES)]

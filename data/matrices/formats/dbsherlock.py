@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.errors import InputError
-from data.matrices.tables import MatrixTables, Sides
+from data.matrices.tables import MatrixTables, StackedSides
 from data.tables.specs import as_number, read_table
 
 KNOWN = {"cause": "str", "run": "int64", "second": "int64", "abnormal": "bool"}
@@ -49,7 +49,7 @@ def _of_file(path: Path) -> MatrixTables:
     seconds = read_table(path, KNOWN, further=as_number)
     metrics = [column for column in seconds if column not in {*KNOWN, *CLOCKS}]
     draw = np.random.default_rng(SEED)
-    sides, causes = Sides(metrics), []
+    sides, causes = StackedSides(metrics), []
     for (cause, run), of_run in seconds.sort_values("second").groupby(["cause", "run"], sort=True):
         about = {"workload": f"{path.stem} {cause} {run}", "group": path.stem, "machine": path.stem}
         for number, (baseline, target, abnormal) in enumerate(_pairs(of_run, metrics, draw)):

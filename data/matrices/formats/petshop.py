@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 
 from data.errors import InputError
-from data.matrices.tables import MatrixTables, Sides
-from data.tables.json_document import content_of
+from data.matrices.tables import MatrixTables, StackedSides
+from data.tables.files import content_of
 
 #: Rows of a baseline, and of a target without an issue.
 BASELINE, TARGET = 8, 5
@@ -43,7 +43,7 @@ def _pattern(directory: Path) -> MatrixTables:
     reference = _read(directory / "noissue" / FILE)
     issues = sorted(file.parent for file in directory.glob(f"*/issue*/{FILE}"))
     blocks = _blocks(len(reference), len(issues), directory)
-    sides, causes = Sides(list(reference.columns)), []
+    sides, causes = StackedSides(list(reference.columns)), []
     about = {"group": directory.name, "machine": "petshop"}
     for number, (baseline, target) in enumerate(blocks):
         issue = issues[number] if number < len(issues) else None

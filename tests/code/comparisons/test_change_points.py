@@ -1,6 +1,6 @@
 import pytest
 
-from data.comparisons.formats.change_points import Boundary, Mark, Span, boundaries
+from data.comparisons.formats.change_points import Boundary, ChangePoint, Span, boundaries
 from data.comparisons.params import LabelRules
 
 RULES = LabelRules(versions_before=10, versions_after=5, clean_every=10, annotators=3, within=5, clear_of=12)
@@ -8,12 +8,12 @@ PEOPLE = ("7", "8", "11")
 
 
 def changes(marks, spans=None, rules=RULES):
-    found = boundaries(spans or [Span(0, 200, PEOPLE)], [Mark(*mark) for mark in marks], rules)
+    found = boundaries(spans or [Span(0, 200, PEOPLE)], [ChangePoint(*mark) for mark in marks], rules)
     return [(boundary.version, boundary.annotators) for boundary in found if boundary.changed]
 
 
 def clean(marks, spans=None, rules=RULES):
-    found = boundaries(spans or [Span(0, 200, PEOPLE)], [Mark(*mark) for mark in marks], rules)
+    found = boundaries(spans or [Span(0, 200, PEOPLE)], [ChangePoint(*mark) for mark in marks], rules)
     return [boundary.version for boundary in found if not boundary.changed]
 
 
@@ -63,5 +63,5 @@ def test_nothing_is_said_beyond_what_people_looked_at():
 
 
 def test_a_change_carries_the_names_of_those_who_marked_it():
-    found = boundaries([Span(0, 31, PEOPLE)], [Mark(12, name) for name in PEOPLE], RULES)
+    found = boundaries([Span(0, 31, PEOPLE)], [ChangePoint(12, name) for name in PEOPLE], RULES)
     assert found == [Boundary(12, changed=True, annotators=PEOPLE)]

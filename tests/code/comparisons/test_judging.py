@@ -14,7 +14,7 @@ from serving.comparisons import render
 from serving.comparisons.judge import judge
 from serving.comparisons.xml import as_xml
 from serving.models import ModelRef, Served
-from serving.pages.verdict_lines import Line, Lines, as_junit, as_markdown, as_plain
+from serving.pages.verdict_lines import Lines, VerdictLine, as_junit, as_markdown, as_plain
 from training.comparisons.ready import ReadyModel
 from training.comparisons.stored import Card, TrainedModel
 
@@ -205,7 +205,7 @@ def test_operations_of_different_names_need_no_column_that_tells_them_apart(tabl
 
 
 def test_test_cases_have_different_names_even_where_control_characters_made_the_difference():
-    told = [Line("pass", 0.1, "s", f"x{char}", "") for char in ("\x01", "\x02", "\ufffd #2")]
+    told = [VerdictLine("pass", 0.1, "s", f"x{char}", "") for char in ("\x01", "\x02", "\ufffd #2")]
     root = etree.fromstring(as_junit(Lines(told, ("a", "b", "c"), "")).encode())
     names = [case.get("name") for case in root.iter("testcase")]
     assert len(set(names)) == 3

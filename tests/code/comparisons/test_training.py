@@ -15,7 +15,7 @@ from training.comparisons.stored import Card, TrainedModel
 from training.comparisons.tune import search, tasks_of
 from training.estimators.catalogue import CATALOGUE
 from training.estimators.pipelines import (
-    Counts,
+    ClassCounts,
     InfeasibleError,
     answering,
     fail_probability,
@@ -44,12 +44,16 @@ def examples():
     [("under", 0.5, 40, 20), ("over", 0.5, 80, 40), ("smote", 1.0, 80, 80)],
 )
 def test_resampling_brings_the_classes_to_the_rate(sampler, rate, passed, failed):
-    assert Counts(80, 20).resampled(sampler, rate) == Counts(passed, failed)
+    assert ClassCounts(80, 20).resampled(sampler, rate) == ClassCounts(passed, failed)
 
 
 @pytest.mark.parametrize(
     ("counts", "sampler", "rate"),
-    [(Counts(80, 20), "over", 0.2), (Counts(80, 20), "under", 0.25), (Counts(80, 5), "smote", 0.5)],
+    [
+        (ClassCounts(80, 20), "over", 0.2),
+        (ClassCounts(80, 20), "under", 0.25),
+        (ClassCounts(80, 5), "smote", 0.5),
+    ],
 )
 def test_a_sampler_that_has_nothing_to_do_or_too_few_fails_is_infeasible(counts, sampler, rate):
     with pytest.raises(InfeasibleError):
@@ -57,7 +61,7 @@ def test_a_sampler_that_has_nothing_to_do_or_too_few_fails_is_infeasible(counts,
 
 
 def test_the_cost_ratio_stands_on_top_of_balanced_classes():
-    for counts in (Counts(50, 50), Counts(990, 10)):
+    for counts in (ClassCounts(50, 50), ClassCounts(990, 10)):
         weights = counts.weights(3.0)
         assert weights.failed * counts.failed == pytest.approx(3 * weights.passed * counts.passed)
 

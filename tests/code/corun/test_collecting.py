@@ -11,14 +11,14 @@ from data import collect
 from data.corun import events
 from data.corun import suite as corun_suite
 from data.corun.collect import MeasuredCorun, PlannedCorun, measure, plan, tables
-from data.corun.run import Run, intervals
+from data.corun.run import TaskRun, intervals
 from data.corun.suite import CorunSuite
 from data.corun.tables import SAMPLE_DTYPES
 from data.errors import InputError
 from data.measure import perf_stat
 from data.measure.journal import Journal
 from data.measure.proc import descendants
-from data.measure.process_counts import Tree
+from data.measure.process_counts import ProcessTree
 from data.measure.session import Session
 from tests.seen import Seen
 
@@ -45,7 +45,7 @@ def suite():
 
 def run_of(name, seconds=1.0, counts=(5.0, None)):
     samples = [[0.2, 2.0, None], [seconds, 3.0, None]]
-    return Run(name, 0, seconds, ["task-clock", "context-switches"], list(counts), samples)
+    return TaskRun(name, 0, seconds, ["task-clock", "context-switches"], list(counts), samples)
 
 
 def measured(planned, foreign=0.0):
@@ -203,7 +203,7 @@ def test_intervals_of_perf_go_to_those_that_end_nearest_and_no_count_falls():
 
 
 def test_the_kernel_counts_a_program_with_all_it_started():
-    tree, cpu = Tree(os.getpid()), min(os.sched_getaffinity(0))
+    tree, cpu = ProcessTree(os.getpid()), min(os.sched_getaffinity(0))
     before = events.counts(tree, cpu, None)
     child = os.fork()
     if child == 0:

@@ -11,12 +11,12 @@ import pytest
 
 from training.corun.estimators.arrays import ImpactArrays, QuickContention
 from training.corun.estimators.contention import ContentionRegressor
-from training.corun.estimators.explaining import Fold, removed
-from training.corun.estimators.fitting import Ranges, Recipe
+from training.corun.estimators.explaining import ExplainedFold, removed
+from training.corun.estimators.fitting import ImpactRecipe, Ranges
 from training.corun.estimators.models import CATALOGUE
 from training.corun.estimators.pressure import BESIDE, Named, PressureRegressor
 from training.corun.estimators.scores import log_width, repeatability, with_intervals
-from training.corun.online import Sampled, fitted
+from training.corun.online import SampledRuns, fitted
 from training.corun.splits import DESIGNS, possible
 from training.corun.stored import ImpactCard, TrainedImpact
 
@@ -70,7 +70,7 @@ def test_every_model_does_better_than_a_constant(table: pd.DataFrame, name: str)
     one = table[table["machine"] == "m1"].reset_index(drop=True)
     train, test = DESIGNS["random"].divide(one, 4, 3)[0]
     params = {**CATALOGUE[name].start, **CATALOGUE[name].in_search}
-    model = Recipe(name, params, ("own_rate", "others_rate"), 0.03, 1).fit(one.iloc[train])
+    model = ImpactRecipe(name, params, ("own_rate", "others_rate"), 0.03, 1).fit(one.iloc[train])
     measured = one["impact"].to_numpy()[test]
     error = np.abs(model.predict(one.iloc[test]) / measured - 1).mean()
     assert error < 0.8 * np.abs(one["impact"].iloc[train].median() / measured - 1).mean()
@@ -182,7 +182,7 @@ def test_a_stored_model_answers_alike_and_widens_for_an_unknown_machine(
 ) -> None:
     columns = ("own_rate", "others_rate")
     params = {**CATALOGUE["contention"].start, "trees": 5, "forest": 3}
-    model = Recipe("contention", params, columns, 0.03, 1).fit(table).model
+    model = ImpactRecipe("contention", params, columns, 0.03, 1).fit(table).model
     model.shares_known_ = np.array([0.2, 0.4, 0.4])
     widths = {"pairs": 0.02, "tasks": 0.05, "machines": 0.2}
     card = ImpactCard("contention", columns, params, widths, ("m1", "m2"), tuple(TASKS), "", 1, 0.9)
@@ -201,7 +201,7 @@ def test_the_online_model_tells_impact_from_rates_that_fell() -> None:
             run = {"machine": "m", "task": f"t{number:02d}", "corunners": "", "phase": phase, "repetition": 1}
             runs.append(run)
             samples += [{**run, "t_seconds": t, "instructions": 1e9 / slow} for t in (1.0, 2.0, 3.0)]
-    sampled = Sampled.of(pd.DataFrame(samples), 2.0)
+    sampled = SampledRuns.of(pd.DataFrame(samples), 2.0)
     place = {key: n for n, key in enumerate(zip(sampled.runs["task"], sampled.runs["phase"], strict=True))}
     sides = {phase: [place[f"t{n:02d}", phase] for n in range(len(impacts))] for phase in ("solo", "corun")}
     pairs = pd.DataFrame({**sides, "impact": impacts, "families": "f"})
@@ -257,11 +257,13 @@ def test_an_event_is_removed_on_both_sides_and_others_that_lack_are_named(
     sides = {"own_rate": "own_context-switches", "others_rate": "others_context-switches"}
     rows = table.rename(columns=sides).assign(own_seconds=np.arange(len(table)) % 7.0)
     columns = (*sides.values(), "own_seconds")
-    recipe = Recipe("linear", {"alpha": 1e-6, "preparation": "n-d"}, columns, 0.03, 1)
+    recipe = ImpactRecipe("linear", {"alpha": 1e-6, "preparation": "n-d"}, columns, 0.03, 1)
     train, test = np.arange(0, len(rows), 2), np.arange(1, len(rows), 2)
     said = recipe.fit(rows.iloc[train]).predict(rows.iloc[test])
     unseen = pd.DataFrame({"measured": rows["impact"].iloc[test], "predicted": said})
-    found = removed([Fold(recipe, rows.iloc[train], rows.iloc[test])], unseen, 1).set_index("without")
+    found = removed([ExplainedFold(recipe, rows.iloc[train], rows.iloc[test])], unseen, 1).set_index(
+        "without"
+    )
     assert found.loc["", "mape"] == pytest.approx(np.abs(said / rows["impact"].iloc[test] - 1).mean())
     assert found.loc["context-switches", "mape"] > found.loc["", "mape"]
     assert found.index[found["measured"]].tolist() == ["", "context-switches"]

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from serving.fingerprints.profiled import Reported
-from training.fingerprints.differences import Difference
+from training.fingerprints.differences import ProfileDifference
 from training.fingerprints.profiles import Trust
 
 CATEGORIES = {
@@ -42,4 +42,4 @@ def difference(rows, *, a="before", b="after", reasons=(), stops_at=None):
     """Make a difference of (stressor, importance a, importance b, p, moved)."""
     features = pd.DataFrame(rows, columns=["stressor", "importance_a", "importance_b", "p_value", "moved"])
     features["change"] = features["importance_b"] - features["importance_a"]
-    return Difference(a, b, True, 20, features, features.iloc[:0], stops_at, 10.0, tuple(reasons))
+    return ProfileDifference(a, b, True, 20, features, features.iloc[:0], stops_at, 10.0, tuple(reasons))

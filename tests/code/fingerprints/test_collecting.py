@@ -10,7 +10,7 @@ from data.fingerprints import stress_ng
 from data.fingerprints import suite as fingerprint_suite
 from data.fingerprints.collect import collect as collect_fingerprint
 from data.fingerprints.collect import measure, plan, problems, tables
-from data.fingerprints.stress_ng import Rate, Task
+from data.fingerprints.stress_ng import PlannedStressor, Rate
 from data.fingerprints.stressors import CATEGORIES
 from data.fingerprints.suite import FingerprintSuite
 from data.measure.child import Finished
@@ -143,7 +143,7 @@ def test_the_tables_hold_what_is_measured_and_a_gap_where_a_stressor_did_nothing
 
 
 def test_all_threads_are_stress_ng_s_own_zero():
-    command = stress_ng.command(Task("cpu", 0, 1), 2, Path("r.yaml"))
+    command = stress_ng.command(PlannedStressor("cpu", 0, 1), 2, Path("r.yaml"))
     assert command[:5] == ["stress-ng", "--cpu", "0", "--timeout", "2"]
 
 

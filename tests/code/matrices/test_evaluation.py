@@ -20,12 +20,12 @@ from training.matrices.engine.engine import FULL, NAIVE
 from training.matrices.engine.stored import TrainedEngine
 from training.matrices.evaluation import selected
 from training.matrices.examples import MatrixExamples
-from training.matrices.fitting import Fit, all_held, parts
+from training.matrices.fitting import EngineFit, all_held, parts
 from training.matrices.folds import dealt, dealt_pairs
 from training.matrices.opponents import best_threshold, opponents, zscores
 from training.matrices.promote import promote_stage
 from training.matrices.schemes import FOLLOWED, Cell, added, left_out, table_rows
-from training.matrices.scores import Counts, Held, row
+from training.matrices.scores import Held, Mistakes, row
 from training.matrices.seed import TABLES, Printed
 from training.registry.champions import CHALLENGER, CHAMPION, version_of
 
@@ -65,7 +65,7 @@ def test_whole_pairs_are_dealt_with_equal_shares_of_abnormal_ones():
 def test_engines_that_learn_from_the_same_cases_say_what_they_say_alone():
     found = examples(pairs(cases=4))
     part = parts(found, dealt(found.pairs, 4, SEED))[0]
-    fits = [Fit(Cell(model, FULL), part, 2, SEED) for model in ("logistic", "decision-tree")]
+    fits = [EngineFit(Cell(model, FULL), part, 2, SEED) for model in ("logistic", "decision-tree")]
     together = all_held(fits, 1, "")
     for fit, one in zip(fits, together, strict=True):
         alone = fit.engine.fit(part.train)
@@ -119,7 +119,7 @@ def test_counts_are_pooled_over_folds_and_stand_beside_the_seed():
     abnormal = pd.Series({"a": True, "b": False, "c": True, "d": False})
     told = pd.DataFrame({"pair_id": ["a", "b"], "judged": [True, True]})
     more = pd.DataFrame({"pair_id": ["c", "d"], "judged": [True, False]})
-    found = [Held(0, told, Counts(10, 2, 4, 1), 0.1), Held(1, more, Counts(10, 2, 0, 0), 0.1)]
+    found = [Held(0, told, Mistakes(10, 2, 4, 1), 0.1), Held(1, more, Mistakes(10, 2, 0, 0), 0.1)]
     assert row(found, abnormal, Printed(5, 7, 0.9)) == {
         "folds": 2, "vectors": 20, "abnormal": 4, "balanced_accuracy": 1 - (1 / 4 + 4 / 16) / 2,
         "spread": 0.25, "false_positive": 4, "false_negative": 1, "pair_balanced_accuracy": 0.75,
@@ -181,7 +181,7 @@ def test_verdicts_do_not_depend_on_the_labels_of_who_is_asked():
         part for part in parts(other, dealt(examples(tables).pairs, 4, SEED)) if part.fold == first.fold
     )
     cell = Cell("logistic", FULL)
-    told, again = all_held([Fit(cell, part, 2, SEED) for part in (first, second)], 1, "")
+    told, again = all_held([EngineFit(cell, part, 2, SEED) for part in (first, second)], 1, "")
     pd.testing.assert_frame_equal(told.pairs, again.pairs)
     assert told.vectors.cases == again.vectors.cases
     assert told.vectors.abnormal != again.vectors.abnormal

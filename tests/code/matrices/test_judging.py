@@ -14,14 +14,14 @@ from training.matrices.engine.stored import TrainedEngine
 from training.matrices.examples import MatrixExamples
 from training.matrices.judging import NO_ANSWER, judge
 from training.matrices.schemes import Cell
-from training.matrices.training import Recipe
+from training.matrices.training import EngineRecipe
 
 SEED = 1
 
 
 def trained_on(tables, model="extra-trees"):
     examples = MatrixExamples.of(tables, decide(tables, 0.5), "digest")
-    return Recipe(Cell(model, FULL), 2, SEED, examples.flagged, 0.5, "digest").train(examples.tables)
+    return EngineRecipe(Cell(model, FULL), 2, SEED, examples.flagged, 0.5, "digest").train(examples.tables)
 
 
 @pytest.fixture(scope="module")

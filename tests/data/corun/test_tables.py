@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 from data.corun import formats as corun_formats
-from data.corun.flaws import without_flaws
 from data.corun.formats import pitot, spec_corun
 from data.corun.tables import CorunTables
 from data.corun.validity import CorunDecisions, decide
@@ -76,10 +75,10 @@ FLAWS = {
 @pytest.mark.parametrize(("further", "message"), FLAWS.values(), ids=FLAWS)
 def test_a_flaw_is_one_line_and_with_keep_going_leaves_the_rest_as_it_was(further, message):
     with pytest.raises(InputError) as error:
-        without_flaws(small(**further), Problems())
+        small(**further).without_flaws(Problems())
     assert str(error.value) == message
     problems = Problems(keep_going=True)
-    left = without_flaws(small(**further), problems)
+    left = small(**further).without_flaws(problems)
     assert [str(problem) for problem in problems.skipped] == [message]
     for name in NAMES:
         pd.testing.assert_frame_equal(getattr(left, name), getattr(small(), name))
@@ -278,7 +277,7 @@ def test_pitot_becomes_solo_runs_and_co_runs(tmp_path):
     assert tables.hosts[["device", "engine", "l2_size"]].to_numpy().tolist() == [
         ["hc-10", "iwasm-a", -1.0], ["hc-10", "wasm3-i", 2.0],
     ]  # fmt: skip
-    without_flaws(tables, Problems())
+    tables.without_flaws(Problems())
 
 
 @pytest.mark.parametrize(
@@ -323,7 +322,7 @@ def test_campaigns_of_spec_corun_become_machines_of_one_device(tmp_path):
     rates = tables.tasks[tables.events].div(tables.tasks["solo_seconds"], axis="index")
     assert rates["beside_4mb"].tolist() == pytest.approx([1.2] * 4)
     assert rates["reporter_slowdown"].tolist() == pytest.approx([1.5, 1.1] * 2)
-    without_flaws(tables, Problems())
+    tables.without_flaws(Problems())
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@ import pytest
 
 from data.errors import InputError
 from data.fingerprints.formats.application_csv import read
-from data.fingerprints.formats.machines_csv import Measure
+from data.fingerprints.formats.machines_csv import ValueColumn
 
-SECONDS = Measure("mine", "seconds", "lower")
+SECONDS = ValueColumn("mine", "seconds", "lower")
 
 
 def written(tmp_path, text):

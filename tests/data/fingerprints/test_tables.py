@@ -8,7 +8,6 @@ import pytest
 
 from data.errors import InputError
 from data.fingerprints import formats as fingerprint_formats
-from data.fingerprints.flaws import without_flaws
 from data.fingerprints.formats import quiho, sparecores
 from data.fingerprints.stressors import CATEGORIES
 from data.fingerprints.tables import FingerprintTables
@@ -64,10 +63,10 @@ FLAWS = {
 @pytest.mark.parametrize(("further", "message"), FLAWS.values(), ids=FLAWS)
 def test_a_flaw_is_one_line_and_with_keep_going_leaves_the_rest_as_it_was(further, message):
     with pytest.raises(InputError) as error:
-        without_flaws(small(**further), Problems())
+        small(**further).without_flaws(Problems())
     assert str(error.value) == message
     problems = Problems(keep_going=True)
-    left = without_flaws(small(**further), problems)
+    left = small(**further).without_flaws(problems)
     assert [str(problem) for problem in problems.skipped] == [message]
     for name in ("machines", "applications", "hosts"):
         pd.testing.assert_frame_equal(getattr(left, name), getattr(small(), name))
@@ -75,7 +74,7 @@ def test_a_flaw_is_one_line_and_with_keep_going_leaves_the_rest_as_it_was(furthe
 
 def test_a_row_that_repeats_a_wrong_one_stays():
     problems = Problems(keep_going=True)
-    left = without_flaws(small([rate("a", "vm", 0.0), rate("a", "vm", 3.0)]), problems)
+    left = small([rate("a", "vm", 0.0), rate("a", "vm", 3.0)]).without_flaws(problems)
     assert left.machines["bogo_ops_per_second"].iloc[-1] == 3.0
     assert len(problems.skipped) == 1
 
@@ -86,9 +85,9 @@ def test_an_application_in_two_units_is_left_out_whole():
         'application "zlog": is measured in several units: seconds (lower is better), ms (lower is better)'
     )
     with pytest.raises(InputError) as error:
-        without_flaws(mixed, Problems())
+        mixed.without_flaws(Problems())
     assert str(error.value) == message
-    assert without_flaws(mixed, Problems(keep_going=True)).applications.empty
+    assert mixed.without_flaws(Problems(keep_going=True)).applications.empty
 
 
 def reasons(table):
@@ -386,7 +385,7 @@ def test_spare_cores_has_both_numbers_of_threads_and_one_latency(shared_data):
     assert tables.machines["machine"].nunique() == len(tables.hosts) == 1216
     lower = tables.applications[tables.applications["better"] == "lower"]
     assert set(lower["application"]) == {"passmark:ME_LATENCY"}
-    assert decide(without_flaws(tables, Problems()), 0.2).machines["kept"].all()
+    assert decide(tables.without_flaws(Problems()), 0.2).machines["kept"].all()
 
 
 def test_the_shipped_fingerprints_are_figure_4_and_this_machine_s_own():

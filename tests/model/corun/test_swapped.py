@@ -9,7 +9,7 @@ from sklearn.linear_model import LinearRegression
 from data.corun.tables import CorunTables
 from features.corun.rates import Solo, instances
 from serving.corun.online import ASKED
-from training.corun.online import Sampled, fitted, paired
+from training.corun.online import SampledRuns, fitted, paired
 from training.corun.splits import at_random, by_task
 
 SHIPPED = Path(__file__).parents[3] / "data/raw/corun"
@@ -21,7 +21,7 @@ PERF = ("context-switches", "cpu-migrations", "major-faults", "minor-faults", "p
 def shipped():
     """The first 2 s of all runs, and which belong together."""
     tables = CorunTables.read(SHIPPED)
-    sampled = Sampled.of(tables.samples, 2.0)
+    sampled = SampledRuns.of(tables.samples, 2.0)
     return sampled, paired(sampled.runs, instances(tables, Solo.of(tables)))
 
 

@@ -12,7 +12,7 @@ from training.matrices.folds import dealt
 from training.matrices.judging import judge
 from training.matrices.opponents import opponents
 from training.matrices.schemes import Cell
-from training.matrices.training import Recipe
+from training.matrices.training import EngineRecipe
 
 SEED = 1
 FOLDS, TRIALS = 3, 2
@@ -28,7 +28,7 @@ def runs(shared_data):
     last = tables.runs["workload"].str.endswith(" 10").to_numpy(bool)
     learned = tables.of_runs(~last)
     examples = MatrixExamples.of(learned, decide(learned, 0.5), "digest")
-    recipe = Recipe(Cell("logistic", FULL), 4, SEED, examples.flagged, 0.5, "digest")
+    recipe = EngineRecipe(Cell("logistic", FULL), 4, SEED, examples.flagged, 0.5, "digest")
     # threads of linear algebra wait for each other on a busy machine
     with threadpool_limits(1):
         trained = recipe.train(examples.tables)

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from data.corun import formats as corun_formats
-from data.corun.run import Means, together
+from data.corun.run import Counters, together
 from data.corun.suite import CorunTask
 from data.corun.tables import CorunTables
 from data.errors import InputError
@@ -91,7 +91,7 @@ def test_a_task_that_fails_is_named_with_what_it_said_and_its_co_runner_ended():
     cpus = sorted(os.sched_getaffinity(0))
     before = set(descendants(os.getpid()))  # workers of other tests may still be there
     with pytest.raises(InputError) as error:
-        together([failing, endless], cpus, Means(["task-clock"], 0.1, ungrouped="not wanted"))
+        together([failing, endless], cpus, Counters(["task-clock"], 0.1, ungrouped="not wanted"))
     assert str(error.value) == 'task "own": exit code 3 (no luck)'
     assert set(descendants(os.getpid())) <= before
     # what the co-runner had started

@@ -8,7 +8,7 @@ from tests.matrix_pairs import METRICS, pairs
 from training.matrices import stages as trained
 from training.matrices.engine.engine import FULL
 from training.matrices.schemes import Cell
-from training.matrices.training import Recipe
+from training.matrices.training import EngineRecipe
 
 #: Version 0 of a test case is abnormal, version 1 is not.
 ABNORMAL, NORMAL = "g0 c0 v0", "g0 c0 v1"
@@ -17,9 +17,9 @@ ABNORMAL, NORMAL = "g0 c0 v0", "g0 c0 v1"
 def engine(directory):
     """Write an engine and its validity tree as training leaves them."""
     learned = pairs(cases=8, invalid=0.1)
-    Recipe(Cell("logistic", FULL), 2, 1, validity=True, missing=0.5, digest="ab" * 32).train(learned).write(
-        directory
-    )
+    EngineRecipe(Cell("logistic", FULL), 2, 1, validity=True, missing=0.5, digest="ab" * 32).train(
+        learned
+    ).write(directory)
     return directory
 
 

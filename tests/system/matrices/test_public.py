@@ -12,7 +12,7 @@ from tests.system.matrices.test_answers import perfjudge
 from training.matrices.engine.engine import FULL
 from training.matrices.examples import MatrixExamples
 from training.matrices.schemes import Cell
-from training.matrices.training import Recipe
+from training.matrices.training import EngineRecipe
 
 CAUSES = ("CPU Saturation", "I/O Saturation", "Network Congestion")
 #: A word in the names of metrics that tell what was injected; with a saturated disk, much else moves, too.
@@ -23,7 +23,7 @@ LAST = "* 10"
 def trained(directory, model):
     tables = MatrixTables.read(directory)
     examples = MatrixExamples.of(tables, decide(tables, 0.5), "ab" * 32)
-    recipe = Recipe(Cell("logistic", FULL), 2, 1, examples.flagged, 0.5, examples.digest)
+    recipe = EngineRecipe(Cell("logistic", FULL), 2, 1, examples.flagged, 0.5, examples.digest)
     recipe.train(examples.tables).write(model)
     return model
 

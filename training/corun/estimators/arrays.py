@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.tables import arrays
-from data.tables.arrays import Spec
+from data.tables.arrays import ArraySpec
 from training.corun.estimators.contention import ContentionRegressor
 from training.corun.estimators.pressure import PressureRegressor
 from training.estimators import forest
@@ -30,24 +30,24 @@ FILE = "model.npz"
 VERSION = 2
 #: What a `ContentionRegressor` and its `PressureRegressor` know of pairs beside their trees.
 _OF_PAIRS = {
-    "pairs_": Spec("U", ("pairs",)),
-    "known_": Spec("f", ("pairs",)),
-    "shares_new_": Spec("f", (3,)),
-    "shares_known_": Spec("f", (3,)),
+    "pairs_": ArraySpec("U", ("pairs",)),
+    "known_": ArraySpec("f", ("pairs",)),
+    "shares_new_": ArraySpec("f", (3,)),
+    "shares_known_": ArraySpec("f", (3,)),
 }
 _OF_PRESSURES = {
-    "tasks_": Spec("U", ("tasks",)),
-    "corunners_": Spec("U", ("corunners",)),
-    "machines_": Spec("U", ("machines",)),
-    "sensitivity_": Spec("f", ("tasks",)),
-    "pressure_": Spec("f", ("corunners",)),
-    "shift_": Spec("f", ("machines", "tasks")),
+    "tasks_": ArraySpec("U", ("tasks",)),
+    "corunners_": ArraySpec("U", ("corunners",)),
+    "machines_": ArraySpec("U", ("machines",)),
+    "sensitivity_": ArraySpec("f", ("tasks",)),
+    "pressure_": ArraySpec("f", ("corunners",)),
+    "shift_": ArraySpec("f", ("machines", "tasks")),
 }
 _TREES = {
     **forest.SPECS,
-    "fill": Spec("f", ("features",)),
-    "base": Spec("f", ()),
-    "gap": Spec("b", ("nodes",)),
+    "fill": ArraySpec("f", ("features",)),
+    "base": ArraySpec("f", ()),
+    "gap": ArraySpec("b", ("nodes",)),
 }
 
 

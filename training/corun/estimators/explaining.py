@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from features.corun.rates import CORUN, MOST, OTHERS, OWN
-from training.corun.estimators.fitting import Learned, Recipe
+from training.corun.estimators.fitting import ImpactRecipe, Learned
 from training.corun.estimators.scores import accuracy
 from training.evaluation.sidebyside import side_by_side
 
@@ -32,10 +32,10 @@ SHUFFLES, PERMUTED = 5, 500
 
 
 @dataclass(frozen=True)
-class Fold:
+class ExplainedFold:
     """How a fold is fitted, and its training and test rows."""
 
-    recipe: Recipe
+    recipe: ImpactRecipe
     train: pd.DataFrame
     test: pd.DataFrame
 
@@ -44,7 +44,7 @@ class Fold:
         return _errors(self.recipe.fit(self.train), self.test)
 
 
-def permuted(fold: Fold, seed: int) -> pd.DataFrame:
+def permuted(fold: ExplainedFold, seed: int) -> pd.DataFrame:
     """Return by how much the mean relative error of unseen rows grows when a feature is shuffled.
 
     Of more than `PERMUTED` rows, so many are drawn.
@@ -71,12 +71,12 @@ def permuted(fold: Fold, seed: int) -> pd.DataFrame:
     return pd.DataFrame(found).sort_values(["rise", "feature"], ascending=[False, True], ignore_index=True)
 
 
-def removed(folds: Sequence[Fold], unseen: pd.DataFrame, jobs: int) -> pd.DataFrame:
+def removed(folds: Sequence[ExplainedFold], unseen: pd.DataFrame, jobs: int) -> pd.DataFrame:
     """Return how accurate a model is without each of the seed's essential features.
 
     Parameters
     ----------
-    folds : sequence of Fold
+    folds : sequence of ExplainedFold
     unseen : DataFrame
         ``measured, predicted`` of all folds with all features.
     jobs : int
@@ -97,7 +97,7 @@ def removed(folds: Sequence[Fold], unseen: pd.DataFrame, jobs: int) -> pd.DataFr
         row: dict[str, Any] = {"without": event, "measured": len(kept) < len(columns)}
         if row["measured"]:
             lacking = [replace(fold, recipe=replace(fold.recipe, columns=kept)) for fold in folds]
-            again = side_by_side(Fold.errors, lacking, jobs, f"corun without {event}")
+            again = side_by_side(ExplainedFold.errors, lacking, jobs, f"corun without {event}")
             row |= accuracy(np.concatenate(again), share)
         found.append(row)
     return pd.DataFrame(found, columns=["without", "measured", "within_tolerance", "mape"])

@@ -188,7 +188,7 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class ImpactRecipe:
     """How to fit a model of the catalogue.
 
     Attributes

@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.matrices.tables import SIDES, MatrixTables
-from features.matrices.forms import Known, Matrices, noise
+from features.matrices.forms import Known, MatrixPairs, noise
 
 Floats = NDArray[np.float64]
 
@@ -86,7 +86,7 @@ def _moves(tables: MatrixTables, grouped: MatrixTables, known: Known) -> tuple[F
     values = tables.runs[list(known.metrics)].to_numpy(np.float64, copy=True)
     values[~np.isfinite(values)] = np.nan
     scaled = known.scaled(values)
-    matrices = Matrices.of(grouped.runs, scaled)
+    matrices = MatrixPairs.of(grouped.runs, scaled)
     place = known.places(matrices.about["group"].tolist())
     moved = np.nan_to_num(matrices.difference[0])
     target = (tables.runs["side"] == SIDES[1]).to_numpy(bool)

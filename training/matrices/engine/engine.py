@@ -18,7 +18,7 @@ from training.matrices.engine import drivers
 from training.matrices.engine.grouping import ALL, Grouping
 from training.matrices.engine.judges import FALLBACK, Cases, Judges
 from training.matrices.engine.models import CATALOGUE, PAIRED
-from training.matrices.engine.search import Found, Question, in_pairs, search
+from training.matrices.engine.search import Chosen, SearchQuestion, in_pairs, search
 
 Floats = NDArray[np.float64]
 
@@ -123,7 +123,7 @@ class Engine:
         """Learn from what an engine of the same shape and number of components has prepared."""
         scheme, model, cases = self.scheme, CATALOGUE[self.model], prepared.cases
         groups = _with_cases(cases) if scheme.grouping != "none" else ()
-        question = Question(
+        question = SearchQuestion(
             model, cases, groups, scheme.components, scheme.balance, scheme.tuned, self.fixed, self.seed
         )
         found = search(question, self.trials)
@@ -202,7 +202,7 @@ class FittedEngine:
     grouping : Grouping
     projection : Projection
     judges : Judges
-    found : Found
+    found : Chosen
         What the search chose.
     """
 
@@ -213,7 +213,7 @@ class FittedEngine:
     grouping: Grouping
     projection: Projection
     judges: Judges
-    found: Found
+    found: Chosen
 
     @property
     def metrics(self) -> tuple[str, ...]:

@@ -74,7 +74,7 @@ class Calibration:
 
 
 @dataclass(frozen=True)
-class Found:
+class Chosen:
     """What a search chose.
 
     Attributes
@@ -94,7 +94,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Question:
+class SearchQuestion:
     """What is to be searched.
 
     Attributes
@@ -181,7 +181,7 @@ class Question:
         }
 
 
-def search(question: Question, trials: int) -> Found:
+def search(question: SearchQuestion, trials: int) -> Chosen:
     """Find parameters, calibration and threshold.
 
     A trial is worth the mean of two measures of the held-out rows: balanced accuracy at the best threshold
@@ -192,20 +192,20 @@ def search(question: Question, trials: int) -> Found:
     cases, start = question.cases, question.start
     parts = thirds(cases, question.seed)
     if parts is None:
-        return Found(start, Calibration(), Calibration(), float("nan"))
+        return Chosen(start, Calibration(), Calibration(), float("nan"))
     turns = range(PARTS if len(cases.y) <= TURNS else 1)
     best = Trialled(start, float("nan"))
     if question.free and trials > 0:
         best = _best(question, parts, turns, trials)
     params, score = best.params, best.score
     if not question.balance:
-        return Found(params, Calibration(), Calibration(), score)
+        return Chosen(params, Calibration(), Calibration(), score)
     last = range(PARTS if len(cases.y) <= CALIBRATED else 1)
     as_in_search = last == turns and len(cases.y) <= LEARNED and not question.model.in_search
     held_out = best.held_out if as_in_search else None
     tested, odds = held_out or _held_out(question, params, parts, last)
     of_pairs, labels = in_pairs(cases, tested, odds)
-    return Found(params, Calibration.of(cases.y[tested], odds), Calibration.of(labels, of_pairs), score)
+    return Chosen(params, Calibration.of(cases.y[tested], odds), Calibration.of(labels, of_pairs), score)
 
 
 def in_pairs(cases: Cases, chosen: NDArray[np.bool_], odds: Floats) -> tuple[Floats, Labels]:
@@ -265,7 +265,7 @@ class Trialled:
     held_out: tuple[NDArray[np.bool_], Floats] | None = None
 
 
-def _best(question: Question, parts: NDArray[np.intp], turns: Collection[int], trials: int) -> Trialled:
+def _best(question: SearchQuestion, parts: NDArray[np.intp], turns: Collection[int], trials: int) -> Trialled:
     first = [question.first()]
     sampler = drawn(question.seed, max(4, trials // 3))
     if question.free == {"components"}:
@@ -286,7 +286,7 @@ def _best(question: Question, parts: NDArray[np.intp], turns: Collection[int], t
 
 
 def _held_out(
-    question: Question,
+    question: SearchQuestion,
     params: Mapping[str, Any],
     parts: NDArray[np.intp],
     turns: Collection[int],
