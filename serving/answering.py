@@ -87,7 +87,7 @@ def _judging(source: Path) -> Judging:
 def refuse_others(given: Collection[str], chosen: Judging | Importing, source: Path) -> None:
     """Refuse options of other families than the one that was chosen; InputError names the first."""
     for name in given:
-        if name not in chosen.options():
+        if name not in chosen.options:
             raise InputError(f"holds {chosen.what}, which --{name} is not for", file=source)
 
 
@@ -110,8 +110,9 @@ def give(told: Told, wanted: Wanted) -> int:
     return 1 if wanted.fail_on_regression and told.fails else 0
 
 
-def write(content: bytes, output: Path | None) -> None:
+def write(content: bytes | str, output: Path | None) -> None:
     """Write to a file in one piece, or to standard output."""
+    content = content.encode() if isinstance(content, str) else content
     if output is None:
         sys.stdout.buffer.write(content)
         sys.stdout.flush()
@@ -120,15 +121,15 @@ def write(content: bytes, output: Path | None) -> None:
             path.write_bytes(content)
 
 
-def _content(told: Told, wanted: Wanted) -> bytes:
+def _content(told: Told, wanted: Wanted) -> bytes | str:
     if wanted.shown == "json":
-        return told.json().encode()
+        return told.json()
     if wanted.shown == "xml":
         return told.xml()
     form = _TABLES[wanted.shown]
     if form is as_plain and wanted.output is None and sys.stdout.isatty():
         form = as_terminal
-    return form(told.lines()).encode()
+    return form(told.lines())
 
 
 _TABLES = {"table": as_plain, "markdown": as_markdown, "junit": as_junit}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +23,7 @@ from serving.options import (
     Shown,
     taking,
 )
-from serving.supply import registered, supplies
+from serving.supply import Options, registered, supplies
 
 app = typer.Typer(
     name="perfjudge",
@@ -34,25 +35,20 @@ app = typer.Typer(
 )
 
 
-def _options_to_judge() -> dict[str, Any]:
-    judging = (one.judging for one in supplies() if one.judging is not None)
-    return {name: kind for one in judging for name, kind in one.options().items()}
-
-
-def _options_to_import() -> dict[str, Any]:
-    return {name: kind for one in supplies() for name, kind in one.importing.options().items()}
-
-
 def _options_to_serve() -> dict[str, Any]:
     options: dict[str, Any] = {}
     for model in registered():
         option = f"--{model.key.replace('_', '-')}"
         options[model.key] = Annotated[str | None, typer.Option(option, metavar="PATH|URI", help=model.says)]
-    return options | {name: kind for model in registered() for name, kind in model.knobs().items()}
+    return options | _joined(model.knobs for model in registered())
+
+
+def _joined(options: Iterable[Options]) -> dict[str, Any]:
+    return {name: kind for one in options for name, kind in one.items()}
 
 
 @app.command()
-@taking(_options_to_judge())
+@taking(_joined(one.judging.options for one in supplies() if one.judging is not None))
 def judge(  # noqa: PLR0917 - typer hands options over by name
     source: Annotated[
         Path,
@@ -74,7 +70,7 @@ def judge(  # noqa: PLR0917 - typer hands options over by name
 
 
 @app.command("import")
-@taking(_options_to_import())
+@taking(_joined(one.importing.options for one in supplies()))
 def import_(
     kind: Annotated[str, typer.Argument(metavar="FORMAT", help="The format of the sources.")],
     sources: Annotated[list[Path], typer.Argument(metavar="SOURCE...", help="Files or directories.")],

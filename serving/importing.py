@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from data.errors import InputError
+from data.tables.formats import holds
 from data.tables.nearest import unknown
 from serving.answering import refuse_others, tell_notes, tell_skipped
 from serving.supply import Importing, supplies
@@ -54,10 +55,11 @@ def import_sources(
 
 
 def _importing(kind: str, source: Path) -> Importing:
-    """Return how to read a source: the family's that recognises it, else of the one that takes any."""
-    known = [one.importing for one in supplies()]
-    formats = dict.fromkeys(name for one in known for name in one.formats())
-    if kind not in formats:
-        raise InputError(f'format "{kind}" {unknown(kind, formats)}')
-    found = [one for one in known if one.recognised is not None and one.recognised(kind, source)]
-    return next(iter([*found, *(one for one in known if one.recognised is None)]))
+    """Return how to read a source: the family's that it is of, else the first one's, which takes any."""
+    known = [(one.importing, one.importing.formats()) for one in supplies()]
+    names = dict.fromkeys(name for _, formats in known for name in formats)
+    if kind not in names:
+        raise InputError(f'format "{kind}" {unknown(kind, names)}')
+    first, *others = known
+    found = (importing for importing, formats in others if holds(formats, kind, source))
+    return next(found, first[0])

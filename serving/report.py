@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from data.ending import end
 from data.families import FAMILIES
@@ -13,32 +12,6 @@ from data.places import Places
 from data.stage import keep_bytecode
 from data.tables.files import write_text
 from serving.supply import supply
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
-
-
-def render(template: str, **content: Any) -> str:
-    """Fill a template of ``serving/templates``; what is not marked as safe is escaped."""
-    return environment().get_template(template).render(**content)
-
-
-def environment() -> Environment:
-    """Return the templates of ``serving/templates``, with the filters that they use."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    from serving.pages.charts import counted, figures, percent, whole
-
-    made = Environment(
-        loader=PackageLoader("serving.pages"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    made.filters |= {"percent": percent, "counted": counted, "figures": figures, "whole": whole}
-    return made
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

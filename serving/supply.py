@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from data.errors import InputError
 from data.families import FAMILIES
+from data.tables.formats import Format
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from serving.doors.bodies import Answered
 
 #: Options of a command that several families share: by name, as typer takes them; None where not given.
-Options = Callable[[], Mapping[str, Any]]
+Options = Mapping[str, Any]
 #: Answers a body with the model of the door, if it needs one.
 Handle = Callable[[bytes, Any], "Answered"]
 MEBIBYTE = 2**20
@@ -63,14 +64,14 @@ class Registered:
         What ``--help`` says of the option.
     loader : callable
         Returns how it is read.
-    knobs : callable
+    knobs : mapping
         Further options of ``perfjudge serve``, which loading takes as keywords.
     """
 
     key: str
     says: str
     loader: Callable[[], Loader]
-    knobs: Options = dict
+    knobs: Options = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -81,13 +82,13 @@ class Further:
     ----------
     types : tuple of str
     handle : callable
-    example : callable
-        Returns a body.
+    example : str
+        A body.
     """
 
     types: tuple[str, ...]
     handle: Handle
-    example: Callable[[], str]
+    example: str
 
 
 @dataclass(frozen=True)
@@ -97,8 +98,7 @@ class Door:
     Attributes
     ----------
     path, name, says : str
-    shapes : callable
-        Returns the types of a request and of its answer.
+    request, answer : type
     handle : callable
         Answers JSON.
     limit : int
@@ -113,7 +113,8 @@ class Door:
     path: str
     name: str
     says: str
-    shapes: Callable[[], tuple[type[BaseModel], type[BaseModel]]]
+    request: type[BaseModel]
+    answer: type[BaseModel]
     handle: Handle
     limit: int
     model: Registered | None = None
@@ -132,14 +133,14 @@ class Judging:
     judge : callable
         Takes the source, the model's address, how to answer, ``keep_going``, and the `options` that were
         given; returns the exit code.
-    options : callable
+    options : mapping
     recognised : callable or None
         Tells whether a source is the family's; None: whatever no other family recognises.
     """
 
     what: str
     judge: Callable[..., int]
-    options: Options = dict
+    options: Options = field(default_factory=dict)
     recognised: Callable[[Path], bool] | None = None
 
 
@@ -164,17 +165,13 @@ class Importing:
         Takes the format, the sources, the directory that gets the tables, ``keep_going``, and the `options`
         that were given; returns what it counted.
     formats : callable
-    options : callable
-    recognised : callable or None
-        Takes a format and a source, and tells whether that is the family's; None: whatever no other family
-        recognises.
+    options : mapping
     """
 
     what: str
     read: Callable[..., Counts]
-    formats: Callable[[], Collection[str]]
-    options: Options = dict
-    recognised: Callable[[str, Path], bool] | None = None
+    formats: Callable[[], Mapping[str, Format[Any]]]
+    options: Options = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -188,7 +185,8 @@ class ServingSupply:
     importing : Importing
     judging : Judging or None
     models : tuple of Registered
-    doors : tuple of Door
+    doors : callable
+        Returns each `Door`.
     commands : callable or None
         Adds the family's own commands to the command line.
     """
@@ -197,7 +195,7 @@ class ServingSupply:
     importing: Importing
     judging: Judging | None = None
     models: tuple[Registered, ...] = ()
-    doors: tuple[Door, ...] = ()
+    doors: Callable[[], Sequence[Door]] = tuple
     commands: Callable[[Typer], None] | None = None
 
 
@@ -219,4 +217,4 @@ def registered() -> Iterator[Registered]:
 
 def doors() -> Iterator[Door]:
     """Yield the addresses that questions are posted to."""
-    return (door for one in supplies() for door in one.doors)
+    return (door for one in supplies() for door in one.doors())

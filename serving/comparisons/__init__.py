@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from data.tables.formats import Format
+from serving.comparisons.commands import Assumed, Floor, add
 from serving.supply import (
     MEBIBYTE,
     Counts,
@@ -19,12 +21,7 @@ from serving.supply import (
 )
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-    from typer import Typer
-
     from serving.answering import Wanted
-    from serving.comparisons.model import Judge
-    from serving.doors.bodies import Answered
 
 
 def _page(root: Path) -> str:
@@ -39,40 +36,23 @@ def _loader() -> Loader:
     return LOADER
 
 
-def _floor() -> Mapping[str, Any]:
-    from serving.comparisons.commands import Floor
+def _doors() -> Sequence[Door]:
+    from serving.comparisons.body import answer_json, answer_xml
+    from serving.comparisons.schemas import XML_EXAMPLE, JudgeAnswer, JudgeRequest
 
-    return {"floor": Floor}
-
-
-def _better() -> Mapping[str, Any]:
-    from serving.comparisons.commands import Assumed
-
-    return {"better": Assumed}
-
-
-def _shapes() -> tuple[type[BaseModel], type[BaseModel]]:
-    from serving.comparisons.schemas import JudgeAnswer, JudgeRequest
-
-    return JudgeRequest, JudgeAnswer
-
-
-def _json(body: bytes, served: Judge) -> Answered:
-    from serving.comparisons.body import answer_json
-
-    return answer_json(body, served)
-
-
-def _xml(body: bytes, served: Judge) -> Answered:
-    from serving.comparisons.body import answer_xml
-
-    return answer_xml(body, served)
-
-
-def _example() -> str:
-    from serving.comparisons.schemas import XML_EXAMPLE
-
-    return XML_EXAMPLE
+    return [
+        Door(
+            "/v1/comparisons/judge",
+            "judge_comparisons",
+            "Judge comparisons: JSON is answered in JSON, XML with its ``result_status`` filled in.",
+            JudgeRequest,
+            JudgeAnswer,
+            answer_json,
+            64 * MEBIBYTE,
+            _MODEL,
+            further=Further(("application/xml", "text/xml"), answer_xml, XML_EXAMPLE),
+        )
+    ]
 
 
 def _judge(source: Path, uri: str | None, wanted: Wanted, *, keep_going: bool, **options: Any) -> int:
@@ -81,7 +61,7 @@ def _judge(source: Path, uri: str | None, wanted: Wanted, *, keep_going: bool, *
     return judge_source(source, uri, wanted, keep_going=keep_going, **options)
 
 
-def _formats() -> Collection[str]:
+def _formats() -> Mapping[str, Format[Any]]:
     from data.comparisons.formats import FORMATS
 
     return FORMATS
@@ -93,29 +73,12 @@ def _import(kind: str, sources: list[Path], directory: Path, **options: Any) -> 
     return imported(kind, sources, directory, **options)
 
 
-def _commands(app: Typer) -> None:
-    from serving.comparisons.commands import add
-
-    add(app)
-
-
-_MODEL = Registered("model", "Judges comparisons.", _loader, knobs=_floor)
+_MODEL = Registered("model", "Judges comparisons.", _loader, {"floor": Floor})
 SUPPLY = ServingSupply(
     page=_page,
-    importing=Importing("comparisons", _import, _formats, _better),
-    judging=Judging("comparisons", _judge, lambda: {**_better(), **_floor()}),
+    importing=Importing("comparisons", _import, _formats, {"better": Assumed}),
+    judging=Judging("comparisons", _judge, {"better": Assumed, "floor": Floor}),
     models=(_MODEL,),
-    doors=(
-        Door(
-            "/v1/comparisons/judge",
-            "judge_comparisons",
-            "Judge comparisons: JSON is answered in JSON, XML with its ``result_status`` filled in.",
-            _shapes,
-            _json,
-            64 * MEBIBYTE,
-            _MODEL,
-            further=Further(("application/xml", "text/xml"), _xml, _example),
-        ),
-    ),
-    commands=_commands,
+    doors=_doors,
+    commands=add,
 )

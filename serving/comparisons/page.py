@@ -16,7 +16,7 @@ from serving.comparisons.vector_chart import vectors_chart
 from serving.comparisons.verdict_charts import confusion_chart, precision_recall_chart
 from serving.pages.charts import Chart, counted
 from serving.pages.evaluated import Confusion, Judged, Split
-from serving.report import render
+from serving.pages.render import render
 
 #: Components of seed 000, figure 6.5: the ones that are signed square roots.
 _SEED_FEATURE = re.compile(r"(medians|mins|maxes|q1s|q3s)_(min|med|median|max)")

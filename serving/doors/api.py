@@ -75,8 +75,6 @@ async def _begun(app: FastAPI) -> AsyncIterator[None]:
 
 
 def _add(app: FastAPI, door: Door) -> None:
-    _, answer_type = door.shapes()
-
     async def answer(request: Request) -> Response:
         handle = _handle(door, request.headers.get("content-type", ""))
         body = await _body(request, door.limit)
@@ -95,7 +93,7 @@ def _add(app: FastAPI, door: Door) -> None:
         methods=["POST"],
         name=door.name,
         description=door.says,
-        response_model=answer_type,
+        response_model=door.answer,
         openapi_extra=request_body(door),
         responses={**answers(door), **problems.responses(*needed)},
     )

@@ -20,10 +20,10 @@ _TEXT = {"schema": {"type": "string"}}
 
 def request_body(door: Door) -> dict[str, Any]:
     """Return what is said of the body that a door takes."""
-    content: dict[str, Any] = {JSON: {"schema": {"$ref": f"{_SCHEMAS}{door.shapes()[0].__name__}"}}}
+    content: dict[str, Any] = {JSON: {"schema": {"$ref": f"{_SCHEMAS}{door.request.__name__}"}}}
     if door.further is not None:
-        example = door.further.example()
-        content |= {media_type: {**_TEXT, "example": example} for media_type in door.further.types}
+        text = {**_TEXT, "example": door.further.example}
+        content |= dict.fromkeys(door.further.types, text)
     return {"requestBody": {"required": True, "content": content}}
 
 
@@ -44,7 +44,7 @@ def complete(app: FastAPI, doors: Sequence[Door]) -> None:
         """Describe the interface once, and keep the description."""
         if app.openapi_schema is None:
             components = described()["components"]["schemas"]
-            models: list[type[BaseModel]] = [*(door.shapes()[0] for door in doors), ProblemDetails]
+            models: list[type[BaseModel]] = [*(door.request for door in doors), ProblemDetails]
             for model in models:
                 schema = model.model_json_schema(ref_template=f"{_SCHEMAS}{{model}}")
                 components.update(schema.pop("$defs", {}))

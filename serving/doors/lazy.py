@@ -42,7 +42,7 @@ class Lazy:
         InputError
             If one that is named does not exist; without a champion, only asking for it is refused.
         """
-        knobs = {name: given[name] for name in model.knobs() if given.get(name) is not None}
+        knobs = {name: given[name] for name in model.knobs if given.get(name) is not None}
         lazy = cls(model, given.get(model.key), knobs)
         card = model.loader().card
         if card is not None:

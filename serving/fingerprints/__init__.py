@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
+from data.tables.formats import Format
+from serving.fingerprints.commands import add
 from serving.supply import MEBIBYTE, Counts, Door, Importing, ServingSupply
-
-if TYPE_CHECKING:
-    from pydantic import BaseModel
-    from typer import Typer
-
-    from serving.doors.bodies import Answered
 
 
 def _page(root: Path) -> str:
@@ -21,28 +17,28 @@ def _page(root: Path) -> str:
     return page(root)
 
 
-def _shapes() -> tuple[type[BaseModel], type[BaseModel]]:
+def _doors() -> Sequence[Door]:
+    from serving.fingerprints.body import answer_irup
     from serving.fingerprints.schemas import IrupRequest, ProfileAnswer
 
-    return IrupRequest, ProfileAnswer
+    return [
+        Door(
+            "/v1/irup",
+            "profile_application",
+            "Tell what an application leans on, how far that can be trusted, and predict it elsewhere.",
+            IrupRequest,
+            ProfileAnswer,
+            lambda body, _: answer_irup(body),
+            16 * MEBIBYTE,
+            alone=True,
+        )
+    ]
 
 
-def _answer(body: bytes, _model: None) -> Answered:
-    from serving.fingerprints.body import answer_irup
-
-    return answer_irup(body)
-
-
-def _formats() -> Collection[str]:
+def _formats() -> Mapping[str, Format[Any]]:
     from data.fingerprints.formats import FORMATS
 
     return FORMATS
-
-
-def _holds(kind: str, source: Path) -> bool:
-    from data.fingerprints.formats import holds_fingerprints
-
-    return holds_fingerprints(kind, source)
 
 
 def _import(kind: str, sources: list[Path], directory: Path, *, keep_going: bool) -> Counts:
@@ -51,25 +47,9 @@ def _import(kind: str, sources: list[Path], directory: Path, *, keep_going: bool
     return imported(kind, sources, directory, keep_going=keep_going)
 
 
-def _commands(app: Typer) -> None:
-    from serving.fingerprints.commands import add
-
-    add(app)
-
-
 SUPPLY = ServingSupply(
     page=_page,
-    importing=Importing("fingerprints", _import, _formats, recognised=_holds),
-    doors=(
-        Door(
-            "/v1/irup",
-            "profile_application",
-            "Tell what an application leans on, how far that can be trusted, and predict it elsewhere.",
-            _shapes,
-            _answer,
-            16 * MEBIBYTE,
-            alone=True,
-        ),
-    ),
-    commands=_commands,
+    importing=Importing("fingerprints", _import, _formats),
+    doors=_doors,
+    commands=add,
 )

@@ -25,7 +25,7 @@ from serving.fingerprints.machine_charts import (
 from serving.fingerprints.profile_bars import Bar, Bars, bars, of_shares
 from serving.fingerprints.profiled import Profiled
 from serving.pages.charts import Chart, counted, percent
-from serving.report import render
+from serving.pages.render import render
 from training.fingerprints.claims import CLAIMS, Verdict
 from training.fingerprints.differences import Difference, difference
 from training.fingerprints.false_alarms import false_alarms

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from data.tables.formats import Format
+from serving.matrices.options import Only, Without
 from serving.supply import MEBIBYTE, Counts, Door, Importing, Judging, Loader, Registered, ServingSupply
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from serving.answering import Wanted
-    from serving.doors.bodies import Answered
-    from serving.matrices.model import Engine
 
 
 def _page(root: Path) -> str:
@@ -28,16 +26,22 @@ def _loader() -> Loader:
     return LOADER
 
 
-def _shapes() -> tuple[type[BaseModel], type[BaseModel]]:
+def _doors() -> Sequence[Door]:
+    from serving.matrices.body import answer_matrices
     from serving.matrices.schemas import MatricesAnswer, MatricesRequest
 
-    return MatricesRequest, MatricesAnswer
-
-
-def _answer(body: bytes, served: Engine) -> Answered:
-    from serving.matrices.body import answer_matrices
-
-    return answer_matrices(body, served)
+    return [
+        Door(
+            "/v1/matrices/judge",
+            "judge_matrices",
+            "Judge pairs of matrices: validity, group, verdict, and the raw metrics that drove it.",
+            MatricesRequest,
+            MatricesAnswer,
+            answer_matrices,
+            32 * MEBIBYTE,
+            _MODEL,
+        )
+    ]
 
 
 def _recognised(source: Path) -> bool:
@@ -52,22 +56,10 @@ def _judge(source: Path, uri: str | None, wanted: Wanted, *, keep_going: bool) -
     return judge_matrices(source, uri, wanted, keep_going=keep_going)
 
 
-def _formats() -> Collection[str]:
+def _formats() -> Mapping[str, Format[Any]]:
     from data.matrices.formats import FORMATS
 
     return FORMATS
-
-
-def _holds(kind: str, source: Path) -> bool:
-    from data.matrices.formats import holds_matrices
-
-    return holds_matrices(kind, source)
-
-
-def _choice() -> Mapping[str, Any]:
-    from serving.matrices.options import Only, Without
-
-    return {"only": Only, "without": Without}
 
 
 def _import(kind: str, sources: list[Path], directory: Path, **options: Any) -> Counts:
@@ -79,18 +71,8 @@ def _import(kind: str, sources: list[Path], directory: Path, **options: Any) -> 
 _MODEL = Registered("matrices", "Judges matrices.", _loader)
 SUPPLY = ServingSupply(
     page=_page,
-    importing=Importing("matrices", _import, _formats, _choice, _holds),
+    importing=Importing("matrices", _import, _formats, {"only": Only, "without": Without}),
     judging=Judging("matrices", _judge, recognised=_recognised),
     models=(_MODEL,),
-    doors=(
-        Door(
-            "/v1/matrices/judge",
-            "judge_matrices",
-            "Judge pairs of matrices: validity, group, verdict, and the raw metrics that drove it.",
-            _shapes,
-            _answer,
-            32 * MEBIBYTE,
-            _MODEL,
-        ),
-    ),
+    doors=_doors,
 )

@@ -14,7 +14,7 @@ from serving.matrices.evaluated import Beside, Evaluated, Metrics, Worth
 from serving.matrices.pictures import causes_chart, groups_chart, validity_chart, validity_told
 from serving.pages.charts import Chart, counted
 from serving.pages.evaluated import Confusion, surest_mistakes
-from serving.report import render
+from serving.pages.render import render
 
 #: The seed's tables, and what each says.
 TABLES = {

@@ -58,10 +58,9 @@ def test_a_door_names_the_command_which_makes_the_champion_that_it_lacks(client,
 def test_a_door_is_described_with_its_request_and_its_refusals(client, door):
     described = client.get("/openapi.json").json()
     operation = described["paths"][door.path]["post"]
-    request, _ = door.shapes()
     schema = operation["requestBody"]["content"]["application/json"]["schema"]
-    assert schema == {"$ref": f"#/components/schemas/{request.__name__}"}
-    assert request.__name__ in described["components"]["schemas"]
+    assert schema == {"$ref": f"#/components/schemas/{door.request.__name__}"}
+    assert door.request.__name__ in described["components"]["schemas"]
     assert {"400", "413", "415", "422"} <= set(operation["responses"])
     assert ("503" in operation["responses"]) == (door.model is not None)
 

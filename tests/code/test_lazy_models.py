@@ -69,7 +69,7 @@ def test_a_model_that_is_waited_for_is_loaded_once_with_its_knobs():
         return SimpleNamespace(ref=ModelRef("some", "1", "here"))
 
     loader = Loader(str, load, vars, dict)
-    model = Registered("some", "", lambda: loader, lambda: {"floor": float, "other": str})
+    model = Registered("some", "", lambda: loader, {"floor": float, "other": str})
     lazy = Lazy.of(model, {"some": "here", "floor": 0.2, "other": None, "foreign": 1})
     assert (lazy.eager, lazy.ref) == (True, None)
     assert lazy.get() is lazy.get()

@@ -11,7 +11,7 @@ from serving.fingerprints.machine_charts import (
     series_of,
 )
 from serving.fingerprints.profile_bars import bars
-from serving.report import environment
+from serving.pages.render import environment
 from tests.code.fingerprints.by_hand import REASON, difference, profile
 
 SPACE = "\N{NO-BREAK SPACE}"
