@@ -11,7 +11,6 @@ import pandas as pd
 
 from data.corun.tables import AND, SAMPLE_DTYPES, TASK_DTYPES, CorunTables
 from data.errors import InputError
-from serving.corun.json import online_answer, static_answer
 from serving.corun.model import Online, Static
 from serving.corun.online import answer
 from serving.corun.samples import TIME
@@ -34,15 +33,14 @@ def answer_static(body: bytes, static: Static) -> Answered:
     request = request_of(body, StaticRequest)
     known = _with_tasks(request.tasks, static) if request.tasks else static
     questions = [Question(one.task, tuple(one.corunners), one.machine) for one in request.coruns]
-    return Answered.of(static_answer(ask(questions, known), known))
+    return Answered.of(ask(questions, known))
 
 
 def answer_online(body: bytes, online: Online) -> Answered:
     """Answer from the samples of a request; raises as `answer_static`, and if samples cannot be used."""
     request = request_of(body, OnlineRequest)
     solo, corun = _samples(request.solo, "solo"), _samples(request.corun, "corun")
-    found = answer(solo, corun, request.machine, online)
-    return Answered.of(online_answer(found, online))
+    return Answered.of(answer(solo, corun, request.machine, online))
 
 
 def _with_tasks(runs: list[SoloRun], static: Static) -> Static:

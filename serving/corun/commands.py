@@ -1,14 +1,21 @@
-"""The commands ``perfjudge corun``, which only pass on what the user said."""
+"""The commands ``perfjudge corun``: read, ask, print."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from serving.options import Directory, Model, Output, Seed
 
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+Answer = TypeVar("Answer", bound="BaseModel")
+#: The seed of placements at random, unless another is given.
+SEED = 20261121
 group = typer.Typer(
     help="How much slower does a task get when it shares the machine with others?", no_args_is_help=True
 )
@@ -42,11 +49,12 @@ def corun_static(  # noqa: PLR0917 - typer hands options over by name
     output: Output = None,
 ) -> int:
     """Tell how much slower a task gets that ran alone before."""
-    from serving.corun.command import Shown, predict
-    from serving.corun.static import Question
+    from serving.corun.model import load_static
+    from serving.corun.static import Question, ask
+    from serving.corun.text import static_text
 
-    question = Question(task, (*beside, *(more or ())), machine)
-    return predict(question, model, further, Shown(as_json, output))
+    found = ask([Question(task, (*beside, *(more or ())), machine)], load_static(model, further))
+    return _give(found, static_text, output, as_json=as_json)
 
 
 @group.command("online")
@@ -64,9 +72,15 @@ def corun_online(  # noqa: PLR0917 - typer hands options over by name
     output: Output = None,
 ) -> int:
     """Tell how much slower a new task gets, from its first seconds alone and beside the others."""
-    from serving.corun.command import Shown, sample
+    from data.corun.tables import SAMPLE_DTYPES
+    from data.measure.perf_stat import intervals
+    from serving.corun.model import load_online
+    from serving.corun.online import answer
+    from serving.corun.text import online_text
 
-    return sample(solo, together, machine, model, Shown(as_json, output))
+    tables = [intervals(path, SAMPLE_DTYPES) for path in (solo, together)]
+    found = answer(tables[0], tables[1], machine, load_online(model), (str(solo), str(together)))
+    return _give(found, online_text, output, as_json=as_json)
 
 
 @group.command("place")
@@ -85,10 +99,14 @@ def corun_place(  # noqa: PLR0917 - typer hands options over by name
     output: Output = None,
 ) -> int:
     """Tell which tasks to put together, so that they slow one another down least."""
-    from serving.corun.command import SEED, Shown, Wanted, put
+    from serving.corun.model import load_static
+    from serving.corun.place import place
+    from serving.corun.text import place_text
+    from training.corun.placement import Room
 
-    wanted = Wanted(tasks or (), machines, slots, machine, SEED if seed is None else seed)
-    return put(wanted, model, further, Shown(as_json, output))
+    static = load_static(model, further)
+    found = place(tasks or (), Room(machines, slots), machine, static, SEED if seed is None else seed)
+    return _give(found, place_text, output, as_json=as_json)
 
 
 @group.command("measure")
@@ -99,6 +117,22 @@ def corun_measure(
     repetitions: Annotated[int, typer.Option("--repetitions", min=1, help="How often each is run.")] = 1,
 ) -> int:
     """Really run the best, the worst and the random placements of a plan on this machine, and compare."""
-    from serving.corun.command import measure
+    from data.corun.placements import main
+    from data.tables.files import write_text
+    from serving.answering import write
+    from serving.corun.measured import PLAN, measured_text, plan_of, read_measured
 
-    return measure(suite, plan, output, repetitions)
+    content = plan_of(plan)
+    code = main(suite, [(one.name, one.groups) for one in content.placements], output, repetitions)
+    if code == 0:
+        write_text(output / PLAN, content.model_dump_json(indent=1) + "\n")
+        write(measured_text(read_measured(output)), None)
+    return code
+
+
+def _give(found: Answer, told: Callable[[Answer], str], output: Path | None, *, as_json: bool) -> int:
+    """Write an answer as JSON or as text, to a file or to standard output, and return the exit code."""
+    from serving.answering import write
+
+    write(f"{found.model_dump_json(indent=1)}\n" if as_json else told(found), output)
+    return 0

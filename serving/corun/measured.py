@@ -14,7 +14,7 @@ from data.errors import InputError
 from data.tables.given import said
 from data.tables.specs import read_table
 from serving.corun.schemas import PlaceAnswer
-from serving.pages.tables import printed
+from serving.pages.tables import tabulated
 
 PLAN = "plan.json"
 BEST, WORST, RANDOM = "best", "worst", "random-"
@@ -103,15 +103,17 @@ def read_measured(directory: Path) -> Measured | None:
 
 def measured_text(found: Measured | None) -> str:
     """Return what was predicted and measured as a table, and what it says."""
-    from rich.table import Table
-
     if found is None:
         return "nothing was measured\n"
-    table = Table("placement", caption=f"{found.tasks} tasks on {found.machine}; seconds of run time in all")
-    for name in ("predicted", "measured", "repetitions differ by"):
-        table.add_column(name, justify="right")
-    for row in found.totals.to_dict("records"):
-        predicted = "-" if np.isnan(row["predicted"]) else f"{row['predicted']:.1f}"
-        spread = f"\N{PLUS-MINUS SIGN} {row['spread']:.1f}" if row["repetitions"] > 1 else "-"
-        table.add_row(str(row["placement"]), predicted, f"{row['measured']:.1f}", spread)
-    return f"{printed(table)}{found.told}\n"
+    rows = [
+        (
+            str(row["placement"]),
+            "-" if np.isnan(row["predicted"]) else f"{row['predicted']:.1f}",
+            f"{row['measured']:.1f}",
+            f"\N{PLUS-MINUS SIGN} {row['spread']:.1f}" if row["repetitions"] > 1 else "-",
+        )
+        for row in found.totals.to_dict("records")
+    ]
+    numbers = ("predicted", "measured", "repetitions differ by")
+    caption = f"{found.tasks} tasks on {found.machine}; seconds of run time in all"
+    return f"{tabulated(('placement', *numbers), rows, numbers=numbers, caption=caption)}{found.told}\n"

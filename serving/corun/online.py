@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -12,7 +11,9 @@ from numpy.typing import NDArray
 
 from serving.corun.model import Online
 from serving.corun.samples import TIME, looked
-from serving.corun.static import REASONS, Driver
+from serving.corun.schemas import DriverAnswer, OnlineAnswer
+from serving.corun.static import REASONS
+from serving.doors.schemas import ModelAnswer, finite
 from training.corun import online as trained
 
 Floats = NDArray[np.float64]
@@ -22,40 +23,13 @@ NAMES = ("solo", "corun")
 ASKED = math.log(3)
 
 
-@dataclass(frozen=True)
-class Sampled:
-    """How much slower a task gets, as its first seconds tell.
-
-    Attributes
-    ----------
-    impact, low, high : float
-        Co-run time / solo time, and the ends of its prediction interval.
-    confidence : float
-        The share of impacts that such intervals hold.
-    seconds : float
-        Of both runs, that the answer is made from.
-    drivers : tuple of Driver
-        Events whose rate changed; ``value`` is the rate together, ``usual`` that alone.
-    notes : tuple of str
-        What was wrong with the samples, and why an interval is wide.
-    """
-
-    impact: float
-    low: float
-    high: float
-    confidence: float
-    seconds: float
-    drivers: tuple[Driver, ...]
-    notes: tuple[str, ...]
-
-
 def answer(
     solo: pd.DataFrame,
     corun: pd.DataFrame,
     machine: str | None,
     online: Online,
     names: Sequence[str] = NAMES,
-) -> Sampled:
+) -> OnlineAnswer:
     """Answer from samples of the same task alone and beside others.
 
     Parameters
@@ -90,9 +64,15 @@ def answer(
         notes.append(f"faster together than alone: are {names[0]} and {names[1]} swapped?")
     elif changes.swapped(ratios, known) > ASKED:
         notes.append(f"events changed as from together to alone: are {names[0]} and {names[1]} swapped?")
-    low, high = impact / np.exp(width), impact * np.exp(width)
-    return Sampled(
-        impact, float(low), float(high), card.confidence, seconds, drivers, tuple(dict.fromkeys(notes))
+    return OnlineAnswer(
+        model=ModelAnswer.of(online.ref),
+        impact=impact,
+        low=impact / np.exp(width),
+        high=impact * np.exp(width),
+        confidence=card.confidence,
+        sampled_seconds=seconds,
+        drivers=drivers,
+        notes=list(dict.fromkeys(notes)),
     )
 
 
@@ -112,7 +92,7 @@ def _start(table: pd.DataFrame, events: Sequence[str], counted: list[str], secon
 
 def _impact(
     ratios: Floats, start: Floats, known: NDArray[np.bool_], online: Online
-) -> tuple[float, tuple[Driver, ...]]:
+) -> tuple[float, list[DriverAnswer]]:
     """Return the impact, and which events it would be another without."""
     events = online.model.card.events
     without = np.tile(ratios, (len(events) + 1, 1))
@@ -120,12 +100,17 @@ def _impact(
     impacts = np.exp(np.asarray(online.model.model.second.predict(without), np.float64))
     rates = np.expm1(start[:, :, 0])
     drivers = [
-        Driver(event, float(rates[1, place]), float(rates[0, place]), float(impacts[0] / one - 1))
+        DriverAnswer(
+            feature=event,
+            value=finite(rates[1, place]),
+            usual=finite(rates[0, place]),
+            contribution=float(impacts[0] / one - 1),
+        )
         for place, (event, one) in enumerate(zip(events, impacts[1:], strict=True))
         if known[place]
     ]
     drivers.sort(key=lambda one: (-abs(np.log1p(one.contribution)), one.feature))
-    return float(impacts[0]), tuple(one for one in drivers[:REASONS] if one.contribution)
+    return float(impacts[0]), [one for one in drivers[:REASONS] if one.contribution]
 
 
 def _notes(machine: str | None, seconds: float, missing: float, online: Online) -> list[str]:

@@ -10,7 +10,7 @@ from serving.corun.evaluated import Evaluated, Repeatability
 from serving.corun.measured_charts import events_chart, heat_map, times_chart, trend_chart
 from serving.corun.placement_check import check
 from serving.pages.charts import Chart, counted, percent
-from serving.report import render
+from serving.pages.render import render
 
 #: What each way to divide says, and which sentence names it.
 DESIGNS = {

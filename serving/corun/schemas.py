@@ -100,7 +100,10 @@ class OnlineRequest(Given):
 class DriverAnswer(BaseModel):
     """What drives an answer."""
 
+    #: ``own_<event>`` or ``others_<event>`` (events per second), or ``own_seconds``, ``others_seconds``;
+    #: ``own_all``, ``others_all``: all of that side at once, and which tasks they are.
     feature: str
+    #: Of this co-run; null where it was not counted, or is all.
     value: float | None
     usual: float | None = Field(description="The median over the known tasks of the machine.")
     contribution: float = Field(description="0.08: with the usual value the impact would be 8 % smaller.")
@@ -151,7 +154,9 @@ class OnlineAnswer(Estimate):
 
     model: ModelAnswer
     sampled_seconds: float = Field(description="Of both runs, that the answer is made from.")
+    #: Events whose rate changed; ``value`` is the rate together, ``usual`` that alone.
     drivers: list[DriverAnswer]
+    #: What was wrong with the samples, and why an interval is wide.
     notes: list[str]
 
 
@@ -187,6 +192,7 @@ class PlaceAnswer(BaseModel):
     """Where to put tasks; such a file is what ``perfjudge corun measure`` takes."""
 
     model: ModelAnswer
+    #: The kind of machine that the solo runs are of.
     machine: str
     machines: int
     slots: int
@@ -196,6 +202,7 @@ class PlaceAnswer(BaseModel):
     )
     saved_against_worst: SavingAnswer | None = None
     random: RandomAnswer
+    #: The best, the first of those at random, and the worst.
     placements: list[PlacementAnswer]
     notes: list[str]
 

@@ -13,6 +13,8 @@ from data.errors import InputError
 from data.tables.nearest import nearest
 from features.corun.rates import MOST, OTHERS, OWN, Placed
 from serving.corun.model import Static
+from serving.corun.schemas import DriverAnswer, ExplainedAnswer, StaticAnswer, StaticPrediction
+from serving.doors.schemas import ModelAnswer, finite
 
 Floats = NDArray[np.float64]
 #: How many single reasons an answer gives.
@@ -37,69 +39,7 @@ class Question:
     machine: str | None = None
 
 
-@dataclass(frozen=True)
-class Driver:
-    """What drives an answer.
-
-    Attributes
-    ----------
-    feature : str
-        ``own_<event>`` or ``others_<event>`` (events per second), or ``own_seconds``, ``others_seconds``;
-        ``own_all``, ``others_all``: all of that side at once, and which tasks they are.
-    value, usual : float
-        Of this co-run, and the median over the tasks of the machine; NaN where it was not counted, or is all.
-    contribution : float
-        By which factor, less 1, the answer is larger than it would be with the usual value.
-    """
-
-    feature: str
-    value: float
-    usual: float
-    contribution: float
-
-
-@dataclass(frozen=True)
-class Explained:
-    """The co-run that drivers explain, with the machine of its solo runs, and its impact."""
-
-    question: Question
-    impact: float
-
-
-@dataclass(frozen=True)
-class Predicted:
-    """How much slower a task gets.
-
-    Attributes
-    ----------
-    question : Question
-        With its machine.
-    impact, low, high : float
-        Co-run time / solo time, and the ends of its prediction interval.
-    confidence : float
-        The share of impacts that such intervals hold.
-    solo_seconds : float
-        NaN where the task never ran alone on that machine.
-    drivers : tuple of Driver
-        The strongest first.
-    explained : Explained or None
-        What they explain: where pairs are added up, the strongest of them; None without drivers.
-    notes : tuple of str
-        What the reader should know, and why an interval is wide.
-    """
-
-    question: Question
-    impact: float
-    low: float
-    high: float
-    confidence: float
-    solo_seconds: float
-    drivers: tuple[Driver, ...]
-    explained: Explained | None
-    notes: tuple[str, ...]
-
-
-def ask(questions: Sequence[Question], static: Static, drivers: int = REASONS) -> list[Predicted]:
+def ask(questions: Sequence[Question], static: Static) -> StaticAnswer:
     """Answer questions, in their order.
 
     Raises
@@ -107,7 +47,8 @@ def ask(questions: Sequence[Question], static: Static, drivers: int = REASONS) -
     InputError
         If a task or the machine that is to be meant is not known.
     """
-    return [_answered(question, static, drivers) for question in questions]
+    predictions = [_answered(question, static) for question in questions]
+    return StaticAnswer(model=ModelAnswer.of(static.ref), predictions=predictions)
 
 
 def impacts(tasks: Sequence[str], machine: str, static: Static) -> Floats:
@@ -162,32 +103,37 @@ def require(tasks: Sequence[str], machine: str, static: Static) -> list[str]:
     return found
 
 
-def _answered(question: Question, static: Static, drivers: int) -> Predicted:
+def _answered(question: Question, static: Static) -> StaticPrediction:
     machine = machine_of(question.machine, static)
     asked = Question(question.task, tuple(sorted(question.beside)), machine)
     if not asked.beside:
         raise InputError(
             "runs beside nothing; expected at least one other task", place=f'task "{asked.task}"'
         )
-    everyone = [asked.task, *asked.beside]
-    sources = require(everyone, machine, static)
+    sources = require([asked.task, *asked.beside], machine, static)
     found = _impacts(asked, sources, static)
     # of several machines the middle one stands for the unknown
     impact = float(np.median(found))
     width, notes = _width(asked, sources, static)
-    source = sources[int(np.abs(found - impact).argmin())]
-    pair = _strongest(asked, source, static)
-    reasons = tuple(_drivers(pair.question, source, static, drivers)) if drivers else ()
-    return Predicted(
-        asked,
-        impact,
-        impact / np.exp(width),
-        impact * np.exp(width),
-        static.card.confidence,
-        static.known.seconds(machine, asked.task),
-        reasons,
-        pair if reasons else None,
-        tuple(notes),
+    low, high = impact / np.exp(width), impact * np.exp(width)
+    pair, explained = _strongest(asked, sources[int(np.abs(found - impact).argmin())], static)
+    drivers = _drivers(pair, explained.machine, static)
+    seconds = static.known.seconds(machine, asked.task)
+    return StaticPrediction(
+        impact=impact,
+        low=low,
+        high=high,
+        confidence=static.card.confidence,
+        task=asked.task,
+        corunners=list(asked.beside),
+        machine=machine,
+        solo_seconds=finite(seconds),
+        corun_seconds=finite(seconds * impact),
+        corun_seconds_low=finite(seconds * low),
+        corun_seconds_high=finite(seconds * high),
+        drivers=drivers,
+        drivers_explain=explained if drivers else None,
+        notes=notes,
     )
 
 
@@ -234,16 +180,20 @@ def _width(question: Question, sources: list[str], static: Static) -> tuple[floa
     return width, notes
 
 
-def _strongest(question: Question, machine: str, static: Static) -> Explained:
+def _strongest(question: Question, machine: str, static: Static) -> tuple[Question, ExplainedAnswer]:
     """Return what drivers can explain: all of the co-run, or the strongest of the pairs that are added up."""
     several = adds_up(len(question.beside), static)
     asked = [(other,) for other in question.beside] if several else [question.beside]
     coruns = [Question(question.task, beside, machine) for beside in asked]
-    found = [Explained(one, float(_impacts(one, [machine], static)[0])) for one in coruns]
-    return max(found, key=lambda one: one.impact)
+    impact, strongest = max(
+        ((float(_impacts(one, [machine], static)[0]), one) for one in coruns), key=lambda found: found[0]
+    )
+    model = f"{static.ref.name} {static.ref.version}"
+    explained = ExplainedAnswer(corunners=list(strongest.beside), machine=machine, impact=impact, model=model)
+    return strongest, explained
 
 
-def _drivers(question: Question, machine: str, static: Static, most: int) -> list[Driver]:
+def _drivers(question: Question, machine: str, static: Static) -> list[DriverAnswer]:
     """Replace one thing after the other by what is usual on that machine, and see what that changes."""
     known, columns = static.known, static.card.features
     row = known.rows(_placed(question, [machine]), columns)
@@ -268,11 +218,14 @@ def _drivers(question: Question, machine: str, static: Static, most: int) -> lis
             value, typical = float(np.exp(value)), float(np.exp(typical))
         if name.endswith(f"_{ALL}"):
             value = typical = float("nan")
-        found.append(Driver(name, value, typical, float(impact[0] / impact[place] - 1)))
+        contribution = float(impact[0] / impact[place] - 1)
+        found.append(
+            DriverAnswer(feature=name, value=finite(value), usual=finite(typical), contribution=contribution)
+        )
     # the sides as wholes say most, as events go together and none alone tells much
     sides = len(_sides(columns))
     single = sorted(found[sides:], key=lambda one: (-abs(np.log1p(one.contribution)), one.feature))
-    return [one for one in (*found[:sides], *single[:most]) if one.contribution]
+    return [one for one in (*found[:sides], *single[:REASONS]) if one.contribution]
 
 
 def _sides(columns: Sequence[str]) -> dict[str, list[str]]:

@@ -2,94 +2,96 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-import numpy as np
 
 from features.corun.rates import OTHERS, OWN
-from serving.corun.model import Online, Static
-from serving.corun.online import Sampled
-from serving.corun.place import Placed, Put, Saving
-from serving.corun.static import ALL, Driver, Explained, Predicted
-from serving.models import ModelRef
-from serving.pages.tables import printed
+from serving.corun.schemas import (
+    DriverAnswer,
+    Estimate,
+    OnlineAnswer,
+    PlaceAnswer,
+    SavingAnswer,
+    StaticAnswer,
+    StaticPrediction,
+)
+from serving.corun.static import ALL
+from serving.doors.schemas import ModelAnswer
+from serving.pages.tables import tabulated
 
-if TYPE_CHECKING:
-    from rich.table import Table
 
-
-def static_text(found: Predicted, static: Static) -> str:
+def static_text(answer: StaticAnswer) -> str:
     """Return how much slower, the interval, seconds where known, what drives it, and what to know."""
-    asked = found.question
+    (found,) = answer.predictions
     parts = [
-        f"{asked.task} beside {', '.join(asked.beside)} on {asked.machine}: {impact_text(found.impact)}",
-        interval_text(found.low, found.high, found.confidence),
+        f"{found.task} beside {', '.join(found.corunners)} on {found.machine}: {impact_text(found.impact)}",
+        interval_text(found),
     ]
-    if not math.isnan(found.solo_seconds):
-        low, middle, high = (found.solo_seconds * one for one in (found.low, found.impact, found.high))
+    if found.solo_seconds is not None:
+        low, middle, high = (found.corun_seconds_low, found.corun_seconds, found.corun_seconds_high)
         parts.append(f"{found.solo_seconds:.4g} s alone, {middle:.4g} s together ({low:.4g} to {high:.4g} s)")
     parts += [f"note: {note}" for note in found.notes]
-    if found.explained is not None:
-        parts.append("\n" + explained_text(found, found.explained, static.ref))
-        parts.append(printed(drivers_table(found.drivers)).rstrip())
-    return "\n".join([*parts, model_text(static.ref), ""])
+    if found.drivers_explain is not None:
+        parts += ["\n" + explained_text(found), drivers_table(found.drivers)]
+    return "\n".join([*parts, model_text(answer.model), ""])
 
 
-def explained_text(found: Predicted, explained: Explained, ref: ModelRef) -> str:
+def explained_text(found: StaticPrediction) -> str:
     """Say which co-run the drivers explain, and which model's answer about it."""
-    corun, several = explained.question, len(found.question.beside)
-    whole = several == len(corun.beside)
+    explained, several = found.drivers_explain, len(found.corunners)
+    assert explained is not None
+    whole = several == len(explained.corunners)
     strongest = "" if whole else f", the strongest of the {several} co-runners, alone"
     return (
-        f"what drives it: of {corun.task} beside {', '.join(corun.beside)}{strongest} "
-        f"(impact {explained.impact:.3f} by {ref.name} {ref.version})"
+        f"what drives it: of {found.task} beside {', '.join(explained.corunners)}{strongest} "
+        f"(impact {explained.impact:.3f} by {explained.model})"
     )
 
 
-def online_text(found: Sampled, online: Online) -> str:
+def online_text(found: OnlineAnswer) -> str:
     """Return how much slower the task gets, the interval, what drives it, and what to know about it."""
     parts = [
-        f"{impact_text(found.impact)}, from {found.seconds:.1f} s of samples alone and together",
-        interval_text(found.low, found.high, found.confidence),
+        f"{impact_text(found.impact)}, from {found.sampled_seconds:.1f} s of samples alone and together",
+        interval_text(found),
         *(f"note: {note}" for note in found.notes),
     ]
     if found.drivers:
-        table = drivers_table(found.drivers, ("together (1/s)", "alone (1/s)"), "an unchanged rate")
-        parts.append("\n" + printed(table).rstrip())
-    return "\n".join([*parts, model_text(online.ref), ""])
+        columns = ("together (1/s)", "alone (1/s)")
+        parts.append("\n" + drivers_table(found.drivers, columns, "an unchanged rate"))
+    return "\n".join([*parts, model_text(found.model), ""])
 
 
-def place_text(found: Placed, static: Static) -> str:
+def place_text(found: PlaceAnswer) -> str:
     """Return the placement, its predicted total, and what it saves."""
+    best = found.placements[0]
     how = "no other has less" if found.exact else "found by exchanging tasks"
     first = (
-        f"{len(found.tasks)} tasks on {found.room.machines} machines with {found.room.slots} slots each "
-        f"({found.machine}): predicted slow-down {found.best.slowdown:.3f} in all, {how}"
+        f"{sum(map(len, best.groups))} tasks on {found.machines} machines with {found.slots} slots each "
+        f"({found.machine}): predicted slow-down {best.slowdown:.3f} in all, {how}"
     )
-    lines = [first, *_run_times(found)]
-    lines += [f"note: {note}" for note in found.notes]
-    return "\n".join([*lines, "", printed(_placement(found.best)).rstrip(), model_text(static.ref), ""])
+    lines = [first, *_run_times(found), *(f"note: {note}" for note in found.notes)]
+    rows = [(str(number), ", ".join(group)) for number, group in enumerate(best.groups, 1)]
+    placement = tabulated(("machine", "tasks"), rows).rstrip()
+    return "\n".join([*lines, "", placement, model_text(found.model), ""])
 
 
-def _run_times(found: Placed) -> list[str]:
+def _run_times(found: PlaceAnswer) -> list[str]:
     """Say what is saved of run time; of slow-downs alone where a solo time is unknown."""
-    random, worst = found.against_random, found.against_worst
-    if random is None or worst is None:
-        slower = f"at random {found.random.mean():.3f} on average, the worst {found.worst.slowdown:.3f}"
+    random, best, worst = found.random, found.placements[0], found.placements[-1]
+    if found.saved_against_random is None or found.saved_against_worst is None:
+        slower = f"at random {random.mean:.3f} on average, the worst {worst.slowdown:.3f}"
         return [slower, "run times are not known: not all tasks ran alone on that machine"]
-    times = found.random_seconds
-    low, high = np.quantile(times, (0.05, 0.95))
-    draws = f"{times.mean():.4g} s on average over {len(times)} draws, 90% of them {low:.4g} to {high:.4g} s"
+    draws = (
+        f"{random.seconds:.4g} s on average over {random.draws} draws, "
+        f"90% of them {random.seconds_low:.4g} to {random.seconds_high:.4g} s"
+    )
     return [
-        f"{found.best.seconds:.4g} s of run time in all, predicted",
-        f"{_saved(random)} than at random ({draws})",
-        f"{_saved(worst)} than the worst ({found.worst.seconds:.4g} s)",
+        f"{best.seconds:.4g} s of run time in all, predicted",
+        f"{_saved(found.saved_against_random)} than at random ({draws})",
+        f"{_saved(found.saved_against_worst)} than the worst ({worst.seconds:.4g} s)",
     ]
 
 
-def _saved(saving: Saving) -> str:
+def _saved(saving: SavingAnswer) -> str:
     how = "less" if saving.seconds >= 0 else "more"
     return f"{abs(saving.seconds):.3g} s ({abs(saving.share):.1%} of run time) {how}"
 
@@ -100,34 +102,29 @@ def impact_text(impact: float) -> str:
     return f"{change} (impact {impact:.3f})"
 
 
-def interval_text(low: float, high: float, confidence: float) -> str:
+def interval_text(found: Estimate) -> str:
     """Say what the interval of the impact is."""
-    return f"{confidence:.0%} interval of the impact: {low:.3f} to {high:.3f}"
+    return f"{found.confidence:.0%} interval of the impact: {found.low:.3f} to {found.high:.3f}"
 
 
-def model_text(ref: ModelRef) -> str:
+def model_text(model: ModelAnswer) -> str:
     """Say which model answered."""
-    return f"model {ref.name} {ref.version} ({ref.uri})"
+    return f"model {model.name} {model.version} ({model.uri})"
 
 
 def drivers_table(
-    drivers: Sequence[Driver], columns: tuple[str, str] = ("here", "usual"), against: str = "the usual value"
-) -> Table:
+    drivers: Sequence[DriverAnswer],
+    columns: tuple[str, str] = ("here", "usual"),
+    against: str = "the usual value",
+) -> str:
     """Return what drives the answer as a table."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table("what drives it", caption=f"effect: against {against}")
-    for name in (*columns, "effect"):
-        table.add_column(name, justify="right")
-    for one in drivers:
-        table.add_row(
-            Text(driver_name(one.feature)),
-            _number(one.value),
-            _number(one.usual),
-            f"{one.contribution:+.1%}",
-        )
-    return table
+    numbers = (*columns, "effect")
+    rows = [
+        (driver_name(one.feature), _number(one.value), _number(one.usual), f"{one.contribution:+.1%}")
+        for one in drivers
+    ]
+    caption = f"effect: against {against}"
+    return tabulated(("what drives it", *numbers), rows, numbers=numbers, caption=caption).rstrip()
 
 
 def driver_name(feature: str) -> str:
@@ -140,15 +137,5 @@ def driver_name(feature: str) -> str:
     return told.get(what, f"{what} of {whose} (1/s)")
 
 
-def _placement(put: Put) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table("machine", "tasks")
-    for number, group in enumerate(put.groups, 1):
-        table.add_row(str(number), Text(", ".join(group)))
-    return table
-
-
-def _number(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.4g}"
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
