@@ -23,18 +23,22 @@ from serving.pages.evaluated import Score
 #: Where ``perfjudge corun measure`` of the shipped tasks lies.
 PLACEMENTS = Path("data/raw/placements")
 _NAMES = dict.fromkeys(("task", "corunners", "machine"), "str")
-_NUMBERS = ("fitted", "residual", "standardised", "theoretical", "scale", "leverage", "cook")
-RESIDUALS = _NAMES | dict.fromkeys(_NUMBERS, "float64")
 INSTANCES = _NAMES | {"solo_seconds": "float64", "impact": "float64"}
-OOF = _NAMES | {
-    "design": "str", "model": "str", "kind": "str", "measured": "float64", "predicted": "float64",
-    "low": "float64", "high": "float64",
-}  # fmt: skip
-TABLE_1 = {"predictor": "str", "kind": "str", "preparation": "str"} | dict.fromkeys(
-    ("accuracy", "spread", "seeds"), "float64"
+RESIDUALS = _NAMES | dict.fromkeys(
+    ("fitted", "residual", "standardised", "theoretical", "scale", "leverage", "cook"), "float64"
 )
-IMPORTANCE = {"feature": "str", "rise": "float64", "spread": "float64"}
-REMOVED = {"without": "str", "measured": "bool", "within_tolerance": "float64", "mape": "float64"}
+#: What evaluation writes, by the names of the files.
+TABLES = {
+    "oof": _NAMES
+    | dict.fromkeys(("design", "model", "kind"), "str")
+    | dict.fromkeys(("measured", "predicted", "low", "high"), "float64"),
+    "table1": dict.fromkeys(("predictor", "kind", "preparation"), "str")
+    | dict.fromkeys(("accuracy", "spread", "seeds"), "float64"),
+    "importance": {"feature": "str", "rise": "float64", "spread": "float64"},
+    "removed": {"without": "str", "measured": "bool", "within_tolerance": "float64", "mape": "float64"},
+    "residuals": RESIDUALS,
+    "online_residuals": RESIDUALS,
+}
 
 
 class DataSet(pages.DataSet):
@@ -136,23 +140,23 @@ class Evaluated:
         What was left out and why, and what to know about the measurement.
     instances : DataFrame
         A row per task, co-runners and machine: ``solo_seconds, impact``.
-    oof, table_1, importance, removed, residuals, online_residuals : DataFrame
-        As training wrote them.
     placements : Measured or None
         Placements that were really run; None if none was.
+    oof, table1, importance, removed, residuals, online_residuals : DataFrame
+        As training wrote them.
     """
 
     metrics: Metrics
     tables: CorunTables
     notes: tuple[str, ...]
     instances: pd.DataFrame
+    placements: Measured | None
     oof: pd.DataFrame
-    table_1: pd.DataFrame
+    table1: pd.DataFrame
     importance: pd.DataFrame
     removed: pd.DataFrame
     residuals: pd.DataFrame
     online_residuals: pd.DataFrame
-    placements: Measured | None
 
     @classmethod
     def read(cls, root: Path) -> Evaluated:
@@ -165,18 +169,14 @@ class Evaluated:
         """
         places = Places("corun", root)
         reports, decisions = places.evaluated, CorunDecisions.read(places.valid)
+        tables = {name: read_table(reports / f"{name}.parquet", dtypes) for name, dtypes in TABLES.items()}
         return cls(
             read_json(places.metrics, Metrics),
             decisions.kept(CorunTables.read(places.interim)),
             tuple(decisions.explained()),
             read_table(places.processed / "features.parquet", INSTANCES)[list(INSTANCES)],
-            read_table(reports / "oof.parquet", OOF),
-            read_table(reports / "table1.parquet", TABLE_1),
-            read_table(reports / "importance.parquet", IMPORTANCE),
-            read_table(reports / "removed.parquet", REMOVED),
-            read_table(reports / "residuals.parquet", RESIDUALS),
-            read_table(reports / "online_residuals.parquet", RESIDUALS),
             read_measured(root / PLACEMENTS),
+            **tables,
         )
 
     @cached_property
@@ -216,7 +216,7 @@ class Evaluated:
 
     def seeds_cells(self) -> list[dict[str, Any]]:
         """Return table 1 as rows: predictor, then a cell per kind and preparation."""
-        cells = self.table_1.set_index(["predictor", "kind", "preparation"])
+        cells = self.table1.set_index(["predictor", "kind", "preparation"])
         return [
             {
                 "predictor": name,
@@ -227,7 +227,7 @@ class Evaluated:
                 ],
                 "online": self._online(str(name)),
             }
-            for name in dict.fromkeys(self.table_1["predictor"])
+            for name in dict.fromkeys(self.table1["predictor"])
         ]
 
     def _online(self, predictor: str) -> dict[str, float] | None:

@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.corun.params import Corun
+from data.corun.tables import CorunTables
 from serving.corun.schemas import ServedCorun
 from serving.models import Head, ModelRef, Served, loaded, ref
 from serving.supply import Loader
@@ -24,6 +25,7 @@ from training.registry.champions import Located, project_params
 FEW = 5000
 Floats = NDArray[np.float64]
 Online = Served[TrainedOnline]
+Card = ImpactCard | OnlineCard
 
 
 @dataclass(frozen=True)
@@ -51,11 +53,6 @@ class Static:
         model = self.quick() if len(rows) <= FEW else self.load()
         return model.predict(rows)["impact"].to_numpy(np.float64)
 
-    def ready(self) -> Static:
-        """Return the same, what answers read; InputError if that cannot be."""
-        self.quick()
-        return self
-
 
 def load_static(uri: str | None = None, further: Path | None = None) -> Static:
     """Load the model that answers before a run.
@@ -75,10 +72,8 @@ def load_static(uri: str | None = None, further: Path | None = None) -> Static:
     static = loaded(static_name, uri, _static)
     if further is None:
         return static
-    from data.corun.tables import CorunTables
-
-    known = static.known.with_others(KnownTasks.of(CorunTables.read(further)))
-    return replace(static, known=known)
+    others = KnownTasks.of(CorunTables.read(further))
+    return replace(static, known=static.known.with_others(others))
 
 
 def _static(found: Located) -> Static:
@@ -101,16 +96,6 @@ def _online(found: Located) -> Online:
     return Served(model, _ref(model.card, found))
 
 
-def static_card(uri: str | None = None) -> Head:
-    """Read what is to be known of the static model, without the model; errors as of `load_static`."""
-    return loaded(static_name, uri, lambda found: _head(ImpactCard.read(found.directory), found))
-
-
-def online_card(uri: str | None = None) -> Head:
-    """Read what is to be known of the online model, without the model; errors as of `load_static`."""
-    return loaded(online_name, uri, lambda found: _head(OnlineCard.read(found.directory), found))
-
-
 def static_name() -> str:
     """Return the name under which static models are registered."""
     return project_params(Corun).section.promote.name
@@ -122,7 +107,7 @@ def online_name() -> str:
 
 
 def _told(known: Head | Static | Online) -> dict[str, Any]:
-    card: ImpactCard | OnlineCard = known.card
+    card: Card = known.card
     return {
         "estimator": card.model,
         "features": card.features if isinstance(card, ImpactCard) else card.events,
@@ -133,16 +118,25 @@ def _told(known: Head | Static | Online) -> dict[str, Any]:
 
 
 def _ready(uri: str | None = None) -> Static:
-    return load_static(uri).ready()
+    """Load the static model and read what answers; errors as of `load_static`."""
+    static = load_static(uri)
+    static.quick()
+    return static
 
 
-def _head(card: ImpactCard | OnlineCard, found: Located) -> Head:
-    return Head(card, _ref(card, found))
+def _card(name: Callable[[], str], read: Callable[[Path], Card]) -> Callable[[str | None], Head]:
+    """Return what reads what is to be known of a model, without the model; errors as of `load_static`."""
+
+    def head(found: Located) -> Head:
+        card = read(found.directory)
+        return Head(card, _ref(card, found))
+
+    return lambda uri: loaded(name, uri, head)
 
 
-def _ref(card: ImpactCard | OnlineCard, found: Located) -> ModelRef:
+def _ref(card: Card, found: Located) -> ModelRef:
     return ref(found, card.model, card.data_digest)
 
 
-STATIC = Loader(static_name, _ready, _told, ServedCorun, static_card)
-ONLINE = Loader(online_name, load_online, _told, ServedCorun, online_card)
+STATIC = Loader(static_name, _ready, _told, ServedCorun, _card(static_name, ImpactCard.read))
+ONLINE = Loader(online_name, load_online, _told, ServedCorun, _card(online_name, OnlineCard.read))

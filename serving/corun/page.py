@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from serving.corun.charts import importance_chart, placement_chart, residual_chart, seconds_chart
@@ -12,6 +11,8 @@ from serving.corun.placement_check import check
 from serving.pages.charts import Chart, counted, percent
 from serving.pages.render import render
 
+#: Number, chart, and what to say where it cannot be drawn.
+Figure = tuple[str, Chart | None, str]
 #: What each way to divide says, and which sentence names it.
 DESIGNS = {
     "random": "At random (the seed's split): the other direction of a pair may have been seen",
@@ -30,11 +31,7 @@ def page(root: Path) -> str:
     InputError
         If a file that the page cannot do without is missing or broken.
     """
-    return page_of(Evaluated.read(root))
-
-
-def page_of(given: Evaluated) -> str:
-    """Return the page as one self-contained HTML text."""
+    given = Evaluated.read(root)
     metrics = given.metrics
     checked = check(*given.unseen, given.solo_seconds, metrics.seed)
     return render(
@@ -45,8 +42,8 @@ def page_of(given: Evaluated) -> str:
         repeats=repeats_told(metrics.repeatability, metrics.tolerance),
         splits=[(name, DESIGNS.get(name, name), split) for name, split in metrics.splits.items()],
         table_1=given.seeds_cells(),
-        measured=list(measured_figures(given)),
-        residuals=list(residual_figures(given)),
+        measured=measured_figures(given),
+        residuals=residual_figures(given),
         importance=importance_chart(given.importance),
         removed=given.removed.to_dict("records"),
         seconds=None
@@ -91,27 +88,23 @@ def repeats_told(again: Repeatability, tolerance: float) -> str:
     )
 
 
-def measured_figures(given: Evaluated) -> Iterator[tuple[str, Chart | None, str]]:
-    """Draw figures 1 to 3 and the heat map: number, chart, and what to say where it cannot be drawn."""
-    yield "Figure 1 of the seed", times_chart(given), "No task ran beside two others."
-    yield "All pairs", heat_map(given), "No pairs were measured."
-    yield "Figure 2 of the seed", events_chart(given), "This data has no events of co-runs."
-    yield "Figure 3 of the seed", trend_chart(given), "This data has no samples."
+def measured_figures(given: Evaluated) -> list[Figure]:
+    """Draw figures 1 to 3 and the heat map."""
+    return [
+        ("Figure 1 of the seed", times_chart(given), "No task ran beside two others."),
+        ("All pairs", heat_map(given), "No pairs were measured."),
+        ("Figure 2 of the seed", events_chart(given), "This data has no events of co-runs."),
+        ("Figure 3 of the seed", trend_chart(given), "This data has no samples."),
+    ]
 
 
-def residual_figures(given: Evaluated) -> Iterator[tuple[str, Chart | None, str]]:
-    """Draw figures 4 and 5: number, chart, and what to say where it cannot be drawn."""
-    static = f"Static model ({given.metrics.champion})"
-    online = (
-        "Online model" if given.metrics.online is None else f"Online model ({given.metrics.online.champion})"
-    )
-    yield (
-        "Figure 4 of the seed",
-        residual_chart("figure-4", given.online_residuals, online),
-        "This data has no samples, hence no online model.",
-    )
-    yield (
-        "Figure 5 of the seed",
-        residual_chart("figure-5", given.residuals, static),
-        "No residuals were kept.",
-    )
+def residual_figures(given: Evaluated) -> list[Figure]:
+    """Draw figures 4 and 5."""
+    champion, online = given.metrics.champion, given.metrics.online
+    sampled = "Online model" if online is None else f"Online model ({online.champion})"
+    figure_4 = residual_chart("figure-4", given.online_residuals, sampled)
+    figure_5 = residual_chart("figure-5", given.residuals, f"Static model ({champion})")
+    return [
+        ("Figure 4 of the seed", figure_4, "This data has no samples, hence no online model."),
+        ("Figure 5 of the seed", figure_5, "No residuals were kept."),
+    ]

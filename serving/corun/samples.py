@@ -13,8 +13,6 @@ from data.errors import InputError
 
 #: Seconds of samples below which nothing is answered: the fewest that the online model is judged at.
 FEWEST = 0.4
-#: Events that a note lists.
-_LISTED = 4
 #: Intervals end a little early or late.
 _ROUNDING = 1e-6
 TIME = "t_seconds"
@@ -105,18 +103,17 @@ def _counted(table: pd.DataFrame, events: Sequence[str], source: str) -> tuple[p
     never = [event for event in there if table[event].isna().all()]
     usable = [event for event in there if event not in never]
     if not usable:
-        problem = f"counts none of the {len(events)} events that the model takes ({_some(events)})"
+        problem = f"counts none of the {len(events)} events that the model takes ({some(events)})"
         raise InputError(problem, file=source)
-    notes: list[str] = []
-    absent = [event for event in events if event not in table.columns]
-    for what, names in (("lacks", absent), ("did not count", never)):
-        if names:
-            notes.append(
-                f"{source}: {what} {len(names)} of the model's {len(events)} events ({_some(names)})"
-            )
+    lacking = {"lacks": [event for event in events if event not in there], "did not count": never}
+    notes = [
+        f"{source}: {what} {len(names)} of the model's {len(events)} events ({some(names)})"
+        for what, names in lacking.items()
+        if names
+    ]
     part = [event for event in usable if table[event].isna().any()]
     if part:
-        notes.append(f"{source}: did not count {_some(part)} in every interval; the others stand for these")
+        notes.append(f"{source}: did not count {some(part)} in every interval; the others stand for these")
     return table[[TIME, *usable]], notes
 
 
@@ -127,20 +124,13 @@ def _without_gaps(table: pd.DataFrame, source: str) -> tuple[pd.DataFrame, list[
     usual = float(np.median(lasted))
     # perf may have been told to wait before the first interval, so a long one before it is no gap
     gaps = np.flatnonzero(lasted[1:] > GAP * usual) + 1
-    first = times[0] - min(lasted[0], usual) if len(times) > 1 else 0.0
-    bounds = [0, *gaps.tolist(), len(table)]
+    starts, stops = np.array([0, *gaps]), np.array([*gaps, len(table)])
     # the interval that ends a gap lasted unknown long
-    starts = [first, *(times[gap] for gap in gaps)]
-    stretches = [
-        (begin, table.iloc[low + (number > 0) : high])
-        for number, (begin, low, high) in enumerate(zip(starts, bounds[:-1], bounds[1:], strict=True))
-    ]
-    begin, longest = max(
-        ((begin, rows) for begin, rows in stretches if len(rows)),
-        key=lambda one: float(one[1][TIME].iloc[-1]) - one[0],
-        default=(0.0, table),
-    )
-    found = longest.assign(**{TIME: longest[TIME] - begin}).reset_index(drop=True)
+    begins = times[starts]
+    begins[0] = times[0] - min(lasted[0], usual) if len(times) > 1 else 0.0
+    longest = int(np.argmax(times[stops - 1] - begins))
+    rows = table.iloc[starts[longest] + (longest > 0) : stops[longest]]
+    found = rows.assign(**{TIME: rows[TIME] - begins[longest]}).reset_index(drop=True)
     if not len(gaps):
         return found, []
     worst = gaps[np.argmax(lasted[gaps])]
@@ -151,7 +141,8 @@ def _without_gaps(table: pd.DataFrame, source: str) -> tuple[pd.DataFrame, list[
     return found, [told]
 
 
-def _some(names: Sequence[str]) -> str:
-    more = len(names) - _LISTED
-    listed = ", ".join(names[:_LISTED])
+def some(names: Sequence[str], most: int = 4) -> str:
+    """List names, and how many more there are than so many."""
+    more = len(names) - most
+    listed = ", ".join(names[:most])
     return f"{listed} and {more} more" if more > 0 else listed

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from data.measure.perf_stat import MOST
 from data.tables.given import Given
-from serving.doors.schemas import ModelAnswer, Name, Positive, ServedModel
+from serving.doors.schemas import ModelAnswer, Name, Positive, ServedModel, example
 
 Count = Annotated[float, Field(ge=0, lt=MOST, allow_inf_nan=False)]
 #: Most co-runs in one request, co-runners of a task, intervals of a run, and events.
@@ -39,21 +39,17 @@ class Corun(Given):
 class StaticRequest(Given):
     """Co-runs to be predicted before they run."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
+    model_config = example(
+        {
+            "coruns": [{"task": "mine", "corunners": ["mine"], "machine": "m1"}],
+            "tasks": [
                 {
-                    "coruns": [{"task": "mine", "corunners": ["mine"], "machine": "m1"}],
-                    "tasks": [
-                        {
-                            "task": "mine",
-                            "machine": "m1",
-                            "solo_seconds": 3.2,
-                            "events": {"context-switches": 41, "page-faults": 5210, "instructions": None},
-                        }
-                    ],
+                    "task": "mine",
+                    "machine": "m1",
+                    "solo_seconds": 3.2,
+                    "events": {"context-switches": 41, "page-faults": 5210, "instructions": None},
                 }
-            ]
+            ],
         }
     )
 
@@ -75,20 +71,16 @@ class Run(Given):
 class OnlineRequest(Given):
     """The same task alone and beside the others."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "solo": {
-                        "t_seconds": [0.2, 0.4, 0.6],
-                        "events": {"page-faults": [310, 290, 305], "context-switches": [2, 2, 3]},
-                    },
-                    "corun": {
-                        "t_seconds": [0.2, 0.4, 0.6],
-                        "events": {"page-faults": [240, 230, 238], "context-switches": [4, 5, 4]},
-                    },
-                }
-            ]
+    model_config = example(
+        {
+            "solo": {
+                "t_seconds": [0.2, 0.4, 0.6],
+                "events": {"page-faults": [310, 290, 305], "context-switches": [2, 2, 3]},
+            },
+            "corun": {
+                "t_seconds": [0.2, 0.4, 0.6],
+                "events": {"page-faults": [240, 230, 238], "context-switches": [4, 5, 4]},
+            },
         }
     )
 

@@ -13,6 +13,7 @@ from data.errors import InputError
 from data.tables.nearest import nearest
 from features.corun.rates import MOST, OTHERS, OWN, Placed
 from serving.corun.model import Static
+from serving.corun.samples import some
 from serving.corun.schemas import DriverAnswer, ExplainedAnswer, StaticAnswer, StaticPrediction
 from serving.doors.schemas import ModelAnswer, finite
 
@@ -260,6 +261,4 @@ def _unknown(task: str, known: frozenset[str]) -> str:
 
 
 def _some(names: Sequence[str]) -> str:
-    more = len(names) - _LISTED
-    listed = ", ".join(f'"{name}"' for name in names[:_LISTED])
-    return f"{listed} and {more} more" if more > 0 else listed
+    return some([f'"{name}"' for name in names], _LISTED)

@@ -125,17 +125,17 @@ async def _body(request: Request, limit: int) -> bytes:
     """Read the body; refuse as soon as more than `limit` bytes are announced or have come."""
     announced = request.headers.get("content-length", "")
     chunks: list[bytes] = []
-    size = int(announced) if announced.isdecimal() else 0
-    if size <= limit:
+    if not announced.isdecimal() or int(announced) <= limit:
         size = 0
         async for chunk in request.stream():
             size += len(chunk)
             if size > limit:
                 break
             chunks.append(chunk)
-    if size > limit:
-        raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body has more than {limit} bytes")
-    return b"".join(chunks)
+        else:
+            return b"".join(chunks)
+    told = f"the body has more than {limit} bytes"
+    raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, told, {"connection": "close"})
 
 
 def _add_state(app: FastAPI) -> None:

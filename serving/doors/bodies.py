@@ -63,20 +63,22 @@ def parse_json(body: bytes) -> Any:
         content = json.loads(body.decode("utf-8-sig"), parse_constant=_not_json)
         if b"\\ud" in body.lower():
             json.dumps(content, ensure_ascii=False).encode()
-    except UnicodeDecodeError as exc:
-        raise _malformed(f"byte {exc.start} is not UTF-8") from exc
-    except UnicodeEncodeError as exc:
-        raise _malformed("a string holds half a surrogate pair") from exc
-    except RecursionError as exc:
-        raise _malformed("nested too deeply") from exc
-    except ValueError as exc:
-        raise _malformed(str(exc)) from exc
+    except (RecursionError, ValueError) as exc:
+        told = f"the body is not JSON: {_wrong(exc)}"
+        raise RefusedError(HTTPStatus.BAD_REQUEST, told) from exc
     return content
+
+
+def _wrong(exc: RecursionError | ValueError) -> str:
+    match exc:
+        case RecursionError():
+            return "nested too deeply"
+        case UnicodeDecodeError():
+            return f"byte {exc.start} is not UTF-8"
+        case UnicodeEncodeError():
+            return "a string holds half a surrogate pair"
+    return str(exc)
 
 
 def _not_json(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a number of JSON")
-
-
-def _malformed(why: str) -> RefusedError:
-    return RefusedError(HTTPStatus.BAD_REQUEST, f"the body is not JSON: {why}")

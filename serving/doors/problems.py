@@ -8,13 +8,13 @@ from typing import Any
 from uuid import uuid4
 
 from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from data.ending import summary
 from data.errors import InputError
+from serving.doors.schemas import example
 
 LOG = logging.getLogger("perfjudge")
 MEDIA_TYPE = "application/problem+json"
@@ -23,16 +23,12 @@ MEDIA_TYPE = "application/problem+json"
 class ProblemDetails(BaseModel):
     """Why a request was refused (RFC 9457)."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "type": "about:blank",
-                    "title": "Unprocessable Content",
-                    "status": 422,
-                    "detail": 'comparisons[0].configurations[0]: threads="four" is not a whole number',
-                }
-            ]
+    model_config = example(
+        {
+            "type": "about:blank",
+            "title": "Unprocessable Content",
+            "status": 422,
+            "detail": 'comparisons[0].configurations[0]: threads="four" is not a whole number',
         }
     )
 
@@ -45,13 +41,8 @@ class ProblemDetails(BaseModel):
     )
 
 
-class RefusedError(Exception):
-    """A request that is answered with problem details."""
-
-    def __init__(self, status: HTTPStatus, detail: str) -> None:
-        self.status = status
-        self.detail = detail
-        super().__init__(detail)
+class RefusedError(HTTPException):
+    """A request that is answered with problem details: status, detail, headers."""
 
 
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -67,10 +58,8 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 def install(app: FastAPI) -> None:
     """Let `app` answer every refusal and every mistake with problem details."""
-    app.add_exception_handler(RefusedError, _refused)
     app.add_exception_handler(InputError, _input)
     app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(RequestValidationError, _validation)
     app.add_exception_handler(Exception, _unexpected)
 
 
@@ -80,26 +69,15 @@ def _answer(status: int, detail: str, headers: Any = None, **further: str) -> JS
     return JSONResponse(content, status, headers, MEDIA_TYPE)
 
 
-async def _refused(_request: Request, exc: Exception) -> JSONResponse:
-    assert isinstance(exc, RefusedError)
-    too_large = exc.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-    return _answer(exc.status, exc.detail, {"connection": "close"} if too_large else None)
-
-
 async def _input(_request: Request, exc: Exception) -> JSONResponse:
-    return _answer(HTTPStatus.UNPROCESSABLE_ENTITY, _printable(str(exc)))
+    # lone surrogates, which UTF-8 cannot hold, are replaced, and what quotes a huge value is cut
+    told = str(exc).encode("utf-8", "replace").decode()[:2000]
+    return _answer(HTTPStatus.UNPROCESSABLE_ENTITY, told)
 
 
 async def _http(_request: Request, exc: Exception) -> JSONResponse:
     assert isinstance(exc, HTTPException)
     return _answer(exc.status_code, str(exc.detail), exc.headers)
-
-
-async def _validation(_request: Request, exc: Exception) -> JSONResponse:
-    assert isinstance(exc, RequestValidationError)
-    first = exc.errors()[0]
-    place = ".".join(str(part) for part in first["loc"])
-    return _answer(HTTPStatus.UNPROCESSABLE_ENTITY, f"{place}: {first['msg']}")
 
 
 async def _unexpected(request: Request, exc: Exception) -> JSONResponse:
@@ -108,8 +86,3 @@ async def _unexpected(request: Request, exc: Exception) -> JSONResponse:
     LOG.error("%s: %s: unexpected %s", instance, asked, summary(exc), exc_info=exc)
     detail = "an error of the server; its log says more beside the instance"
     return _answer(HTTPStatus.INTERNAL_SERVER_ERROR, detail, instance=instance)
-
-
-def _printable(text: str) -> str:
-    """Replace lone surrogates, which UTF-8 cannot hold, and cut what quotes a huge value."""
-    return text.encode("utf-8", "replace").decode()[:2000]

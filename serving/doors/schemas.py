@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from serving.models import ModelRef
 
 Better = Literal["lower", "higher"]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=300)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+def example(content: dict[str, Any]) -> ConfigDict:
+    """Return the ``model_config`` of a type that OpenAPI shows an example of."""
+    return ConfigDict(json_schema_extra={"examples": [content]})
 
 
 class ModelAnswer(BaseModel):

@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from data.errors import InputError
@@ -42,8 +43,8 @@ def serve(given: Mapping[str, Any], host: str, port: int, workers: int) -> int:
         model.get()
     listening = _listen(host, port)
     announcement = _announcement(waited, host, listening.getsockname()[1])
+    configured = partial(uvicorn.Config, log_level="warning", timeout_graceful_shutdown=GRACE)
     if workers == 1:
-        config = uvicorn.Config(create_app(models), log_level="warning", timeout_graceful_shutdown=GRACE)
 
         class Announcing(uvicorn.Server):
             """Says where it listens once it does, and once it takes signals."""
@@ -52,20 +53,14 @@ def serve(given: Mapping[str, Any], host: str, port: int, workers: int) -> int:
                 await super().startup(sockets)
                 _say(announcement)
 
-        Announcing(config).run(sockets=[listening])
+        Announcing(configured(create_app(models))).run(sockets=[listening])
         return 0
     from uvicorn.supervisors import Multiprocess
 
     # all workers answer with the versions of now
     now = {key: model.ref.uri for key, model in models.items() if model.ref is not None}
     os.environ[VARIABLE] = json.dumps({**given, **now})
-    config = uvicorn.Config(
-        "serving.doors.api:application",
-        factory=True,
-        workers=workers,
-        log_level="warning",
-        timeout_graceful_shutdown=GRACE,
-    )
+    config = configured("serving.doors.api:application", factory=True, workers=workers)
     # constructed, it takes signals; requests wait in the queue of the socket until a process answers
     several = Multiprocess(config, sockets=[listening])
     _say(announcement)

@@ -7,7 +7,6 @@ from typing import Generic, TypeVar
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from serving.pages.charts import counted, percent
@@ -111,16 +110,10 @@ class Metrics(BaseModel, Generic[E]):
     splits: dict[str, Split[E]]
 
 
-def sureness(verdicts: pd.DataFrame) -> NDArray[np.float64]:
-    """Return how far probabilities lie from their thresholds, as shares of how far they could."""
-    probability, threshold = (verdicts[name].to_numpy(float) for name in ("probability", "threshold"))
-    room = np.where(probability >= threshold, 1 - threshold, threshold)
-    shares: NDArray[np.float64] = np.abs(probability - threshold) / np.maximum(room, 1e-9)
-    return shares
-
-
 def surest_mistakes(verdicts: pd.DataFrame, name: str, most: int) -> pd.DataFrame:
     """Return the wrong verdicts that a model was surest of, the surest first, once for every `name`.
+
+    How far a probability lies from its threshold counts as a share of how far it could.
 
     Parameters
     ----------
@@ -132,8 +125,10 @@ def surest_mistakes(verdicts: pd.DataFrame, name: str, most: int) -> pd.DataFram
         How many to return.
     """
     wrong = verdicts[verdicts["verdict"] != verdicts["status"]].drop_duplicates(name)
-    ranked = wrong.assign(sure=sureness(wrong)).sort_values(["sure", name], ascending=[False, True])
-    return ranked.head(most)
+    probability, threshold = wrong["probability"], wrong["threshold"]
+    room = np.maximum(np.where(probability >= threshold, 1 - threshold, threshold), 1e-9)
+    ranked = wrong.assign(sure=np.abs(probability - threshold) / room)
+    return ranked.sort_values(["sure", name], ascending=[False, True]).head(most)
 
 
 @dataclass(frozen=True)
@@ -175,17 +170,9 @@ class Confusion:
 
     def told(self, champion: str, fail: str, passes: str) -> str:
         """Say how often `champion` errs, where a ``fail`` and the passes bear these names."""
+        missed = percent(self.missed / self.fails) if self.fails else "none to miss"
+        alarms = percent(self.false_alarms / self.passes) if self.passes else "none to raise"
         return (
-            f"{champion} misses {self.missed:,} of {counted(self.fails, fail)} ({self.missed_told}) and "
-            f"raises {counted(self.false_alarms, 'false alarm')} in {passes} ({self.alarms_told})."
+            f"{champion} misses {self.missed:,} of {counted(self.fails, fail)} ({missed}) and "
+            f"raises {counted(self.false_alarms, 'false alarm')} in {passes} ({alarms})."
         )
-
-    @property
-    def missed_told(self) -> str:
-        """Which share of the fails is missed, in words."""
-        return percent(self.missed / self.fails) if self.fails else "none to miss"
-
-    @property
-    def alarms_told(self) -> str:
-        """Which share of the passes raises an alarm, in words."""
-        return percent(self.false_alarms / self.passes) if self.passes else "none to raise"
