@@ -75,23 +75,6 @@ class Registered:
 
 
 @dataclass(frozen=True)
-class Further:
-    """Media types beside JSON that a door takes, and answers in the first of them.
-
-    Attributes
-    ----------
-    types : tuple of str
-    handle : callable
-    example : str
-        A body.
-    """
-
-    types: tuple[str, ...]
-    handle: Handle
-    example: str
-
-
-@dataclass(frozen=True)
 class Door:
     """An address that questions are posted to.
 
@@ -99,15 +82,17 @@ class Door:
     ----------
     path, name, says : str
     request, answer : type
-    handle : callable
-        Answers JSON.
+        Of JSON.
+    handlers : mapping
+        What answers a body, by its media type: JSON first, then others that are answered in the second.
     limit : int
         The largest body that is read, in bytes.
     model : Registered or None
         What it needs; without it, the door answers 503.
     alone : bool
         Whether only one question at a time is answered, as one keeps every core busy.
-    further : Further or None
+    example : str
+        A body of the other types.
     """
 
     path: str
@@ -115,11 +100,16 @@ class Door:
     says: str
     request: type[BaseModel]
     answer: type[BaseModel]
-    handle: Handle
+    handlers: Mapping[str, Handle]
     limit: int
     model: Registered | None = None
     alone: bool = False
-    further: Further | None = None
+    example: str = ""
+
+    @property
+    def others(self) -> list[str]:
+        """The media types beside JSON."""
+        return list(self.handlers)[1:]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from serving.supply import (
     MEBIBYTE,
     Counts,
     Door,
-    Further,
     Importing,
     Judging,
     Loader,
@@ -39,6 +38,7 @@ def _loader() -> Loader:
 def _doors() -> Sequence[Door]:
     from serving.comparisons.body import answer_json, answer_xml
     from serving.comparisons.schemas import XML_EXAMPLE, JudgeAnswer, JudgeRequest
+    from serving.doors.bodies import JSON
 
     return [
         Door(
@@ -47,10 +47,10 @@ def _doors() -> Sequence[Door]:
             "Judge comparisons: JSON is answered in JSON, XML with its ``result_status`` filled in.",
             JudgeRequest,
             JudgeAnswer,
-            answer_json,
+            {JSON: answer_json, "application/xml": answer_xml, "text/xml": answer_xml},
             64 * MEBIBYTE,
             _MODEL,
-            further=Further(("application/xml", "text/xml"), answer_xml, XML_EXAMPLE),
+            example=XML_EXAMPLE,
         )
     ]
 

@@ -35,6 +35,7 @@ def _online() -> Loader:
 def _doors() -> Sequence[Door]:
     from serving.corun.body import answer_online, answer_static
     from serving.corun.schemas import OnlineAnswer, OnlineRequest, StaticAnswer, StaticRequest
+    from serving.doors.bodies import JSON
 
     return [
         Door(
@@ -43,7 +44,7 @@ def _doors() -> Sequence[Door]:
             "Tell how much slower tasks get beside others, before they run: from their solo runs.",
             StaticRequest,
             StaticAnswer,
-            answer_static,
+            {JSON: answer_static},
             LIMIT,
             _STATIC,
         ),
@@ -53,7 +54,7 @@ def _doors() -> Sequence[Door]:
             "Tell how much slower a new task gets beside others, from its first seconds alone and with them.",
             OnlineRequest,
             OnlineAnswer,
-            answer_online,
+            {JSON: answer_online},
             LIMIT,
             _ONLINE,
         ),

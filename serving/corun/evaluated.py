@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -216,15 +217,12 @@ class Evaluated:
 
     def seeds_cells(self) -> list[dict[str, Any]]:
         """Return table 1 as rows: predictor, then a cell per kind and preparation."""
-        cells = self.table1.set_index(["predictor", "kind", "preparation"])
+        cells = self.table1.set_index(["predictor", "kind", "preparation"]).to_dict("index")
+        ways = list(product(("regression", "classification"), ("d&n", "n-d", "n-n")))
         return [
             {
                 "predictor": name,
-                "cells": [
-                    cells.loc[(name, kind, how)].to_dict() if (name, kind, how) in cells.index else None
-                    for kind in ("regression", "classification")
-                    for how in ("d&n", "n-d", "n-n")
-                ],
+                "cells": [cells.get((name, *way)) for way in ways],
                 "online": self._online(str(name)),
             }
             for name in dict.fromkeys(self.table1["predictor"])
@@ -232,14 +230,10 @@ class Evaluated:
 
     def _online(self, predictor: str) -> dict[str, float] | None:
         online = self.metrics.online
-        if online is None:
-            return None
         known = {"Regression": "linear", "SVM": "svm", "Random forest": "random-forest", "XGBoost": "xgboost"}
-        found = [one for one in online.at("random") if one.model == known.get(predictor)]
-        if not found:
+        found = {one.model: one for one in online.at("random")} if online else {}
+        one = found.get(known.get(predictor, ""))
+        if online is None or one is None:
             return None
-        return {
-            "accuracy": found[0].within_tolerance,
-            "spread": found[0].spread,
-            "seeds": online.seeds.get(predictor, np.nan),
-        }
+        seeds = online.seeds.get(predictor, np.nan)
+        return {"accuracy": one.within_tolerance, "spread": one.spread, "seeds": seeds}

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from serving.corun.model import Online
 from serving.corun.samples import TIME, looked
 from serving.corun.schemas import DriverAnswer, OnlineAnswer
-from serving.corun.static import REASONS
-from serving.doors.schemas import ModelAnswer, finite
+from serving.corun.static import strongest
+from serving.doors.schemas import ModelAnswer
 from training.corun import online as trained
 
 Floats = NDArray[np.float64]
@@ -100,17 +100,11 @@ def _impact(
     impacts = np.exp(np.asarray(online.model.model.second.predict(without), np.float64))
     rates = np.expm1(start[:, :, 0])
     drivers = [
-        DriverAnswer(
-            feature=event,
-            value=finite(rates[1, place]),
-            usual=finite(rates[0, place]),
-            contribution=float(impacts[0] / one - 1),
-        )
+        DriverAnswer.of(event, rates[1, place], rates[0, place], impacts[0] / one - 1)
         for place, (event, one) in enumerate(zip(events, impacts[1:], strict=True))
         if known[place]
     ]
-    drivers.sort(key=lambda one: (-abs(np.log1p(one.contribution)), one.feature))
-    return float(impacts[0]), [one for one in drivers[:REASONS] if one.contribution]
+    return float(impacts[0]), strongest(drivers)
 
 
 def _notes(machine: str | None, seconds: float, missing: float, online: Online) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from data.errors import InputError
 from serving.corun.model import Static
@@ -14,6 +15,7 @@ from serving.doors.schemas import ModelAnswer, finite
 from training.corun import placement
 from training.corun.placement import Placement, Room
 
+Floats = NDArray[np.float64]
 #: Placements at random that a total is compared with.
 DRAWS = 1000
 #: Of these, so many are listed, to be measured beside the best and the worst.
@@ -45,9 +47,7 @@ def place(tasks: Sequence[str], room: Room, machine: str | None, static: Static,
     seconds = np.array([known[task] for task in everyone])
     cost = placement.pairwise(predicted - 1)
     longer = placement.pairwise((predicted - 1) * seconds[:, None])
-    alone = float(seconds.sum())
-
-    number = len(everyone)
+    alone, number = float(seconds.sum()), len(everyone)
 
     def put(name: str, found: Placement) -> PlacementAnswer:
         groups = [[everyone[task] for task in group] for group in found.groups]
@@ -57,28 +57,32 @@ def place(tasks: Sequence[str], room: Room, machine: str | None, static: Static,
     best = placement.best(number, room, cost, seed)
     first, last = put("best", best), put("worst", placement.worst(number, room, cost, seed))
     drawn = placement.drawn(number, room, cost, LISTED, seed)
-    random = placement.random(number, room, cost, DRAWS, seed)
-    times = alone + placement.random(number, room, longer, DRAWS, seed)
-    (low, high), (shortest, longest) = (np.quantile(totals, (0.05, 0.95)) for totals in (random, times))
+    totals, times = (placement.random(number, room, one, DRAWS, seed) for one in (cost, longer))
+    random = _random(totals, alone + times)
     return PlaceAnswer(
         model=ModelAnswer.of(static.ref),
         machine=meant,
         machines=room.machines,
         slots=room.slots,
         exact=best.exact,
-        saved_against_random=_saving(first.seconds, finite(times.mean())),
+        saved_against_random=_saving(first.seconds, random.seconds),
         saved_against_worst=_saving(first.seconds, last.seconds),
-        random=RandomAnswer(
-            draws=len(random),
-            mean=random.mean(),
-            low=low,
-            high=high,
-            seconds=finite(times.mean()),
-            seconds_low=finite(shortest),
-            seconds_high=finite(longest),
-        ),
+        random=random,
         placements=[first, *(put(f"random-{place}", one) for place, one in enumerate(drawn, 1)), last],
         notes=_notes(everyone, meant, source, room, static),
+    )
+
+
+def _random(totals: Floats, times: Floats) -> RandomAnswer:
+    (low, high), (shortest, longest) = (np.quantile(one, (0.05, 0.95)) for one in (totals, times))
+    return RandomAnswer(
+        draws=len(totals),
+        mean=totals.mean(),
+        low=low,
+        high=high,
+        seconds=finite(times.mean()),
+        seconds_low=finite(shortest),
+        seconds_high=finite(longest),
     )
 
 

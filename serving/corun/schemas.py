@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from data.measure.perf_stat import MOST
 from data.tables.given import Given
-from serving.doors.schemas import ModelAnswer, Name, Positive, ServedModel, example
+from serving.doors.schemas import ModelAnswer, Name, Positive, ServedModel, example, finite
 
 Count = Annotated[float, Field(ge=0, lt=MOST, allow_inf_nan=False)]
 #: Most co-runs in one request, co-runners of a task, intervals of a run, and events.
@@ -99,6 +99,11 @@ class DriverAnswer(BaseModel):
     value: float | None
     usual: float | None = Field(description="The median over the known tasks of the machine.")
     contribution: float = Field(description="0.08: with the usual value the impact would be 8 % smaller.")
+
+    @classmethod
+    def of(cls, feature: str, value: float, usual: float, contribution: float) -> DriverAnswer:
+        """Describe a driver; NaN becomes null."""
+        return cls(feature=feature, value=finite(value), usual=finite(usual), contribution=contribution)
 
 
 class ExplainedAnswer(BaseModel):

@@ -216,17 +216,19 @@ def _drivers(question: Question, machine: str, static: Static) -> list[DriverAns
         usual = own if name.startswith(OWN) else others
         value, typical = (float(values[members[0]]) for values in (row.iloc[0], usual))
         if members[0].endswith("_seconds"):
-            value, typical = float(np.exp(value)), float(np.exp(typical))
+            value, typical = np.exp(value), np.exp(typical)
         if name.endswith(f"_{ALL}"):
             value = typical = float("nan")
-        contribution = float(impact[0] / impact[place] - 1)
-        found.append(
-            DriverAnswer(feature=name, value=finite(value), usual=finite(typical), contribution=contribution)
-        )
+        found.append(DriverAnswer.of(name, value, typical, impact[0] / impact[place] - 1))
     # the sides as wholes say most, as events go together and none alone tells much
     sides = len(_sides(columns))
-    single = sorted(found[sides:], key=lambda one: (-abs(np.log1p(one.contribution)), one.feature))
-    return [one for one in (*found[:sides], *single[:REASONS]) if one.contribution]
+    return [*(one for one in found[:sides] if one.contribution), *strongest(found[sides:])]
+
+
+def strongest(drivers: Sequence[DriverAnswer]) -> list[DriverAnswer]:
+    """Return the few that change the answer most, the strongest first."""
+    ranked = sorted(drivers, key=lambda one: (-abs(np.log1p(one.contribution)), one.feature))
+    return [one for one in ranked[:REASONS] if one.contribution]
 
 
 def _sides(columns: Sequence[str]) -> dict[str, list[str]]:

@@ -18,16 +18,19 @@ from pydantic import BaseModel, create_model
 
 from data.errors import InputError
 from serving.doors import problems
-from serving.doors.bodies import JSON, Answered
-from serving.doors.described import REFUSALS, answers, complete, request_body
+from serving.doors.bodies import JSON, NOTES, Answered
 from serving.doors.lazy import Lazy, all_models
 from serving.doors.metrics import Metrics
-from serving.doors.problems import RefusedError
+from serving.doors.problems import ProblemDetails, RefusedError
 from serving.doors.schemas import Health
 from serving.supply import Door, Handle, doors, registered
 
 #: In which ``perfjudge serve`` tells its workers which models answer, as JSON.
 VARIABLE = "PERFJUDGE_MODELS"
+#: How any door may refuse a question.
+REFUSALS = (400, 413, 415, 422)
+_SCHEMAS = "#/components/schemas/"
+_TEXT = {"schema": {"type": "string"}}
 
 
 def create_app(models: Mapping[str, Lazy]) -> FastAPI:
@@ -52,7 +55,7 @@ def create_app(models: Mapping[str, Lazy]) -> FastAPI:
     for door in doors():
         _add(app, door)
     _add_state(app)
-    complete(app, list(doors()))
+    _describe(app)
     return app
 
 
@@ -87,6 +90,11 @@ def _add(app: FastAPI, door: Door) -> None:
         return Response(answered.content, media_type=answered.media_type, headers=answered.headers)
 
     needed = REFUSALS if door.model is None else (*REFUSALS, HTTPStatus.SERVICE_UNAVAILABLE)
+    told: dict[int | str, dict[str, Any]] = {}
+    if door.others:
+        says = "What had to be assumed of a body that does not say it; not there otherwise."
+        headers = {NOTES: {"description": says, **_TEXT}}
+        told[200] = {"content": {door.others[0]: _TEXT}, "headers": headers}
     app.add_api_route(
         door.path,
         answer,
@@ -94,9 +102,16 @@ def _add(app: FastAPI, door: Door) -> None:
         name=door.name,
         description=door.says,
         response_model=door.answer,
-        openapi_extra=request_body(door),
-        responses={**answers(door), **problems.responses(*needed)},
+        openapi_extra=_request_body(door),
+        responses=told | problems.responses(*needed),
     )
+
+
+def _request_body(door: Door) -> dict[str, Any]:
+    """Return what OpenAPI says of the body that a door takes."""
+    content: dict[str, Any] = {JSON: {"schema": {"$ref": f"{_SCHEMAS}{door.request.__name__}"}}}
+    content |= {media_type: {**_TEXT, "example": door.example} for media_type in door.others}
+    return {"requestBody": {"required": True, "content": content}}
 
 
 def _answered(handle: Handle, body: bytes, model: Lazy | None) -> Answered:
@@ -112,13 +127,11 @@ def _loaded(model: Lazy) -> Any:
 
 def _handle(door: Door, content_type: str) -> Handle:
     """Return what answers a body of this ``Content-Type``; RefusedError with 415 if nothing does."""
-    further = door.further
-    known = {JSON: door.handle} | (dict.fromkeys(further.types, further.handle) if further else {})
     media_type = content_type.partition(";")[0].strip().lower()
-    if media_type not in known:
-        told = f"Content-Type {media_type[:100]!r}: expected {' or '.join(known)}"
+    if media_type not in door.handlers:
+        told = f"Content-Type {media_type[:100]!r}: expected {' or '.join(door.handlers)}"
         raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, told)
-    return known[media_type]
+    return door.handlers[media_type]
 
 
 async def _body(request: Request, limit: int) -> bytes:
@@ -169,3 +182,22 @@ def _listed() -> type[BaseModel]:
     """Return the type of a list with the entries of every family."""
     entry: Any = reduce(or_, dict.fromkeys(model.loader().shape for model in registered()))
     return create_model("Models", __doc__="The models that answer.", models=(list[entry], ...))
+
+
+def _describe(app: FastAPI) -> None:
+    """Add the models that only the descriptions of requests and problems refer to."""
+    described = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        """Describe the interface once, and keep the description."""
+        if app.openapi_schema is None:
+            components = described()["components"]["schemas"]
+            models: list[type[BaseModel]] = [*(door.request for door in doors()), ProblemDetails]
+            for model in models:
+                schema = model.model_json_schema(ref_template=f"{_SCHEMAS}{{model}}")
+                components.update(schema.pop("$defs", {}))
+                components[model.__name__] = schema
+        assert app.openapi_schema is not None
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]

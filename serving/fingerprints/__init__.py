@@ -18,6 +18,7 @@ def _page(root: Path) -> str:
 
 
 def _doors() -> Sequence[Door]:
+    from serving.doors.bodies import JSON
     from serving.fingerprints.body import answer_irup
     from serving.fingerprints.schemas import IrupRequest, ProfileAnswer
 
@@ -28,7 +29,7 @@ def _doors() -> Sequence[Door]:
             "Tell what an application leans on, how far that can be trusted, and predict it elsewhere.",
             IrupRequest,
             ProfileAnswer,
-            lambda body, _: answer_irup(body),
+            {JSON: lambda body, _: answer_irup(body)},
             16 * MEBIBYTE,
             alone=True,
         )

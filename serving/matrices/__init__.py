@@ -27,6 +27,7 @@ def _loader() -> Loader:
 
 
 def _doors() -> Sequence[Door]:
+    from serving.doors.bodies import JSON
     from serving.matrices.body import answer_matrices
     from serving.matrices.schemas import MatricesAnswer, MatricesRequest
 
@@ -37,7 +38,7 @@ def _doors() -> Sequence[Door]:
             "Judge pairs of matrices: validity, group, verdict, and the raw metrics that drove it.",
             MatricesRequest,
             MatricesAnswer,
-            answer_matrices,
+            {JSON: answer_matrices},
             32 * MEBIBYTE,
             _MODEL,
         )
