@@ -62,15 +62,12 @@ class Registered:
         The option of ``perfjudge serve``, as an identifier.
     says : str
         What ``--help`` says of the option.
-    loader : callable
-        Returns how it is read.
     knobs : mapping
         Further options of ``perfjudge serve``, which loading takes as keywords.
     """
 
     key: str
     says: str
-    loader: Callable[[], Loader]
     knobs: Options = field(default_factory=dict)
 
 
@@ -89,6 +86,8 @@ class Door:
         The largest body that is read, in bytes.
     model : Registered or None
         What it needs; without it, the door answers 503.
+    loader : Loader or None
+        How that is read.
     alone : bool
         Whether only one question at a time is answered, as one keeps every core busy.
     example : str
@@ -103,6 +102,7 @@ class Door:
     handlers: Mapping[str, Handle]
     limit: int
     model: Registered | None = None
+    loader: Loader | None = None
     alone: bool = False
     example: str = ""
 

@@ -14,7 +14,6 @@ from serving.supply import (
     Door,
     Importing,
     Judging,
-    Loader,
     Registered,
     ServingSupply,
 )
@@ -29,14 +28,9 @@ def _page(root: Path) -> str:
     return page(root)
 
 
-def _loader() -> Loader:
-    from serving.comparisons.model import LOADER
-
-    return LOADER
-
-
 def _doors() -> Sequence[Door]:
     from serving.comparisons.body import answer_json, answer_xml
+    from serving.comparisons.model import LOADER
     from serving.comparisons.schemas import XML_EXAMPLE, JudgeAnswer, JudgeRequest
     from serving.doors.bodies import JSON
 
@@ -50,6 +44,7 @@ def _doors() -> Sequence[Door]:
             {JSON: answer_json, "application/xml": answer_xml, "text/xml": answer_xml},
             64 * MEBIBYTE,
             _MODEL,
+            LOADER,
             example=XML_EXAMPLE,
         )
     ]
@@ -73,7 +68,7 @@ def _import(kind: str, sources: list[Path], directory: Path, **options: Any) -> 
     return imported(kind, sources, directory, **options)
 
 
-_MODEL = Registered("model", "Judges comparisons.", _loader, {"floor": Floor})
+_MODEL = Registered("model", "Judges comparisons.", {"floor": Floor})
 SUPPLY = ServingSupply(
     page=_page,
     importing=Importing("comparisons", _import, _formats, {"better": Assumed}),

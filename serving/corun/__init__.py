@@ -8,7 +8,7 @@ from typing import Any
 
 from data.tables.formats import Format
 from serving.corun.commands import add
-from serving.supply import MEBIBYTE, Counts, Door, Importing, Loader, Registered, ServingSupply
+from serving.supply import MEBIBYTE, Counts, Door, Importing, Registered, ServingSupply
 
 #: The largest body that asks about co-runs, in bytes.
 LIMIT = 16 * MEBIBYTE
@@ -20,20 +20,9 @@ def _page(root: Path) -> str:
     return page(root)
 
 
-def _static() -> Loader:
-    from serving.corun.model import STATIC
-
-    return STATIC
-
-
-def _online() -> Loader:
-    from serving.corun.model import ONLINE
-
-    return ONLINE
-
-
 def _doors() -> Sequence[Door]:
     from serving.corun.body import answer_online, answer_static
+    from serving.corun.model import ONLINE, STATIC
     from serving.corun.schemas import OnlineAnswer, OnlineRequest, StaticAnswer, StaticRequest
     from serving.doors.bodies import JSON
 
@@ -47,6 +36,7 @@ def _doors() -> Sequence[Door]:
             {JSON: answer_static},
             LIMIT,
             _STATIC,
+            STATIC,
         ),
         Door(
             "/v1/corun/online",
@@ -57,6 +47,7 @@ def _doors() -> Sequence[Door]:
             {JSON: answer_online},
             LIMIT,
             _ONLINE,
+            ONLINE,
         ),
     ]
 
@@ -85,8 +76,8 @@ def _import(kind: str, sources: list[Path], directory: Path, *, keep_going: bool
     return Counts(rows, reading.skipped)
 
 
-_STATIC = Registered("corun_static", "Predicts co-runs before they run.", _static)
-_ONLINE = Registered("corun_online", "Predicts co-runs from first seconds.", _online)
+_STATIC = Registered("corun_static", "Predicts co-runs before they run.")
+_ONLINE = Registered("corun_online", "Predicts co-runs from first seconds.")
 SUPPLY = ServingSupply(
     page=_page,
     importing=Importing("co-runs", _import, _formats),

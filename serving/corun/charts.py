@@ -12,6 +12,15 @@ from serving.pages.panels import Axis, Mark, Panel, drawn
 
 #: Features in the chart of importance, and residuals whose rows are named.
 _FEATURES, _WORST = 20, 3
+#: What the columns of residuals are called.
+_AXES = {
+    "fitted": Axis("predicted impact"),
+    "residual": Axis("residual (impact)"),
+    "theoretical": Axis("normal quantile"),
+    "standardised": Axis("standardised residual"),
+    "scale": Axis("\u221a of |standardised residual|"),
+    "leverage": Axis("leverage (0 to 1)", low=0),
+}
 #: Dots beyond which an even share is drawn.
 _DRAWN = 1500
 
@@ -46,22 +55,19 @@ def residual_chart(name: str, residuals: pd.DataFrame, what: str) -> Chart | Non
         f"the {_WORST} largest are marked."
     )
     shows = "Four plots of residuals of unseen co-runs: over fitted, Q-Q, scale, leverage"
-    fitted, standardised = Axis("predicted impact"), Axis("standardised residual")
-    leverage = Axis("leverage (0 to 1)", low=0)
     shown, zero = residuals[thinned(len(residuals), _DRAWN)], Rule(y=0, dash="--")
     quantiles = shown["theoretical"]
     equal = Diagonal(float(quantiles.min()), float(quantiles.max()))
 
-    def panel(x: str, y: str, across: Axis, up: Axis, heading: str, *lines: Mark) -> Panel:
+    def panel(x: str, y: str, heading: str, *lines: Mark) -> Panel:
         dots = Dots(shown[x], shown[y], size=9, thickness=0.25), Dots(worst[x], worst[y], **WORST)
-        return Panel([*dots, *lines], across, up, heading)
+        return Panel([*dots, *lines], _AXES[x], _AXES[y], heading)
 
-    scale = Axis("\u221a of |standardised residual|")
     panels = [
-        panel("fitted", "residual", fitted, Axis("residual (impact)"), "Residuals and fitted", zero),
-        panel("theoretical", "standardised", Axis("normal quantile"), standardised, "Normal Q-Q", equal),
-        panel("fitted", "scale", fitted, scale, "Scale and location"),
-        panel("leverage", "standardised", leverage, standardised, "Residuals and leverage", zero),
+        panel("fitted", "residual", "Residuals and fitted", zero),
+        panel("theoretical", "standardised", "Normal Q-Q", equal),
+        panel("fitted", "scale", "Scale and location"),
+        panel("leverage", "standardised", "Residuals and leverage", zero),
     ]
     return drawn(Words(name, title, shows, note), panels, (8.4, 7.0), across=2)
 

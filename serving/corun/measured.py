@@ -40,24 +40,18 @@ class Measured:
     tasks: int
     machine: str
 
-    def seconds(self, name: str) -> float:
-        """Return the mean measured seconds of the placements whose name begins so."""
-        named = self.totals["placement"].str.startswith(name)
-        return float(self.totals.loc[named, "measured"].mean())
-
     @property
     def told(self) -> str:
         """Say in one sentence whether the predicted best was better than random."""
-        best, random = self.seconds(BEST), self.seconds(RANDOM)
-        beaten = int((self.totals["measured"][self.totals["placement"].str.startswith(RANDOM)] > best).sum())
-        draws = int(self.totals["placement"].str.startswith(RANDOM).sum())
-        saved = (
-            f"{abs(random - best):.1f} s ({abs(1 - best / random):.1%}) {'less' if best < random else 'more'}"
-        )
+        named = self.totals["placement"].str
+        best, worst, drawn = (self.totals["measured"][named.startswith(one)] for one in (BEST, WORST, RANDOM))
+        took, random = best.mean(), drawn.mean()
+        how = "less" if took < random else "more"
         return (
-            f"the predicted best took {best:.1f} s of run time in all, {saved} than "
-            f"{draws} placements at random ({random:.1f} s on average; it beat {beaten} of them); "
-            f"the predicted worst took {self.seconds(WORST):.1f} s"
+            f"the predicted best took {took:.1f} s of run time in all, {abs(random - took):.1f} s "
+            f"({abs(1 - took / random):.1%}) {how} than {len(drawn)} placements at random "
+            f"({random:.1f} s on average; it beat {(drawn > took).sum()} of them); "
+            f"the predicted worst took {worst.mean():.1f} s"
         )
 
 

@@ -24,7 +24,7 @@ class Check:
 
     Attributes
     ----------
-    tasks, machines : int
+    tasks : int
     chosen : float
         Of the placement with the least slow-down by predictions of pairs that the model had not seen, as
         `serving.corun.place.place` chooses.
@@ -35,7 +35,6 @@ class Check:
     """
 
     tasks: int
-    machines: int
     chosen: float
     best: float
     worst: float
@@ -90,7 +89,6 @@ def check(predicted: pd.DataFrame, measured: pd.DataFrame, solo: pd.Series, seed
     number = len(tasks)
     return Check(
         number,
-        room.machines,
         total(placement.best(number, room, placement.pairwise(said), seed)),
         total(placement.best(number, room, cost, seed)),
         total(placement.worst(number, room, cost, seed)),

@@ -8,6 +8,7 @@ from features.corun.rates import OTHERS, OWN
 from serving.corun.schemas import (
     DriverAnswer,
     Estimate,
+    ExplainedAnswer,
     OnlineAnswer,
     PlaceAnswer,
     SavingAnswer,
@@ -22,23 +23,21 @@ from serving.pages.tables import tabulated
 def static_text(answer: StaticAnswer) -> str:
     """Return how much slower, the interval, seconds where known, what drives it, and what to know."""
     (found,) = answer.predictions
-    parts = [
+    told = [
         f"{found.task} beside {', '.join(found.corunners)} on {found.machine}: {impact_text(found.impact)}",
         interval_text(found),
     ]
     if found.solo_seconds is not None:
         low, middle, high = (found.corun_seconds_low, found.corun_seconds, found.corun_seconds_high)
-        parts.append(f"{found.solo_seconds:.4g} s alone, {middle:.4g} s together ({low:.4g} to {high:.4g} s)")
-    parts += [f"note: {note}" for note in found.notes]
-    if found.drivers_explain is not None:
-        parts += ["\n" + explained_text(found), drivers_table(found.drivers)]
-    return "\n".join([*parts, model_text(answer.model), ""])
+        told.append(f"{found.solo_seconds:.4g} s alone, {middle:.4g} s together ({low:.4g} to {high:.4g} s)")
+    explained = found.drivers_explain
+    drivers = [explained_text(found, explained), drivers_table(found.drivers)] if explained else []
+    return _text(told, found.notes, drivers, answer.model)
 
 
-def explained_text(found: StaticPrediction) -> str:
+def explained_text(found: StaticPrediction, explained: ExplainedAnswer) -> str:
     """Say which co-run the drivers explain, and which model's answer about it."""
-    explained, several = found.drivers_explain, len(found.corunners)
-    assert explained is not None
+    several = len(found.corunners)
     whole = several == len(explained.corunners)
     strongest = "" if whole else f", the strongest of the {several} co-runners, alone"
     return (
@@ -49,15 +48,13 @@ def explained_text(found: StaticPrediction) -> str:
 
 def online_text(found: OnlineAnswer) -> str:
     """Return how much slower the task gets, the interval, what drives it, and what to know about it."""
-    parts = [
+    told = [
         f"{impact_text(found.impact)}, from {found.sampled_seconds:.1f} s of samples alone and together",
         interval_text(found),
-        *(f"note: {note}" for note in found.notes),
     ]
-    if found.drivers:
-        columns = ("together (1/s)", "alone (1/s)")
-        parts.append("\n" + drivers_table(found.drivers, columns, "an unchanged rate"))
-    return "\n".join([*parts, model_text(found.model), ""])
+    columns = ("together (1/s)", "alone (1/s)")
+    drivers = [drivers_table(found.drivers, columns, "an unchanged rate")] if found.drivers else []
+    return _text(told, found.notes, drivers, found.model)
 
 
 def place_text(found: PlaceAnswer) -> str:
@@ -68,10 +65,15 @@ def place_text(found: PlaceAnswer) -> str:
         f"{sum(map(len, best.groups))} tasks on {found.machines} machines with {found.slots} slots each "
         f"({found.machine}): predicted slow-down {best.slowdown:.3f} in all, {how}"
     )
-    lines = [first, *_run_times(found), *(f"note: {note}" for note in found.notes)]
     rows = [(str(number), ", ".join(group)) for number, group in enumerate(best.groups, 1)]
     placement = tabulated(("machine", "tasks"), rows).rstrip()
-    return "\n".join([*lines, "", placement, model_text(found.model), ""])
+    return _text([first, *_run_times(found)], found.notes, [placement], found.model)
+
+
+def _text(told: Sequence[str], notes: Sequence[str], tables: Sequence[str], model: ModelAnswer) -> str:
+    """Return what is told, what to know about it, tables after an empty line, and which model answered."""
+    lines = [*told, *(f"note: {note}" for note in notes), *([""] if tables else []), *tables]
+    return "\n".join([*lines, f"model {model.name} {model.version} ({model.uri})", ""])
 
 
 def _run_times(found: PlaceAnswer) -> list[str]:
@@ -105,11 +107,6 @@ def impact_text(impact: float) -> str:
 def interval_text(found: Estimate) -> str:
     """Say what the interval of the impact is."""
     return f"{found.confidence:.0%} interval of the impact: {found.low:.3f} to {found.high:.3f}"
-
-
-def model_text(model: ModelAnswer) -> str:
-    """Say which model answered."""
-    return f"model {model.name} {model.version} ({model.uri})"
 
 
 def drivers_table(

@@ -23,7 +23,7 @@ from serving.doors.lazy import Lazy, all_models
 from serving.doors.metrics import Metrics
 from serving.doors.problems import ProblemDetails, RefusedError
 from serving.doors.schemas import Health
-from serving.supply import Door, Handle, doors, registered
+from serving.supply import Door, Handle, doors
 
 #: In which ``perfjudge serve`` tells its workers which models answer, as JSON.
 VARIABLE = "PERFJUDGE_MODELS"
@@ -180,7 +180,7 @@ def _add_state(app: FastAPI) -> None:
 
 def _listed() -> type[BaseModel]:
     """Return the type of a list with the entries of every family."""
-    entry: Any = reduce(or_, dict.fromkeys(model.loader().shape for model in registered()))
+    entry: Any = reduce(or_, dict.fromkeys(door.loader.shape for door in doors() if door.loader))
     return create_model("Models", __doc__="The models that answer.", models=(list[entry], ...))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from data.errors import InputError
 from serving.models import ModelRef
-from serving.supply import Registered, registered
+from serving.supply import Loader, Registered, doors
 
 
 @dataclass
@@ -19,14 +19,14 @@ class Lazy:
 
     Attributes
     ----------
-    registered : Registered
+    loader : Loader
     uri : str or None
         The address that was given; None: the champion.
     knobs : mapping
         What loading takes beside the address.
     """
 
-    registered: Registered
+    loader: Loader
     uri: str | None = None
     knobs: Mapping[str, Any] = field(default_factory=dict)
     _known: Any = None
@@ -34,7 +34,7 @@ class Lazy:
     _lock: Lock = field(default_factory=Lock)
 
     @classmethod
-    def of(cls, model: Registered, given: Mapping[str, Any]) -> Lazy:
+    def of(cls, model: Registered, loader: Loader, given: Mapping[str, Any]) -> Lazy:
         """Name a model by the options that were given.
 
         Raises
@@ -43,17 +43,16 @@ class Lazy:
             If one that is named does not exist; without a champion, only asking for it is refused.
         """
         knobs = {name: given[name] for name in model.knobs if given.get(name) is not None}
-        lazy = cls(model, given.get(model.key), knobs)
-        card = model.loader().card
-        if card is not None:
+        lazy = cls(loader, given.get(model.key), knobs)
+        if loader.card is not None:
             with suppress(*(() if lazy.uri else (InputError,))):
-                lazy._known = card(lazy.uri)
+                lazy._known = loader.card(lazy.uri)
         return lazy
 
     @property
     def eager(self) -> bool:
         """Whether the server waits for it before it listens."""
-        return self.registered.loader().card is None
+        return self.loader.card is None
 
     @property
     def ref(self) -> ModelRef | None:
@@ -66,8 +65,7 @@ class Lazy:
         """What ``/v1/models`` says; None while there is no model."""
         if self.ref is None:
             return None
-        loader = self.registered.loader()
-        return {**asdict(self.ref), **loader.told(self._known), "serves": loader.name()}
+        return {**asdict(self.ref), **self.loader.told(self._known), "serves": self.loader.name()}
 
     def get(self) -> Any:
         """Return the model; InputError if there is none."""
@@ -75,10 +73,11 @@ class Lazy:
             if self._loaded is None:
                 # by its version: who is promoted meanwhile is another model
                 uri = self.uri if self.ref is None else self.ref.uri
-                self._loaded = self._known = self.registered.loader().load(uri, **self.knobs)
+                self._loaded = self._known = self.loader.load(uri, **self.knobs)
             return self._loaded
 
 
 def all_models(given: Mapping[str, Any]) -> dict[str, Lazy]:
-    """Name the models of all families, by their keys; parameters and errors as of `Lazy.of`."""
-    return {model.key: Lazy.of(model, given) for model in registered()}
+    """Name the models of all doors, by their keys; parameters and errors as of `Lazy.of`."""
+    needed = {door.model.key: (door.model, door.loader) for door in doors() if door.model and door.loader}
+    return {key: Lazy.of(model, loader, given) for key, (model, loader) in needed.items()}

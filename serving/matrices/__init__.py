@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from data.tables.formats import Format
 from serving.matrices.options import Only, Without
-from serving.supply import MEBIBYTE, Counts, Door, Importing, Judging, Loader, Registered, ServingSupply
+from serving.supply import MEBIBYTE, Counts, Door, Importing, Judging, Registered, ServingSupply
 
 if TYPE_CHECKING:
     from serving.answering import Wanted
@@ -20,15 +20,10 @@ def _page(root: Path) -> str:
     return page(root)
 
 
-def _loader() -> Loader:
-    from serving.matrices.model import LOADER
-
-    return LOADER
-
-
 def _doors() -> Sequence[Door]:
     from serving.doors.bodies import JSON
     from serving.matrices.body import answer_matrices
+    from serving.matrices.model import LOADER
     from serving.matrices.schemas import MatricesAnswer, MatricesRequest
 
     return [
@@ -41,6 +36,7 @@ def _doors() -> Sequence[Door]:
             {JSON: answer_matrices},
             32 * MEBIBYTE,
             _MODEL,
+            LOADER,
         )
     ]
 
@@ -69,7 +65,7 @@ def _import(kind: str, sources: list[Path], directory: Path, **options: Any) -> 
     return imported(kind, sources, directory, **options)
 
 
-_MODEL = Registered("matrices", "Judges matrices.", _loader)
+_MODEL = Registered("matrices", "Judges matrices.")
 SUPPLY = ServingSupply(
     page=_page,
     importing=Importing("matrices", _import, _formats, {"only": Only, "without": Without}),

@@ -26,7 +26,7 @@ class Registry:
 
     def lazy(self, uri=None):
         loader = Loader(lambda: "any", self.card, lambda known: {"estimator": "e"}, dict, self.card)
-        return Lazy.of(Registered("some", "", lambda: loader), {"some": uri})
+        return Lazy.of(Registered("some", ""), loader, {"some": uri})
 
 
 @pytest.fixture
@@ -69,8 +69,8 @@ def test_a_model_that_is_waited_for_is_loaded_once_with_its_knobs():
         return SimpleNamespace(ref=ModelRef("some", "1", "here"))
 
     loader = Loader(str, load, vars, dict)
-    model = Registered("some", "", lambda: loader, {"floor": float, "other": str})
-    lazy = Lazy.of(model, {"some": "here", "floor": 0.2, "other": None, "foreign": 1})
+    model = Registered("some", "", {"floor": float, "other": str})
+    lazy = Lazy.of(model, loader, {"some": "here", "floor": 0.2, "other": None, "foreign": 1})
     assert (lazy.eager, lazy.ref) == (True, None)
     assert lazy.get() is lazy.get()
     assert asked == [("here", {"floor": 0.2})]
