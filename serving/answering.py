@@ -72,16 +72,12 @@ def judge_source(
     InputError
         If the source cannot be read, an option is not for what it holds, or there is no such model.
     """
-    judging = _judging(source)
+    known = [one.judging for one in supplies() if one.judging is not None]
+    found = (one for one in known if one.recognised is not None and one.recognised(source))
+    # what no family recognises is of the one that takes any
+    judging = next(found, None) or next(one for one in known if one.recognised is None)
     refuse_others(options, judging, source)
     return judging.judge(source, uri, wanted, keep_going=keep_going, **options)
-
-
-def _judging(source: Path) -> Judging:
-    """Return how to judge a source: the family's that recognises it, else of the one that takes any."""
-    known = [one.judging for one in supplies() if one.judging is not None]
-    found = [one for one in known if one.recognised is not None and one.recognised(source)]
-    return next(iter([*found, *(one for one in known if one.recognised is None)]))
 
 
 def refuse_others(given: Collection[str], chosen: Judging | Importing, source: Path) -> None:
@@ -106,7 +102,15 @@ def tell_notes(notes: Sequence[str]) -> None:
 
 def give(told: Told, wanted: Wanted) -> int:
     """Write a judgement as it is wanted, and return the exit code."""
-    write(_content(told, wanted), wanted.output)
+    if wanted.shown == "json":
+        content: str | bytes = told.json()
+    elif wanted.shown == "xml":
+        content = told.xml()
+    elif wanted.shown == "table" and wanted.output is None and sys.stdout.isatty():
+        content = as_terminal(told.lines())
+    else:
+        content = _TABLES[wanted.shown](told.lines())
+    write(content, wanted.output)
     return 1 if wanted.fail_on_regression and told.fails else 0
 
 
@@ -119,17 +123,6 @@ def write(content: bytes | str, output: Path | None) -> None:
     else:
         with replacing(output) as path:
             path.write_bytes(content)
-
-
-def _content(told: Told, wanted: Wanted) -> bytes | str:
-    if wanted.shown == "json":
-        return told.json()
-    if wanted.shown == "xml":
-        return told.xml()
-    form = _TABLES[wanted.shown]
-    if form is as_plain and wanted.output is None and sys.stdout.isatty():
-        form = as_terminal
-    return form(told.lines())
 
 
 _TABLES = {"table": as_plain, "markdown": as_markdown, "junit": as_junit}

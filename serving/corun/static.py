@@ -90,7 +90,10 @@ def require(tasks: Sequence[str], machine: str, static: Static) -> list[str]:
     everywhere = frozenset().union(*on.values())
     for task in tasks:
         if task not in everywhere:
-            raise InputError(f"{_unknown(task, everywhere)}; {ONLINE_HINT}", place=f'task "{task}"')
+            close = nearest(task, sorted(everywhere))
+            meant = f'did you mean "{close}"?' if close else _some(sorted(everywhere))
+            problem = f"has no solo run among the {len(everywhere)} that are known ({meant}); {ONLINE_HINT}"
+            raise InputError(problem, place=f'task "{task}"')
     if machine in on:
         for task in tasks:
             if task not in on[machine]:
@@ -254,12 +257,6 @@ def _groups(columns: Sequence[str], events: list[str]) -> dict[str, list[str]]:
         groups[first] = sorted(times, key=lambda name: name != first)
     found = {name: [member for member in members if member in columns] for name, members in groups.items()}
     return {name: members for name, members in found.items() if name in members}
-
-
-def _unknown(task: str, known: frozenset[str]) -> str:
-    close = nearest(task, sorted(known))
-    told = f"has no solo run among the {len(known)} that are known"
-    return f'{told} (did you mean "{close}"?)' if close else f"{told} ({_some(sorted(known))})"
 
 
 def _some(names: Sequence[str]) -> str:

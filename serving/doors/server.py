@@ -42,7 +42,7 @@ def serve(given: Mapping[str, Any], host: str, port: int, workers: int) -> int:
     for model in waited:
         model.get()
     listening = _listen(host, port)
-    announcement = _announcement(waited, host, listening.getsockname()[1])
+    announce = partial(_announce, waited, host, listening.getsockname()[1])
     configured = partial(uvicorn.Config, log_level="warning", timeout_graceful_shutdown=GRACE)
     if workers == 1:
 
@@ -51,7 +51,7 @@ def serve(given: Mapping[str, Any], host: str, port: int, workers: int) -> int:
 
             async def startup(self, sockets: list[socket.socket] | None = None) -> None:
                 await super().startup(sockets)
-                _say(announcement)
+                announce()
 
         Announcing(configured(create_app(models))).run(sockets=[listening])
         return 0
@@ -63,7 +63,7 @@ def serve(given: Mapping[str, Any], host: str, port: int, workers: int) -> int:
     config = configured("serving.doors.api:application", factory=True, workers=workers)
     # constructed, it takes signals; requests wait in the queue of the socket until a process answers
     several = Multiprocess(config, sockets=[listening])
-    _say(announcement)
+    announce()
     several.run()
     return 0
 
@@ -81,13 +81,10 @@ def _listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def _announcement(models: Sequence[Lazy], host: str, port: int) -> str:
+def _announce(models: Sequence[Lazy], host: str, port: int) -> None:
+    """Say on standard output who listens where."""
     shown = f"[{host}]" if ":" in host else host
     refs = [model.ref for model in models if model.ref is not None]
     told = ", ".join(f"{ref.name} {ref.version} ({ref.uri})" for ref in refs)
-    return f"perfjudge serves {told} on http://{shown}:{port}\n"
-
-
-def _say(announcement: str) -> None:
-    sys.stdout.write(announcement)
+    sys.stdout.write(f"perfjudge serves {told} on http://{shown}:{port}\n")
     sys.stdout.flush()

@@ -118,8 +118,8 @@ def as_markdown(lines: Lines) -> str:
         f"| --- | ---: |{' --- |' * len(lines.columns)}",
     ]
     for row in sorted(lines.rows, key=lambda row: ANSWERS.index(row.verdict)):
-        shown = " | ".join(map(_cell, lines.cells(row)))
-        told.append(f"| {_bold(row.verdict)} | {row.chance} | {shown} |")
+        verdict = row.verdict if row.verdict == "pass" else f"**{row.verdict}**"
+        told.append(f"| {verdict} | {row.chance} | {' | '.join(map(_cell, lines.cells(row)))} |")
     if lines.notes:
         told += ["", *(f"- {_cell(note)}" for note in lines.notes)]
     return "\n".join(told) + "\n"
@@ -190,10 +190,6 @@ def _case(etree: Any, suite: Any, row: Line, name: str) -> None:
 def _output(etree: Any, parent: Any, notes: Sequence[str]) -> None:
     if notes:
         etree.SubElement(parent, "system-out").text = printable("\n".join(notes))
-
-
-def _bold(verdict: Answer) -> str:
-    return verdict if verdict == "pass" else f"**{verdict}**"
 
 
 def _cell(text: str) -> str:
