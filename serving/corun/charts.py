@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from serving.corun.evaluated import OnlineScores, Repeatability
+from serving.corun.evaluated import OnlineScores, Repeatability, where
 from serving.corun.placement_check import Check
 from serving.pages.charts import FAIL, INK, Chart, Words, counted, percent
 from serving.pages.marks import WORST, Bars, Diagonal, Dots, Histogram, Line, Rule, thinned
@@ -92,9 +92,9 @@ def importance_chart(importance: pd.DataFrame) -> Chart | None:
 def seconds_chart(online: OnlineScores, repeats: Repeatability, tolerance: float) -> Chart:
     """Draw the accuracy of the online models by the seconds that were sampled."""
     rows = pd.DataFrame([one.model_dump() for one in online.entries])
-    own = rows[rows["design"] == online.design]
-    champion = own[own["model"] == online.champion].sort_values("seconds")
-    first, at = champion.iloc[0], champion[champion["seconds"] == online.trained_at].iloc[0]
+    own = where(rows, design=online.design)
+    champion = where(own, model=online.champion).sort_values("seconds")
+    first, at = champion.iloc[0], where(champion, seconds=online.trained_at).iloc[0]
     title = (
         f"{percent(at['within_tolerance'], 0)} within {percent(tolerance, 0)} after {at['seconds']:g} s of "
         f"samples, {percent(first['within_tolerance'], 0)} after {first['seconds']:g} s"

@@ -42,6 +42,13 @@ TABLES = {
 }
 
 
+def where(rows: pd.DataFrame, **values: object) -> pd.DataFrame:
+    """Return the rows that have these values, by column."""
+    for column, value in values.items():
+        rows = rows[rows[column] == value]
+    return rows
+
+
 class DataSet(pages.DataSet):
     """The co-runs."""
 
@@ -193,21 +200,18 @@ class Evaluated:
     @cached_property
     def unseen(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         """The champion's predictions of unseen pairs on `machine`, and what was measured, as `impacts`."""
-        rows = self.oof[
-            (self.oof["model"] == self.metrics.champion) & (self.oof["design"] == self.metrics.main)
-        ]
+        rows = where(self.oof, model=self.metrics.champion, design=self.metrics.main)
         return self._matrix(rows, "predicted"), self._matrix(rows, "measured")
 
     def _matrix(self, rows: pd.DataFrame, value: str) -> pd.DataFrame:
-        own = rows[(rows["machine"] == self.machine) & ~rows["corunners"].str.contains(AND, regex=False)]
+        pairs = rows[~rows["corunners"].str.contains(AND, regex=False)]
+        own = where(pairs, machine=self.machine)
         return own.pivot_table(index="task", columns="corunners", values=value, aggfunc="median")
 
     @cached_property
     def solo_seconds(self) -> pd.Series:
         """Median solo seconds on `machine`, by task."""
-        runs = self.tables.tasks
-        own = runs[runs["machine"] == self.machine]
-        return own.groupby("task")["solo_seconds"].median()
+        return where(self.tables.tasks, machine=self.machine).groupby("task")["solo_seconds"].median()
 
     @cached_property
     def strongest(self) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from serving.corun.evaluated import Evaluated
+from serving.corun.evaluated import Evaluated, where
 from serving.pages.charts import INK, Chart, Words, percent
 from serving.pages.marks import Bars, Dots, Heat, Line, Rule
 from serving.pages.panels import Axis, Panel, drawn
@@ -84,13 +84,11 @@ def events_chart(given: Evaluated) -> Chart | None:
         None where no events were counted in co-runs.
     """
     task, other = given.strongest
-    pairs, runs = given.tables.pairs, given.tables.tasks
+    here = {"task": task, "machine": given.machine}
+    pairs = where(given.tables.pairs, corunner_1=other, **here)
     events = [event for event in given.tables.events if event in pairs.columns]
-    own = pairs[
-        (pairs["task"] == task) & (pairs["corunner_1"] == other) & (pairs["machine"] == given.machine)
-    ]
-    alone = runs[(runs["task"] == task) & (runs["machine"] == given.machine)][events].median()
-    ratios = (own[events].median() / alone[alone > 0]).dropna()
+    alone = where(given.tables.tasks, **here)[events].median()
+    ratios = (pairs[events].median() / alone[alone > 0]).dropna()
     ratios = ratios[(ratios > 0) & np.isfinite(ratios)]
     if ratios.empty:
         return None
@@ -113,15 +111,13 @@ def events_chart(given: Evaluated) -> Chart | None:
 
 def trend_chart(given: Evaluated) -> Chart | None:
     """Draw events over the time of one co-run (seed 002, figure 3); None where nothing was sampled."""
-    samples = given.tables.samples
-    beside = samples[(samples["phase"] == "corun") & (samples["machine"] == given.machine)]
+    beside = where(given.tables.samples, phase="corun", machine=given.machine)
     if beside.empty:
         return None
-    wanted = beside[(beside["task"] == given.strongest[0]) & (beside["corunners"] == given.strongest[1])]
-    own = wanted if len(wanted) else beside
-    task, other, repetition = own[["task", "corunners", "repetition"]].iloc[0]
-    own = own[(own["task"] == task) & (own["corunners"] == other) & (own["repetition"] == repetition)]
-    own = own.sort_values("t_seconds")
+    wanted = where(beside, task=given.strongest[0], corunners=given.strongest[1])
+    first = (wanted if len(wanted) else beside).iloc[0]
+    task, other = first["task"], first["corunners"]
+    own = where(beside, task=task, corunners=other, repetition=first["repetition"]).sort_values("t_seconds")
     lasted = np.diff(own["t_seconds"].to_numpy(np.float64), prepend=0.0)
     events = [event for event in given.tables.events if event in own.columns]
     rates = own[events].div(lasted, axis="index")
