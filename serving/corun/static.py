@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -141,16 +141,18 @@ def _answered(question: Question, static: Static) -> StaticPrediction:
     )
 
 
-def adds_up(beside: int, static: Static) -> bool:
-    """Whether so many co-runners are more than the model has seen, so that pairs are added up."""
-    return beside > 1 and "beside" not in static.card.features
+def _parts(question: Question, static: Static) -> list[Question]:
+    """Return the pairs that are added up where the model has seen fewer co-runners, else the co-run."""
+    if len(question.beside) > 1 and "beside" not in static.card.features:
+        return [replace(question, beside=(other,)) for other in question.beside]
+    return [question]
 
 
 def _impacts(question: Question, machines: Sequence[str], static: Static) -> Floats:
     """Return the impact on each machine, shape (n_machines,)."""
-    if adds_up(len(question.beside), static):
-        pairs = [Question(question.task, (other,)) for other in question.beside]
-        return 1 + np.sum([_impacts(pair, machines, static) - 1 for pair in pairs], axis=0)
+    parts = _parts(question, static)
+    if len(parts) > 1:
+        return 1 + np.sum([_impacts(part, machines, static) - 1 for part in parts], axis=0)
     rows = static.known.rows(_placed(question, machines), static.card.features)
     return static.impacts(rows)
 
@@ -174,7 +176,7 @@ def _width(question: Question, sources: list[str], static: Static) -> tuple[floa
         if machine not in static.known.on:
             told += f"; the solo runs are those of {_some(sources)}"
         notes.append(told)
-    if adds_up(len(question.beside), static):
+    if len(_parts(question, static)) > 1:
         # no design measured this; the same allowance as for a machine that training knew nothing like
         width = max(width, 2 * max(card.half_widths.values()))
         notes.append(
@@ -186,15 +188,11 @@ def _width(question: Question, sources: list[str], static: Static) -> tuple[floa
 
 def _strongest(question: Question, machine: str, static: Static) -> tuple[Question, ExplainedAnswer]:
     """Return what drivers can explain: all of the co-run, or the strongest of the pairs that are added up."""
-    several = adds_up(len(question.beside), static)
-    asked = [(other,) for other in question.beside] if several else [question.beside]
-    coruns = [Question(question.task, beside, machine) for beside in asked]
-    impact, strongest = max(
-        ((float(_impacts(one, [machine], static)[0]), one) for one in coruns), key=lambda found: found[0]
-    )
+    parts = _parts(question, static)
+    found = [float(_impacts(part, [machine], static)[0]) for part in parts]
+    impact, part = max(found), parts[int(np.argmax(found))]
     model = f"{static.ref.name} {static.ref.version}"
-    explained = ExplainedAnswer(corunners=list(strongest.beside), machine=machine, impact=impact, model=model)
-    return strongest, explained
+    return part, ExplainedAnswer(corunners=list(part.beside), machine=machine, impact=impact, model=model)
 
 
 def _drivers(question: Question, machine: str, static: Static) -> list[DriverAnswer]:

@@ -18,7 +18,7 @@ from pydantic import BaseModel, create_model
 
 from data.errors import InputError
 from serving.doors import problems
-from serving.doors.bodies import JSON, NOTES, Answered
+from serving.doors.bodies import JSON, NOTES
 from serving.doors.lazy import Lazy, all_models
 from serving.doors.metrics import Metrics
 from serving.doors.problems import ProblemDetails, RefusedError
@@ -83,8 +83,10 @@ def _add(app: FastAPI, door: Door) -> None:
         body = await _body(request, door.limit)
         started = perf_counter()
         model = None if door.model is None else app.state.models[door.model.key]
-        limiter = app.state.limiters[door.path]
-        answered = await to_thread.run_sync(_answered, handle, body, model, limiter=limiter)
+        answered = await to_thread.run_sync(
+            lambda: handle(body, None if model is None else _loaded(model)),
+            limiter=app.state.limiters[door.path],
+        )
         if answered.judged is not None:
             app.state.metrics.count(answered.judged, perf_counter() - started)
         return Response(answered.content, media_type=answered.media_type, headers=answered.headers)
@@ -112,10 +114,6 @@ def _request_body(door: Door) -> dict[str, Any]:
     content: dict[str, Any] = {JSON: {"schema": {"$ref": f"{_SCHEMAS}{door.request.__name__}"}}}
     content |= {media_type: {**_TEXT, "example": door.example} for media_type in door.others}
     return {"requestBody": {"required": True, "content": content}}
-
-
-def _answered(handle: Handle, body: bytes, model: Lazy | None) -> Answered:
-    return handle(body, None if model is None else _loaded(model))
 
 
 def _loaded(model: Lazy) -> Any:
