@@ -70,7 +70,7 @@ def judge(  # noqa: PLR0917 - typer hands options over by name
 
 
 @app.command("import")
-@taking(_joined(one.importing.options for one in supplies()))
+@taking(_joined(one.importing.options for one in supplies() if one.importing is not None))
 def import_(
     kind: Annotated[str, typer.Argument(metavar="FORMAT", help="The format of the sources.")],
     sources: Annotated[list[Path], typer.Argument(metavar="SOURCE...", help="Files or directories.")],

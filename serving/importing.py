@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from data.errors import InputError
-from data.tables.formats import holds
+from data.tables.formats import TABLES
 from data.tables.nearest import unknown
 from serving.answering import refuse_others, tell_notes, tell_skipped
 from serving.supply import Importing, supplies
@@ -56,10 +56,13 @@ def import_sources(
 
 def _importing(kind: str, source: Path) -> Importing:
     """Return how to read a source: the family's that it is of, else the first one's, which takes any."""
-    known = [(one.importing, one.importing.formats()) for one in supplies()]
+    importing = [one.importing for one in supplies() if one.importing is not None]
+    known = [(one, one.formats()) for one in importing]
     names = dict.fromkeys(name for _, formats in known for name in formats)
     if kind not in names:
         raise InputError(f'format "{kind}" {unknown(kind, names)}')
-    first, *others = known
-    found = (importing for importing, formats in others if holds(formats, kind, source))
-    return next(found, first[0])
+    for one, formats in known[1:]:
+        # all families have tables, each its own
+        if formats[kind].recognises(source) if kind == TABLES else kind in formats:
+            return one
+    return importing[0]

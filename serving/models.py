@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from data.errors import InputError
+from serving.doors.schemas import ModelAnswer
 from training.registry.champions import FOREIGN, Located, located
 
 T = TypeVar("T")
@@ -30,6 +31,11 @@ class ModelRef:
     name: str
     version: str
     uri: str
+
+    @property
+    def answer(self) -> ModelAnswer:
+        """The same in JSON."""
+        return ModelAnswer(**asdict(self))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from serving.corun.model import Online
 from serving.corun.samples import TIME, looked
 from serving.corun.schemas import DriverAnswer, OnlineAnswer
 from serving.corun.static import strongest
-from serving.doors.schemas import ModelAnswer
 from training.corun import online as trained
 
 Floats = NDArray[np.float64]
@@ -65,7 +64,7 @@ def answer(
     elif changes.swapped(ratios, known) > ASKED:
         notes.append(f"events changed as from together to alone: are {names[0]} and {names[1]} swapped?")
     return OnlineAnswer(
-        model=ModelAnswer.of(online.ref),
+        model=online.ref.answer,
         impact=impact,
         low=impact / np.exp(width),
         high=impact * np.exp(width),

@@ -11,7 +11,7 @@ from data.errors import InputError
 from serving.corun.model import Static
 from serving.corun.schemas import PlaceAnswer, PlacementAnswer, RandomAnswer, SavingAnswer
 from serving.corun.static import impacts, machine_of, require
-from serving.doors.schemas import ModelAnswer, finite
+from serving.doors.schemas import finite
 from training.corun import placement
 from training.corun.placement import Placement, Room
 
@@ -60,7 +60,7 @@ def place(tasks: Sequence[str], room: Room, machine: str | None, static: Static,
     totals, times = (placement.random(number, room, one, DRAWS, seed) for one in (cost, longer))
     random = _random(totals, alone + times)
     return PlaceAnswer(
-        model=ModelAnswer.of(static.ref),
+        model=static.ref.answer,
         machine=meant,
         machines=room.machines,
         slots=room.slots,

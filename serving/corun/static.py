@@ -15,7 +15,7 @@ from features.corun.rates import MOST, OTHERS, OWN, Placed
 from serving.corun.model import Static
 from serving.corun.samples import some
 from serving.corun.schemas import DriverAnswer, ExplainedAnswer, StaticAnswer, StaticPrediction
-from serving.doors.schemas import ModelAnswer, finite
+from serving.doors.schemas import finite
 
 Floats = NDArray[np.float64]
 #: How many single reasons an answer gives.
@@ -49,7 +49,7 @@ def ask(questions: Sequence[Question], static: Static) -> StaticAnswer:
         If a task or the machine that is to be meant is not known.
     """
     predictions = [_answered(question, static) for question in questions]
-    return StaticAnswer(model=ModelAnswer.of(static.ref), predictions=predictions)
+    return StaticAnswer(model=static.ref.answer, predictions=predictions)
 
 
 def impacts(tasks: Sequence[str], machine: str, static: Static) -> Floats:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
-
-from serving.models import ModelRef
 
 Better = Literal["lower", "higher"]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=300)]
@@ -26,11 +23,6 @@ class ModelAnswer(BaseModel):
     name: str
     version: str
     uri: str
-
-    @classmethod
-    def of(cls, ref: ModelRef) -> ModelAnswer:
-        """Name a model as answers do."""
-        return ModelAnswer(**asdict(ref))
 
 
 class ServedModel(ModelAnswer):
