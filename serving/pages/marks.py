@@ -165,7 +165,7 @@ class Histogram:
 
 @dataclass(frozen=True)
 class Rule:
-    """A line across the panel at one value of `x`, or of `y`."""
+    """A line across the panel at one value: of `x`, or of `y`."""
 
     name: str = ""
     x: float | None = None
@@ -176,16 +176,9 @@ class Rule:
 
     def draw(self, axes: Axes) -> None:
         """Draw it."""
-        how: Any = {
-            "color": self.colour,
-            "linestyle": self.dash,
-            "linewidth": self.width,
-            "label": self.name or None,
-        }
-        if self.x is not None:
-            axes.axvline(self.x, **how)
-        if self.y is not None:
-            axes.axhline(self.y, **how)
+        across: Any = axes.axvline if self.y is None else axes.axhline
+        at = self.x if self.y is None else self.y
+        across(at, color=self.colour, linestyle=self.dash, linewidth=self.width, label=self.name or None)
 
 
 @dataclass(frozen=True)
