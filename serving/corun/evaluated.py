@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel
 
+from data.corun.placements import FILE
 from data.corun.tables import AND, CorunTables
 from data.corun.validity import CorunDecisions
 from data.places import Places
@@ -56,7 +57,6 @@ class DataSet(pages.DataSet):
     measurements: int
     tasks: int
     machines: int
-    devices: int
     events: int
 
 
@@ -183,7 +183,7 @@ class Evaluated:
             decisions.kept(CorunTables.read(places.interim)),
             tuple(decisions.explained()),
             read_table(places.processed / "features.parquet", INSTANCES)[list(INSTANCES)],
-            read_measured(root / PLACEMENTS),
+            read_measured(root / PLACEMENTS) if (root / PLACEMENTS / FILE).is_file() else None,
             **tables,
         )
 

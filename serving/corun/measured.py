@@ -72,16 +72,14 @@ def plan_of(path: Path) -> PlaceAnswer:
         raise InputError(problem, file=path) from exc
 
 
-def read_measured(directory: Path) -> Measured | None:
-    """Read what ``perfjudge corun measure`` wrote; None if it never ran.
+def read_measured(directory: Path) -> Measured:
+    """Read what ``perfjudge corun measure`` wrote.
 
     Raises
     ------
     InputError
         If one of its files is missing or broken.
     """
-    if not (directory / FILE).is_file():
-        return None
     plan, rows = plan_of(directory / PLAN), read_table(directory / FILE, DTYPES)
     runs = rows.groupby(["placement", "repetition"], sort=True)["corun_seconds"].sum()
     totals = runs.groupby(level=0).agg(
@@ -95,10 +93,8 @@ def read_measured(directory: Path) -> Measured | None:
     return Measured(plan, table, tasks, str(rows["machine"].iloc[0]))
 
 
-def measured_text(found: Measured | None) -> str:
+def measured_text(found: Measured) -> str:
     """Return what was predicted and measured as a table, and what it says."""
-    if found is None:
-        return "nothing was measured\n"
     rows = [
         (
             str(row["placement"]),

@@ -14,15 +14,16 @@ from typing import Any
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI, Request, Response
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
 from pydantic import BaseModel, create_model
 
 from data.errors import InputError
 from serving.doors import problems
-from serving.doors.bodies import JSON, NOTES
+from serving.doors.bodies import JSON, NOTES, Countable
 from serving.doors.lazy import Lazy, all_models
-from serving.doors.metrics import Metrics
 from serving.doors.problems import ProblemDetails, RefusedError
 from serving.doors.schemas import Health
+from serving.pages.verdict_lines import ANSWERS
 from serving.supply import Door, Handle, doors
 
 #: In which ``perfjudge serve`` tells its workers which models answer, as JSON.
@@ -31,6 +32,23 @@ VARIABLE = "PERFJUDGE_MODELS"
 REFUSALS = (400, 413, 415, 422)
 _SCHEMAS = "#/components/schemas/"
 _TEXT = {"schema": {"type": "string"}}
+
+
+class Metrics:
+    """Counters of one serving process, for Prometheus: verdicts given, and how long judging took."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._verdicts = Counter("perfjudge_verdicts", "Verdicts given", ["verdict"], registry=self.registry)
+        self._seconds = Histogram(
+            "perfjudge_judging_seconds", "Time from a body to its answer", registry=self.registry
+        )
+
+    def count(self, judged: Countable, seconds: float) -> None:
+        """Count the verdicts of one answer, and the time that it took."""
+        self._seconds.observe(seconds)
+        for answer in ANSWERS:
+            self._verdicts.labels(answer).inc(judged.count(answer))
 
 
 def create_app(models: Mapping[str, Lazy]) -> FastAPI:
@@ -172,8 +190,7 @@ def _add_state(app: FastAPI) -> None:
     @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     async def metrics() -> Response:
         """Count verdicts and times of this process, in the format of Prometheus."""
-        content, media_type = app.state.metrics.exposition()
-        return Response(content, media_type=media_type)
+        return Response(generate_latest(app.state.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
 
 def _listed() -> type[BaseModel]:

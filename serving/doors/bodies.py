@@ -6,13 +6,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from data.tables.given import said
-from serving.doors.metrics import Countable
 from serving.doors.problems import RefusedError
+from serving.pages.verdict_lines import Answer
 
 #: What stands for a file's name in the messages about a body.
 NAME = "body"
@@ -20,6 +20,13 @@ JSON = "application/json"
 #: The header with the notes on an answer that has no place for them.
 NOTES = "Perfjudge-Notes"
 Request = TypeVar("Request", bound=BaseModel)
+
+
+class Countable(Protocol):
+    """Verdicts of any family."""
+
+    def count(self, answer: Answer) -> int:
+        """Return how many there are of `answer`."""
 
 
 @dataclass(frozen=True)
