@@ -16,7 +16,6 @@ from serving.options import (
     AsJson,
     Directory,
     FailOnRegression,
-    Format,
     KeepGoing,
     Model,
     Output,
@@ -55,7 +54,7 @@ def judge(  # noqa: PLR0917 - typer hands options over by name
         typer.Argument(metavar="INPUT", help="Measurements in any supported format."),
     ],
     model: Model = None,
-    shown: Shown = Format.table,
+    shown: Shown = "table",
     fail_on_regression: FailOnRegression = False,
     keep_going: KeepGoing = False,
     as_json: AsJson = False,
@@ -65,7 +64,7 @@ def judge(  # noqa: PLR0917 - typer hands options over by name
     """Give verdicts on what a file or directory holds."""
     from serving.answering import Wanted, judge_source
 
-    wanted = Wanted("json" if as_json else shown.value, output, fail_on_regression)
+    wanted = Wanted("json" if as_json else shown, output, fail_on_regression)
     return judge_source(source, model, wanted, keep_going=keep_going, options=options)
 
 

@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from enum import StrEnum
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 Command = Callable[..., int]
 
 
-class Better(StrEnum):
-    """Which values are better."""
-
-    LOWER = "lower"
-    HIGHER = "higher"
-
-
-class Format(StrEnum):
-    """How verdicts are printed."""
-
-    table = "table"
-    json = "json"
-    xml = "xml"
-    markdown = "markdown"
-    junit = "junit"
-
-
+#: Which values are better, and how verdicts are printed.
+Better = Literal["lower", "higher"]
+Format = Literal["table", "json", "xml", "markdown", "junit"]
 Model = Annotated[
     str | None,
     typer.Option(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from serving.options import AsJson, Better, FailOnRegression, Format, Model, Output, Shown
+from serving.options import AsJson, Better, FailOnRegression, Model, Output, Shown
 
 
 def _share(text: str) -> float:
@@ -46,7 +46,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     baseline: Annotated[Path, typer.Argument(help="The results before.")],
     target: Annotated[Path, typer.Argument(help="The results after.")],
     model: Model = None,
-    shown: Shown = Format.table,
+    shown: Shown = "table",
     fail_on_regression: FailOnRegression = False,
     fail_on_missing: Annotated[
         bool, typer.Option("--fail-on-missing", help="Exit with 1 if only one file has something.")
@@ -60,8 +60,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     from serving.answering import Wanted
     from serving.comparisons.command import judge_pair
 
-    wanted = Wanted("json" if as_json else shown.value, output, fail_on_regression)
-    said = None if better is None else better.value
+    wanted = Wanted("json" if as_json else shown, output, fail_on_regression)
     return judge_pair(
-        baseline, target, model, wanted, fail_on_missing=fail_on_missing, better=said, floor=floor
+        baseline, target, model, wanted, fail_on_missing=fail_on_missing, better=better, floor=floor
     )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -13,16 +12,8 @@ from serving.options import AsJson, Better, KeepGoing, Output, Seed
 group = typer.Typer(
     help="Which resources does an application lean on, and did that change?", no_args_is_help=True
 )
-
-
-class Form(StrEnum):
-    """How profiles are given."""
-
-    text = "text"
-    json = "json"
-    html = "html"
-
-
+#: How profiles are given.
+Form = Literal["text", "json", "html"]
 Given = Annotated[Form, typer.Option("--format", help="How the answer is given; html is a page of its own.")]
 Metric = Annotated[str, typer.Option("--metric", help="What the values of a CSV file are.")]
 Direction = Annotated[Better, typer.Option("--better", help="Which values of a CSV file are better.")]
@@ -51,21 +42,21 @@ def irup_profile(  # noqa: PLR0917 - typer hands options over by name
         ),
     ],
     metric: Metric = "seconds",
-    better: Direction = Better.LOWER,
+    better: Direction = "lower",
     predict: Annotated[
         bool, typer.Option("--predict", help="Also predict machines that were only fingerprinted.")
     ] = False,
     keep_going: KeepGoing = False,
     seed: Seed = None,
-    given: Given = Form.text,
+    given: Given = "text",
     as_json: AsJson = False,
     output: Output = None,
 ) -> int:
     """Tell which resources an application leans on, and how far that can be trusted."""
     from serving.fingerprints.command import Shown, learning, profile_machines
 
-    how = learning(metric, better.value, seed, keep_going=keep_going)
-    shown = Shown("json" if as_json else given.value, output)
+    how = learning(metric, better, seed, keep_going=keep_going)
+    shown = Shown("json" if as_json else given, output)
     return profile_machines(machines, application, how, shown, predicting=predict)
 
 
@@ -82,19 +73,19 @@ def irup_diff(  # noqa: PLR0917 - typer hands options over by name
         ),
     ] = None,
     metric: Metric = "seconds",
-    better: Direction = Better.LOWER,
+    better: Direction = "lower",
     fail_on_regression: Annotated[
         bool, typer.Option("--fail-on-regression", help="Exit with 1 if a stressor really moved.")
     ] = False,
     keep_going: KeepGoing = False,
     seed: Seed = None,
-    given: Given = Form.text,
+    given: Given = "text",
     as_json: AsJson = False,
     output: Output = None,
 ) -> int:
     """Tell whether two profiles differ, and in which stressors."""
     from serving.fingerprints.command import Shown, compare_profiles, learning
 
-    how = learning(metric, better.value, seed, keep_going=keep_going)
-    shown = Shown("json" if as_json else given.value, output)
+    how = learning(metric, better, seed, keep_going=keep_going)
+    shown = Shown("json" if as_json else given, output)
     return compare_profiles(a, b, machines, how, shown, fail_on_regression=fail_on_regression)
