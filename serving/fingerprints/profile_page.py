@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from serving.fingerprints.difference_bars import changes
 from serving.fingerprints.profile_bars import bars
 from serving.fingerprints.profiled import Reported
-from serving.report import render
+from serving.pages.render import render
 from training.fingerprints.differences import Difference
 from training.fingerprints.prediction import Prediction
 from training.fingerprints.profiles import Profile
