@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from pydantic import ValidationError
 
 from data.errors import InputError
@@ -90,8 +90,9 @@ def difference_text(difference: Difference) -> str:
             "stops_at": difference.stops_at,
             "tolerance": difference.tolerance,
         },
-        "features": _records(difference.features),
-        "categories": _records(difference.categories),
+    } | {
+        name: table.astype(object).where(table.notna(), None).to_dict("records")
+        for name, table in (("features", difference.features), ("categories", difference.categories))
     }
     return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
@@ -102,40 +103,10 @@ def _content(profile: Profile, predictions: Sequence[Prediction], warnings: Sequ
         "application": profile.application,
         "metric": profile.measured.metric,
         "better": profile.measured.better,
-        "trust": {
-            "verdict": "trusted" if trust.enough else "not enough diversity",
-            "reasons": list(trust.reasons),
-            "machines": trust.machines,
-            "cpus": trust.cpus,
-            "r2": finite(trust.r2),
-            "median_error": finite(trust.median_error),
-            "stability": finite(trust.stability),
-        },
-        "features": _records(profile.features, "categories"),
-        "clusters": _records(profile.clusters, "stressors"),
-        "categories": _records(profile.categories),
-        "predictions": [
-            {
-                "machine": one.machine,
-                "value": one.value,
-                "low": one.low,
-                "high": one.high,
-                "confidence": one.confidence,
-                "reasons": list(one.reasons),
-            }
-            for one in predictions
-        ],
-        "warnings": list(warnings),
+        "trust": asdict(trust) | {"verdict": "trusted" if trust.enough else "not enough diversity"},
+        "features": profile.features.to_dict("records"),
+        "clusters": profile.clusters.to_dict("records"),
+        "categories": profile.categories.to_dict("records"),
+        "predictions": [asdict(one) for one in predictions],
+        "warnings": warnings,
     }
-
-
-def _records(table: pd.DataFrame, listed: str = "") -> list[dict[str, Any]]:
-    """Return plain rows; NaN becomes None, and the column `listed` a list."""
-    rows = [
-        {name: finite(value) if isinstance(value, float) else value for name, value in row.items()}
-        for row in table.to_dict("records")
-    ]
-    if listed:
-        for row in rows:
-            row[listed] = [part.strip() for part in str(row[listed]).split(",") if part.strip()]
-    return rows

@@ -29,7 +29,7 @@ _SERIES_OF = 4
 _NUMBERED = re.compile(r"(?P<family>.+)-(?P<number>\d+)")
 
 
-def boxes_chart(name: str, scores: pd.DataFrame, what: str, of: str) -> Chart:
+def boxes_chart(name: str, scores: pd.DataFrame, what: str) -> Chart:
     """Draw how much the machines differ, a box a column (seed 003, figures 6 and 9).
 
     Parameters
@@ -38,8 +38,8 @@ def boxes_chart(name: str, scores: pd.DataFrame, what: str, of: str) -> Chart:
         The anchor.
     scores : DataFrame of shape (n_rows, n_columns)
         z-scores; NaN where there is none.
-    what, of : str
-        What a column is, in the singular and the plural.
+    what : str
+        What a column is.
     """
     reach = scores.abs().max().sort_values(ascending=False, kind="stable")
     chosen = sorted(reach.index[:BOXES])
@@ -49,7 +49,7 @@ def boxes_chart(name: str, scores: pd.DataFrame, what: str, of: str) -> Chart:
         f"{reach.iloc[0]:.1f} standard deviations from the mean"
     )
     left_out = (
-        f" Drawn: the {BOXES} of {scores.shape[1]} {of} that reach farthest." if len(reach) > BOXES else ""
+        f" Drawn: the {BOXES} of {scores.shape[1]} {what}s that reach farthest." if len(reach) > BOXES else ""
     )
     note = (
         "Boxes are quartiles, whiskers go to the 5th and 95th percentile, dots are the smallest and largest "

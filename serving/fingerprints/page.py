@@ -14,7 +14,6 @@ import pandas as pd
 from data.fingerprints.params import Fingerprints, Profiling
 from data.params import load
 from features.fingerprints.matrix import FingerprintTable, Measured, zscores
-from serving.fingerprints.difference_bars import Changes, changes
 from serving.fingerprints.machine_charts import (
     boxes_chart,
     components_chart,
@@ -22,12 +21,12 @@ from serving.fingerprints.machine_charts import (
     series_chart,
     stability_chart,
 )
-from serving.fingerprints.profile_bars import Bar, Bars, bars, of_shares
+from serving.fingerprints.profile_bars import Bar, Bars, Changes, of_shares
 from serving.fingerprints.profiled import Profiled
 from serving.pages.charts import Chart, counted, percent
 from serving.report import render
 from training.fingerprints.claims import CLAIMS, Verdict
-from training.fingerprints.differences import Difference, difference
+from training.fingerprints.differences import difference
 from training.fingerprints.false_alarms import false_alarms
 from training.fingerprints.profiles import profile
 from training.fingerprints.seed import seed_shares
@@ -109,11 +108,11 @@ def page_of(given: Profiled, params: Profiling) -> str:
         given=given,
         summary=summary(given),
         profiles=profiles,
-        trusted=[one for one in profiles if one.trust.enough],
-        refused=[one for one in profiles if not one.trust.enough],
+        trusted=[one for one in profiles if one.profile.trust.enough],
+        refused=[one for one in profiles if not one.profile.trust.enough],
         limits=params.trust,
-        absent=absent(given),
-        differences=drawn_differences(differences(given, params)),
+        absent=", ".join(name for name in PROFILES if name not in given.profiles),
+        differences=differences(given, params),
         alarms=false_alarms(given.table, list(given.profiles), params, given.metrics.seed),
         claims=given.claims.to_dict("records"),
         verdicts=[(given.claims["verdict"].eq(verdict).sum(), verdict) for verdict in get_args(Verdict)],
@@ -142,19 +141,14 @@ def drawn_profiles(given: Profiled) -> list[Bars]:
     known = list(given.profiles)
     ranked = sorted(given.profiles.values(), key=lambda one: (not one.trust.enough, one.application))
     return [
-        bars(
+        Bars(
             f"profile-{known.index(one.application) + 1}",
             one,
             PROFILES.get(one.application, ""),
-            shown=one.application in PROFILES or len(known) <= FEW,
+            one.application in PROFILES or len(known) <= FEW,
         )
         for one in ranked
     ]
-
-
-def absent(given: Profiled) -> str:
-    """Name the applications of the seed's figures of profiles that this data lacks."""
-    return ", ".join(name for name in PROFILES if name not in given.profiles)
 
 
 def pairs(given: Profiled) -> list[tuple[str, str]]:
@@ -172,20 +166,19 @@ def pairs(given: Profiled) -> list[tuple[str, str]]:
     return list(pairwise(sorted(best.values())))[:PAIRS]
 
 
-def differences(given: Profiled, params: Profiling) -> list[Difference]:
-    """Compare the pairs; their profiles are learned again, which gives the same ones."""
-    chosen = pairs(given)
+def differences(given: Profiled, params: Profiling) -> list[Changes]:
+    """Compare the pairs; their profiles are learned again, which gives the same ones.
+
+    Those of the seed's figures bear their number.
+    """
+    chosen, seed = pairs(given), given.metrics.seed
     learned = {
-        name: profile(given.table.measured(name), params, given.metrics.seed)
+        name: profile(given.table.measured(name), params, seed)
         for name in sorted({name for pair in chosen for name in pair})
     }
-    return [difference(learned[a], learned[b], params, given.metrics.seed) for a, b in chosen]
-
-
-def drawn_differences(found: list[Difference]) -> list[Changes]:
-    """Prepare the differences; those of the seed's figures bear their number."""
+    found = [difference(learned[a], learned[b], params, seed) for a, b in chosen]
     return [
-        changes(f"difference-{place}", one, CHANGES.get((one.a, one.b), ""))
+        Changes(f"difference-{place}", one, CHANGES.get((one.a, one.b), ""))
         for place, one in enumerate(found, 1)
     ]
 
@@ -219,36 +212,22 @@ def accuracy_told(accuracy: pd.DataFrame) -> str:
 
 
 def machine_figures(table: FingerprintTable) -> Iterator[tuple[str, Chart | None, str]]:
-    """Draw figures 6 to 9 and 12: number, chart, and what to say where it cannot be drawn."""
-    columns = list(table.columns)
+    """Draw figures 6 to 9 and 12: number, chart, and what to say where it cannot be drawn.
+
+    Figure 9 shows the seed's applications, where there are any.
+    """
+    columns, targets = list(table.columns), table.targets
     scores = zscores(table.runs[columns].to_numpy(np.float64))
     rates = pd.DataFrame(scores, columns=columns).where(table.runs[columns].notna())
-    yield "Figure 6 of the seed", boxes_chart("figure-6", rates, "stressor", "stressors"), ""
-    yield (
-        "Figure 7 of the seed",
-        correlation_chart("figure-7", rates, "all machines"),
-        "Fewer than two stressors vary.",
-    )
+    seeds = targets[targets["application"].isin(SECTION_6_1)]
+    applications = _application_scores(targets if seeds.empty else seeds)
+    alike = correlation_chart("figure-7", rates, "all machines")
+    numbered = series_chart("figure-12", targets)
+    yield "Figure 6 of the seed", boxes_chart("figure-6", rates, "stressor"), ""
+    yield "Figure 7 of the seed", alike, "Fewer than two stressors vary."
     yield "Figure 8 of the seed", components_chart("figure-8", scores, "stressor"), ""
-    yield (
-        "Figure 9 of the seed",
-        boxes_chart("figure-9", _application_scores(_presented(table.targets)), *_APPLICATIONS),
-        "",
-    )
-    yield (
-        "Figure 12 of the seed",
-        series_chart("figure-12", table.targets),
-        "No applications differ by a number only.",
-    )
-
-
-_APPLICATIONS = ("application", "applications")
-
-
-def _presented(targets: pd.DataFrame) -> pd.DataFrame:
-    """Keep the applications that the seed's figure 9 shows, where there are any."""
-    shown = targets[targets["application"].isin(SECTION_6_1)]
-    return targets if shown.empty else shown
+    yield "Figure 9 of the seed", boxes_chart("figure-9", applications, "application"), ""
+    yield "Figure 12 of the seed", numbered, "No applications differ by a number only."
 
 
 def _application_scores(targets: pd.DataFrame) -> pd.DataFrame:
@@ -267,22 +246,21 @@ def contradiction(table: FingerprintTable, seed: int) -> Contradiction | None:
     """
     if not table.applications:
         return None
-    known = table.applications
-    application = CONTRADICTED if CONTRADICTED in known else known[0]
+    application = CONTRADICTED if CONTRADICTED in table.applications else table.applications[0]
     measured = table.measured(application)
     machines = np.unique(measured.machines)
     if len(machines) < 2:  # noqa: PLR2004 - two random machines
         return None
     a, b = np.sort(np.random.default_rng(seed).choice(machines, 2, replace=False))
     two = measured.rows(np.isin(measured.machines, [a, b]))
-    rankings = [of_shares(_ranking(two, number)) for number in range(TIMES)]
+    rankings = [_ranking(two, number) for number in range(TIMES)]
     common = set.intersection(*({bar.name for bar in ranking} for ranking in rankings))
     rates = pd.DataFrame(two.x, columns=list(two.columns))
     chart = correlation_chart("figure-15", rates, "two machines")
     return Contradiction(application, (str(a), str(b)), chart, rankings, len(common))
 
 
-def _ranking(measured: Measured, seed: int) -> pd.Series:
+def _ranking(measured: Measured, seed: int) -> list[Bar]:
     shares = pd.Series(seed_shares(measured, seed), index=list(measured.columns))
     top = shares.max()
-    return (100 * shares / (top if top > 0 else 1)).sort_values(ascending=False, kind="stable")
+    return of_shares(100 * shares / (top if top > 0 else 1))

@@ -1,21 +1,21 @@
-"""A profile as a page shows it: bars from 100 downwards, or the reason why there is nothing to rank."""
+"""Profiles as a page shows them: bars from 100 downwards, or the reason why there is nothing to rank."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
 from data.fingerprints.stressors import CATEGORIES
 from features.fingerprints.matrix import stressor_of
 from serving.fingerprints.profiled import Reported
-from serving.pages.charts import figures, percent
-from training.fingerprints.trust import Trust
+from serving.pages.charts import counted, figures, percent
+from training.fingerprints.differences import Difference
 
-#: Bars that are open to be seen; the others are folded away.
-SHOWN = 5
+#: Bars that are open to be seen; the others are folded away. Of a difference more are open.
+SHOWN, CHANGED = 5, 8
 #: From this importance on, the second stressor is worth naming.
 SECOND = 10.0
 #: Importances below this are named without their number.
@@ -52,45 +52,34 @@ class Bars:
 
     Attributes
     ----------
-    anchor, title : str
+    anchor : str
+    profile : Reported
     number : str
         The figure of the seed that this is; may be empty.
     shown : bool
         Whether its ranking is open to be seen even if it cannot be trusted.
-    application : str
-    trust : Trust
-    top : list of Bar
-        The most important ones.
-    seed : list of Bar
-        What the seed's method ranks first.
-    rest : list of Bar
-        Those after them, down to an importance of `NAMED`.
-    faint : list of str
-        The names of all others.
-    categories : list of Bar
-        The categories of table 1.
-    clusters : list of str
-        Stressors that rise and fall together and hence share importance, where the most important have such
-        companions.
     """
 
     anchor: str
-    title: str
-    number: str
-    shown: bool
-    application: str
-    trust: Trust
-    top: list[Bar]
-    seed: list[Bar]
-    rest: list[Bar]
-    faint: list[str]
-    categories: list[Bar]
-    clusters: list[str]
+    profile: Reported
+    number: str = ""
+    shown: bool = False
+
+    @property
+    def title(self) -> str:
+        """What the application leans on, or that this cannot be told."""
+        application, features = self.profile.application, self.profile.features
+        if not self.profile.trust.enough:
+            return f"{application}: what it leans on cannot be told from these machines"
+        first, *others = features["stressor"].head(2)
+        second = features["importance"].iloc[1:2]
+        then = f" first, then on {others[0]}" if (second >= SECOND).any() else ""
+        return f"{application} leans on {first}{then}"
 
     @property
     def told(self) -> str:
         """The figures of trust in one line."""
-        trust = self.trust
+        trust = self.profile.trust
         return (
             f"{trust.machines} machines of {trust.cpus} CPU models. With whole CPU models held out, "
             f"R\N{SUPERSCRIPT TWO} is {figures(trust.r2)} and the median error "
@@ -98,69 +87,99 @@ class Bars:
             "resamples"
         )
 
+    @property
+    def top(self) -> list[Bar]:
+        """The most important ones."""
+        return _bars(self.profile.features.head(SHOWN), "stressor")
 
-def bars(anchor: str, profile: Reported, number: str = "", *, shown: bool = False) -> Bars:
-    """Prepare `profile` for the page.
+    @property
+    def rest(self) -> list[Bar]:
+        """Those after them, down to an importance of `NAMED`."""
+        others = self.profile.features.iloc[SHOWN:]
+        return _bars(others[others["importance"] >= NAMED], "stressor")
 
-    Parameters
-    ----------
-    number : str
-        The figure of the seed that this is, if any.
-    shown : bool
-        Whether its ranking is open to be seen even if it cannot be trusted.
-    """
-    every = list(_bars(profile.features, "stressor"))
-    return Bars(
-        anchor,
-        title(profile),
-        number,
-        shown,
-        profile.application,
-        profile.trust,
-        every[:SHOWN],
-        of_shares(profile.seed_ranking),
-        [bar for bar in every[SHOWN:] if bar.importance >= NAMED],
-        [bar.name for bar in every[SHOWN:] if bar.importance < NAMED],
-        list(_bars(profile.categories, "category")),
-        _companions(profile),
-    )
+    @property
+    def faint(self) -> list[str]:
+        """The names of all others."""
+        others = self.profile.features.iloc[SHOWN:]
+        return others.loc[others["importance"] < NAMED, "stressor"].tolist()
+
+    @property
+    def seed(self) -> list[Bar]:
+        """What the seed's method ranks first; empty where it was not asked."""
+        features = self.profile.features
+        if "seed_importance" not in features:
+            return []
+        return of_shares(features.set_index("stressor")["seed_importance"])
+
+    @property
+    def categories(self) -> list[Bar]:
+        """The categories of table 1."""
+        return _bars(self.profile.categories, "category")
+
+    @property
+    def clusters(self) -> list[str]:
+        """Stressors that rise and fall together and hence share importance, of the most important ones."""
+        known, told = self.profile.clusters.set_index("cluster"), []
+        for cluster in self.profile.features["cluster"].head(SHOWN).unique():
+            stressors = _listed(known["stressors"][cluster])
+            if len(stressors) > 1:
+                told.append(f"{', '.join(stressors)} (together {known['importance'][cluster]:.0f})")
+        return told
 
 
-def of_shares(ranking: pd.Series) -> list[Bar]:
-    """Return the first bars of a ranking without intervals: importances by stressor, most important first."""
+def of_shares(shares: pd.Series) -> list[Bar]:
+    """Return the first bars of importances by stressor that have no intervals, the most important first."""
+    ranking = shares.sort_values(ascending=False, kind="stable").head(SHOWN)
     return [
         Bar(str(name), float(value), math.nan, math.nan, CATEGORIES.get(stressor_of(str(name)), ("other",)))
-        for name, value in ranking.head(SHOWN).items()
+        for name, value in ranking.items()
     ]
 
 
-def title(profile: Reported) -> str:
-    """Say what the application leans on, or that this cannot be told."""
-    if not profile.trust.enough:
-        return f"{profile.application}: what it leans on cannot be told from these machines"
-    first, *others = profile.top
-    second = profile.features["importance"].iloc[1:2]
-    then = f" first, then on {others[0]}" if (second >= SECOND).any() else ""
-    return f"{profile.application} leans on {first}{then}"
+def _bars(table: pd.DataFrame, name: str) -> list[Bar]:
+    categories = "categories" if name == "stressor" else name
+    return [
+        Bar(str(row[name]), row["importance"], row["low"], row["high"], _listed(row[categories]))
+        for row in table.to_dict("records")
+    ]
 
 
-def _bars(table: pd.DataFrame, name: str) -> Iterator[Bar]:
-    for row in table.to_dict("records"):
-        categories = row["categories"] if name == "stressor" else row[name]
-        yield Bar(
-            str(row[name]),
-            float(row["importance"]),
-            float(row["low"]),
-            float(row["high"]),
-            tuple(part.strip() for part in str(categories).split(",") if part.strip()),
-        )
+def _listed(told: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in told.split(",") if part.strip())
 
 
-def _companions(profile: Reported) -> list[str]:
-    told = []
-    for cluster in profile.features["cluster"].head(SHOWN).unique():
-        row = profile.clusters.set_index("cluster").loc[cluster]
-        stressors = [name.strip() for name in str(row["stressors"]).split(",")]
-        if len(stressors) > 1:
-            told.append(f"{', '.join(stressors)} (together {float(row['importance']):.0f})")
-    return told
+@dataclass(frozen=True)
+class Changes:
+    """The difference of two profiles, with what the test says of each stressor.
+
+    Figures 11, 13 and 14 of seed 003; `number` is the one that this is.
+    """
+
+    anchor: str
+    difference: Difference
+    number: str = ""
+
+    @property
+    def title(self) -> str:
+        """What really moved, or that nothing did, or that it cannot be told."""
+        pair, moved = f"{self.difference.a} against {self.difference.b}", self.difference.moved
+        if self.difference.reasons:
+            return f"{pair}: what moved cannot be told from these machines"
+        if not moved:
+            return f"{pair}: no stressor really moved"
+        more = f" and {counted(len(moved) - 3, 'more', 'more')}" if len(moved) > 3 else ""  # noqa: PLR2004 - as named
+        return f"{pair}: {', '.join(moved[:3])}{more} really moved"
+
+    @property
+    def top(self) -> list[dict[str, Any]]:
+        """The stressors that changed most, which are open to be seen."""
+        return self.difference.features.head(CHANGED).to_dict("records")
+
+    @property
+    def seed_verdict(self) -> str:
+        """What the algorithm of section 5.3 says."""
+        stops, tolerance = self.difference.stops_at, self.difference.tolerance
+        if stops is None:
+            return f"walks to the end with a tolerance of {tolerance:g}: equivalent"
+        return f"stops at {stops} with a tolerance of {tolerance:g}: not equivalent"

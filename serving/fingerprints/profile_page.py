@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from serving.fingerprints.difference_bars import changes
-from serving.fingerprints.profile_bars import bars
+from serving.fingerprints.profile_bars import Bars, Changes
 from serving.fingerprints.profiled import Reported
 from serving.report import render
 from training.fingerprints.differences import Difference
@@ -19,7 +18,7 @@ def profile_page(found: Profile, predictions: Sequence[Prediction], warnings: Se
     return render(
         "irup_page.html",
         heading=f"What {found.application} leans on",
-        profiles=[bars("profile", reported, shown=True)],
+        profiles=[Bars("profile", reported, shown=True)],
         differences=[],
         predictions=predictions,
         measured=found.measured,
@@ -33,7 +32,7 @@ def difference_page(found: Difference) -> str:
         "irup_page.html",
         heading=f"{found.a} against {found.b}",
         profiles=[],
-        differences=[changes("difference", found)],
+        differences=[Changes("difference", found)],
         predictions=(),
         warnings=(),
     )

@@ -61,19 +61,6 @@ class Reported:
     categories: pd.DataFrame
     trust: Trust
 
-    @property
-    def top(self) -> tuple[str, ...]:
-        """The five most important stressors."""
-        return tuple(self.features["stressor"].head(5))
-
-    @property
-    def seed_ranking(self) -> pd.Series:
-        """The importances of the seed's method by stressor, most important (100) first; may be empty."""
-        if "seed_importance" not in self.features:
-            return pd.Series(dtype="float64")
-        ranking = self.features.set_index("stressor")["seed_importance"]
-        return ranking.sort_values(ascending=False, kind="stable")
-
 
 @dataclass(frozen=True)
 class Profiled:
@@ -146,11 +133,5 @@ def _profiles(reports: Path, trust: pd.DataFrame) -> dict[str, Reported]:
 
 
 def _trust(row: Mapping[str, Any]) -> Trust:
-    return Trust(
-        int(row["machines"]),
-        int(row["cpus"]),
-        float(row["r2"]),
-        float(row["median_error"]),
-        float(row["stability"]),
-        tuple(part for part in str(row["reasons"]).split("; ") if part),
-    )
+    reasons = tuple(part for part in row["reasons"].split("; ") if part)
+    return Trust(row["machines"], row["cpus"], row["r2"], row["median_error"], row["stability"], reasons)

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from data.tables.given import Given
-from serving.doors.schemas import Better, Name, Positive
+from serving.doors.schemas import Better, Name, Positive, finite
 
+
+def _listed(told: Any) -> Any:
+    """Return what a table holds in one cell, separated by commas, as a list."""
+    return [part.strip() for part in told.split(",") if part.strip()] if isinstance(told, str) else told
+
+
+Known = Annotated[float | None, AfterValidator(finite)]
+Listed = Annotated[list[str], BeforeValidator(_listed)]
 Whole = Annotated[int, Field(ge=1, le=1_000_000)]
 #: Most runs of a fingerprint, or measurements of an application, on one machine.
 RUNS = 100
@@ -78,18 +86,18 @@ class TrustAnswer(BaseModel):
     reasons: list[str] = Field(description="Why it cannot be trusted; empty where it can.")
     machines: int
     cpus: int = Field(description="Distinct CPU models.")
-    r2: float | None = Field(description="Of the logarithm, with whole CPU models held out; null if unknown.")
-    median_error: float | None = Field(description="Median relative error of the same predictions.")
-    stability: float | None = Field(description="Mean overlap (Jaccard) of the top five between resamples.")
+    r2: Known = Field(description="Of the logarithm, with whole CPU models held out; null if unknown.")
+    median_error: Known = Field(description="Median relative error of the same predictions.")
+    stability: Known = Field(description="Mean overlap (Jaccard) of the top five between resamples.")
 
 
 class Ranked(BaseModel):
     """An importance, the most important being 100, with its interval over resamples."""
 
     importance: float
-    low: float | None
-    high: float | None
-    permutation: float | None = Field(
+    low: Known
+    high: Known
+    permutation: Known = Field(
         description="Growth of the error on held-out CPU models when it is shuffled; the most is 100."
     )
 
@@ -98,16 +106,16 @@ class FeatureAnswer(Ranked):
     """One stressor."""
 
     stressor: str
-    score: float | None = Field(description="Positive where more of it goes with a faster application.")
+    score: Known = Field(description="Positive where more of it goes with a faster application.")
     cluster: int = Field(description="Stressors of one cluster rise and fall together and share importance.")
-    categories: list[str] = Field(description="Of seed 003, table 1.")
+    categories: Listed = Field(description="Of seed 003, table 1.")
 
 
 class ClusterAnswer(Ranked):
     """Correlated stressors."""
 
     cluster: int
-    stressors: list[str]
+    stressors: Listed
 
 
 class CategoryAnswer(Ranked):

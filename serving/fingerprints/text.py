@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from serving.pages.tables import printed
+from serving.pages.tables import tabulated
 from training.fingerprints.differences import Difference
 from training.fingerprints.prediction import Prediction
 from training.fingerprints.profiles import Profile
-from training.fingerprints.trust import Trust
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 #: Stressors that are printed; ``--json`` has them all.
 SHOWN = 10
@@ -26,24 +21,22 @@ def profile_text(profile: Profile, predictions: Sequence[Prediction], *, predict
     A profile that cannot be trusted says so before its ranking and on every line of it.
     """
     measured, trust = profile.measured, profile.trust
-    parts = [f"{profile.application} ({measured.metric}, {measured.better} is better): {trust.verdict}"]
-    parts.append(f"{trust_text(trust)}\n")
-    parts.append(printed(_ranking(profile)))
+    error = _UNKNOWN if math.isnan(trust.median_error) else f"{trust.median_error:.1%}"
+    parts = [
+        f"{profile.application} ({measured.metric}, {measured.better} is better): {trust.verdict}",
+        (
+            f"{trust.machines} machines of {trust.cpus} CPU models; with whole CPU models held out R2 "
+            f"{_number(trust.r2)}, median error {error}; top five overlap by {_number(trust.stability)} "
+            "between resamples\n"
+        ),
+        _ranking(profile),
+    ]
     if predicting:
-        parts.append(printed(_predictions(predictions)) if predictions else _NOTHING_TO_PREDICT)
+        parts.append(_predictions(predictions) if predictions else _NOTHING_TO_PREDICT)
     return "\n".join(parts)
 
 
 _NOTHING_TO_PREDICT = "Every machine with a fingerprint has a value: there is nothing to predict.\n"
-
-
-def trust_text(trust: Trust) -> str:
-    """Return the figures of trust in one line."""
-    return (
-        f"{trust.machines} machines of {trust.cpus} CPU models; with whole CPU models held out R2 "
-        f"{_number(trust.r2)}, median error {_percent(trust.median_error)}; top five overlap by "
-        f"{_number(trust.stability)} between resamples"
-    )
 
 
 def difference_text(difference: Difference) -> str:
@@ -52,7 +45,7 @@ def difference_text(difference: Difference) -> str:
     stops = difference.stops_at
     seed = f"stops at {stops}: not equivalent" if stops else "walks to the end: equivalent"
     lines.append(f"the seed's algorithm (tolerance {difference.tolerance:g}) {seed}")
-    return "\n".join([*lines, "", printed(_changes(difference))])
+    return "\n".join([*lines, "", _changes(difference)])
 
 
 def _moved(difference: Difference) -> str:
@@ -62,75 +55,54 @@ def _moved(difference: Difference) -> str:
     return f"really moved: {', '.join(moved)}" if moved else "no stressor really moved"
 
 
-def _ranking(profile: Profile) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
+def _ranking(profile: Profile) -> str:
     enough = profile.trust.enough
     rest = len(profile.features) - SHOWN
     caption = f"{rest} more with --json" if rest > 0 else None
     if not enough:
         caption = "not enough diversity: this order means nothing" + (f"; {caption}" if caption else "")
-    table = Table("stressor", "categories", caption=caption)
-    for name in ("importance", "interval", "permutation"):
-        table.add_column(name, justify="right")
-    if not enough:
-        table.add_column("trusted")
-    for row in profile.features.head(SHOWN).to_dict("records"):
-        cells = [
-            Text(str(row["stressor"])),
-            Text(str(row["categories"])),
-            Text(_number(row["importance"], 0)),
-            Text(_interval(row["low"], row["high"], 0)),
-            Text(_number(row["permutation"], 0)),
-        ]
-        table.add_row(*cells, *([] if enough else ["no"]))
-    return table
+    numbers = "importance", "interval", "permutation"
+    rows = [
+        (
+            str(row["stressor"]),
+            str(row["categories"]),
+            _number(row["importance"], 0),
+            _UNKNOWN if math.isnan(row["low"]) else f"{row['low']:.0f} to {row['high']:.0f}",
+            _number(row["permutation"], 0),
+            *(() if enough else ("no",)),
+        )
+        for row in profile.features.head(SHOWN).to_dict("records")
+    ]
+    columns = ("stressor", "categories", *numbers, *(() if enough else ("trusted",)))
+    return tabulated(columns, rows, numbers=numbers, caption=caption)
 
 
-def _predictions(predictions: Sequence[Prediction]) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
+def _predictions(predictions: Sequence[Prediction]) -> str:
     first = predictions[0]
     caption = "; ".join(
         dict.fromkeys(f"do not rely on it: {why}" for one in predictions for why in one.reasons)
     )
-    table = Table("machine", caption=caption or None)
-    table.add_column(f"predicted {first.metric}", justify="right")
-    table.add_column(f"{first.confidence:.0%} interval", justify="right")
-    for one in predictions:
-        table.add_row(Text(one.machine), f"{one.value:.4g}", f"{one.low:.4g} to {one.high:.4g}")
-    return table
+    numbers = f"predicted {first.metric}", f"{first.confidence:.0%} interval"
+    rows = [(one.machine, f"{one.value:.4g}", f"{one.low:.4g} to {one.high:.4g}") for one in predictions]
+    return tabulated(("machine", *numbers), rows, numbers=numbers, caption=caption or None)
 
 
-def _changes(difference: Difference) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table("stressor", caption="importances: most important = 100; p is adjusted for all stressors")
-    for name in ("before", "after", "change", "p"):
-        table.add_column(name, justify="right")
-    table.add_column("really moved")
-    for row in difference.features.head(SHOWN).to_dict("records"):
-        table.add_row(
-            Text(str(row["stressor"])),
+def _changes(difference: Difference) -> str:
+    numbers = "before", "after", "change", "p"
+    rows = [
+        (
+            str(row["stressor"]),
             _number(row["importance_a"], 0),
             _number(row["importance_b"], 0),
             f"{row['change']:+.0f}",
             _number(row["p_value"], 3),
             "cannot be told" if difference.reasons else "yes" if row["moved"] else "no",
         )
-    return table
+        for row in difference.features.head(SHOWN).to_dict("records")
+    ]
+    caption = "importances: most important = 100; p is adjusted for all stressors"
+    return tabulated(("stressor", *numbers, "really moved"), rows, numbers=numbers, caption=caption)
 
 
 def _number(value: float, digits: int = 2) -> str:
     return _UNKNOWN if math.isnan(value) else f"{value:.{digits}f}"
-
-
-def _percent(share: float) -> str:
-    return _UNKNOWN if math.isnan(share) else f"{share:.1%}"
-
-
-def _interval(low: float, high: float, digits: int) -> str:
-    return _UNKNOWN if math.isnan(low) else f"{low:.{digits}f} to {high:.{digits}f}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from data.matrices import formats as matrix_formats
 from data.tables.problems import Problems
 from serving.doors.bodies import NAME, Answered, request_of
-from serving.matrices.json import answer
 from serving.matrices.judge import judge
 from serving.matrices.model import Engine
 from serving.matrices.request import tables_of
@@ -24,4 +23,4 @@ def answer_matrices(body: bytes, served: Engine) -> Answered:
     """
     tables = tables_of(request_of(body, MatricesRequest))
     found = judge(matrix_formats.asked(tables, NAME, Problems()).tables, served)
-    return Answered.of(answer(found), found)
+    return Answered.of(found, found)

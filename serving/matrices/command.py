@@ -10,7 +10,6 @@ from data.matrices import formats as matrix_formats
 from data.matrices.choice import Choice
 from serving.answering import Told, Wanted, give, tell_skipped
 from serving.matrices import source as matrices_source
-from serving.matrices.json import as_json
 from serving.matrices.judge import judge
 from serving.matrices.model import load
 from serving.matrices.text import lines
@@ -34,7 +33,12 @@ def judge_matrices(source: Path, uri: str | None, wanted: Wanted, *, keep_going:
         found = judge(reading.tables, served)
     except InputError as exc:
         raise exc.within(source) from exc
-    told = Told(found.count("fail"), lambda: lines(found), lambda: as_json(found), lambda: as_xml(found))
+    told = Told(
+        found.count("fail"),
+        lambda: lines(found),
+        lambda: f"{found.model_dump_json(indent=1)}\n",
+        lambda: as_xml(found),
+    )
     return give(told, wanted)
 
 

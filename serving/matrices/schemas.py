@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    model_validator,
+)
 
 from data.matrices.tables import MOST_METRICS
 from data.tables.given import Given
-from serving.doors.schemas import ModelAnswer, Name, ServedModel
+from serving.doors.schemas import ModelAnswer, Name, ServedModel, finite
+from serving.pages.verdict_lines import Answer
 
 #: Most pairs of a request, and runs of one side.
 PAIRS, RUNS = 1_000, 1_000
@@ -16,6 +25,7 @@ Unit = Annotated[str, StringConstraints(max_length=40)]
 #: What a run can have is for the rules of validity to say: an impossible number makes one run invalid.
 Values = Annotated[list[float | None], Field(max_length=RUNS)]
 Run = Annotated[dict[Name, float | None], Field(max_length=MOST_METRICS)]
+Median = Annotated[float | None, AfterValidator(finite)]
 
 
 class Matrix(Given):
@@ -104,10 +114,8 @@ class DriverAnswer(BaseModel):
 
     metric: str
     unit: str = Field(description="Empty where nobody told it.")
-    baseline: float | None = Field(
-        description="The median of the valid runs; null where it was not measured."
-    )
-    target: float | None
+    baseline: Median = Field(description="The median of the valid runs; null where it was not measured.")
+    target: Median
     contribution: float = Field(description="Towards fail where positive.")
 
 
@@ -121,10 +129,12 @@ class MatrixVerdictAnswer(BaseModel):
         description="The group whose model answered; fallback where it has none of its own, all where no "
         "group has; empty where invalid."
     )
-    verdict: Literal["pass", "fail", "invalid"]
+    verdict: Answer
     probability: float | None = Field(description="Of an abnormal target; null where invalid.")
     threshold: float | None = Field(description="Fail from this probability on.")
-    invalid_reason: str | None
+    invalid_reason: Annotated[str | None, BeforeValidator(lambda told: told or None)] = Field(
+        validation_alias="reason"
+    )
     baseline_runs: int = Field(description="Valid ones, on which the verdict rests.")
     target_runs: int
     invalid_runs: list[InvalidRunAnswer]
@@ -178,6 +188,10 @@ class MatricesAnswer(BaseModel):
     model: ModelAnswer
     verdicts: list[MatrixVerdictAnswer]
     notes: list[str] = Field(description="What to know about all: missing, unknown or renamed metrics.")
+
+    def count(self, answer: Answer) -> int:
+        """Return how many pairs got this verdict."""
+        return sum(one.verdict == answer for one in self.verdicts)
 
 
 class ServedMatrix(ServedModel):

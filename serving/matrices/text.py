@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from serving.doors.schemas import finite
-from serving.matrices.judge import Judged
+from serving.matrices.schemas import DriverAnswer, MatricesAnswer, MatrixVerdictAnswer
 from serving.pages.verdict_lines import Line, Lines
 from training.matrices.engine.judges import FALLBACK
-from training.matrices.judging import Driver, MatrixVerdict
 
 #: How many raw metrics a line shows; ``--json`` has all that the verdict names.
 SHOWN = 3
@@ -16,7 +14,7 @@ SHOWN = 3
 TOLD = 20
 
 
-def lines(found: Judged) -> Lines:
+def lines(found: MatricesAnswer) -> Lines:
     """Return the verdicts as lines of a table, a group a suite."""
     rows = [
         Line(one.verdict, one.probability, _group(one), one.pair_id, _why(one), _about(one))
@@ -27,47 +25,44 @@ def lines(found: Judged) -> Lines:
     return Lines(rows, headings, summary(found), (*general, *_notes(found)), general)
 
 
-def summary(found: Judged) -> str:
+def summary(found: MatricesAnswer) -> str:
     """Return how many pairs got which verdict, in one line."""
     counted = ", ".join(f"{found.count(verdict)} {verdict}" for verdict in ("fail", "pass", "invalid"))
-    number, ref = len(found), found.model
+    number, ref = len(found.verdicts), found.model
     return f"{number} pair{'' if number == 1 else 's'}: {counted} (model {ref.name} {ref.version})"
 
 
-def _group(one: MatrixVerdict) -> str:
+def _group(one: MatrixVerdictAnswer) -> str:
     """Name the group, and say so if it had no model of its own where others have."""
     return f"{one.group} (fallback)" if one.group_used == FALLBACK else one.group
 
 
-def _why(one: MatrixVerdict) -> str:
-    if one.verdict == "invalid":
-        return one.reason
-    return ", ".join(_moved(driver) for driver in one.drivers[:SHOWN])
+def _why(one: MatrixVerdictAnswer) -> str:
+    return one.invalid_reason or ", ".join(_moved(driver) for driver in one.drivers[:SHOWN])
 
 
-def _moved(driver: Driver) -> str:
+def _moved(driver: DriverAnswer) -> str:
     unit = "" if driver.unit in {"", "1"} else f" {driver.unit}"
     before, after = (_number(value) for value in (driver.baseline, driver.target))
     return f"{driver.metric} {before} \N{RIGHTWARDS ARROW} {after}{unit} ({driver.contribution:+.2g})"
 
 
 def _number(value: float | None) -> str:
-    number = finite(value)
-    return "unknown" if number is None else f"{number:.4g}"
+    return "unknown" if value is None else f"{value:.4g}"
 
 
-def _notes(found: Judged) -> Iterator[str]:
+def _notes(found: MatricesAnswer) -> Iterator[str]:
     """Tell what to know about single pairs, and which runs were left out."""
     told = [f'note: pair "{one.pair_id}": {note}' for one in found.verdicts for note in one.notes]
     yield from _first(told, "notes")
     yield from _first([run for one in found.verdicts for run in _left_out(one)], "runs left out")
 
 
-def _about(one: MatrixVerdict) -> tuple[str, ...]:
+def _about(one: MatrixVerdictAnswer) -> tuple[str, ...]:
     return (*(f"note: {note}" for note in one.notes), *_left_out(one))
 
 
-def _left_out(one: MatrixVerdict) -> list[str]:
+def _left_out(one: MatrixVerdictAnswer) -> list[str]:
     return [f'left out: run "{run.run_id}": {run.reason}' for run in one.invalid_runs]
 
 

@@ -2,7 +2,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from serving.fingerprints.difference_bars import changes
 from serving.fingerprints.machine_charts import (
     boxes_chart,
     components_chart,
@@ -10,7 +9,7 @@ from serving.fingerprints.machine_charts import (
     series_chart,
     series_of,
 )
-from serving.fingerprints.profile_bars import bars
+from serving.fingerprints.profile_bars import Bars, Changes
 from serving.report import environment
 from tests.code.fingerprints.by_hand import REASON, difference, profile
 
@@ -24,7 +23,7 @@ def drawn(macro, *pieces):
 
 
 def test_a_trusted_profile_names_what_it_leans_on_and_counts_the_rest():
-    shown = bars("p", profile(SIX))
+    shown = Bars("p", profile(SIX))
     assert shown.title == "app leans on cache first, then on zero"
     assert [bar.name for bar in shown.top] == ["cache", "zero", "hsearch", "cpu", "vm"]
     assert (shown.rest, shown.faint) == ([], ["nop"])
@@ -33,16 +32,16 @@ def test_a_trusted_profile_names_what_it_leans_on_and_counts_the_rest():
 
 
 def test_a_profile_that_is_not_trusted_names_nothing_in_its_title():
-    shown = bars("p", profile(SIX, reasons=[REASON]))
+    shown = Bars("p", profile(SIX, reasons=[REASON]))
     assert shown.title == "app: what it leans on cannot be told from these machines"
 
 
 def test_stressors_that_share_importance_are_told():
-    assert bars("p", profile(SIX, cluster=[0, 1, 0, 2, 3, 4])).clusters == ["cache, hsearch (together 100)"]
+    assert Bars("p", profile(SIX, cluster=[0, 1, 0, 2, 3, 4])).clusters == ["cache, hsearch (together 100)"]
 
 
 def test_a_ranking_that_is_not_trusted_has_its_banner_before_it_and_no_colours():
-    text = drawn("profile", bars("p", profile(SIX, reasons=[REASON])))
+    text = drawn("profile", Bars("p", profile(SIX, reasons=[REASON])))
     assert (
         text.index("Not enough diversity")
         < text.index(REASON)
@@ -54,7 +53,7 @@ def test_a_ranking_that_is_not_trusted_has_its_banner_before_it_and_no_colours()
 
 
 def test_a_trusted_ranking_has_the_colours_of_its_categories_and_no_banner():
-    text = drawn("profile", bars("p", profile(SIX)))
+    text = drawn("profile", Bars("p", profile(SIX)))
     assert "Not enough diversity" not in text
     assert '<s class="c-CPU"></s><s class="c-Cache"></s><s class="c-Mem"></s>' in text
 
@@ -70,8 +69,8 @@ def test_a_trusted_ranking_has_the_colours_of_its_categories_and_no_banner():
 def test_the_title_of_a_difference_says_what_moved(moved, reasons, title):
     rows = [("cache", 100, 3, 0.01, moved[0]), ("zero", 10, 100, 0.02, moved[1])]
     found = difference(rows, reasons=reasons, stops_at="cache")
-    assert changes("d", found).title == title
-    text = drawn("difference", changes("d", found))
+    assert Changes("d", found).title == title
+    text = drawn("difference", Changes("d", found))
     assert ("really moved</td>" in text) == (moved[0] and not reasons)
     assert ("Not enough diversity" in text) == bool(reasons)
     assert "stops at cache with a tolerance of 10: not equivalent" in text
@@ -79,7 +78,7 @@ def test_the_title_of_a_difference_says_what_moved(moved, reasons, title):
 
 def test_the_boxes_name_the_stressor_with_the_longest_tail_and_leave_out_the_shortest():
     scores = pd.DataFrame({f"s{number:02}": [-number / 10, 0.0, number / 10] for number in range(50)})
-    chart = boxes_chart("b", scores, "stressor", "stressors")
+    chart = boxes_chart("b", scores, "stressor")
     assert chart.title.startswith("s49 differs most between the machines: its extreme lies 4.9")
     assert "Drawn: the 45 of 50 stressors" in chart.note
     assert "s05" in chart.svg
