@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from data.errors import InputError
 from serving.doors.bodies import Answered, request_of
-from serving.fingerprints.command import Learning, learned, predicted
+from serving.fingerprints.command import Learning, predicted
 from serving.fingerprints.inputs import asked, tables_of
 from serving.fingerprints.json import answer
 from serving.fingerprints.schemas import IrupRequest
 from training.fingerprints.prediction import Prediction
+from training.fingerprints.profiles import profile
 
 
 def answer_irup(body: bytes) -> Answered:
@@ -25,11 +26,11 @@ def answer_irup(body: bytes) -> Answered:
     """
     learning = Learning()
     question = asked(tables_of(request_of(body, IrupRequest)), learning.section)
-    profile = learned(question.measured, learning)
+    found = profile(question.measured, learning.section.profile, learning.seed)
     predictions: Sequence[Prediction] = ()
     warnings = list(question.warnings)
     try:
         predictions = predicted(question, learning)
     except InputError as exc:
         warnings.append(f"nothing is predicted: {exc}")
-    return Answered.of(answer(profile, predictions, warnings))
+    return Answered.of(answer(found, predictions, warnings))

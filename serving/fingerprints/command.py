@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,7 +12,6 @@ from data.fingerprints import formats as fingerprint_formats
 from data.fingerprints.formats.machines_csv import RUNNING_TIME, Measure
 from data.fingerprints.params import Fingerprints
 from data.fingerprints.tables import FingerprintTables
-from features.fingerprints.matrix import Measured
 from serving.answering import tell_skipped, write
 from serving.fingerprints import json as irup_json
 from serving.fingerprints import profile_page as irup_page
@@ -97,16 +96,17 @@ def profile_machines(
     """
     tables = _tables(machines, learning)
     question = asked(with_application(tables, application, learning.measure), learning.section)
-    found = learned(question.measured, learning)
+    found = profile(question.measured, learning.section.profile, learning.seed)
     predictions = predicted(question, learning) if predicting else ()
     if shown.form == "json":
-        _give(irup_json.file_text(found, predictions, question.warnings), shown)
-        return 0
-    _tell(question.briefly)
-    if shown.form == "html":
-        _give(irup_page.profile_page(found, predictions, question.warnings), shown)
+        text = irup_json.file_text(found, predictions, question.warnings)
     else:
-        _give(irup_text.profile_text(found, predictions, predicting=predicting), shown)
+        _tell(question.briefly)
+        if shown.form == "html":
+            text = irup_page.profile_page(found, predictions, question.warnings)
+        else:
+            text = irup_text.profile_text(found, predictions, predicting=predicting)
+    write(text.encode(), shown.output)
     return 0
 
 
@@ -130,8 +130,8 @@ def compare_profiles(
     """
     first, second = _pair(a, b, machines, learning)
     found = difference(first, second, learning.section.profile, learning.seed)
-    _give(_DIFFERENCES[shown.form](found), shown)
-    return 1 if fail_on_regression and relied_upon(found) else 0
+    write(_DIFFERENCES[shown.form](found).encode(), shown.output)
+    return 1 if fail_on_regression and found.significant and not found.reasons else 0
 
 
 _DIFFERENCES: dict[str, Callable[[Difference], str]] = {
@@ -139,16 +139,6 @@ _DIFFERENCES: dict[str, Callable[[Difference], str]] = {
     "json": irup_json.difference_text,
     "html": irup_page.difference_page,
 }
-
-
-def relied_upon(found: Difference) -> bool:
-    """Tell whether something moved, and nothing speaks against the test."""
-    return found.significant and not found.reasons
-
-
-def learned(measured: Measured, learning: Learning) -> Profile:
-    """Learn what the application leans on."""
-    return profile(measured, learning.section.profile, learning.seed)
 
 
 def predicted(question: Asked, learning: Learning) -> Sequence[Prediction]:
@@ -169,24 +159,20 @@ def predicted(question: Asked, learning: Learning) -> Sequence[Prediction]:
 def _pair(a: str, b: str, machines: Path | None, learning: Learning) -> tuple[Profile, Profile]:
     """Learn both profiles, over the stressors that both have."""
     if machines is None:
-        pair = irup_json.read(Path(a)), irup_json.read(Path(b))
+        sides = [irup_json.read(Path(name)) for name in (a, b)]
     else:
-        pair = _measured_pair(a, b, _tables(machines, learning), learning)
-    common = [column for column in pair[0].columns if column in pair[1].columns]
+        tables = _tables(machines, learning)
+        questions = [
+            asked(with_application(tables, name, learning.measure), learning.section) for name in (a, b)
+        ]
+        _tell(dict.fromkeys(line for question in questions for line in question.briefly))
+        sides = [question.measured for question in questions]
+    common = [column for column in sides[0].columns if column in sides[1].columns]
     if not common:
         raise InputError("the two profiles have no stressor in common", place=f'"{a}" and "{b}"')
-    first, second = (
-        learned(side.only([side.columns.index(column) for column in common]), learning) for side in pair
-    )
+    alike = [side.only([side.columns.index(column) for column in common]) for side in sides]
+    first, second = (profile(side, learning.section.profile, learning.seed) for side in alike)
     return first, second
-
-
-def _measured_pair(
-    a: str, b: str, tables: FingerprintTables, learning: Learning
-) -> tuple[Measured, Measured]:
-    questions = [asked(with_application(tables, name, learning.measure), learning.section) for name in (a, b)]
-    _tell(tuple(dict.fromkeys(line for question in questions for line in question.briefly)))
-    return questions[0].measured, questions[1].measured
 
 
 def _tables(machines: Path, learning: Learning) -> FingerprintTables:
@@ -195,13 +181,8 @@ def _tables(machines: Path, learning: Learning) -> FingerprintTables:
     return tables
 
 
-def _tell(warnings: Sequence[str]) -> None:
-    for warning in warnings:
-        sys.stderr.write(f"{warning}\n")
-
-
-def _give(text: str, shown: Shown) -> None:
-    write(text.encode(), shown.output)
+def _tell(warnings: Iterable[str]) -> None:
+    sys.stderr.writelines(f"{warning}\n" for warning in warnings)
 
 
 def imported(kind: str, sources: list[Path], directory: Path, *, keep_going: bool) -> Counts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,6 @@ from data.tables.problems import SHOWN, Problems
 from features.fingerprints.matrix import EVERY_THREAD, FingerprintTable, Measured, featurize
 from serving.fingerprints.schemas import RUNS, IrupRequest
 
-#: What a directory of fingerprints holds, by its format.
-_SIGNS = {"tables": "machines.parquet", "quiho": "results.csv", "sparecores": "fingerprint.parquet"}
 #: Rates and values that a request may hold.
 CELLS = 500_000
 
@@ -48,12 +47,22 @@ class Asked:
     @property
     def warnings(self) -> tuple[str, ...]:
         """All of the decisions, a line each."""
-        return _warnings(self.decisions, sys.maxsize)
+        return self._told(sys.maxsize)
 
     @property
     def briefly(self) -> tuple[str, ...]:
         """The first of the decisions of each kind, and how many more there are."""
-        return _warnings(self.decisions, SHOWN)
+        return self._told(SHOWN)
+
+    def _told(self, shown: int) -> tuple[str, ...]:
+        told = [line.removeprefix("warning: ") for line in self.decisions.explained(shown)]
+        gaps = self.decisions.imputed.groupby("machine")["stressor"].unique()
+        for machine, stressors in gaps.head(shown).items():
+            named = f"{', '.join(stressors[:shown])}{_more(len(stressors), shown)}"
+            told.append(f'imputed on machine "{machine}": {named}')
+        if len(gaps) > shown:
+            told.append(f"... and gaps of {len(gaps) - shown} more machines")
+        return tuple(told)
 
     def only_fingerprinted(self) -> tuple[NDArray[np.str_], NDArray[np.float64]]:
         """Return the machines without a value, and their rates: geometric means over the repetitions."""
@@ -85,19 +94,17 @@ def read_machines(
     try:
         reading = fingerprint_formats.read(kind, [path], keep_going=keep_going)
     except InputError as exc:
-        if exc.file is not None:
-            raise
-        raise InputError(exc.problem, file=path, line=exc.line, place=exc.place) from exc
+        raise exc.within(path) from exc
     return reading.tables, reading.skipped
 
 
 def _format(path: Path) -> str:
     if path.is_file():
         return "tables"
-    for kind, sign in _SIGNS.items():
-        if (path / sign).is_file():
+    for kind, known in fingerprint_formats.FORMATS.items():
+        if (path / known.sign).is_file():
             return kind
-    expected = ", ".join(f"{sign} ({kind})" for kind, sign in _SIGNS.items())
+    expected = ", ".join(f"{known.sign} ({kind})" for kind, known in fingerprint_formats.FORMATS.items())
     raise InputError(f"holds no fingerprints; expected one of {expected}, or a CSV file", file=path)
 
 
@@ -125,15 +132,12 @@ def with_application(tables: FingerprintTables, application: str, measure: Measu
         named = measure._replace(application=Path(application).stem)
         chosen = application_csv.read(Path(application), named, int(tables.machines["repetition"].max()))
     else:
-        raise InputError(_neither(known), place=f'"{application}"')
+        told = "is no file, and no application was measured with these fingerprints"
+        if known:
+            these = f"{', '.join(known[:SHOWN])}{_more(len(known))}"
+            told = f"is neither a file nor an application of these machines: {these}"
+        raise InputError(told, place=f'"{application}"')
     return FingerprintTables(tables.machines, chosen.reset_index(drop=True), tables.hosts)
-
-
-def _neither(known: list[str]) -> str:
-    if not known:
-        return "is no file, and no application was measured with these fingerprints"
-    told = f"{', '.join(known[:SHOWN])}{_more(len(known), SHOWN)}"
-    return f"is neither a file nor an application of these machines: {told}"
 
 
 def asked(tables: FingerprintTables, section: Fingerprints) -> Asked:
@@ -150,19 +154,7 @@ def asked(tables: FingerprintTables, section: Fingerprints) -> Asked:
     return Asked(table, table.measured(application), decisions)
 
 
-def _warnings(decisions: FingerprintDecisions, shown: int) -> tuple[str, ...]:
-    told = [line.removeprefix("warning: ") for line in decisions.explained(shown)]
-    gaps = decisions.imputed.groupby("machine")["stressor"].unique()
-    for machine, stressors in gaps.head(shown).items():
-        told.append(
-            f'imputed on machine "{machine}": {", ".join(stressors[:shown])}{_more(len(stressors), shown)}'
-        )
-    if len(gaps) > shown:
-        told.append(f"... and gaps of {len(gaps) - shown} more machines")
-    return tuple(told)
-
-
-def _more(number: int, shown: int) -> str:
+def _more(number: int, shown: int = SHOWN) -> str:
     return f" and {number - shown} more" if number > shown else ""
 
 
@@ -174,27 +166,8 @@ def tables_of(request: IrupRequest) -> FingerprintTables:
     InputError
         If it is too large, a machine stands twice, or there is no rate or no value.
     """
-    rates, values = _rates(request), _values(request)
-    if len(rates) + len(values) > CELLS:
-        problem = f"holds {len(rates) + len(values)} rates and values; expected at most {CELLS}"
-        raise InputError(problem, place="body")
-    if not values:
-        raise InputError("no machine has a value", place="application.values")
-    hosts = [
-        {
-            "machine": machine.machine,
-            "cpu": machine.cpu or machine.machine,
-            "cores": machine.cores,
-            "stress_ng": machine.stress_ng,
-            "source": "request",
-        }
-        for machine in request.machines
-    ]
-    return without_flaws(FingerprintTables.of_rows(rates, values, hosts), Problems())
-
-
-def _rates(request: IrupRequest) -> list[dict[str, Any]]:
-    return [
+    application = request.application
+    rates = [
         {
             "machine": machine.machine,
             "stressor": name.removesuffix(EVERY_THREAD),
@@ -203,15 +176,10 @@ def _rates(request: IrupRequest) -> list[dict[str, Any]]:
             "bogo_ops_per_second": rate,
         }
         for machine in request.machines
-        for name, given in machine.rates.items()
-        for repetition, rate in enumerate(_listed(given), 1)
+        for name, repetition, rate in _each(machine.rates)
     ]
-
-
-def _values(request: IrupRequest) -> list[dict[str, Any]]:
-    """List the application's values; their repetitions are those of no fingerprint."""
-    application = request.application
-    return [
+    # their repetitions are those of no fingerprint
+    values = [
         {
             "machine": machine,
             "application": application.name,
@@ -220,10 +188,22 @@ def _values(request: IrupRequest) -> list[dict[str, Any]]:
             "repetition": RUNS + repetition,
             "value": value,
         }
-        for machine, given in application.values.items()
-        for repetition, value in enumerate(_listed(given), 1)
+        for machine, repetition, value in _each(application.values)
     ]
+    if len(rates) + len(values) > CELLS:
+        problem = f"holds {len(rates) + len(values)} rates and values; expected at most {CELLS}"
+        raise InputError(problem, place="body")
+    if not values:
+        raise InputError("no machine has a value", place="application.values")
+    hosts = [
+        machine.model_dump(exclude={"rates"}) | {"cpu": machine.cpu or machine.machine, "source": "request"}
+        for machine in request.machines
+    ]
+    return without_flaws(FingerprintTables.of_rows(rates, values, hosts), Problems())
 
 
-def _listed(given: Any) -> list[Any]:
-    return given if isinstance(given, list) else [given]
+def _each(named: Mapping[str, Any]) -> Iterator[tuple[str, int, Any]]:
+    """Yield each value with its name and repetition; a single one is the first."""
+    for name, given in named.items():
+        for repetition, value in enumerate(given if isinstance(given, list) else [given], 1):
+            yield name, repetition, value

@@ -191,12 +191,11 @@ def series_chart(name: str, targets: pd.DataFrame) -> Chart | None:
     same = _on_the_same_machines(targets, families)
     values = same.groupby("application")["value"]
     means, deviations = values.mean(), values.std().fillna(0.0)
-    metric = str(targets.loc[targets["application"].isin(_members(families)), "metric"].iloc[0])
-    title = _series_title(families, means)
+    metric = str(targets.loc[targets["application"].isin(means.index), "metric"].iloc[0])
     machines = counted(same["machine"].nunique(), "machine")
     words = Words(
         name,
-        title,
+        _series_title(families, means),
         f"Line chart of {metric} by the number at the end of the application's name",
         f"Means over the {machines} that ran every number of a series; bars are one standard deviation.",
     )
@@ -225,10 +224,6 @@ def _on_the_same_machines(targets: pd.DataFrame, families: dict[str, dict[int, s
         complete = rows.groupby("machine")["application"].nunique() == len(members)
         kept.append(rows[rows["machine"].map(complete)] if complete.any() else rows)
     return pd.concat(kept)
-
-
-def _members(families: dict[str, dict[int, str]]) -> list[str]:
-    return [application for members in families.values() for application in members.values()]
 
 
 def _series_title(families: dict[str, dict[int, str]], means: pd.Series) -> str:

@@ -97,11 +97,8 @@ def page(root: Path) -> str:
     InputError
         If a file that the page cannot do without is missing or broken.
     """
-    return page_of(Profiled.read(root), load(Fingerprints, root / "params.yaml").section.profile)
-
-
-def page_of(given: Profiled, params: Profiling) -> str:
-    """Return the page as one self-contained HTML text."""
+    given = Profiled.read(root)
+    params = load(Fingerprints, root / "params.yaml").section.profile
     profiles = drawn_profiles(given)
     return render(
         "fingerprints.html",

@@ -18,18 +18,12 @@ from features.fingerprints.matrix import FingerprintTable
 from serving.pages.evaluated import Entry, Metrics
 from training.fingerprints.trust import Trust
 
-TRUST_DTYPES = {
-    "application": "str",
-    "reasons": "str",
-    "machines": "int64",
-    "cpus": "int64",
-    "r2": "float64",
-    "median_error": "float64",
-    "stability": "float64",
-    "seed_stability": "float64",
-    "our_stability": "float64",
-}
-_RANKED = {"application": "str", "importance": "float64", "low": "float64", "high": "float64"}
+TRUST_DTYPES = (
+    dict.fromkeys(("application", "reasons"), "str")
+    | dict.fromkeys(("machines", "cpus"), "int64")
+    | dict.fromkeys(("r2", "median_error", "stability", "seed_stability", "our_stability"), "float64")
+)
+_RANKED = {"application": "str"} | dict.fromkeys(("importance", "low", "high"), "float64")
 PROFILE_DTYPES = _RANKED | {
     "stressor": "str",
     "cluster": "int64",

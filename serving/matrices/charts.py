@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from math import isnan
 from typing import NamedTuple
@@ -61,43 +62,25 @@ def lines(curves: pd.DataFrame, figure: int) -> list[Curve]:
 
 def cost_chart(curves: pd.DataFrame) -> Chart | None:
     """Draw balanced accuracy by cost ratio (seed 001, figure 4); None where there is no curve."""
-    found = lines(curves, COST)
-    if not found:
-        return None
-    top = max(found, key=lambda line: line.gain)
-    best = f"where a miss costs {top.x[top.at_best()]:g} times a false alarm"
-    title = _finding(top, best, "where both cost the same")
-    across = _ratios("cost of a missed abnormal vector, in false alarms (log scale)", found)
-    return _curves("figure-4", title, "balanced accuracy by cost ratio, a line a model", across, found)
+    across = Axis("cost of a missed abnormal vector, in false alarms (log scale)", log=True)
+    told = partial(
+        _gain_told, best="where a miss costs {:g} times a false alarm", without="where both cost the same"
+    )
+    return _curves(curves, COST, "cost ratio, a line a model", across, told)
 
 
 def sampling_chart(curves: pd.DataFrame) -> Chart | None:
     """Draw balanced accuracy by undersampling (seed 001, figure 5); None where there is no curve."""
-    found = lines(curves, UNDERSAMPLING)
-    if not found:
-        return None
-    top = max(found, key=lambda line: line.gain)
-    title = _finding(top, f"at a ratio of {top.x[top.at_best()]:.2g}:1", "with all normal vectors")
     label = "normal training vectors per abnormal one, from all to as many (log scale)"
-    words = "balanced accuracy by undersampling, a line a model and grouping"
-    return _curves("figure-5", title, words, replace(_ratios(label, found), backwards=True), found)
+    told = partial(_gain_told, best="at a ratio of {:.2g}:1", without="with all normal vectors")
+    across = Axis(label, log=True, backwards=True)
+    return _curves(curves, UNDERSAMPLING, "undersampling, a line a model and grouping", across, told)
 
 
 def dimensions_chart(curves: pd.DataFrame) -> Chart | None:
     """Draw balanced accuracy by the dimensions kept (seed 001, figure 6); None where there is no curve."""
-    found = lines(curves, DIMENSION)
-    if not found:
-        return None
-    top = max(found, key=lambda line: max(line.accuracy))
-    best = top.at_best()
-    enough = next(
-        place for place, accuracy in enumerate(top.accuracy) if accuracy >= top.accuracy[best] - EQUAL
-    )
-    title = f"{top.name} is best with {top.x[best]:g} dimensions ({top.accuracy[best]:.2f})"
-    if enough != best:
-        title += f", and hardly less so with {top.x[enough]:g} ({top.accuracy[enough]:.2f})"
     across = Axis("dimensions that are kept (number; the last are all metrics, not projected)")
-    return _curves("figure-6", title, "balanced accuracy by dimensions, a line a model", across, found)
+    return _curves(curves, DIMENSION, "dimensions, a line a model", across, _enough_told)
 
 
 def times_chart(times: pd.DataFrame) -> Chart | None:
@@ -107,18 +90,21 @@ def times_chart(times: pd.DataFrame) -> Chart | None:
     ordered = times.sort_values(["model", "dimensions"], kind="stable")
     ends = ordered.groupby("model")["seconds"].agg(["first", "last"])
     slow = ends["last"].idxmax()
+    longest, shortest = ends.loc[slow, "last"], ends.loc[slow, "first"]
     most, least = int(ordered["dimensions"].max()), int(ordered["dimensions"].min())
-    title = (
-        f"{slow} takes longest to train: {_seconds(ends.loc[slow, 'last'])} with {most} dimensions, "
-        f"{_seconds(ends.loc[slow, 'first'])} with {least}"
-    )
+    told = f"{longest:.3g} s with {most} dimensions, {shortest:.3g} s with {least}"
     lines = [
         marks.Line(str(model), own["dimensions"], own["seconds"], look)
         for look, (model, own) in enumerate(ordered.groupby("model", sort=True))
     ]
     panel = Panel(lines, Axis("dimensions (number)"), Axis("time to fit an engine (s, log scale)", log=True))
     note = "Mean over the folds, on the machine that made this page; times are never the same twice."
-    words = Words("figure-7", title, "Chart of training time by dimensions, a line a model", note)
+    words = Words(
+        "figure-7",
+        f"{slow} takes longest to train: {told}",
+        "Chart of training time by dimensions, a line a model",
+        note,
+    )
     return drawn(words, [panel], (8.4, 4.0))
 
 
@@ -200,26 +186,39 @@ def _missed_most(steps: Sequence[Sequence[Beside]]) -> str:
     return f'{whole}; the largest loss that can be told is without "{row.name}": {row.pairs:.2f}'
 
 
-def _finding(top: Curve, best: str, without: str) -> str:
+def _gain_told(found: Sequence[Curve], best: str, without: str) -> str:
+    top = max(found, key=lambda line: line.gain)
     if top.gain <= EQUAL:
         return f"No line rises by more than {EQUAL:g} above what it has {without}"
-    return f"{top.name} gains most: {max(top.accuracy):.2f} {best}, {top.accuracy[0]:.2f} {without}"
+    where = best.format(top.x[top.at_best()])
+    return f"{top.name} gains most: {max(top.accuracy):.2f} {where}, {top.accuracy[0]:.2f} {without}"
 
 
-def _curves(name: str, title: str, shows: str, across: Axis, found: Sequence[Curve]) -> Chart:
-    lines = [
+def _enough_told(found: Sequence[Curve]) -> str:
+    top = max(found, key=lambda line: max(line.accuracy))
+    best = top.at_best()
+    enough = next(
+        place for place, accuracy in enumerate(top.accuracy) if accuracy >= top.accuracy[best] - EQUAL
+    )
+    title = f"{top.name} is best with {top.x[best]:g} dimensions ({top.accuracy[best]:.2f})"
+    if enough != best:
+        title += f", and hardly less so with {top.x[enough]:g} ({top.accuracy[enough]:.2f})"
+    return title
+
+
+def _curves(
+    curves: pd.DataFrame, figure: int, by: str, across: Axis, told: Callable[[Sequence[Curve]], str]
+) -> Chart | None:
+    """Draw the curves of a figure; a logarithmic axis is one of the ratios that were tried."""
+    found = lines(curves, figure)
+    if not found:
+        return None
+    if across.log:
+        tried = sorted({x for line in found for x in line.x})
+        across = replace(across, ticks={x: f"{x:.3g}:1" for x in tried})
+    drawing = [
         marks.Line(one.name, one.x, one.accuracy, one.look, spread=one.spread, hollow=one.hollow)
         for one in found
     ]
-    words = Words(name, title, f"Chart of {shows}", _BARS)
-    return drawn(words, [Panel(lines, across, Axis(_ACCURACY))], (8.4, 4.2))
-
-
-def _ratios(label: str, found: Sequence[Curve]) -> Axis:
-    """Return a logarithmic axis of the ratios that were tried."""
-    tried = sorted({x for line in found for x in line.x})
-    return Axis(label, ticks={x: f"{x:.3g}:1" for x in tried}, log=True)
-
-
-def _seconds(value: float) -> str:
-    return f"{value:.3g} s"
+    words = Words(f"figure-{figure}", told(found), f"Chart of balanced accuracy by {by}", _BARS)
+    return drawn(words, [Panel(drawing, across, Axis(_ACCURACY))], (8.4, 4.2))

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from math import hypot, nan, sqrt
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 from pydantic import ConfigDict
 
@@ -73,10 +72,6 @@ class Metrics(pages.Metrics[Judged]):
         return self.splits.get(EASIER)
 
 
-def _share(count: float, of: float) -> float:
-    return count / of if of else np.nan
-
-
 @dataclass(frozen=True)
 class Counted:
     """Verdicts on vectors, counted as seed 001 does; NaN where there is no number.
@@ -106,8 +101,8 @@ class Counted:
             row["spread"],
             row["false_positive"],
             row["false_negative"],
-            _share(row["false_positive"], row["vectors"] - row["abnormal"]),
-            _share(row["false_negative"], row["abnormal"]),
+            row["false_positive"] / (row["vectors"] - row["abnormal"] or nan),
+            row["false_negative"] / (row["abnormal"] or nan),
         )
 
     @classmethod
@@ -117,7 +112,7 @@ class Counted:
         accuracy, alarms, missed = (
             row[f"seed_{name}"] for name in ("balanced_accuracy", "false_positive", "false_negative")
         )
-        return cls(accuracy, np.nan, alarms, missed, alarms / (cases - abnormal), missed / abnormal)
+        return cls(accuracy, nan, alarms, missed, alarms / (cases - abnormal), missed / abnormal)
 
 
 @dataclass(frozen=True)
@@ -145,6 +140,15 @@ class Beside:
     pairs: float
     pair_spread: float
     folds: int
+
+    @classmethod
+    def of(cls, row: pd.Series, name: str, scheme: str) -> Beside:
+        """Take a row of tables.parquet or ablation.parquet; `name` and `scheme` are columns of it."""
+        # similarity logistic in table 5, and all of table 8, which the seed counts on pairs of vectors
+        paired = row.get("table") == 8 or row["model"] == "similarity-logistic"  # noqa: PLR2004
+        ours, seeds = Counted.of(row), Counted.of_seed(row, paired=paired)
+        pairs, pair_spread = float(row["pair_balanced_accuracy"]), float(row["pair_spread"])
+        return cls(row[name], row["model"], row[scheme], ours, seeds, pairs, pair_spread, int(row["folds"]))
 
     @property
     def pair_error(self) -> float:
@@ -238,25 +242,10 @@ class Evaluated:
     def table(self, number: int) -> list[Beside]:
         """Return the rows of a table of the seed."""
         rows = self.tables[self.tables["table"] == number]
-        return [
-            _beside(row, str(row["row"]), str(row["model"]), str(row["scheme"])) for _, row in rows.iterrows()
-        ]
+        return [Beside.of(row, "row", "scheme") for _, row in rows.iterrows()]
 
     def steps(self, part: str) -> list[list[Beside]]:
         """Return the rows of a part of the ablation, one list per model and way through it."""
         rows = self.ablation[self.ablation["part"] == part]
-        return [
-            [
-                _beside(row, str(row["remedy"]), str(row["model"]), str(row["form"]))
-                for _, row in own.iterrows()
-            ]
-            for _, own in rows.groupby((rows["step"] == 0).cumsum(), sort=False)
-        ]
-
-
-def _beside(row: pd.Series, name: str, model: str, scheme: str) -> Beside:
-    # similarity logistic in table 5, and all of table 8, which the seed counts on pairs of vectors
-    paired = row.get("table") == 8 or model == "similarity-logistic"  # noqa: PLR2004
-    ours, seeds = Counted.of(row), Counted.of_seed(row, paired=paired)
-    pairs, pair_spread = float(row["pair_balanced_accuracy"]), float(row["pair_spread"])
-    return Beside(name, model, scheme, ours, seeds, pairs, pair_spread, int(row["folds"]))
+        ways = rows.groupby((rows["step"] == 0).cumsum(), sort=False)
+        return [[Beside.of(row, "remedy", "form") for _, row in own.iterrows()] for _, own in ways]

@@ -39,11 +39,8 @@ def page(root: Path) -> str:
     InputError
         If a file that the page cannot do without is missing or broken.
     """
-    return page_of(Evaluated.read(root))
-
-
-def page_of(given: Evaluated) -> str:
-    """Return the page as one self-contained HTML text."""
+    given = Evaluated.read(root)
+    mistakes = surest_mistakes(given.champion, "pair_id", MISTAKES).fillna({"cause": ""})
     added, left_out = given.steps("added"), given.steps("left out")
     return render(
         "matrices.html",
@@ -53,7 +50,7 @@ def page_of(given: Evaluated) -> str:
         rivals=rivals(given.metrics),
         confusion=Confusion.of(given.champion),
         causes=causes_chart(given.champion),
-        mistakes=mistakes(given.champion),
+        mistakes=mistakes.to_dict("records"),
         served=served(given.served),
         tables=[(number, told, given.table(number)) for number, told in TABLES.items()],
         added=[worths(rows, "added") for rows in added],
@@ -86,13 +83,6 @@ def rivals(metrics: Metrics) -> str:
         f"{name}, with {theirs.accuracy:.3f}. The opponents' thresholds are the best ones for the very pairs "
         "that they are scored on; the champion's was chosen inside the training part."
     )
-
-
-def mistakes(verdicts: pd.DataFrame, most: int = MISTAKES) -> list[dict[str, object]]:
-    """Return the wrong verdicts that the champion was surest of, the surest first."""
-    found = surest_mistakes(verdicts, "pair_id", most)
-    rows: list[dict[str, object]] = found.fillna({"cause": ""}).to_dict("records")
-    return rows
 
 
 def served(verdicts: pd.DataFrame) -> list[tuple[str, list[int]]]:

@@ -49,7 +49,11 @@ def validity_chart(validity: pd.DataFrame) -> Chart | None:
         return None
     ordered = shares.loc[sorted(shares.index, key=lambda kind: (kind == "", kind))]
     judges = [judge for judge in JUDGES if ordered[judge].notna().any()]
-    title = _most_evasive(ordered, judges[-1])
+    invalid = ordered.loc[ordered.index != "", judges[-1]]
+    title = (
+        f"Hardest to tell are runs of the kind {invalid.idxmin()}: "
+        f"{JUDGES[judges[-1]]} reject {percent(float(invalid.min()), 0)} of them"
+    )
     bars = [
         Bars(ordered[judge], JUDGES[judge], turn=turn, turns=len(judges)) for turn, judge in enumerate(judges)
     ]
@@ -82,8 +86,7 @@ def causes_chart(verdicts: pd.DataFrame) -> Chart | None:
         return None
     by_cause = (known["verdict"] == "fail").groupby(known["cause"]).agg(["mean", "size"])
     found = by_cause.sort_values("mean", kind="stable")
-    title = f"All abnormal pairs of {counted(len(found), 'kind')} are found"
-    least = found.iloc[0]
+    least, title = found.iloc[0], f"All abnormal pairs of {counted(len(found), 'kind')} are found"
     if least["mean"] < 1:
         title = (
             f"Least found is {found.index[0]}: {percent(float(least['mean']), 0)} of "
@@ -128,8 +131,10 @@ def groups_chart(groups: pd.DataFrame) -> Chart | None:
         "Numbers are test cases. Agreement is the adjusted Rand index.",
         small=table.shape[1] <= _FEW,
     )
+    counts, most = table.to_numpy().tolist(), int(table.to_numpy().max())
+    cells = [[Cell(count, 0.25 + 0.6 * count / most) if count else None for count in row] for row in counts]
     panel = Panel(
-        [_cells(table)],
+        [Cells(cells)],
         Axis("automatic group (name)", [str(one) for one in table.columns]),
         Axis("given group (workload type)", [str(one) for one in table.index]),
     )
@@ -137,27 +142,11 @@ def groups_chart(groups: pd.DataFrame) -> Chart | None:
     return drawn(words, [panel], size)
 
 
-def _cells(table: pd.DataFrame) -> Cells:
-    most = int(table.to_numpy().max())
-    rows = [[int(count) for count in row] for row in table.to_numpy()]
-    return Cells(
-        [[Cell(count, 0.25 + 0.6 * count / most) if count else None for count in row] for row in rows]
-    )
-
-
 def _shares(validity: pd.DataFrame) -> pd.DataFrame:
     """Return by kind how many runs there are, and which share of them each judge rejects."""
     sums = validity.groupby(["kind", "judge"])[["runs", "rejected"]].sum()
     shares = (sums["rejected"] / sums["runs"]).unstack("judge").reindex(columns=list(JUDGES))
     return shares.assign(runs=sums["runs"].unstack("judge").max(axis="columns"))
-
-
-def _most_evasive(shares: pd.DataFrame, judge: str) -> str:
-    invalid = shares.loc[[kind for kind in shares.index if kind], judge]
-    return (
-        f"Hardest to tell are runs of the kind {invalid.idxmin()}: "
-        f"{JUDGES[judge]} reject {percent(float(invalid.min()), 0)} of them"
-    )
 
 
 def _labels(names: list[str], sizes: pd.Series) -> list[str]:
