@@ -6,16 +6,15 @@ the numbers mean.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from functools import partial
 from itertools import combinations_with_replacement
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from benchmarks.table import Table, machine
+from benchmarks.table import Table, clocked, machine
+from benchmarks.table import best as best_of
 from data.corun.tables import CorunTables
 from features.corun.rates import Placed, Solo, instances, placed_of, vectors
 from training.corun.estimators.arrays import ImpactArrays
@@ -48,26 +47,13 @@ def simulated(tasks: int) -> CorunTables:
     return CorunTables.of_rows(alone, beside)
 
 
-def timed(call: Callable[[], Any], repeats: int = 1) -> float:
-    """Return the best of `repeats` times in seconds."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return min(times)
-
-
-def fits(table: ImpactTable, rows: pd.DataFrame) -> tuple[list[tuple[str, ...]], dict[str, Learned]]:
-    """Time the fit of every model of the catalogue, and its answer to one co-run."""
-    found, models = [], {}
+def fits(table: ImpactTable, rows: pd.DataFrame) -> Iterator[tuple[str, Learned, float, float]]:
+    """Yield every model of the catalogue, the seconds of its fit, and the milliseconds of one answer."""
     for name, model in CATALOGUE.items():
         recipe = Recipe(name, model.start, table.columns(name), 0.03, 1, table.rates)
-        models[name] = recipe.fit(rows)
-        seconds = timed(partial(recipe.fit, rows))
-        answer = timed(partial(models[name].predict, rows.head(1)), 20)
-        found.append((name, f"{seconds:.2f}", f"{answer * 1000:.2f}"))
-    return found, models
+        learned = recipe.fit(rows)
+        answer = 1000 * best_of(partial(learned.predict, rows.head(1)), 20)
+        yield name, learned, best_of(partial(recipe.fit, rows)), answer
 
 
 def main() -> None:
@@ -77,12 +63,13 @@ def main() -> None:
     learned = instances(tables, solo)
     frame = pd.concat([learned, vectors(solo, placed_of(learned))], axis="columns")
     rows = pd.concat([frame, frame[frame["task"] == frame["corunners"]]], ignore_index=True)
-    found, models = fits(ImpactTable(rows, ""), rows)
+    found = list(fits(ImpactTable(rows, ""), rows))
+    models = {name: learned for name, learned, *_ in found}
     Table(
         "Speed of models of impact",
         "uv run python -m benchmarks.corun",
-        ("model", f"fit to {len(rows)} instances, s", "one co-run, ms"),
-        found,
+        {"model": "", f"fit to {len(rows)} instances, s": ".2f", "one co-run, ms": ".2f"},
+        [(name, *times) for name, _, *times in found],
         [
             _single(models["contention"], rows),
             _million(models),
@@ -96,19 +83,17 @@ def main() -> None:
 def _single(contention: Learned, rows: pd.DataFrame) -> str:
     arrays = ImpactArrays.of(contention.model)
     x = rows[list(contention.columns)].to_numpy(np.float64)[:1]
-    return f"contention as arrays, one co-run: {timed(partial(arrays.logs, x), 50) * 1000:.2f} ms."
+    return f"contention as arrays, one co-run: {best_of(partial(arrays.logs, x), 50) * 1000:.2f} ms."
 
 
 def _million(models: dict[str, Learned]) -> str:
     solo = Solo.of(simulated(TASKS))
     generator = np.random.default_rng(1)
     tasks, beside = generator.choice(list(solo.seconds.index), (2, MILLION)).tolist()
-    start = time.perf_counter()
-    asked = vectors(solo, Placed(tasks, [(name,) for name in beside], ["m"] * MILLION))
+    made, asked = clocked(lambda: vectors(solo, Placed(tasks, [(name,) for name in beside], ["m"] * MILLION)))
     asked = asked.assign(task=tasks, corunners=beside, machine="m")
-    made = time.perf_counter() - start
     told = [
-        f"{name} {made + timed(partial(models[name].predict, asked)):.1f} s"
+        f"{name} {made + best_of(partial(models[name].predict, asked)):.1f} s"
         for name in ("random-forest", "xgboost", "contention")
     ]
     return f"A million co-runs, vectors ({made:.1f} s) and answers: {', '.join(told)}."
@@ -116,8 +101,8 @@ def _million(models: dict[str, Learned]) -> str:
 
 def _placing() -> str:
     cost = pairwise(np.random.default_rng(1).random((200, 200)))
-    pairs = timed(lambda: best(200, Room(100, 2), cost), 3)
-    fours = timed(lambda: best(200, Room(50, 4), cost))
+    pairs = best_of(lambda: best(200, Room(100, 2), cost), 3)
+    fours = best_of(lambda: best(200, Room(50, 4), cost))
     return f"200 tasks on 100 machines of two slots: {pairs:.2f} s (exact); on 50 of four: {fours:.1f} s."
 
 

@@ -1,4 +1,4 @@
-"""What benchmarks of fingerprints share: public data, and how busy the machine was."""
+"""The public data that benchmarks of fingerprints share."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from benchmarks.table import machine
 from data.errors import InputError
 from data.fingerprints.params import Fingerprints
 from data.fingerprints.stages import ingest, validate
 from data.params import Ingest
 from features.fingerprints.matrix import FingerprintTable, featurize
 
-SEED = 20261121
 JOBS = 2
 SETS = ("quiho", "sparecores")
 #: Which of them the caller wants.
@@ -60,13 +58,3 @@ def present(*names: str) -> tuple[str, ...]:
     if not there:
         raise InputError(f"needs {' or '.join(names)}", file=shared())
     return there
-
-
-def busy(before: float) -> str:
-    """Tell this machine, and how many processes wanted its cores before and after."""
-    return f"{machine()}. Load of the machine (1 minute): {before:.1f} before, {load():.1f} after."
-
-
-def load() -> float:
-    """Return how many processes wanted a core in the last minute."""
-    return os.getloadavg()[0]

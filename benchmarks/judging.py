@@ -9,17 +9,16 @@ import json
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
-from benchmarks.table import Table, machine
+from benchmarks.synthetic_comparisons import REPETITIONS, synthetic
+from benchmarks.table import Table, best, machine
 from data.comparisons.sides import Sides
-from data.comparisons.tables import COMPARISON_DTYPES, RESULT_DTYPES, ComparisonTables
-from data.tables.specs import typed
+from data.comparisons.tables import ComparisonTables
 from features.comparisons.vectors import columns, vectors
 from serving.comparisons.judge import judge
 from serving.models import ModelRef, Served
@@ -32,38 +31,7 @@ VERDICTS = 100_000
 #: So many are judged one at a time.
 SINGLY = 200
 COLD = 300
-REPETITIONS = 5
-SLOWER_SHARE = 0.2
 MODELS = ("logistic", "xgboost", "random-forest")
-
-
-def synthetic(comparisons: int, seed: int = 0) -> tuple[ComparisonTables, np.ndarray]:
-    """Make comparisons of two configurations with five repetitions a side, every fifth 15 % slower."""
-    rng = np.random.default_rng(seed)
-    slower = rng.random(comparisons) < SLOWER_SHARE
-    rows = pd.MultiIndex.from_product(
-        [range(comparisons), (1, 4), (0, 1), range(REPETITIONS)], names=["row", "threads", "order", "k"]
-    ).to_frame(index=False)
-    name = np.array([f"operation-{row}" for row in range(comparisons)], dtype=object)
-    factor = np.where(slower[rows["row"]] & (rows["order"] == 1), 0.85, 1.0)
-    value = 1000.0 * rows["threads"] * rng.normal(1, 0.02, len(rows)) * factor
-    shared = {"benchmark": "synthetic", "machine": "m"}
-    results = pd.DataFrame(
-        {
-            "operation": name[rows["row"]],
-            "threads": rows["threads"],
-            "order": rows["order"],
-            "value": value,
-            "better": "higher",
-            "stat": None,
-            "measured_at": None,
-            **shared,
-        }
-    )
-    orders = {"baseline_from": 0, "baseline_to": 0, "target_from": 1, "target_to": 1}
-    asked = pd.DataFrame({"comparison_id": name, "operation": name}).assign(**shared, **orders)
-    nobody = ComparisonTables.of_rows([], [], []).labels
-    return ComparisonTables(typed(results, RESULT_DTYPES), typed(asked, COMPARISON_DTYPES), nobody), slower
 
 
 def trained(name: str) -> TrainedModel:
@@ -80,16 +48,6 @@ def trained(name: str) -> TrainedModel:
     return TrainedModel(answering(fitted), card)
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """Return the shorter of two runs."""
-    taken = []
-    for _ in range(2):
-        start = time.perf_counter()
-        work()
-        taken.append(time.perf_counter() - start)
-    return min(taken)
-
-
 def singly(tables: ComparisonTables, served: Served) -> float:
     """Return the seconds per verdict when comparisons are handed over one at a time."""
     parts = []
@@ -97,62 +55,40 @@ def singly(tables: ComparisonTables, served: Served) -> float:
         asked = tables.comparisons.iloc[[row]]
         mine = tables.results["operation"] == asked["operation"].iloc[0]
         parts.append(ComparisonTables(tables.results[mine], asked.reset_index(drop=True), tables.labels))
-    return seconds(lambda: [judge(part, served).verdicts for part in parts]) / SINGLY
+    return best(lambda: [judge(part, served).verdicts for part in parts], 2) / SINGLY
 
 
-def verdict_rows() -> list[tuple[str, ...]]:
+def verdict_rows() -> Iterator[tuple[object, ...]]:
     """Measure verdicts with features, probability and reasons, as objects that can be read."""
     tables, _ = synthetic(VERDICTS)
     few, _ = synthetic(SINGLY)
-    rows = []
     for name in MODELS:
         model = Served(ReadyModel.of(trained(name)), ModelRef(name, "1", "benchmark"))
-        together = seconds(lambda model=model: judge(tables, model).verdicts) / VERDICTS
+        together = best(partial(judge, tables, model), 2) / VERDICTS
         alone = singly(few, model)
-        rows.append(
-            (
-                f"a verdict, {name}",
-                f"{together * 1e6:.1f} us",
-                f"{alone * 1e6:.0f} us",
-                f"{alone / together:.0f}",
-            )
-        )
-    return rows
+        yield f"a verdict, {name}", f"{together * 1e6:.1f} us", f"{alone * 1e6:.0f} us", alone / together
 
 
-def cold_rows() -> list[tuple[str, ...]]:
+def cold_rows() -> Iterator[tuple[object, ...]]:
     """Measure commands in processes of their own."""
     program = str(Path(sys.executable).with_name("perfjudge"))
     with tempfile.TemporaryDirectory() as temporary:
-        directory = Path(temporary)
-        trained("random-forest").write(directory / "model")
-        request = directory / "request.json"
-        request.write_text(
-            json.dumps({"comparisons": [_asked(row) for row in range(COLD)]}), encoding="utf-8"
-        )
-        judging = [program, "judge", str(request), "--model", str(directory / "model"), "--json"]
-        return [
-            ("perfjudge --help, cold", f"{_process([program, '--help']):.2f} s", "", ""),
-            (f"perfjudge judge on {COLD} comparisons, cold", f"{_process(judging):.2f} s", "", ""),
-        ]
-
-
-def _process(command: list[str]) -> float:
-    return seconds(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL))
+        model, request = Path(temporary) / "model", Path(temporary) / "request.json"
+        trained("random-forest").write(model)
+        request.write_text(json.dumps({"comparisons": [_asked(row) for row in range(COLD)]}))
+        judging = ["judge", str(request), "--model", str(model), "--json"]
+        commands = {"--help": ["--help"], f"judge on {COLD} comparisons": judging}
+        for told, arguments in commands.items():
+            run = partial(subprocess.run, [program, *arguments], check=True, stdout=subprocess.DEVNULL)
+            yield f"perfjudge {told}, cold", f"{best(run, 2):.2f} s", None, None
 
 
 def _asked(row: int) -> dict[str, object]:
     rng = np.random.default_rng(row)
     sides = {side: rng.normal(100, 2, REPETITIONS).tolist() for side in ("baseline", "target")}
-    return {
-        "comparison_id": f"c{row}",
-        "benchmark": "synthetic",
-        "operation": f"operation-{row}",
-        "machine": "m",
-        "unit": "1/s",
-        "better": "higher",
-        "configurations": [{"threads": threads, **sides} for threads in (1, 4)],
-    }
+    named = {"comparison_id": f"c{row}", "benchmark": "synthetic", "operation": f"operation-{row}"}
+    configurations = [{"threads": threads, **sides} for threads in (1, 4)]
+    return named | {"machine": "m", "unit": "1/s", "better": "higher", "configurations": configurations}
 
 
 def main() -> None:
@@ -160,8 +96,8 @@ def main() -> None:
     Table(
         "How long verdicts take",
         COMMAND,
-        ("what", "perfjudge", "one at a time", "ratio"),
-        verdict_rows() + cold_rows(),
+        {"what": "", "perfjudge": "", "one at a time": "", "ratio": ".0f"},
+        [*verdict_rows(), *cold_rows()],
         [
             f"A verdict: {VERDICTS:,} synthetic comparisons of two configurations, judged in one call:",
             f"{REPETITIONS} samples a side; features, probability, reasons and verdict objects.",

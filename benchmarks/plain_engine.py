@@ -5,19 +5,22 @@ from __future__ import annotations
 import time
 import warnings
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from benchmarks.engine_fold import Judged
+from benchmarks.similarity import STILL, differing, steps
+from benchmarks.tan import pyagrums
 from data.matrices.tables import MatrixTables
 from training.matrices.engine.models import CATALOGUE
 
 CLASSIFIERS = ("decision-tree", "logistic", "tan", "similarity-logistic")
 #: What the engine's own TAN starts with, and keeps where only the imbalance is tuned.
 BINS = int(CATALOGUE["tan"].start["levels"])
-#: Of expectation-maximisation at most, and when it ends: no weight moves by more.
-ITERATIONS, STILL = 20, 1e-3
+#: Of expectation-maximisation at most.
+ITERATIONS = 20
 
 
 @dataclass(frozen=True)
@@ -125,12 +128,10 @@ def _tan(x: np.ndarray, y: np.ndarray, asked: np.ndarray, cost: float) -> np.nda
     import pandas as pd
     import pyagrum
     from pyagrum.lib.discreteTypeProcessor import DiscreteTypeProcessor
-    from pyagrum.skbn import BNClassifier
 
     pyagrum.setNumberOfThreads(1)
     names = [f"c{number}" for number in range(x.shape[1])]
-    levels = DiscreteTypeProcessor(defaultDiscretizationMethod="quantile", defaultNumberOfBins=BINS)
-    network = BNClassifier(type_processor=levels, learningMethod="TAN", prior="Smoothing", priorWeight=1)
+    network = pyagrums(DiscreteTypeProcessor("quantile", BINS))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         network.fit(pd.DataFrame(x, columns=names), pd.Series(y, name="y"))
@@ -139,27 +140,15 @@ def _tan(x: np.ndarray, y: np.ndarray, asked: np.ndarray, cost: float) -> np.nda
 
 
 def _similarity(x: np.ndarray, y: np.ndarray, asked: np.ndarray, costs: dict[int, float], seed: int) -> Any:
-    """Alternate between Bayes' rule and a weighted logistic regression, as in `benchmarks.similarity`."""
-    from scipy.special import expit
     from sklearn.linear_model import LogisticRegression
 
-    n, width = len(y), x.shape[1] // 2
-    sides = np.vstack([x[:, :width], x[:, width:]])
-    twice, labels = np.vstack([sides, sides]), np.repeat([1, 0], 2 * n)
-    cost = np.tile(np.where(y == 1, costs[1], costs[0]), 4)
+    weights = np.random.default_rng(seed).normal(0, 0.1, x.shape[1] // 2 + 1)
     regression = LogisticRegression(warm_start=True, max_iter=200)
-    weights = np.random.default_rng(seed).normal(0, 0.1, width + 1)
-    for _ in range(ITERATIONS):
-        p, q = (expit(side @ weights[:-1] + weights[-1]) for side in np.split(sides, 2))
-        same, different = p * q + (1 - p) * (1 - q), p * (1 - q) + (1 - p) * q
-        of_baseline = np.where(y == 1, p * (1 - q) / different, p * q / same)
-        of_target = np.where(y == 1, q * (1 - p) / different, p * q / same)
-        share = np.concatenate([of_baseline, of_target])
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            regression.fit(twice, labels, sample_weight=cost * np.concatenate([share, 1 - share]))
-        before, weights = weights, np.append(regression.coef_[0], regression.intercept_)
-        if np.abs(weights - before).max() < STILL:
-            break
-    p, q = (expit(side @ weights[:-1] + weights[-1]) for side in np.hsplit(asked, 2))
-    return p * (1 - q) + q * (1 - p)
+    climb = steps(x, y, weights, np.where(y == 1, costs[1], costs[0]), regression)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for found in islice(climb, ITERATIONS):
+            before, weights = weights, found
+            if np.abs(weights - before).max() < STILL:
+                break
+    return differing(asked, weights)

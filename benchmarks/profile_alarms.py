@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from zlib import crc32
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from benchmarks.fingerprints import JOBS, SEED, busy, load, present, table
-from benchmarks.table import Table
+from benchmarks.fingerprints import JOBS, present, table
+from benchmarks.table import SEED, Table, busy, load
 from data.errors import InputError
 from data.fingerprints.params import Profiling
 from features.fingerprints.matrix import Measured
@@ -38,47 +39,34 @@ Half = Callable[[Measured, np.random.Generator], tuple[Flags, Flags]]
 
 
 @dataclass(frozen=True)
-class Case:
-    """Two sides to compare.
-
-    Attributes
-    ----------
-    way : str
-        The row of the table that it counts for.
-    a, b : Measured
-    first, second : ndarray of str
-        The machines of a and of b.
-    whole : bool
-        Whether to make both profiles and compare them, as ``perfjudge irup diff`` does, or to test only,
-        which gives the same p-values.
-    seed : int
-        Of the exchanges.
-    """
-
-    way: str
-    a: Measured
-    b: Measured
-    first: NDArray[np.str_]
-    second: NDArray[np.str_]
-    whole: bool
-    seed: int
-
-    def sides(self) -> tuple[Measured, Measured]:
-        """Return a and b on their machines."""
-        return (
-            self.a.rows(np.isin(self.a.machines, self.first)),
-            self.b.rows(np.isin(self.b.machines, self.second)),
-        )
-
-
-@dataclass(frozen=True)
 class Way:
-    """A way to make two sides out of the machines: a row of the table."""
+    """A way to make two sides out of the machines: a row of the table.
+
+    `whole`: both profiles are made and compared, as ``perfjudge irup diff`` does; else the pair is only
+    tested, which gives the same p-values.
+    """
 
     name: str
     half: Half
     whole: bool = False
     least: int = LEAST
+
+
+@dataclass(frozen=True)
+class Case:
+    """Two sides to compare: applications, and the machines of either; `seed` is that of the exchanges."""
+
+    way: Way
+    a: Measured
+    b: Measured
+    first: NDArray[np.str_]
+    second: NDArray[np.str_]
+    seed: int
+
+    def sides(self) -> tuple[Measured, Measured]:
+        """Return a and b on their machines."""
+        a, b = self.a, self.b
+        return a.rows(np.isin(a.machines, self.first)), b.rows(np.isin(b.machines, self.second))
 
 
 def main() -> None:
@@ -93,12 +81,12 @@ def _set(name: str) -> Table:
     measured = [found.measured(one).by_machine() for one in chosen]
     cases = [*alike(measured, HALVES[name]), *apart(measured)]
     alarms = side_by_side(alarm, cases, JOBS, f"pairs of profiles, {name}")
-    counted = pd.DataFrame({"way": [case.way for case in cases], "alarm": alarms})
+    counted = pd.DataFrame({"way": [case.way.name for case in cases], "alarm": alarms})
     return Table(
         f"Two profiles that differ significantly, {name}",
         COMMAND,
-        ("what is compared", "pairs", "significant", "share"),
-        [_row(way, own["alarm"]) for way, own in counted.groupby("way", sort=False)],
+        {"what is compared": "", "pairs": "d", "significant": "d", "share": ".1%"},
+        list(counted.groupby("way", sort=False)["alarm"].agg(["size", "sum", "mean"]).itertuples(name=None)),
         [
             f"Significant: some stressor moved at {PARAMS.significance:g}, adjusted for all stressors.",
             "Wanted where the application is the same: at most 5 %.",
@@ -109,10 +97,6 @@ def _set(name: str) -> Table:
             busy(before),
         ],
     )
-
-
-def _row(way: object, alarms: pd.Series) -> tuple[str, ...]:
-    return str(way), str(len(alarms)), str(int(alarms.sum())), f"{alarms.mean():.1%}"
 
 
 def alike(measured: list[Measured], number: int) -> Iterator[Case]:
@@ -133,19 +117,12 @@ def alike(measured: list[Measured], number: int) -> Iterator[Case]:
 def apart(measured: list[Measured]) -> Iterator[Case]:
     """Yield pairs of applications of different kinds."""
     kinds = [one.application.replace(":", "-").partition("-")[0] for one in measured]
-    every = [
-        (a, b)
-        for a, kind in zip(measured, kinds, strict=True)
-        for b, other in zip(measured, kinds, strict=True)
-        if kind != other
-    ]
+    both = product(zip(measured, kinds, strict=True), repeat=2)
+    every = [(a, b) for (a, kind), (b, other) in both if kind != other]
     chosen = np.random.default_rng(SEED).choice(len(every), min(PAIRS, len(every)), replace=False)
     pairs = [every[index] for index in chosen]
-    for how, half in (
-        ("the same machines", together),
-        ("halves by machine", by_machine),
-        ("halves by CPU model", by_cpu),
-    ):
+    halves = {"halves by machine": by_machine, "halves by CPU model": by_cpu}
+    for how, half in {"the same machines": together, **halves}.items():
         yield from _halved(Way(f"different applications, {how}", half), pairs)
 
 
@@ -154,7 +131,7 @@ def _halved(way: Way, pairs: list[tuple[Measured, Measured]]) -> Iterator[Case]:
     for a, b in pairs:
         both = a.rows(np.isin(a.machines, b.machines))
         first, second = (both.machines[part] for part in way.half(both, generator))
-        case = Case(way.name, a, b, first, second, way.whole, int(generator.integers(2**31)))
+        case = Case(way, a, b, first, second, int(generator.integers(2**31)))
         if all(len(side.y) >= way.least and np.ptp(side.y) > 0 for side in case.sides()):
             yield case
 
@@ -182,18 +159,14 @@ def by_cpu(measured: Measured, generator: np.random.Generator) -> tuple[Flags, F
 def few(half: Half, machines: int, measured: Measured, generator: np.random.Generator) -> tuple[Flags, Flags]:
     """Return some of the machines of each half."""
     one, other = half(measured, generator)
-    return _some(one, machines, generator), _some(other, machines, generator)
-
-
-def _some(side: Flags, machines: int, generator: np.random.Generator) -> Flags:
-    chosen = np.zeros(len(side), bool)
-    chosen[generator.permutation(np.flatnonzero(side))[:machines]] = True
-    return chosen
+    for side in (one, other):
+        side[generator.permutation(np.flatnonzero(side))[machines:]] = False
+    return one, other
 
 
 def alarm(case: Case) -> bool:
     """Tell whether the two profiles differ significantly."""
-    if case.whole:
+    if case.way.whole:
         try:
             a, b = (profile(side, PARAMS, SEED) for side in case.sides())
         except InputError:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass
-from statistics import median
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
-from benchmarks.fingerprints import JOBS, SEED, busy, load, present, table
-from benchmarks.table import Table
+from benchmarks.fingerprints import JOBS, present, table
+from benchmarks.table import SEED, Table, best, busy, clocked, load
 from data.fingerprints.params import Profiling
 from features.fingerprints.matrix import KEYS, FingerprintTable, Measured
 from training.evaluation.sidebyside import side_by_side
@@ -27,18 +24,10 @@ APPLICATIONS = 40
 STAND_IN = "cpu"
 PARAMS = Profiling()
 FACTOR = PARAMS.resamples / REFITS
-
-
-@dataclass(frozen=True)
-class Timed:
-    """One application by both methods: seconds, and how alike both rank its stressors."""
-
-    name: str
-    rows: int
-    columns: int
-    seconds: float
-    refits: float
-    correlation: float
+COLUMNS = {
+    "application": "", "runs x stressors": "", "profile, s": ".2f", f"{PARAMS.resamples} refits, s": ".1f",
+    "ratio": ".0f", "rank correlation": ".2f",
+}  # fmt: skip
 
 
 def main() -> None:
@@ -51,14 +40,14 @@ def main() -> None:
 
 def _by_application() -> Table:
     before, found = load(), table("quiho")
-    tasks = [whole(found), *(found.measured(name) for name in found.applications)]
-    timed = side_by_side(timing, tasks, JOBS, "profiles beside refits")
+    tasks = [whole(found), *map(found.measured, found.applications)]
+    rows = side_by_side(timing, tasks, JOBS, "profiles beside refits")
+    medians = np.median([row[2:] for row in rows[1:]], axis=0)
     return Table(
         f"A profile with {PARAMS.resamples} resamples, beside refitting the seed's regression as often",
         COMMAND,
-        ("application", "runs x stressors", "profile, s", f"{PARAMS.resamples} refits, s", "ratio",
-         "rank correlation"),
-        [*map(_row, timed), _median(timed[1:])],
+        COLUMNS,
+        [*rows, (f"median of {len(rows) - 1} applications", "", *medians)],
         [
             "quiho, one core for each method.",
             f"The seed's regression was refitted {REFITS} times, the time multiplied by {FACTOR:g}.",
@@ -67,7 +56,7 @@ def _by_application() -> Table:
             "Rank correlation: Spearman's, of all importances by the seed's method and by ours.",
             busy(before),
         ],
-    )  # fmt: skip
+    )
 
 
 def whole(found: FingerprintTable) -> Measured:
@@ -86,62 +75,32 @@ def whole(found: FingerprintTable) -> Measured:
     )
 
 
-def timing(measured: Measured) -> Timed:
-    """Time both methods."""
-    start = time.perf_counter()
-    ours = profile(measured, PARAMS, SEED)
-    seconds = time.perf_counter() - start
-    weights = resamples(units(measured), REFITS, SEED)
-    start = time.perf_counter()
-    for counts in weights:
-        seed_shares(measured, SEED, counts)
-    refits = (time.perf_counter() - start) * FACTOR
-    correlation = spearman(ours.shares, seed_shares(measured, SEED))
-    return Timed(measured.application, *measured.x.shape, seconds, refits, correlation)
-
-
-def spearman(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
-    """Return the rank correlation of two importances."""
+def timing(measured: Measured) -> tuple[object, ...]:
+    """Time both methods, and return the values of `COLUMNS`."""
     from scipy.stats import spearmanr
 
-    return float(spearmanr(one, other).statistic)
-
-
-def _row(one: Timed) -> tuple[str, ...]:
-    size = f"{one.rows} x {one.columns}"
-    ratio = one.refits / one.seconds
-    times = f"{one.seconds:.2f}", f"{one.refits:.1f}", f"{ratio:.0f}"
-    return (one.name, size, *times, f"{one.correlation:.2f}")
-
-
-def _median(timed: list[Timed]) -> tuple[str, ...]:
-    middle = (
-        f"{median(one.seconds for one in timed):.2f}",
-        f"{median(one.refits for one in timed):.1f}",
-        f"{median(one.refits / one.seconds for one in timed):.0f}",
-        f"{median(one.correlation for one in timed):.2f}",
-    )
-    return (f"median of {len(timed)} applications", "", *middle)
+    seconds, ours = clocked(partial(_profile, measured))
+    weights = resamples(units(measured), REFITS, SEED)
+    refits = FACTOR * best(lambda: [seed_shares(measured, SEED, counts) for counts in weights])
+    correlation = spearmanr(ours.shares, seed_shares(measured, SEED)).statistic
+    size = "{} x {}".format(*measured.x.shape)
+    return measured.application, size, seconds, refits, refits / seconds, correlation
 
 
 def _all_profiles() -> Table:
     before, found = load(), table("sparecores")
     measured = [found.measured(name) for name in found.covering(APPLICATIONS)]
-    start = time.perf_counter()
-    profiles = side_by_side(_profile, measured, JOBS, "profiles of sparecores")
-    seconds = time.perf_counter() - start
-    enough = sum(one.trust.enough for one in profiles)
-    rows, columns = max(one.x.shape for one in measured)
+    seconds, profiles = clocked(lambda: side_by_side(_profile, measured, JOBS, "profiles of sparecores"))
+    trusted = sum(one.trust.enough for one in profiles)
+    size = "up to {} x {}".format(*max(one.x.shape for one in measured))
     return Table(
         "All profiles of sparecores, with trust figures",
         COMMAND,
-        ("applications", "machines x stressors", "processes", "seconds", "wanted", "trusted"),
-        [
-            (str(len(profiles)), f"up to {rows} x {columns}", str(JOBS), f"{seconds:.0f}", "under 300",
-             str(enough)),
-        ],
+        dict.fromkeys(("applications", "machines x stressors", "processes"), "")
+        | {"seconds": ".0f", "wanted": "", "trusted": "d"},
+        [(len(profiles), size, JOBS, seconds, "under 300", trusted)],
         [f"{PARAMS.resamples} resamples each; reading the data is not counted.", busy(before)],
-    )  # fmt: skip
+    )
 
 
 def _profile(measured: Measured) -> Profile:

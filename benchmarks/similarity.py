@@ -5,34 +5,30 @@ Run it with ``uv run python -m benchmarks.similarity``; it writes ``docs/results
 
 from __future__ import annotations
 
-import argparse
-import os
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
+import typer
 from numpy.typing import NDArray
+from scipy.special import expit
 
-from benchmarks.table import Table, machine
+from benchmarks.table import SEED, Table, busy, clocked, load, median_of
 from training.estimators.similarity import SimilarityLogistic
 
 COMMAND = "uv run python -m benchmarks.similarity"
-SEED = 20261121
 RIDGE = 1.0
 #: Of the true weights, and of the baseline in its target.
 LENGTH, LIKENESS, INTERCEPT = 3.0, 0.8, -2.0
 #: Plain EM usually ends where no weight moves by more.
 STILL = 1e-3
-REPEATS = 3
-COLUMNS = (
-    "way",
-    "processor seconds",
-    "iterations",
-    "times",
-    "penalised log-likelihood",
-    "largest difference of a weight",
-)
+COLUMNS = {
+    "way": "", "processor seconds": ".2f", "iterations": "d", "times": ".1f",
+    "penalised log-likelihood": ".4f", "largest difference of a weight": ".1e",
+}  # fmt: skip
 
 Floats = NDArray[np.float64]
 
@@ -55,17 +51,11 @@ class Run:
     iterations: int
     weights: Floats
 
-    def row(self, ours: Run, given: Problem) -> tuple[str, ...]:
+    def row(self, ours: Run, given: Problem) -> tuple[object, ...]:
         """Return its row in the table, beside the run `ours`."""
         apart = min(np.abs(sign * self.weights - ours.weights).max() for sign in (1, -1))
-        return (
-            self.name,
-            f"{self.seconds:.2f}",
-            str(self.iterations),
-            f"{self.seconds / ours.seconds:.1f}",
-            f"{likelihood(given, self.weights):.4f}",
-            f"{apart:.1e}",
-        )
+        times = self.seconds / ours.seconds
+        return self.name, self.seconds, self.iterations, times, likelihood(given, self.weights), apart
 
 
 def problem(pairs: int, features: int) -> Problem:
@@ -75,29 +65,60 @@ def problem(pairs: int, features: int) -> Problem:
     weights *= LENGTH / np.linalg.norm(weights)
     baseline = rng.normal(size=(pairs, features))
     target = LIKENESS * baseline + np.sqrt(1 - LIKENESS**2) * rng.normal(size=(pairs, features))
-    hidden = [rng.random(pairs) < _share(side @ weights + INTERCEPT) for side in (baseline, target)]
+    hidden = [rng.random(pairs) < expit(side @ weights + INTERCEPT) for side in (baseline, target)]
     different = (hidden[0] != hidden[1]).astype(np.int64)
     return Problem(np.hstack([baseline, target]), different, np.append(weights, INTERCEPT))
 
 
+def differing(x: Floats, weights: Floats) -> Floats:
+    """Return how likely both sides of pairs are to be of different classes, as the seed writes the model."""
+    p, q = (expit(side @ weights[:-1] + weights[-1]) for side in np.hsplit(x, 2))
+    return p * (1 - q) + q * (1 - p)
+
+
 def likelihood(given: Problem, weights: Floats) -> float:
-    """Return the penalised log-likelihood of the labels, as the seed writes the model."""
-    p, q = (_share(side @ weights[:-1] + weights[-1]) for side in np.hsplit(given.x, 2))
-    differ = p * (1 - q) + q * (1 - p)
+    """Return the penalised log-likelihood of the labels."""
+    differ = differing(given.x, weights)
     own = np.log(np.where(given.y == 1, differ, 1 - differ)).sum()
     return float(own - RIDGE / 2 * weights[:-1] @ weights[:-1])
 
 
-def median_of(run: Callable[[], Run]) -> Run:
-    """Do the same `REPEATS` times and return the run of median seconds; all end at the same weights."""
-    return sorted((run() for _ in range(REPEATS)), key=lambda one: one.seconds)[REPEATS // 2]
+def steps(
+    x: Floats, y: NDArray[np.int64], weights: Floats, costs: Floats, regression: Any
+) -> Iterator[Floats]:
+    """Alternate between Bayes' rule and scikit-learn's logistic regression, and yield each one's weights.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n_pairs, 2 * n_features)
+        Baselines beside targets.
+    y : ndarray of shape (n_pairs,)
+        1 where both sides are of different classes.
+    weights : ndarray of shape (n_features + 1,)
+        Where to start, with the intercept last.
+    costs : ndarray of shape (n_pairs,)
+        How much each pair weighs.
+    regression : LogisticRegression
+        With a warm start, so that each fit starts where the last one ended.
+    """
+    rows = np.vstack(np.hsplit(x, 2))
+    twice, labels = np.vstack([rows, rows]), np.repeat([1, 0], 2 * len(y))
+    while True:
+        p, q = (expit(side @ weights[:-1] + weights[-1]) for side in np.hsplit(x, 2))
+        same, different = p * q + (1 - p) * (1 - q), p * (1 - q) + (1 - p) * q
+        of_baseline = np.where(y == 1, p * (1 - q) / different, p * q / same)
+        of_target = np.where(y == 1, q * (1 - p) / different, p * q / same)
+        share = np.concatenate([of_baseline, of_target])
+        worth = np.tile(costs, 4) * np.concatenate([share, 1 - share])
+        regression.fit(twice, labels, sample_weight=worth)
+        weights = np.append(regression.coef_[0], regression.intercept_)
+        yield weights
 
 
 def ours(given: Problem, solver: str) -> Run:
     """Fit `training.estimators.similarity.SimilarityLogistic`."""
-    start = time.process_time()
-    model = SimilarityLogistic(solver, ridge=RIDGE).fit(given.x, given.y)
-    seconds = time.process_time() - start
+    fit = partial(SimilarityLogistic(solver, ridge=RIDGE).fit, given.x, given.y)
+    seconds, model = clocked(fit, time.process_time)
     return Run(f"perfjudge, {solver}", seconds, model.n_iter_, np.append(model.coef_[0], model.intercept_))
 
 
@@ -119,60 +140,40 @@ def plain_em(given: Problem, most: int, goal: float | None = None) -> Run:
     """
     from sklearn.linear_model import LogisticRegression
 
-    n, features = len(given.y), given.x.shape[1] // 2
-    rows = np.vstack(np.hsplit(given.x, 2))
-    twice, labels = np.vstack([rows, rows]), np.repeat([1, 0], 2 * n)
-    noise = np.random.default_rng(SEED + 1).normal(size=features + 1)
+    noise = np.random.default_rng(SEED + 1).normal(size=len(given.weights))
     weights = given.weights + noise * np.linalg.norm(given.weights) / np.linalg.norm(noise)
     regression = LogisticRegression(C=1 / RIDGE, warm_start=True, max_iter=200)
+    climb = steps(given.x, given.y, weights, np.ones(len(given.y)), regression)
     seconds, iterations, done = 0.0, 0, False
     while iterations < most and not done:
-        start = time.process_time()
-        p, q = (_share(side @ weights[:-1] + weights[-1]) for side in np.hsplit(given.x, 2))
-        same, different = p * q + (1 - p) * (1 - q), p * (1 - q) + (1 - p) * q
-        of_baseline = np.where(given.y == 1, p * (1 - q) / different, p * q / same)
-        of_target = np.where(given.y == 1, q * (1 - p) / different, p * q / same)
-        share = np.concatenate([of_baseline, of_target])
-        regression.fit(twice, labels, sample_weight=np.concatenate([share, 1 - share]))
-        before, weights = weights, np.append(regression.coef_[0], regression.intercept_)
-        done = bool(np.abs(weights - before).max() < STILL)
-        seconds += time.process_time() - start
-        iterations += 1
-        if goal is not None:
-            done = likelihood(given, weights) >= goal
+        before = weights
+        taken, weights = clocked(lambda: next(climb), time.process_time)
+        seconds, iterations = seconds + taken, iterations + 1
+        done = np.abs(weights - before).max() < STILL if goal is None else likelihood(given, weights) >= goal
     end = f"until no weight moves by {STILL:g}" if goal is None else "towards the same likelihood"
     return Run(f"plain EM, {end}", seconds, iterations, weights)
 
 
-def _share(scores: Floats) -> Floats:
-    return np.asarray(1 / (1 + np.exp(-scores)))
+def main(pairs: int = 10_000, features: int = 200, short_of: float = 0.01, most: int = 500) -> None:
+    """Measure, print and write the table.
 
-
-def main() -> None:
-    """Measure, print and write the table."""
+    Plain EM ends after so many iterations at most, or so much short of the log-likelihood.
+    """
     from rich.progress import track
     from threadpoolctl import threadpool_limits
 
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", type=int, default=10_000)
-    parser.add_argument("--features", type=int, default=200)
-    parser.add_argument(
-        "--short-of", type=float, default=0.01, help="of the log-likelihood: plain EM ends there"
-    )
-    parser.add_argument("--most", type=int, default=500, help="iterations of plain EM")
-    options = parser.parse_args()
-    given, load = problem(options.pairs, options.features), os.getloadavg()[0]
+    given, before = problem(pairs, features), load()
     with threadpool_limits(1):
         em = median_of(lambda: ours(given, "em"))
-        goal = likelihood(given, em.weights) - options.short_of
-        steps = (
+        goal = likelihood(given, em.weights) - short_of
+        ways = (
             lambda: ours(given, "direct"),
-            lambda: plain_em(given, options.most, goal),
-            lambda: plain_em(given, options.most),
+            lambda: plain_em(given, most, goal),
+            lambda: plain_em(given, most),
         )
-        others = [median_of(step) for step in track(steps, "Similarity logistic", transient=True)]
+        others = [median_of(way) for way in track(ways, "Similarity logistic", transient=True)]
     Table(
-        f"Similarity logistic, {options.pairs:,} pairs x {options.features} features",
+        f"Similarity logistic, {pairs:,} pairs x {features} features",
         COMMAND,
         COLUMNS,
         [run.row(em, given) for run in (em, *others)],
@@ -180,16 +181,16 @@ def main() -> None:
             f"Synthetic pairs, {given.y.mean():.1%} dissimilar, seed {SEED}; ridge {RIDGE:g}.",
             "Plain EM: Bayes' rule, then LogisticRegression on every row as 1 and as 0, warm start.",
             (
-                f"Towards the same likelihood: it ends {options.short_of:g} short of perfjudge, or after"
-                f" {options.most} iterations; the likelihood is computed outside the clock."
+                f"Towards the same likelihood: it ends {short_of:g} short of perfjudge, or after"
+                f" {most} iterations; the likelihood is computed outside the clock."
             ),
             "Plain EM starts nearer the true weights than could be known; perfjudge finds its own start.",
-            f"Seconds of the processor, on one thread; the median of {REPEATS} runs of each.",
+            "Seconds of the processor, on one thread; the median of three runs of each.",
             "perfjudge's iterations that find its start are within its seconds, and not counted here.",
-            f"{machine()}; load average {load:.1f} before and {os.getloadavg()[0]:.1f} after.",
+            busy(before),
         ],
     ).publish("similarity")
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -1,13 +1,20 @@
-"""A result table: shown on the terminal, and kept as Markdown with the command that made it."""
+"""What benchmarks share: result tables, kept as Markdown with the command that made them, and the clock."""
 
 from __future__ import annotations
 
 import os
 import platform
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
+from data.measure.machine import settings
 from data.tables.files import write_text
+
+Result = TypeVar("Result")
+SEED = 20261121
 
 
 @dataclass(frozen=True)
@@ -20,24 +27,31 @@ class Table:
         What was measured.
     command : str
         The command that makes the table.
-    columns : tuple of str
-    rows : list of tuple of str
-    notes : list of str
+    columns : mapping of str to str
+        By heading, how `format` writes the values below it.
+    rows : sequence of sequence
+        Their values; words are written as they are, and None and NaN not at all.
+    notes : sequence of str
         What a reader must know to believe the numbers.
     """
 
     title: str
     command: str
-    columns: tuple[str, ...]
-    rows: list[tuple[str, ...]]
-    notes: list[str] = field(default_factory=list)
+    columns: Mapping[str, str]
+    rows: Sequence[Sequence[object]]
+    notes: Sequence[str] = ()
+
+    def cells(self) -> list[list[str]]:
+        """Return the rows as text."""
+        forms = self.columns.values()
+        return [[_told(value, form) for value, form in zip(row, forms, strict=True)] for row in self.rows]
 
     def markdown(self) -> str:
         """Return the table as a Markdown page."""
+        written = [self.columns, ["---"] * len(self.columns), *self.cells()]
         lines = [f"# {self.title}", "", f"    {self.command}", ""]
-        lines += [_row(self.columns), _row(("---",) * len(self.columns)), *map(_row, self.rows), ""]
-        lines += [f"- {note}" for note in self.notes]
-        return "\n".join(lines).rstrip() + "\n"
+        lines += [f"| {' | '.join(cells)} |" for cells in written]
+        return "\n".join([*lines, "", *(f"- {note}" for note in self.notes)]).rstrip() + "\n"
 
     def show(self) -> None:
         """Print the table."""
@@ -45,7 +59,7 @@ class Table:
         from rich.table import Table as RichTable
 
         table = RichTable(*self.columns, title=self.title)
-        for row in self.rows:
+        for row in self.cells():
             table.add_row(*row)
         console = Console()
         console.print(table)
@@ -54,25 +68,53 @@ class Table:
 
     def publish(self, name: str) -> None:
         """Print the table and write it to docs/results/`name`.md."""
-        self.show()
-        write_text(Path("docs/results") / f"{name}.md", self.markdown())
+        publish(name, [self])
+
+
+def publish(name: str, tables: Sequence[Table]) -> None:
+    """Print tables, and write them to docs/results/`name`.md one after the other."""
+    for table in tables:
+        table.show()
+    write_text(Path("docs/results") / f"{name}.md", "\n".join(table.markdown() for table in tables))
+
+
+def _told(value: object, form: str) -> str:
+    if value is None or value != value:  # noqa: PLR0124 - NaN is
+        return ""
+    return value if isinstance(value, str) else format(value, form)
+
+
+def clocked(
+    work: Callable[[], Result], clock: Callable[[], float] = time.perf_counter
+) -> tuple[float, Result]:
+    """Return the seconds that `work` takes by a clock, and what it returns."""
+    start = clock()
+    result = work()
+    return clock() - start, result
+
+
+def best(work: Callable[[], object], rounds: int = 1) -> float:
+    """Return the shortest of `rounds` times of `work` in seconds."""
+    return min(clocked(work)[0] for _ in range(rounds))
+
+
+def median_of(run: Callable[[], Any], repeats: int = 3) -> Any:
+    """Do the same so many times, and return the result of median ``seconds``."""
+    return sorted((run() for _ in range(repeats)), key=lambda one: one.seconds)[repeats // 2]
 
 
 def machine() -> str:
     """Describe this machine and interpreter in one line."""
-    model = next(
-        (line.split(":", 1)[1].strip() for line in _cpu_info() if line.startswith("model name")),
-        platform.processor() or platform.machine(),
-    )
-    cores = os.cpu_count()
-    system = f"{platform.system()} {platform.machine()}"
-    return f"{model}, {cores} cores, {system}, Python {platform.python_version()}"
+    here = settings()
+    system = f"{platform.system()} {here['architecture']}"
+    return f"{here['processor']}, {here['processors']} cores, {system}, Python {here['python']}"
 
 
-def _cpu_info() -> list[str]:
-    path = Path("/proc/cpuinfo")
-    return path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+def load() -> float:
+    """Return how many processes wanted a core in the last minute."""
+    return os.getloadavg()[0]
 
 
-def _row(cells: tuple[str, ...]) -> str:
-    return "| " + " | ".join(cells) + " |"
+def busy(before: float) -> str:
+    """Tell this machine, and its load before and now."""
+    return f"{machine()}; load average {before:.1f} before and {load():.1f} after."

@@ -6,35 +6,29 @@ stated shape it takes the peers a quarter of an hour.
 
 from __future__ import annotations
 
-import argparse
-import os
-import time
 import tracemalloc
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import typer
 from numpy.typing import NDArray
 
-from benchmarks.table import Table, machine
+from benchmarks.table import SEED, Table, busy, clocked, load, median_of
 from training.estimators.tan import TAN
 from training.evaluation.threshold import best_cut
 
 COMMAND = "uv run --group benchmarks python -m benchmarks.tan"
-SEED = 20261121
 BINS = 5
 ABNORMAL = 0.2
 #: How often a feature repeats its parent, and how much more often where the class is abnormal (every tenth).
 REPEATS, MORE = 0.3, 0.3
 
-COLUMNS = (
-    "library",
-    "fit, s",
-    "predict, s",
-    "times perfjudge's fit and predict",
-    "tree",
-)
+COLUMNS = {
+    "library": "", "fit, s": ".2f", "predict, s": "", "times perfjudge's fit and predict": ".0f", "tree": "",
+}  # fmt: skip
 
 Levels = NDArray[np.int64]
 Edges = frozenset[frozenset[int]]
@@ -75,26 +69,26 @@ class Run:
         """Fit and predict together."""
         return self.fit + self.predict
 
-    def row(self, ours: Run, truth: Levels, common: int) -> tuple[str, ...]:
+    def row(self, ours: Run, truth: Levels, common: int) -> tuple[object, ...]:
         """Return its row in the table, beside the run `ours`; all answered for the first `common` rows."""
         asked = len(self.probability)
         return (
             self.name,
-            f"{self.fit:.2f}",
+            self.fit,
             f"{self.predict:.2f} ({asked:,} rows)",
-            f"{self.seconds / ours.seconds:.0f}",
+            self.seconds / ours.seconds,
             "the same" if self.edges == ours.edges else "another",
             *_accuracy(self.probability[:common], truth),
-            *(_accuracy(self.probability, truth) if asked == len(truth) else ("", "")),
+            *(_accuracy(self.probability, truth) if asked == len(truth) else (None, None)),
         )
 
 
-def _accuracy(probability: NDArray[np.float64], truth: Levels) -> tuple[str, str]:
+def _accuracy(probability: NDArray[np.float64], truth: Levels) -> tuple[float, float]:
     """Return balanced accuracy at the best threshold for these very rows, and area under ROC."""
     from sklearn.metrics import roc_auc_score
 
     own = truth[: len(probability)]
-    return f"{best_cut(own, probability).balanced_accuracy:.4f}", f"{roc_auc_score(own, probability):.4f}"
+    return best_cut(own, probability).balanced_accuracy, roc_auc_score(own, probability)
 
 
 def problem(rows: int, features: int, seed: int = SEED) -> Problem:
@@ -113,36 +107,35 @@ def ours(given: Problem) -> Run:
     """Fit and ask `training.estimators.tan.TAN` on one thread; the run of median seconds, of three."""
     from threadpoolctl import threadpool_limits
 
-    with threadpool_limits(1):
-        return sorted((_once(given) for _ in range(3)), key=lambda run: run.seconds)[1]
-
-
-def _once(given: Problem) -> Run:
     x, asked = given.x.astype(np.float64), given.asked.astype(np.float64)
-    start = time.perf_counter()
-    model = TAN(BINS).fit(x, given.y)
-    fitted = time.perf_counter()
-    probability = model.predict_proba(asked)[:, 1]
-    done = time.perf_counter()
-    parents = enumerate(model.parents_.tolist())
-    edges = frozenset(frozenset(edge) for edge in parents if edge[1] >= 0)
-    return Run("perfjudge", fitted - start, done - fitted, edges, probability)
+
+    def once() -> Run:
+        fit, model = clocked(lambda: TAN(BINS).fit(x, given.y))
+        predict, probability = clocked(lambda: model.predict_proba(asked)[:, 1])
+        parents = enumerate(model.parents_.tolist())
+        edges = frozenset(frozenset(edge) for edge in parents if edge[1] >= 0)
+        return Run("perfjudge", fit, predict, edges, probability)
+
+    with threadpool_limits(1):
+        return median_of(once)
+
+
+def pyagrums(levels: Any) -> Any:
+    """Return pyagrum's classifier, smoothed as ours; `levels` says how it makes levels of numbers."""
+    from pyagrum.skbn import BNClassifier
+
+    return BNClassifier(type_processor=levels, learningMethod="TAN", prior="Smoothing", priorWeight=1)
 
 
 def by_pyagrum(given: Problem) -> Run:
     """Fit and ask pyagrum's classifier."""
     from pyagrum.lib.discreteTypeProcessor import DiscreteTypeProcessor
-    from pyagrum.skbn import BNClassifier
 
-    as_they_are = DiscreteTypeProcessor("NoDiscretization", None)
-    model = BNClassifier(type_processor=as_they_are, learningMethod="TAN", prior="Smoothing", priorWeight=1)
-    start = time.perf_counter()
-    model.fit(_frame(given.x), pd.Series(given.y, name="y"))
-    fitted = time.perf_counter()
-    probability = model.predict_proba(_frame(given.asked))[:, 1]
-    done = time.perf_counter()
+    model = pyagrums(DiscreteTypeProcessor("NoDiscretization", None))
+    fit, _ = clocked(lambda: model.fit(_frame(given.x), pd.Series(given.y, name="y")))
+    predict, probability = clocked(lambda: model.predict_proba(_frame(given.asked))[:, 1])
     names = [(model.bn_.variable(a).name(), model.bn_.variable(b).name()) for a, b in model.bn_.arcs()]
-    return Run("pyagrum", fitted - start, done - fitted, _edges(names), np.asarray(probability))
+    return Run("pyagrum", fit, predict, _edges(names), np.asarray(probability))
 
 
 def by_pgmpy(given: Problem, asked: int) -> Run:
@@ -155,15 +148,17 @@ def by_pgmpy(given: Problem, asked: int) -> Run:
         from pgmpy.parameter_estimator import DiscreteBayesianEstimator
 
     frame = _frame(given.x).assign(y=given.y)
-    start = time.perf_counter()
-    # without a root, pgmpy computes all weights twice
-    tree = TreeSearch(frame, root_node="m0").estimate("tan", class_node="y", show_progress=False)
-    model = DiscreteBayesianNetwork(tree.edges())
-    model.fit(frame, estimator=DiscreteBayesianEstimator(prior_type="K2"))
-    fitted = time.perf_counter()
-    probability = model.predict_probability(_frame(given.asked[:asked]))["y_1"].to_numpy()
-    done = time.perf_counter()
-    return Run("pgmpy", fitted - start, done - fitted, _edges(tree.edges()), probability)
+
+    def fitted() -> Any:
+        # without a root, pgmpy computes all weights twice
+        tree = TreeSearch(frame, root_node="m0").estimate("tan", class_node="y", show_progress=False)
+        model = DiscreteBayesianNetwork(tree.edges())
+        model.fit(frame, estimator=DiscreteBayesianEstimator(prior_type="K2"))
+        return model
+
+    fit, model = clocked(fitted)
+    predict, answer = clocked(lambda: model.predict_probability(_frame(given.asked[:asked])))
+    return Run("pgmpy", fit, predict, _edges(model.edges()), answer["y_1"].to_numpy())
 
 
 def memory(given: Problem) -> float:
@@ -184,41 +179,35 @@ def _edges(names: list[tuple[str, str]]) -> Edges:
     return frozenset(frozenset(int(name[1:]) for name in edge) for edge in names if "y" not in edge)
 
 
-def main() -> None:
-    """Measure, print and write the table."""
+def main(rows: int = 20_000, features: int = 200, pgmpy_asked: int = 100) -> None:
+    """Measure, print and write the table; pgmpy is asked about so many rows."""
     from rich.progress import track
 
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=20_000)
-    parser.add_argument("--features", type=int, default=200)
-    parser.add_argument("--pgmpy-asked", type=int, default=100, help="rows that pgmpy is asked about")
-    options = parser.parse_args()
-    given, load = problem(options.rows, options.features), os.getloadavg()[0]
-    steps = (ours, by_pyagrum, lambda given: by_pgmpy(given, options.pgmpy_asked))
+    given, before = problem(rows, features), load()
+    steps = (ours, by_pyagrum, lambda given: by_pgmpy(given, pgmpy_asked))
     runs = [step(given) for step in track(steps, "Tree-augmented naive Bayes", transient=True)]
     common = min(len(run.probability) for run in runs)
+    accuracies = [
+        f"{what}, {which} rows"
+        for which in (f"first {common:,}", f"all {rows:,}")
+        for what in ("balanced accuracy", "area under ROC")
+    ]
     Table(
-        f"Tree-augmented naive Bayes, {options.rows:,} x {options.features} in {BINS} levels",
+        f"Tree-augmented naive Bayes, {rows:,} x {features} in {BINS} levels",
         COMMAND,
-        (
-            *COLUMNS,
-            f"balanced accuracy, first {common:,} rows",
-            "area under ROC",
-            f"balanced accuracy, all {options.rows:,} rows",
-            "area under ROC",
-        ),
+        COLUMNS | dict.fromkeys(accuracies, ".4f"),
         [run.row(runs[0], given.truth, common) for run in runs],
         [
             f"Synthetic levels drawn from a tree, {ABNORMAL:.0%} abnormal, seed {SEED}.",
-            f"{options.rows:,} rows to learn from, and {options.rows:,} others to judge.",
+            f"{rows:,} rows to learn from, and {rows:,} others to judge.",
             "perfjudge: one thread, the median of three runs; the peers run once, with all their threads.",
-            f"pgmpy is asked about the first {options.pgmpy_asked:,} rows only, since each takes it long.",
+            f"pgmpy is asked about the first {pgmpy_asked:,} rows only, since each takes it long.",
             "Balanced accuracy: each at the threshold that is best for it on the very rows that are counted.",
             f"Memory that perfjudge allocates at its peak: {memory(given):.2f} times the data.",
-            f"{machine()}; load average {load:.1f} before and {os.getloadavg()[0]:.1f} after.",
+            busy(before),
         ],
     ).publish("tan")
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -10,95 +10,70 @@ import json
 from pathlib import Path
 from typing import Any
 
-from benchmarks.table import Table
+from benchmarks.table import Table, publish
+from data.places import Places
 
 POOLED = (
     "Figures are pooled over the held-out folds, but for average precision: it is the mean over the folds, "
     "whose probabilities have scales of their own."
 )
-METRICS = Path("reports/comparisons/metrics.json")
-COLUMNS = (
-    "judge", "kind", "balanced accuracy", "± over folds", "missed fails", "false alarms",
-    "precision", "recall", "F1", "average precision", "accuracy",
-)  # fmt: skip
+#: By heading, how a score is written, its name in metrics.json, and which of its figures is told.
+SCORES = {
+    "balanced accuracy": (".3f", "balanced_accuracy", "pooled"),
+    "± over folds": (".3f", "balanced_accuracy", "std"),
+    "missed fails": (".1%", "false_negative_rate", "pooled"),
+    "false alarms": (".1%", "false_positive_rate", "pooled"),
+    "precision": (".3f", "precision", "pooled"),
+    "recall": (".3f", "recall", "pooled"),
+    "F1": (".3f", "f1", "pooled"),
+    "average precision": (".3f", "average_precision", "mean"),
+    "accuracy": (".3f", "accuracy", "pooled"),
+}
+COLUMNS = {"judge": "", "kind": ""} | {name: form for name, (form, _, _) in SCORES.items()}
 
 
-def table(metrics: dict[str, Any], split: str, command: str) -> Table:
-    """Make the table of one way to split, best first.
+def read(family: str) -> dict[str, Any]:
+    """Read the metrics of a family."""
+    return json.loads(Places(family).metrics.read_text(encoding="utf-8"))
 
-    Parameters
-    ----------
-    metrics : dict
-        The content of metrics.json.
-    split : str
-        "grouped" or "stratified".
-    command : str
-        What makes the page.
-    """
-    data, folds = metrics["data"], metrics["splits"][split]
-    entries = folds["entries"]
+
+def command(metrics: dict[str, Any], module: str, **ingest: str) -> str:
+    """Return what makes the page: which data is read, if it is not the project's own, and `module`."""
+    data, run = metrics["data"], "dvc repro"
+    if data["format"] != "tables":
+        given = {"format": data["format"], "path": data["path"], **ingest}
+        knobs = (f"-S {metrics['family']}.ingest.{key}={value}" for key, value in given.items())
+        run = " ".join(["dvc exp run", *knobs])
+    return f"{run} && python -m benchmarks.{module}"
+
+
+def rows_of(entries: dict[str, Any]) -> list[tuple[object, ...]]:
+    """Return the values of `COLUMNS` of entries of metrics.json, best first."""
     names = sorted(entries, key=lambda name: (-entries[name]["balanced_accuracy"]["pooled"], name))
-    return Table(
-        f"{Path(data['path']).name}, {folds['scheme']}",
-        command,
-        COLUMNS,
-        [row_of(name, entries[name]) for name in names],
-        _notes(metrics),
-    )
-
-
-def _notes(metrics: dict[str, Any]) -> list[str]:
-    data = metrics["data"]
-    source = (
-        f"Data set: {data['format']}, {data['comparisons']} comparisons of {data['operations']} operations"
-    )
-    setting = f"digest {data['digest'][:12]}; features: {metrics['features']}; seed {metrics['seed']}."
     return [
-        f"{source}, {data['fails']} fails, {setting}",
-        POOLED,
-        "Models have parameters and thresholds from inside each training part, rules their fixed setting.",
-        f"Best model on the grouped folds: {metrics['champion']}.",
+        (name, entries[name]["kind"], *(entries[name][score][over] for _, score, over in SCORES.values()))
+        for name in names
     ]
-
-
-def row_of(name: str, entry: dict[str, Any]) -> tuple[str, ...]:
-    """Return the cells of `COLUMNS` of an entry of metrics.json."""
-
-    def told(metric: str, form: str, over: str = "pooled") -> str:
-        value = entry[metric][over]
-        return "" if value is None else format(value, form)
-
-    return (
-        name,
-        entry["kind"],
-        told("balanced_accuracy", ".3f"),
-        f"{entry['balanced_accuracy']['std']:.3f}",
-        told("false_negative_rate", ".1%"),
-        told("false_positive_rate", ".1%"),
-        *(told(metric, ".3f") for metric in ("precision", "recall", "f1")),
-        told("average_precision", ".3f", over="mean"),
-        told("accuracy", ".3f"),
-    )
 
 
 def main() -> None:
     """Print both tables and write the page."""
-    metrics = json.loads(METRICS.read_text(encoding="utf-8"))
-    data = metrics["data"]
-    run = "dvc repro"
-    if data["format"] != "tables":
-        ingest = {"format": data["format"], "path": data["path"], "keep_going": "true"}
-        run = " ".join(
-            ["dvc exp run", *(f"-S comparisons.ingest.{key}={value}" for key, value in ingest.items())]
-        )
-    command = f"{run} && python -m benchmarks.verdicts"
-    tables = [table(metrics, split, command) for split in ("grouped", "stratified")]
-    for each in tables:
-        each.show()
-    from data.tables.files import write_text
-
-    page = Path("docs/results") / f"comparisons-{Path(data['path']).name}.md"
-    write_text(page, "\n".join(each.markdown() for each in tables))
+    metrics = read("comparisons")
+    data, name = metrics["data"], Path(metrics["data"]["path"]).name
+    source = f"{data['format']}, {data['comparisons']} comparisons of {data['operations']} operations"
+    setting = f"features: {metrics['features']}; seed {metrics['seed']}"
+    notes = [
+        f"Data set: {source}, {data['fails']} fails, digest {data['digest'][:12]}; {setting}.",
+        POOLED,
+        "Models have parameters and thresholds from inside each training part, rules their fixed setting.",
+        f"Best model on the grouped folds: {metrics['champion']}.",
+    ]
+    made_by = command(metrics, "verdicts", keep_going="true")
+    tables = [
+        Table(f"{name}, {one['scheme']}", made_by, COLUMNS, rows_of(one["entries"]), notes)
+        for one in (metrics["splits"]["grouped"], metrics["splits"]["stratified"])
+    ]
+    publish(f"comparisons-{name}", tables)
 
 
 if __name__ == "__main__":
