@@ -13,10 +13,11 @@ from itertools import combinations_with_replacement
 import numpy as np
 import pandas as pd
 
+from benchmarks.impact import table_of
 from benchmarks.table import Table, clocked, machine
 from benchmarks.table import best as best_of
 from data.corun.tables import CorunTables
-from features.corun.rates import Placed, Solo, instances, placed_of, vectors
+from features.corun.rates import Placed, Solo, vectors
 from training.corun.estimators.arrays import ImpactArrays
 from training.corun.estimators.explaining import ESSENTIAL
 from training.corun.estimators.fitting import ImpactTable, Learned, Recipe
@@ -58,32 +59,26 @@ def fits(table: ImpactTable, rows: pd.DataFrame) -> Iterator[tuple[str, Learned,
 
 def main() -> None:
     """Measure and write the table."""
-    tables = simulated(TASKS)
-    solo = Solo.of(tables)
-    learned = instances(tables, solo)
-    frame = pd.concat([learned, vectors(solo, placed_of(learned))], axis="columns")
+    frame = table_of(simulated(TASKS)).frame
     rows = pd.concat([frame, frame[frame["task"] == frame["corunners"]]], ignore_index=True)
     found = list(fits(ImpactTable(rows, ""), rows))
     models = {name: learned for name, learned, *_ in found}
+    contention = models["contention"]
+    x = rows[list(contention.columns)].to_numpy(np.float64)[:1]
+    single = best_of(partial(ImpactArrays.of(contention.model).logs, x), 50)
     Table(
         "Speed of models of impact",
         "uv run python -m benchmarks.corun",
         {"model": "", f"fit to {len(rows)} instances, s": ".2f", "one co-run, ms": ".2f"},
         [(name, *times) for name, _, *times in found],
         [
-            _single(models["contention"], rows),
+            f"contention as arrays, one co-run: {single * 1000:.2f} ms.",
             _million(models),
             _placing(),
             "The seed's models trained in 2.1 to 4.6 s.",
             machine(),
         ],
     ).publish("corun-speed")
-
-
-def _single(contention: Learned, rows: pd.DataFrame) -> str:
-    arrays = ImpactArrays.of(contention.model)
-    x = rows[list(contention.columns)].to_numpy(np.float64)[:1]
-    return f"contention as arrays, one co-run: {best_of(partial(arrays.logs, x), 50) * 1000:.2f} ms."
 
 
 def _million(models: dict[str, Learned]) -> str:

@@ -41,24 +41,6 @@ COLUMNS = {
     "perfjudge's on all vectors": ".3f", "of pairs' differences": ".3f",
 }  # fmt: skip
 GROWTH = {"last / first": ".1f", "exponent": ".2f"}
-CLOCK = (
-    f"{FOLDS} folds on {JOBS} processes, making the matrices in each process included. Seconds in the table "
-    "are of one thread on the processor."
-)
-NOTES = f"""
-Synthetic: 200 raw metrics, {GROUPS} groups, 300 test cases, seed {SEED}; folds of test cases.
-Both search {TRIALS} configurations of components (up to {COMPONENTS}), undersampling and cost ratio on a \
-2:1 split of the training part, by test case, with classifiers by group.
-Plain script: {PART_FOLDS} fold and {PART_GROUPS} of {GROUPS} groups were timed; their seconds were taken \
-{FOLDS} times, those of groups {GROUPS / PART_GROUPS:.1f} times more.
-Plain script: scikit-learn, imbalanced-learn's undersampling, pyagrum's TAN, and EM around scikit-learn's \
-logistic regression; one thread.
-The part: the first {PART_GROUPS} groups of the first fold, as the plain script was timed. Both were asked \
-about all of their vectors; so few abnormal ones tell a large difference only.
-Both cut the features of TAN into {BINS} levels of the same frequency.
-The similarity logistic is counted by pairs of runs, the others by runs. Where a target run has no baseline \
-run of its number, perfjudge takes another one, and the plain script none.
-"""
 
 
 def accuracy(judged: list[Judged]) -> float:
@@ -90,14 +72,14 @@ def compared() -> Table:
     seconds = {}
     for model in CLASSIFIERS:
         own = sum(one.seconds for one in found[model])
-        part = plain(model, train, test, PART_GROUPS, COMPONENTS, TRIALS, SEED)
-        same = found[model][0].of_groups(set(part.judged.group))
-        timed = part.common + part.judged.seconds
-        other = FOLDS * (part.common + part.judged.seconds * GROUPS / PART_GROUPS)
+        common, part = plain(model, train, test, PART_GROUPS, COMPONENTS, TRIALS, SEED)
+        same = found[model][0].of_groups(set(part.group))
+        timed = common + part.seconds
+        other = FOLDS * (common + part.seconds * GROUPS / PART_GROUPS)
         seconds[model] = np.array([own, other])
         accuracies = (
             with_counts(same),
-            with_counts(part.judged),
+            with_counts(part),
             *map(accuracy, (found[model], contrasted[model])),
         )
         rows.append((model, own, timed, other, other / own, *accuracies))
@@ -109,13 +91,28 @@ def compared() -> Table:
         COMMAND,
         COLUMNS,
         rows,
-        [
-            f"On the clock: {clock:.1f} s for all four classifiers and {CLOCK}",
-            f"With differences of pairs in place of vectors (`FULL`): {contrast_clock:.1f} s on the clock.",
-            *NOTES.strip().splitlines(),
-            busy(before),
-        ],
+        [*_notes(clock, contrast_clock), busy(before)],
     )
+
+
+def _notes(clock: float, contrast_clock: float) -> list[str]:
+    return f"""\
+On the clock: {clock:.1f} s for all four classifiers and {FOLDS} folds on {JOBS} processes, making the \
+matrices in each process included. Seconds in the table are of one thread on the processor.
+With differences of pairs in place of vectors (`FULL`): {contrast_clock:.1f} s on the clock.
+Synthetic: 200 raw metrics, {GROUPS} groups, 300 test cases, seed {SEED}; folds of test cases.
+Both search {TRIALS} configurations of components (up to {COMPONENTS}), undersampling and cost ratio on a \
+2:1 split of the training part, by test case, with classifiers by group.
+Plain script: {PART_FOLDS} fold and {PART_GROUPS} of {GROUPS} groups were timed; their seconds were taken \
+{FOLDS} times, those of groups {GROUPS / PART_GROUPS:.1f} times more.
+Plain script: scikit-learn, imbalanced-learn's undersampling, pyagrum's TAN, and EM around scikit-learn's \
+logistic regression; one thread.
+The part: the first {PART_GROUPS} groups of the first fold, as the plain script was timed. Both were asked \
+about all of their vectors; so few abnormal ones tell a large difference only.
+Both cut the features of TAN into {BINS} levels of the same frequency.
+The similarity logistic is counted by pairs of runs, the others by runs. Where a target run has no baseline \
+run of its number, perfjudge takes another one, and the plain script none.
+""".splitlines()
 
 
 def growing(sizes: list[int]) -> Iterator[tuple[object, ...]]:

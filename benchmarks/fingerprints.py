@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -16,18 +16,8 @@ from features.fingerprints.matrix import FingerprintTable, featurize
 
 JOBS = 2
 SETS = ("quiho", "sparecores")
-#: Which of them the caller wants.
-WANTED = list(SETS)
-
-
-def limit(names: Sequence[str]) -> None:
-    """Use those of the public data sets only."""
-    WANTED[:] = names
-
-
-def shared() -> Path:
-    """Return the directory of the public data sets."""
-    return Path(os.environ.get("PERFJUDGE_SHARED", "../shared/data"))
+#: Where they lie.
+SHARED = Path(os.environ.get("PERFJUDGE_SHARED", "../shared/data"))
 
 
 @cache
@@ -43,18 +33,18 @@ def table(name: str) -> FingerprintTable:
     InputError
         If the set is not there.
     """
-    section = Fingerprints(ingest=Ingest(format=name, path=shared() / name))
+    section = Fingerprints(ingest=Ingest(format=name, path=SHARED / name))
     tables = ingest(section).tables
     return featurize(validate(tables, section).kept(tables), section.featurize.threads)
 
 
-def present(*names: str) -> tuple[str, ...]:
-    """Return those of the public data sets that are there; tell about the others on stderr."""
-    wanted = [name for name in names if name in WANTED]
-    there = tuple(name for name in wanted if (shared() / name).is_dir())
+def present(asked: Sequence[str], *names: str) -> Iterator[str]:
+    """Yield those of the public data sets that are asked for and there; tell about the others on stderr."""
+    wanted = [name for name in names if name in asked]
+    if not any((SHARED / name).is_dir() for name in wanted):
+        raise InputError(f"needs {' or '.join(names)}", file=SHARED)
     for name in wanted:
-        if name not in there:
-            sys.stderr.write(f"skipped {name}: {shared() / name} is not there\n")
-    if not there:
-        raise InputError(f"needs {' or '.join(names)}", file=shared())
-    return there
+        if (SHARED / name).is_dir():
+            yield name
+        else:
+            sys.stderr.write(f"skipped {name}: {SHARED / name} is not there\n")

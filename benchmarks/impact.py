@@ -23,7 +23,6 @@ from training.corun.estimators.fitting import ImpactTable, Recipe
 from training.corun.estimators.models import CATALOGUE
 from training.corun.splits import DESIGNS, possible
 
-COMMAND = "uv run python -m benchmarks.impact ../shared/data"
 AHEAD_OF_TIME = ("iwasm-a", "wasmer-a-ll", "wasmtime-a", "wasmer-a-cl")
 #: A forest takes too long on the hundreds of events of pitot.
 SPEC_MODELS, PITOT_MODELS = ("random-forest", "xgboost", "contention"), ("xgboost", "contention")
@@ -41,22 +40,17 @@ def table_of(tables: CorunTables) -> ImpactTable:
     return ImpactTable(pd.concat([found, vectors(solo, placed_of(found))], axis="columns"), "")
 
 
-def recipe_of(table: ImpactTable, model: str, seed: int) -> Recipe:
-    """Return how to fit a model without tuning."""
-    params = CATALOGUE[model].first(len(table.rates))
-    params |= {"preparation": "n-d"} if CATALOGUE[model].prepared else {}
-    return Recipe(model, params, table.columns(model), TOLERANCE, seed, table.rates)
-
-
 def rows_of(
     data: str, table: ImpactTable, designs: tuple[str, ...], models: tuple[str, ...], seed: int
 ) -> Iterator[tuple[object, ...]]:
-    """Yield a row of the result per design and model."""
+    """Yield a row of the result per design and model, fitted without tuning."""
     frame = table.frame
     measured = frame["impact"].to_numpy(np.float64)
     for design, divided in possible(frame, designs, FOLDS, seed).items():
         for model in models:
-            recipe = recipe_of(table, model, seed)
+            params = CATALOGUE[model].first(len(table.rates))
+            params |= {"preparation": "n-d"} if CATALOGUE[model].prepared else {}
+            recipe = Recipe(model, params, table.columns(model), TOLERANCE, seed, table.rates)
             errors = []
             for train, test in divided:
                 predicted = recipe.fit(frame.iloc[train]).predict(frame.iloc[test])
@@ -78,7 +72,7 @@ def main() -> None:
     rows += rows_of("pitot", engines, ("pairs", "tasks", "machines"), PITOT_MODELS, 20261121)
     Table(
         "Impact of unseen co-runs",
-        COMMAND,
+        "uv run python -m benchmarks.impact ../shared/data",
         COLUMNS,
         rows,
         [

@@ -26,7 +26,6 @@ from training.comparisons.ready import ReadyModel
 from training.comparisons.stored import Card, TrainedModel
 from training.estimators.catalogue import CATALOGUE
 
-COMMAND = "python -m benchmarks.judging"
 VERDICTS = 100_000
 #: So many are judged one at a time.
 SINGLY = 200
@@ -95,7 +94,7 @@ def main() -> None:
     """Measure, print and write the table."""
     Table(
         "How long verdicts take",
-        COMMAND,
+        "python -m benchmarks.judging",
         {"what": "", "perfjudge": "", "one at a time": "", "ratio": ".0f"},
         [*verdict_rows(), *cold_rows()],
         [

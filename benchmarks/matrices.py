@@ -83,15 +83,11 @@ def curves(table: pd.DataFrame, made_by: str) -> Table:
 def _counts(row: pd.Series) -> tuple[object, ...]:
     return (
         f"{row['balanced_accuracy']:.3f} ± {row['spread']:.3f}",
-        row["false_positive"],
-        row["false_negative"],
+        *row[["false_positive", "false_negative"]],
         row["false_negative"] / row["abnormal"],
         f"{row['pair_balanced_accuracy']:.3f} ± {row['pair_spread']:.3f}",
-        row["pair_false_positive"],
-        row["pair_false_negative"],
-        row["seed_balanced_accuracy"],
-        row["seed_false_positive"],
-        row["seed_false_negative"],
+        *row[["pair_false_positive", "pair_false_negative"]],
+        *row[["seed_balanced_accuracy", "seed_false_positive", "seed_false_negative"]],
     )
 
 

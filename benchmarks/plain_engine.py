@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -23,18 +22,16 @@ BINS = int(CATALOGUE["tan"].start["levels"])
 ITERATIONS = 20
 
 
-@dataclass(frozen=True)
-class Part:
-    """Processor seconds for what is done once a fold, and what came of the groups that were timed."""
-
-    common: float
-    judged: Judged
-
-
 def plain(  # noqa: PLR0917
     model: str, train: MatrixTables, test: MatrixTables, groups: int, components: int, trials: int, seed: int
-) -> Part:
-    """Standardise and project once, then search and fit group by group; time the first `groups` groups."""
+) -> tuple[float, Judged]:
+    """Standardise and project once, then search and fit group by group; time the first `groups` groups.
+
+    Returns
+    -------
+    tuple of (float, Judged)
+        Processor seconds for what is done once a fold, and what came of the groups that were timed.
+    """
     from sklearn.decomposition import PCA
     from sklearn.preprocessing import StandardScaler
 
@@ -59,7 +56,7 @@ def plain(  # noqa: PLR0917
     seconds = time.process_time() - start
     places, said = (np.concatenate(parts) for parts in zip(*told, strict=True))
     group_of = of_asked["group"].to_numpy(object)[places]
-    return Part(common, Judged(seconds, truth[places].astype(bool), said, group_of))
+    return common, Judged(seconds, truth[places].astype(bool), said, group_of)
 
 
 def _paired(x: np.ndarray, runs: Any, y: np.ndarray) -> tuple[np.ndarray, Any, np.ndarray]:
@@ -105,23 +102,22 @@ def _probability(  # noqa: PLR0917
     model: str, params: dict[str, Any], x: np.ndarray, y: np.ndarray, asked: np.ndarray, seed: int
 ) -> np.ndarray:
     from imblearn.under_sampling import RandomUnderSampler
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.tree import DecisionTreeClassifier
 
     x, asked = (side[:, :, : params["components"]].reshape(len(side), -1) for side in (x, asked))
     if params["rate"] is not None and params["rate"] > y.mean() / (1 - y.mean()):
         x, y = RandomUnderSampler(sampling_strategy=params["rate"], random_state=seed).fit_resample(x, y)
     costs = {0: 1.0, 1: params["cost_ratio"]}
-    if model == "decision-tree":
-        from sklearn.tree import DecisionTreeClassifier
-
-        tree = DecisionTreeClassifier(min_samples_leaf=2, class_weight=costs, random_state=seed)
-        return tree.fit(x, y).predict_proba(asked)[:, 1]
-    if model == "logistic":
-        from sklearn.linear_model import LogisticRegression
-
-        return LogisticRegression(class_weight=costs, max_iter=1000).fit(x, y).predict_proba(asked)[:, 1]
     if model == "tan":
         return _tan(x, y, asked, params["cost_ratio"])
-    return _similarity(x, y, asked, costs, seed)
+    if model == "similarity-logistic":
+        return _similarity(x, y, asked, costs, seed)
+    classifier = {
+        "decision-tree": DecisionTreeClassifier(min_samples_leaf=2, class_weight=costs, random_state=seed),
+        "logistic": LogisticRegression(class_weight=costs, max_iter=1000),
+    }[model]
+    return classifier.fit(x, y).predict_proba(asked)[:, 1]
 
 
 def _tan(x: np.ndarray, y: np.ndarray, asked: np.ndarray, cost: float) -> np.ndarray:

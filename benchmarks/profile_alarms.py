@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -21,7 +21,6 @@ from training.evaluation.sidebyside import side_by_side
 from training.fingerprints.differences import adjusted, difference, exchanged
 from training.fingerprints.profiles import profile
 
-COMMAND = "python -m benchmarks.profiles alarms"
 PARAMS = Profiling()
 APPLICATIONS = {"quiho": 120, "sparecores": 40}
 #: Halves of an application by each way to halve.
@@ -69,34 +68,31 @@ class Case:
         return a.rows(np.isin(a.machines, self.first)), b.rows(np.isin(b.machines, self.second))
 
 
-def main() -> None:
+def main(asked: Sequence[str]) -> None:
     """Measure, print and write the pages."""
-    for name in present("quiho", "sparecores"):
-        _set(name).publish(f"fingerprints-alarms-{name}")
-
-
-def _set(name: str) -> Table:
-    before, found = load(), table(name)
-    chosen = found.covering(APPLICATIONS[name])
-    measured = [found.measured(one).by_machine() for one in chosen]
-    cases = [*alike(measured, HALVES[name]), *apart(measured)]
-    alarms = side_by_side(alarm, cases, JOBS, f"pairs of profiles, {name}")
-    counted = pd.DataFrame({"way": [case.way.name for case in cases], "alarm": alarms})
-    return Table(
-        f"Two profiles that differ significantly, {name}",
-        COMMAND,
-        {"what is compared": "", "pairs": "d", "significant": "d", "share": ".1%"},
-        list(counted.groupby("way", sort=False)["alarm"].agg(["size", "sum", "mean"]).itertuples(name=None)),
-        [
-            f"Significant: some stressor moved at {PARAMS.significance:g}, adjusted for all stressors.",
-            "Wanted where the application is the same: at most 5 %.",
-            f"{PARAMS.resamples} exchanges; {len(measured)} applications; halves are drawn for each pair.",
-            f"Pairs with fewer machines a side than said (halves: {LEAST}) are left out.",
-            "Whole profiles: made and compared as `perfjudge irup diff` does.",
-            "Elsewhere the pair is only tested, which gives the same p-values.",
-            busy(before),
-        ],
-    )
+    for name in present(asked, *APPLICATIONS):
+        before, found = load(), table(name)
+        measured = [found.measured(one).by_machine() for one in found.covering(APPLICATIONS[name])]
+        cases = [*alike(measured, HALVES[name]), *apart(measured)]
+        alarms = side_by_side(alarm, cases, JOBS, f"pairs of profiles, {name}")
+        counted = pd.DataFrame({"way": [case.way.name for case in cases], "alarm": alarms})
+        Table(
+            f"Two profiles that differ significantly, {name}",
+            "python -m benchmarks.profiles alarms",
+            {"what is compared": "", "pairs": "d", "significant": "d", "share": ".1%"},
+            list(
+                counted.groupby("way", sort=False)["alarm"].agg(["size", "sum", "mean"]).itertuples(name=None)
+            ),
+            [
+                f"Significant: some stressor moved at {PARAMS.significance:g}, adjusted for all stressors.",
+                "Wanted where the application is the same: at most 5 %.",
+                f"{PARAMS.resamples} exchanges; {len(measured)} applications; halves drawn for each pair.",
+                f"Pairs with fewer machines a side than said (halves: {LEAST}) are left out.",
+                "Whole profiles: made and compared as `perfjudge irup diff` does.",
+                "Elsewhere the pair is only tested, which gives the same p-values.",
+                busy(before),
+            ],
+        ).publish(f"fingerprints-alarms-{name}")
 
 
 def alike(measured: list[Measured], number: int) -> Iterator[Case]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pandas as pd
 
 from benchmarks.fingerprints import JOBS, present, table
@@ -10,7 +12,6 @@ from data.fingerprints.params import Profiling
 from training.evaluation.sidebyside import side_by_side
 from training.fingerprints.forecasts import Forecast, by_application, forecast
 
-COMMAND = "python -m benchmarks.profiles prediction"
 #: Median errors of the plain forest in the README of the public data, by application.
 REFERENCE = {
     "passmark:CPU_SORTING": 0.056,
@@ -27,10 +28,10 @@ COLUMNS = {
 }  # fmt: skip
 
 
-def main() -> None:
-    """Predict, print and write the page."""
-    present("sparecores")
-    before, found = load(), table("sparecores")
+def main(asked: Sequence[str]) -> None:
+    """Measure, print and write the pages."""
+    (name,) = present(asked, "sparecores")
+    before, found = load(), table(name)
     tasks = [
         Forecast(found.measured(name).by_machine(), (entry,), Profiling().confidence, "xgboost", SEED)
         for name in REFERENCE
@@ -45,7 +46,7 @@ def main() -> None:
     good = int((ratios <= WANTED).sum())
     Table(
         "Median error on CPU models held out, sparecores",
-        COMMAND,
+        "python -m benchmarks.profiles prediction",
         COLUMNS,
         [
             (name, ours[name], forest[name], reference, ratios[name], coverage[name])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -30,20 +31,18 @@ COLUMNS = {
 }  # fmt: skip
 
 
-def main() -> None:
+def main(asked: Sequence[str]) -> None:
     """Measure, print and write the pages."""
-    pages = {"quiho": ("profiles", _by_application), "sparecores": ("profiles-sparecores", _all_profiles)}
-    for name in present(*pages):
-        page, make = pages[name]
-        make().publish(page)
+    measure = {"quiho": _by_application, "sparecores": _all_profiles}
+    for name in present(asked, *measure):
+        measure[name](load(), table(name))
 
 
-def _by_application() -> Table:
-    before, found = load(), table("quiho")
+def _by_application(before: float, found: FingerprintTable) -> None:
     tasks = [whole(found), *map(found.measured, found.applications)]
     rows = side_by_side(timing, tasks, JOBS, "profiles beside refits")
     medians = np.median([row[2:] for row in rows[1:]], axis=0)
-    return Table(
+    Table(
         f"A profile with {PARAMS.resamples} resamples, beside refitting the seed's regression as often",
         COMMAND,
         COLUMNS,
@@ -56,7 +55,7 @@ def _by_application() -> Table:
             "Rank correlation: Spearman's, of all importances by the seed's method and by ours.",
             busy(before),
         ],
-    )
+    ).publish("profiles")
 
 
 def whole(found: FingerprintTable) -> Measured:
@@ -87,20 +86,19 @@ def timing(measured: Measured) -> tuple[object, ...]:
     return measured.application, size, seconds, refits, refits / seconds, correlation
 
 
-def _all_profiles() -> Table:
-    before, found = load(), table("sparecores")
+def _all_profiles(before: float, found: FingerprintTable) -> None:
     measured = [found.measured(name) for name in found.covering(APPLICATIONS)]
     seconds, profiles = clocked(lambda: side_by_side(_profile, measured, JOBS, "profiles of sparecores"))
     trusted = sum(one.trust.enough for one in profiles)
     size = "up to {} x {}".format(*max(one.x.shape for one in measured))
-    return Table(
+    Table(
         "All profiles of sparecores, with trust figures",
         COMMAND,
         dict.fromkeys(("applications", "machines x stressors", "processes"), "")
         | {"seconds": ".0f", "wanted": "", "trusted": "d"},
         [(len(profiles), size, JOBS, seconds, "under 300", trusted)],
         [f"{PARAMS.resamples} resamples each; reading the data is not counted.", busy(before)],
-    )
+    ).publish("profiles-sparecores")
 
 
 def _profile(measured: Measured) -> Profile:

@@ -9,34 +9,30 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks import profile_alarms, profile_firsts, profile_forecasts, profile_speed, profile_stability
-from benchmarks.fingerprints import SETS, limit
+from benchmarks import profile_alarms, profile_forecasts, profile_rankings, profile_speed
+from benchmarks.fingerprints import SETS
 from data.errors import InputError
 
 
 def main() -> None:
     """Measure the parts that are asked for; a part without its data is skipped, and says so."""
+    parts = {
+        "speed": profile_speed.main,
+        "stability": lambda asked: profile_rankings.stability(asked, options.applications),
+        "prediction": profile_forecasts.main,
+        "alarms": profile_alarms.main,
+        "seed": profile_rankings.firsts,
+    }
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--applications", type=int, default=120, help="of each set, for stability")
     parser.add_argument("--data", nargs="+", choices=SETS, default=list(SETS), help="which public sets")
-    parser.add_argument(
-        "parts", nargs="*", metavar="PART", help="speed, stability, prediction, alarms or seed"
-    )
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"some of: {', '.join(parts)}")
     options = parser.parse_args()
-    limit(options.data)
-    parts = {
-        "speed": profile_speed.main,
-        "stability": lambda: profile_stability.main(options.applications),
-        "prediction": profile_forecasts.main,
-        "alarms": profile_alarms.main,
-        "seed": profile_firsts.main,
-    }
-    unknown = [part for part in options.parts if part not in parts]
-    if unknown:
-        parser.error(f"{unknown[0]!r} is no part; expected some of: {', '.join(parts)}")
+    for part in set(options.parts) - set(parts):
+        parser.error(f"{part!r} is no part; expected some of: {', '.join(parts)}")
     for part in options.parts or parts:
         try:
-            parts[part]()
+            parts[part](options.data)
         except InputError as exc:
             sys.stderr.write(f"skipped {part}: {exc}\n")
 

@@ -19,7 +19,6 @@ from scipy.special import expit
 from benchmarks.table import SEED, Table, busy, clocked, load, median_of
 from training.estimators.similarity import SimilarityLogistic
 
-COMMAND = "uv run python -m benchmarks.similarity"
 RIDGE = 1.0
 #: Of the true weights, and of the baseline in its target.
 LENGTH, LIKENESS, INTERCEPT = 3.0, 0.8, -2.0
@@ -88,18 +87,7 @@ def steps(
 ) -> Iterator[Floats]:
     """Alternate between Bayes' rule and scikit-learn's logistic regression, and yield each one's weights.
 
-    Parameters
-    ----------
-    x : ndarray of shape (n_pairs, 2 * n_features)
-        Baselines beside targets.
-    y : ndarray of shape (n_pairs,)
-        1 where both sides are of different classes.
-    weights : ndarray of shape (n_features + 1,)
-        Where to start, with the intercept last.
-    costs : ndarray of shape (n_pairs,)
-        How much each pair weighs.
-    regression : LogisticRegression
-        With a warm start, so that each fit starts where the last one ended.
+    `costs` is how much each pair weighs, `weights` where to start; `regression` starts where it last ended.
     """
     rows = np.vstack(np.hsplit(x, 2))
     twice, labels = np.vstack([rows, rows]), np.repeat([1, 0], 2 * len(y))
@@ -174,7 +162,7 @@ def main(pairs: int = 10_000, features: int = 200, short_of: float = 0.01, most:
         others = [median_of(way) for way in track(ways, "Similarity logistic", transient=True)]
     Table(
         f"Similarity logistic, {pairs:,} pairs x {features} features",
-        COMMAND,
+        "uv run python -m benchmarks.similarity",
         COLUMNS,
         [run.row(em, given) for run in (em, *others)],
         [

@@ -7,11 +7,11 @@ from these, it is called synthetic.
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import typer
 
 from data.matrices.summaries import ELAPSED, TRANSACTIONS
 from data.matrices.tables import SUMMARY, MatrixTables
@@ -80,18 +80,16 @@ def generate(vectors: int = VECTORS, seed: int = 1) -> MatrixTables:
     ]
     elapsed = counts * summary[:, 0]
     numbers = pd.DataFrame(np.column_stack([values, summary, elapsed, counts]), columns=names)
-    number = pd.Series(np.arange(vectors)).astype("str")
     side = pd.Series(np.where(target, "target", "baseline"), dtype="str")
-    pair_name = f"{NAME} pair " + pd.Series(pair).astype("str")
     about = pd.DataFrame(
         {
-            "run_id": f"{NAME} run " + number,
-            "workload": f"{NAME} case " + pd.Series(case).astype("str"),
-            "group": f"{NAME} group " + pd.Series(group).astype("str"),
+            "run_id": _named("run", np.arange(vectors)),
+            "workload": _named("case", case),
+            "group": _named("group", group),
             "version": side.map({"baseline": "v0", "target": "v1"}),
             "machine": NAME,
             "side": side,
-            "pair_id": pair_name,
+            "pair_id": _named("pair", pair),
             "valid": valid,
             "abnormal": pd.Series(abnormal).astype("boolean").mask(~valid),
         }
@@ -110,6 +108,10 @@ def generate(vectors: int = VECTORS, seed: int = 1) -> MatrixTables:
     )
 
 
+def _named(what: str, numbers: np.ndarray) -> pd.Series:
+    return f"{NAME} {what} " + pd.Series(numbers).astype("str")
+
+
 def _spoiled(
     pair: np.ndarray, counted: np.ndarray, pairs: int, vectors: int, draw: np.random.Generator
 ) -> np.ndarray:
@@ -123,10 +125,11 @@ def _spoiled(
     return chosen
 
 
+def main(directory: Path, vectors: int = VECTORS) -> None:
+    """Write so many vectors to a directory."""
+    generate(vectors).write(directory)
+    print(f"{vectors} {NAME} vectors -> {directory}")
+
+
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("--vectors", type=int, default=VECTORS)
-    arguments = parser.parse_args()
-    generate(arguments.vectors).write(arguments.directory)
-    print(f"{arguments.vectors} {NAME} vectors -> {arguments.directory}")
+    typer.run(main)

@@ -1,4 +1,4 @@
-"""What benchmarks share: result tables, kept as Markdown with the command that made them, and the clock."""
+"""What benchmarks share: result tables, which are Markdown with the command that made them, and the clock."""
 
 from __future__ import annotations
 
@@ -53,19 +53,6 @@ class Table:
         lines += [f"| {' | '.join(cells)} |" for cells in written]
         return "\n".join([*lines, "", *(f"- {note}" for note in self.notes)]).rstrip() + "\n"
 
-    def show(self) -> None:
-        """Print the table."""
-        from rich.console import Console
-        from rich.table import Table as RichTable
-
-        table = RichTable(*self.columns, title=self.title)
-        for row in self.cells():
-            table.add_row(*row)
-        console = Console()
-        console.print(table)
-        for note in self.notes:
-            console.print(f"- {note}", highlight=False)
-
     def publish(self, name: str) -> None:
         """Print the table and write it to docs/results/`name`.md."""
         publish(name, [self])
@@ -73,9 +60,9 @@ class Table:
 
 def publish(name: str, tables: Sequence[Table]) -> None:
     """Print tables, and write them to docs/results/`name`.md one after the other."""
-    for table in tables:
-        table.show()
-    write_text(Path("docs/results") / f"{name}.md", "\n".join(table.markdown() for table in tables))
+    page = "\n".join(table.markdown() for table in tables)
+    print(page)
+    write_text(Path("docs/results") / f"{name}.md", page)
 
 
 def _told(value: object, form: str) -> str:

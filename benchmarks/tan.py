@@ -20,7 +20,6 @@ from benchmarks.table import SEED, Table, busy, clocked, load, median_of
 from training.estimators.tan import TAN
 from training.evaluation.threshold import best_cut
 
-COMMAND = "uv run --group benchmarks python -m benchmarks.tan"
 BINS = 5
 ABNORMAL = 0.2
 #: How often a feature repeats its parent, and how much more often where the class is abnormal (every tenth).
@@ -38,9 +37,9 @@ Edges = frozenset[frozenset[int]]
 class Problem:
     """Levels to learn from and levels to judge, drawn from the same tree."""
 
-    x: Levels
-    y: Levels
-    asked: Levels
+    x: pd.DataFrame
+    y: pd.Series
+    asked: pd.DataFrame
     truth: Levels
 
 
@@ -91,26 +90,27 @@ def _accuracy(probability: NDArray[np.float64], truth: Levels) -> tuple[float, f
     return best_cut(own, probability).balanced_accuracy, roc_auc_score(own, probability)
 
 
-def problem(rows: int, features: int, seed: int = SEED) -> Problem:
+def problem(rows: int, features: int) -> Problem:
     """Draw levels in which a feature repeats an earlier one, some the more often in the abnormal class."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(SEED)
     y = (rng.random(2 * rows) < ABNORMAL).astype(np.int64)
     x = rng.integers(0, BINS, (2 * rows, features))
     for feature in range(1, features):
         share = REPEATS + MORE * y * (feature % 10 == 0)
         repeats = rng.random(2 * rows) < share
         x[repeats, feature] = x[repeats, rng.integers(feature)]
-    return Problem(x[:rows], y[:rows], x[rows:], y[rows:])
+    levels = pd.DataFrame(x, columns=[f"m{feature}" for feature in range(features)])
+    return Problem(levels[:rows], pd.Series(y[:rows], name="y"), levels[rows:], y[rows:])
 
 
 def ours(given: Problem) -> Run:
     """Fit and ask `training.estimators.tan.TAN` on one thread; the run of median seconds, of three."""
     from threadpoolctl import threadpool_limits
 
-    x, asked = given.x.astype(np.float64), given.asked.astype(np.float64)
+    x, asked = given.x.to_numpy(np.float64), given.asked.to_numpy(np.float64)
 
     def once() -> Run:
-        fit, model = clocked(lambda: TAN(BINS).fit(x, given.y))
+        fit, model = clocked(lambda: TAN(BINS).fit(x, given.y.to_numpy()))
         predict, probability = clocked(lambda: model.predict_proba(asked)[:, 1])
         parents = enumerate(model.parents_.tolist())
         edges = frozenset(frozenset(edge) for edge in parents if edge[1] >= 0)
@@ -132,8 +132,8 @@ def by_pyagrum(given: Problem) -> Run:
     from pyagrum.lib.discreteTypeProcessor import DiscreteTypeProcessor
 
     model = pyagrums(DiscreteTypeProcessor("NoDiscretization", None))
-    fit, _ = clocked(lambda: model.fit(_frame(given.x), pd.Series(given.y, name="y")))
-    predict, probability = clocked(lambda: model.predict_proba(_frame(given.asked))[:, 1])
+    fit, _ = clocked(lambda: model.fit(given.x, given.y))
+    predict, probability = clocked(lambda: model.predict_proba(given.asked)[:, 1])
     names = [(model.bn_.variable(a).name(), model.bn_.variable(b).name()) for a, b in model.bn_.arcs()]
     return Run("pyagrum", fit, predict, _edges(names), np.asarray(probability))
 
@@ -147,7 +147,7 @@ def by_pgmpy(given: Problem, asked: int) -> Run:
         from pgmpy.models import DiscreteBayesianNetwork
         from pgmpy.parameter_estimator import DiscreteBayesianEstimator
 
-    frame = _frame(given.x).assign(y=given.y)
+    frame = given.x.assign(y=given.y)
 
     def fitted() -> Any:
         # without a root, pgmpy computes all weights twice
@@ -157,22 +157,18 @@ def by_pgmpy(given: Problem, asked: int) -> Run:
         return model
 
     fit, model = clocked(fitted)
-    predict, answer = clocked(lambda: model.predict_probability(_frame(given.asked[:asked])))
+    predict, answer = clocked(lambda: model.predict_probability(given.asked[:asked]))
     return Run("pgmpy", fit, predict, _edges(model.edges()), answer["y_1"].to_numpy())
 
 
 def memory(given: Problem) -> float:
     """Return the peak of what fit and predict allocate, as a multiple of the data's size."""
-    x = given.x.astype(np.float64)
+    x = given.x.to_numpy(np.float64)
     tracemalloc.start()
-    TAN(BINS).fit(x, given.y).predict(x)
+    TAN(BINS).fit(x, given.y.to_numpy()).predict(x)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return peak / x.nbytes
-
-
-def _frame(x: Levels) -> pd.DataFrame:
-    return pd.DataFrame(x, columns=[f"m{feature}" for feature in range(x.shape[1])])
 
 
 def _edges(names: list[tuple[str, str]]) -> Edges:
@@ -194,7 +190,7 @@ def main(rows: int = 20_000, features: int = 200, pgmpy_asked: int = 100) -> Non
     ]
     Table(
         f"Tree-augmented naive Bayes, {rows:,} x {features} in {BINS} levels",
-        COMMAND,
+        "uv run --group benchmarks python -m benchmarks.tan",
         COLUMNS | dict.fromkeys(accuracies, ".4f"),
         [run.row(runs[0], given.truth, common) for run in runs],
         [
