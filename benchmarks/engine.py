@@ -12,17 +12,7 @@ from itertools import islice
 
 import numpy as np
 
-from benchmarks.engine_fold import (
-    COMPONENTS,
-    FOLDS,
-    SEEDS,
-    TRIALS,
-    Judged,
-    Task,
-    ours,
-    parted,
-    tables_of,
-)
+from benchmarks.engine_fold import COMPONENTS, FOLDS, SEEDS, TRIALS, Judged, Task, ours, parted, tables_of
 from benchmarks.plain_engine import BINS, CLASSIFIERS, plain
 from benchmarks.synthetic_matrices import GROUPS, VECTORS
 from benchmarks.table import SEED, Table, busy, clocked, load, machine
@@ -77,12 +67,8 @@ def compared() -> Table:
         timed = common + part.seconds
         other = FOLDS * (common + part.seconds * GROUPS / PART_GROUPS)
         seconds[model] = np.array([own, other])
-        accuracies = (
-            with_counts(same),
-            with_counts(part),
-            *map(accuracy, (found[model], contrasted[model])),
-        )
-        rows.append((model, own, timed, other, other / own, *accuracies))
+        on_part, on_all = map(with_counts, (same, part)), map(accuracy, (found[model], contrasted[model]))
+        rows.append((model, own, timed, other, other / own, *on_part, *on_all))
     for name, models in (("all", CLASSIFIERS), ("all but similarity-logistic", CLASSIFIERS[:-1])):
         own, other = sum(seconds[model] for model in models)
         rows.append((name, own, None, other, other / own, *(None,) * 4))
