@@ -14,7 +14,7 @@ from data.fingerprints.params import Fingerprints
 from data.fingerprints.tables import FingerprintTables
 from serving.answering import tell_skipped, write
 from serving.fingerprints import json as irup_json
-from serving.fingerprints import profile_page as irup_page
+from serving.fingerprints import profile_bars as irup_page
 from serving.fingerprints import text as irup_text
 from serving.fingerprints.inputs import Asked, asked, read_machines, with_application
 from serving.supply import Counts

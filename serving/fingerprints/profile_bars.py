@@ -1,8 +1,9 @@
-"""Profiles as a page shows them: bars from 100 downwards, or the reason why there is nothing to rank."""
+"""Profiles as pages show them: bars from 100 downwards, or the reason why there is nothing to rank."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,10 @@ from data.fingerprints.stressors import CATEGORIES
 from features.fingerprints.matrix import stressor_of
 from serving.fingerprints.profiled import Reported
 from serving.pages.charts import counted, figures, percent
+from serving.report import render
 from training.fingerprints.differences import Difference
+from training.fingerprints.prediction import Prediction
+from training.fingerprints.profiles import Profile
 
 #: Bars that are open to be seen; the others are folded away. Of a difference more are open.
 SHOWN, CHANGED = 5, 8
@@ -53,7 +57,7 @@ class Bars:
     Attributes
     ----------
     anchor : str
-    profile : Reported
+    profile : Reported or Profile
     number : str
         The figure of the seed that this is; may be empty.
     shown : bool
@@ -61,7 +65,7 @@ class Bars:
     """
 
     anchor: str
-    profile: Reported
+    profile: Reported | Profile
     number: str = ""
     shown: bool = False
 
@@ -183,3 +187,28 @@ class Changes:
         if stops is None:
             return f"walks to the end with a tolerance of {tolerance:g}: equivalent"
         return f"stops at {stops} with a tolerance of {tolerance:g}: not equivalent"
+
+
+def profile_page(found: Profile, predictions: Sequence[Prediction], warnings: Sequence[str]) -> str:
+    """Return one profile, and the predictions asked for, as self-contained HTML."""
+    return render(
+        "irup_page.html",
+        heading=f"What {found.application} leans on",
+        profiles=[Bars("profile", found, shown=True)],
+        differences=[],
+        predictions=predictions,
+        measured=found.measured,
+        warnings=warnings,
+    )
+
+
+def difference_page(found: Difference) -> str:
+    """Return the difference of two profiles as self-contained HTML."""
+    return render(
+        "irup_page.html",
+        heading=f"{found.a} against {found.b}",
+        profiles=[],
+        differences=[Changes("difference", found)],
+        predictions=(),
+        warnings=(),
+    )

@@ -142,48 +142,31 @@ class MatrixVerdictAnswer(BaseModel):
     notes: list[str] = Field(description="What to know about this verdict.")
 
 
+def _answer_example() -> dict[str, Any]:
+    driver = {"metric": "process.wait", "unit": "ms/txn", "baseline": 0.41, "target": 2.21}
+    verdict = {
+        "pair_id": "accounts 3.0.1",
+        "workload": "accounts",
+        "group": "oltp",
+        "group_used": "oltp",
+        "verdict": "fail",
+        "probability": 0.93,
+        "threshold": 0.41,
+        "invalid_reason": None,
+        "baseline_runs": 3,
+        "target_runs": 3,
+        "invalid_runs": [],
+        "drivers": [driver | {"contribution": 0.62}],
+        "notes": [],
+    }
+    model = {"name": "regression-matrix", "version": "1", "uri": "models:/regression-matrix/1"}
+    return {"model": model, "verdicts": [verdict], "notes": []}
+
+
 class MatricesAnswer(BaseModel):
     """The verdicts, in the order of the pairs."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "model": {
-                        "name": "regression-matrix",
-                        "version": "1",
-                        "uri": "models:/regression-matrix/1",
-                    },
-                    "verdicts": [
-                        {
-                            "pair_id": "accounts 3.0.1",
-                            "workload": "accounts",
-                            "group": "oltp",
-                            "group_used": "oltp",
-                            "verdict": "fail",
-                            "probability": 0.93,
-                            "threshold": 0.41,
-                            "invalid_reason": None,
-                            "baseline_runs": 3,
-                            "target_runs": 3,
-                            "invalid_runs": [],
-                            "drivers": [
-                                {
-                                    "metric": "process.wait",
-                                    "unit": "ms/txn",
-                                    "baseline": 0.41,
-                                    "target": 2.21,
-                                    "contribution": 0.62,
-                                }
-                            ],
-                            "notes": [],
-                        }
-                    ],
-                    "notes": [],
-                }
-            ]
-        }
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [_answer_example()]})
 
     model: ModelAnswer
     verdicts: list[MatrixVerdictAnswer]

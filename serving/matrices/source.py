@@ -18,7 +18,13 @@ _BEGIN = 4096
 
 def recognised(source: Path) -> bool:
     """Tell whether `source` holds matrices, in any format, or is a request."""
-    return matrix_formats.sniff(source) is not None or _requests(source)
+    if matrix_formats.sniff(source) is not None:
+        return True
+    try:
+        with source.open("rb") as file:
+            return _REQUEST.match(file.read(_BEGIN)) is not None
+    except OSError:
+        return False
 
 
 def read(source: Path, *, keep_going: bool) -> Reading[MatrixTables]:
@@ -37,11 +43,3 @@ def read(source: Path, *, keep_going: bool) -> Reading[MatrixTables]:
         return matrix_formats.asked(read_request(source), source, Problems(keep_going))
     except InputError as exc:
         raise exc.within(source) from exc
-
-
-def _requests(source: Path) -> bool:
-    try:
-        with source.open("rb") as file:
-            return _REQUEST.match(file.read(_BEGIN)) is not None
-    except OSError:
-        return False
