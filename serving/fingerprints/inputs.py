@@ -20,7 +20,7 @@ from data.fingerprints.tables import ALL_THREADS, FingerprintTables
 from data.fingerprints.validity import FingerprintDecisions, decide
 from data.tables.problems import SHOWN, Problems
 from features.fingerprints.matrix import EVERY_THREAD, FingerprintTable, Measured, featurize
-from serving.fingerprints.schemas import RUNS, IrupRequest
+from serving.fingerprints.schemas import RUNS, Application, IrupRequest
 
 #: Rates and values that a request may hold.
 CELLS = 500_000
@@ -166,30 +166,7 @@ def tables_of(request: IrupRequest) -> FingerprintTables:
     InputError
         If it is too large, a machine stands twice, or there is no rate or no value.
     """
-    application = request.application
-    rates = [
-        {
-            "machine": machine.machine,
-            "stressor": name.removesuffix(EVERY_THREAD),
-            "threads": ALL_THREADS if name.endswith(EVERY_THREAD) else 1,
-            "repetition": repetition,
-            "bogo_ops_per_second": rate,
-        }
-        for machine in request.machines
-        for name, repetition, rate in _each(machine.rates)
-    ]
-    # their repetitions are those of no fingerprint
-    values = [
-        {
-            "machine": machine,
-            "application": application.name,
-            "metric": application.metric,
-            "better": application.better,
-            "repetition": RUNS + repetition,
-            "value": value,
-        }
-        for machine, repetition, value in _each(application.values)
-    ]
+    rates, values = list(_rates(request)), list(_values(request.application))
     if len(rates) + len(values) > CELLS:
         problem = f"holds {len(rates) + len(values)} rates and values; expected at most {CELLS}"
         raise InputError(problem, place="body")
@@ -200,6 +177,25 @@ def tables_of(request: IrupRequest) -> FingerprintTables:
         for machine in request.machines
     ]
     return without_flaws(FingerprintTables.of_rows(rates, values, hosts), Problems())
+
+
+def _rates(request: IrupRequest) -> Iterator[dict[str, Any]]:
+    for machine in request.machines:
+        for name, repetition, rate in _each(machine.rates):
+            yield {
+                "machine": machine.machine,
+                "stressor": name.removesuffix(EVERY_THREAD),
+                "threads": ALL_THREADS if name.endswith(EVERY_THREAD) else 1,
+                "repetition": repetition,
+                "bogo_ops_per_second": rate,
+            }
+
+
+def _values(application: Application) -> Iterator[dict[str, Any]]:
+    """Yield the application's values; their repetitions are those of no fingerprint."""
+    about = {"application": application.name, "metric": application.metric, "better": application.better}
+    for machine, repetition, value in _each(application.values):
+        yield {**about, "machine": machine, "repetition": RUNS + repetition, "value": value}
 
 
 def _each(named: Mapping[str, Any]) -> Iterator[tuple[str, int, Any]]:
