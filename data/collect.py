@@ -38,7 +38,8 @@ def collector(path: Path) -> Callable[[Path, Path, Screen], bool]:
     """Return what collects the suite at `path`, as its ``kind`` says; InputError if it is unknown."""
     suite = content(path)
     kind = suite.get("kind") if isinstance(suite, dict) else None
-    collectors = {supply(family).suite: supply(family).collect for family in FAMILIES}
+    supplied = map(supply, FAMILIES)
+    collectors = {one.suite: one.collect for one in supplied if one.collect is not None}
     if not isinstance(kind, str) or kind not in collectors:
         raise InputError(f"kind={kind!r}: expected {' or '.join(collectors)}", file=path)
     return collectors[kind]

@@ -20,18 +20,19 @@ class DataSupply:
 
     Attributes
     ----------
-    ingest, validate : callable
-        The stages.
+    ingest : callable
+    validate : callable or None
+        The stages; None where a family has no such stage.
     suite : str
         The ``kind`` of the suites that `collect` measures.
-    collect : callable
-        Measures a suite into a directory, and tells whether everything was measured.
+    collect : callable or None
+        Measures a suite into a directory, and tells whether everything was measured; None where nothing does.
     """
 
     ingest: Stage
-    validate: Stage
-    suite: str
-    collect: Callable[[Path, Path, Screen], bool]
+    validate: Stage | None = None
+    suite: str = ""
+    collect: Callable[[Path, Path, Screen], bool] | None = None
 
 
 def supply(family: str) -> DataSupply:

@@ -40,7 +40,8 @@ def _options_to_judge() -> dict[str, Any]:
 
 
 def _options_to_import() -> dict[str, Any]:
-    return {name: kind for one in supplies() for name, kind in one.importing.options().items()}
+    importing = (one.importing for one in supplies() if one.importing is not None)
+    return {name: kind for one in importing for name, kind in one.options().items()}
 
 
 def _options_to_serve() -> dict[str, Any]:

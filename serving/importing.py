@@ -55,7 +55,7 @@ def import_sources(
 
 def _importing(kind: str, source: Path) -> Importing:
     """Return how to read a source: the family's that recognises it, else of the one that takes any."""
-    known = [one.importing for one in supplies()]
+    known = [one.importing for one in supplies() if one.importing is not None]
     formats = dict.fromkeys(name for one in known for name in one.formats())
     if kind not in formats:
         raise InputError(f'format "{kind}" {unknown(kind, formats)}')

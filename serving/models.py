@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from data.errors import InputError
+from serving.doors.schemas import ServedModel
+from serving.supply import Loader
 from training.registry.champions import FOREIGN, Located, located
 
 T = TypeVar("T")
@@ -81,3 +84,25 @@ def loaded(name: Callable[[], str], uri: str | None, read: Callable[[Located], T
 def ref(found: Located, model: str, data_digest: str) -> ModelRef:
     """Return how answers name a model that its card calls `model`."""
     return ModelRef(found.name(model), found.version or data_digest[:12], found.uri)
+
+
+def loader(name: Callable[[], str], read: Callable[[Path], Carded]) -> Loader:
+    """Return how a model is read and told of whose card has ``model, features, data_digest``.
+
+    Parameters
+    ----------
+    name : callable
+        Returns the registered name.
+    read : callable
+        Reads a model from a directory.
+    """
+
+    def served(found: Located) -> Served[Carded]:
+        model = read(found.directory)
+        return Served(model, ref(found, model.card.model, model.card.data_digest))
+
+    def told(known: Served[Carded]) -> dict[str, Any]:
+        card = known.card
+        return {"estimator": card.model, "features": card.features, "data_digest": card.data_digest}
+
+    return Loader(name, lambda uri=None: loaded(name, uri, served), told, ServedModel)

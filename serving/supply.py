@@ -185,7 +185,7 @@ class ServingSupply:
     ----------
     page : callable
         Returns the report of the project at a path as one self-contained HTML text.
-    importing : Importing
+    importing : Importing or None
     judging : Judging or None
     models : tuple of Registered
     doors : tuple of Door
@@ -194,7 +194,7 @@ class ServingSupply:
     """
 
     page: Callable[[Path], str]
-    importing: Importing
+    importing: Importing | None = None
     judging: Judging | None = None
     models: tuple[Registered, ...] = ()
     doors: tuple[Door, ...] = ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,10 @@ from data.params import Params
 from data.places import Places
 from training.corun.splits import main_design
 from training.corun.stored import TrainedImpact, TrainedOnline
-from training.evaluation.bootstrap import paired_gain
-from training.registry.contest import Compared, Means
+from training.registry.contest import Means
 from training.registry.kept_verdicts import OOF, Kept
 from training.registry.tracking import Nested, scores_by_name, trials_of
+from training.registry.unseen import Compare, by_errors
 
 KEYS = ["task", "corunners", "machine"]
 KEPT = [*KEYS, "measured", "predicted", "group"]
@@ -32,7 +31,7 @@ def static(knobs: Params[Corun], metrics: dict[str, Any], places: Places) -> Mea
     nested = [*trials_of(places.tuned, model), *_folds(rows)]
     title, scores = f"{knobs.section.promote.name} {model}", scores_by_name(metrics["splits"], model)
     kept = Kept("corun", title, places.models / model, scores, nested, rows[KEPT])
-    return kept.means(TrainedImpact.read, partial(_compared, knobs))
+    return kept.means(TrainedImpact.read, _errors(knobs))
 
 
 def online(knobs: Params[Corun], metrics: dict[str, Any], places: Places) -> Means:
@@ -48,22 +47,11 @@ def online(knobs: Params[Corun], metrics: dict[str, Any], places: Places) -> Mea
     }
     title, directory = f"{knobs.section.online.name} {model}", places.models / "online"
     kept = Kept("corun", title, directory, scores, _folds(rows), rows[KEPT])
-    return kept.means(TrainedOnline.read, partial(_compared, knobs))
+    return kept.means(TrainedOnline.read, _errors(knobs))
 
 
-def _compared(knobs: Params[Corun], own: pd.DataFrame, theirs: pd.DataFrame) -> Compared | None:
-    both, how = own.merge(theirs, on=KEYS, suffixes=("", "_theirs")), knobs.section.promote
-    if both.empty:
-        return None
-    difference = paired_gain(
-        _error(both["predicted"], both["measured"]),
-        _error(both["predicted_theirs"], both["measured"]),
-        both["group"].to_numpy(np.str_),
-        resamples=how.resamples,
-        confidence=how.confidence,
-        seed=knobs.seed,
-    )
-    return Compared(difference, "the same unseen co-runs", "mean error smaller by")
+def _errors(knobs: Params[Corun]) -> Compare:
+    return by_errors(KEYS, knobs.section.promote, knobs.seed, "the same unseen co-runs")
 
 
 def _grouped(rows: pd.DataFrame) -> pd.DataFrame:

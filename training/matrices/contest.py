@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from data.matrices.params import Matrices
-from data.params import Params, Promote
+from data.params import Params
 from data.places import Places
-from training.evaluation.bootstrap import paired_difference
 from training.evaluation.metrics import as_dict, scores_of
 from training.matrices.engine.stored import TrainedEngine
-from training.registry.contest import Compared, Means
+from training.registry.contest import Means
 from training.registry.kept_verdicts import OOF, Kept
 from training.registry.tracking import Nested, scores_by_name
+from training.registry.unseen import by_verdicts
 
 KEPT = ["pair_id", "workload", "verdict", "status"]
 
@@ -26,25 +24,9 @@ def means(knobs: Params[Matrices], metrics: dict[str, Any], split: str, places: 
     how, entry = knobs.section.promote, metrics["champion"]
     oof = pd.read_parquet(places.evaluated / OOF)
     rows, scores = oof[oof["entry"] == entry], scores_by_name({split: metrics["splits"][split]}, entry)
-    kept = Kept("matrices", f"{how.name} {entry}", places.models, scores, _folds(rows, split), rows[KEPT])
-    return kept.means(TrainedEngine.read, partial(_compared, how, knobs.seed))
-
-
-def _compared(how: Promote, seed: int, own: pd.DataFrame, theirs: pd.DataFrame) -> Compared | None:
-    both = own.merge(theirs, on="pair_id", suffixes=("", "_theirs"))
-    failed = both["status"] == "fail"
-    if failed.nunique() < 2:  # noqa: PLR2004 - nothing to balance
-        return None
-    difference = paired_difference(
-        failed.to_numpy(bool),
-        (both["verdict"] == "fail").to_numpy(bool),
-        (both["verdict_theirs"] == "fail").to_numpy(bool),
-        both["workload"].to_numpy(np.str_),
-        resamples=how.resamples,
-        confidence=how.confidence,
-        seed=seed,
-    )
-    return Compared(difference, "the same unseen pairs", "balanced accuracy")
+    said = rows[KEPT].assign(group=rows["workload"])
+    kept = Kept("matrices", f"{how.name} {entry}", places.models, scores, _folds(rows, split), said)
+    return kept.means(TrainedEngine.read, by_verdicts(["pair_id"], how, knobs.seed, "the same unseen pairs"))
 
 
 def _folds(rows: pd.DataFrame, split: str) -> list[Nested]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Generic, Self, TypeVar
 from zipfile import BadZipFile
 
 from data.errors import InputError
@@ -29,6 +29,40 @@ class StoredCard:
             If it is missing, or a key is not as it should be.
         """
         return read_json(beside_model(directory, CARD), cls)
+
+
+CardType = TypeVar("CardType", bound=StoredCard)
+
+
+@dataclass(frozen=True)
+class StoredModel(Generic[CardType]):
+    """A fitted model and its card.
+
+    Attributes
+    ----------
+    CARD : type
+        Of the card.
+    """
+
+    CARD: ClassVar[type[Any]]
+
+    model: Any
+    card: CardType
+
+    def write(self, directory: Path) -> None:
+        """Write ``model.skops`` and ``card.json`` to `directory`."""
+        store(directory, self.model, self.card)
+
+    @classmethod
+    def read(cls, directory: Path) -> Self:
+        """Read what `write` wrote, trusting only the types of `training.registry.trusted`.
+
+        Raises
+        ------
+        InputError
+            If a file is missing or the model holds a type that is not trusted.
+        """
+        return cls(loaded(directory), cls.CARD.read(directory))
 
 
 def store(directory: Path, model: Any, card: StoredCard) -> Path:

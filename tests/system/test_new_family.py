@@ -1,0 +1,283 @@
+"""A family of its own goes through the whole house, and only params.yaml, dvc.yaml and the list are edited.
+
+It tells how long machines take to boot from how much memory they have.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from tests.imports import ROOMS, ROOT
+from tests.system.conftest import Listening
+
+#: Every file that the family adds.
+FILES = {
+    "data/boots/__init__.py": """
+from data.supply import DataSupply
+
+def _ingest():
+    from data.boots.tables import Boots, BootTables
+    from data.stages import ingest
+    from data.tables.formats import Reading
+    def read(section):
+        return Reading(BootTables.read(section.ingest.path))
+    ingest(Boots, read, lambda tables: f"{len(tables.boots)} boots")
+
+SUPPLY = DataSupply(_ingest)
+""",
+    "data/boots/tables.py": """
+from dataclasses import dataclass
+from typing import ClassVar
+import pandas as pd
+from data.params import FamilySection, Ingest, Promote
+from data.tables.specs import Spec, Tables
+
+class Boots(FamilySection):
+    family: ClassVar[str] = "boots"
+    ingest: Ingest
+    promote: Promote
+
+@dataclass(frozen=True)
+class BootTables(Tables):
+    SPECS: ClassVar = {"boots": Spec({"machine": "str", "memory_gib": "float64", "seconds": "float64"})}
+    boots: pd.DataFrame
+""",
+    "features/boots/__init__.py": """
+from features.supply import FeaturesSupply
+
+def _featurize():
+    import numpy as np
+    from data.boots.tables import BootTables
+    from data.places import Places
+    from data.tables.files import replacing
+    boots = BootTables.read(Places("boots").interim).boots
+    with replacing(Places("boots").processed / "features.parquet") as path:
+        boots.assign(log_memory=np.log2(boots["memory_gib"])).to_parquet(path)
+
+SUPPLY = FeaturesSupply(_featurize)
+""",
+    "training/boots/__init__.py": """
+from training.supply import TrainingSupply
+
+def _model():
+    from training.boots import model
+    return model
+
+SUPPLY = TrainingSupply(
+    evaluate=lambda: _model().evaluate(),
+    train=lambda: _model().train(),
+    promote=lambda: _model().promote(),
+    trusted=("sklearn.linear_model._base.LinearRegression",),
+)
+""",
+    "training/boots/model.py": """
+from dataclasses import dataclass
+import pandas as pd
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import cross_val_predict
+from data.boots.tables import Boots
+from data.params import load
+from data.places import Places
+from data.tables.digest import digest_of
+from data.tables.files import replacing, write_json
+from data.tables.written import written
+from training.evaluation.metrics import spread
+from training.registry.contest import Candidate, promoted
+from training.registry.kept_verdicts import OOF, Kept
+from training.registry.stored import StoredCard, StoredModel
+from training.registry.tracking import scores_by_name
+from training.registry.unseen import by_errors
+
+PLACES = Places("boots")
+FEATURES = PLACES.processed / "features.parquet"
+
+@dataclass(frozen=True)
+class Card(StoredCard):
+    model: str
+    features: tuple[str, ...]
+    data_digest: str
+
+class Line(StoredModel[Card]):
+    CARD = Card
+
+def evaluate():
+    rows = pd.read_parquet(FEATURES)
+    measured, vectors = rows["seconds"], rows[["log_memory"]].to_numpy()
+    predicted = cross_val_predict(LinearRegression(), vectors, measured, cv=4)
+    with replacing(PLACES.evaluated / OOF) as path:
+        rows.assign(predicted=predicted, measured=measured, group=rows["machine"]).to_parquet(path)
+    line = {"kind": "model", "mape": spread(abs(predicted / measured - 1), None)}
+    splits = {"machines": {"scheme": "4 folds of machines", "folds": 4, "entries": {"line": line}}}
+    about = {"champion": "line", "data": {"digest": digest_of(FEATURES), "boots": len(rows)}}
+    write_json(PLACES.metrics, about | {"family": "boots", "seed": load(Boots).seed, "splits": splits})
+
+def train():
+    rows, card = pd.read_parquet(FEATURES), Card("line", ("log_memory",), digest_of(FEATURES))
+    Line(LinearRegression().fit(rows[["log_memory"]].to_numpy(), rows["seconds"]), card).write(PLACES.models)
+
+def promote():
+    knobs, metrics = load(Boots), written(PLACES.metrics, "evaluate")
+    how, oof = knobs.section.promote, pd.read_parquet(PLACES.evaluated / OOF)
+    kept = Kept("boots", how.name, PLACES.models, scores_by_name(metrics["splits"], "line"), [], oof)
+    means = kept.means(Line.read, by_errors(["machine"], how, knobs.seed, "unseen machines"))
+    print(promoted(Candidate(how.name, "line", PLACES.models, PLACES.metrics, lambda: means)))
+""",
+    "serving/boots/__init__.py": '''
+from serving.supply import MEBIBYTE, Door, Registered, ServingSupply
+
+def _answers():
+    from serving.boots import answers
+    return answers
+
+def _commands(app):
+    @app.command()
+    def boot(memory_gib: float) -> int:
+        """Tell how long a machine takes to boot."""
+        print(_answers().seconds(memory_gib, _answers().LOADER.load()).model_dump_json())
+        return 0
+
+def _handle(body, line):
+    return _answers().handle(body, line)
+
+_SAYS = "Tell how long a machine takes to boot."
+_LINE = Registered("boots", _SAYS, lambda: _answers().LOADER)
+_DOOR = Door("/v1/boots", "boots", _SAYS, lambda: _answers().SHAPES, _handle, MEBIBYTE, _LINE)
+SUPPLY = ServingSupply(lambda at: _answers().page(at), models=(_LINE,), doors=(_DOOR,), commands=_commands)
+''',
+    "serving/boots/answers.py": """
+from math import log2
+from pydantic import BaseModel, PositiveFloat
+from data.boots.tables import Boots
+from data.places import Places
+from data.tables.written import written
+from serving.doors.bodies import Answered, request_of
+from serving.models import loader
+from serving.report import render
+from training.boots.model import Line
+from training.registry.champions import project_params
+
+class BootRequest(BaseModel):
+    memory_gib: PositiveFloat
+
+class BootAnswer(BaseModel):
+    seconds: float
+
+def seconds(memory_gib, line):
+    return BootAnswer(seconds=line.model.model.predict([[log2(memory_gib)]])[0])
+
+def handle(body, line):
+    return Answered.of(seconds(request_of(body, BootRequest).memory_gib, line))
+
+def page(root):
+    return render("boots.html", metrics=written(Places("boots", root).metrics, "evaluate"))
+
+SHAPES = BootRequest, BootAnswer
+LOADER = loader(lambda: project_params(Boots).section.promote.name, Line.read)
+""",
+    "serving/pages/templates/boots.html": """
+{% extends "report.html" %}
+{% block content %}<h1>{{ metrics.data.boots }} boots, seed {{ metrics.seed }}</h1>{% endblock %}
+""",
+}
+#: What it adds to params.yaml.
+KNOBS = {"ingest": {"path": "data/raw/boots"}, "promote": {"name": "boot-seconds"}}
+#: What it adds to dvc.yaml: by verb, what it reads and what it leaves.
+ROWS = {
+    "data.ingest": (["data/raw/boots"], ["data/interim/boots"]),
+    "features.featurize": (["data/interim/boots"], ["data/processed/boots"]),
+    "training.evaluate": (
+        ["data/processed/boots"],
+        ["reports/boots/evaluated", "reports/boots/metrics.json"],
+    ),
+    "training.train": (["data/processed/boots"], ["models/boots"]),
+    "training.promote": (["models/boots", "reports/boots/metrics.json"], []),
+    "serving.report": (["reports/boots/metrics.json"], ["reports/boots/index.html"]),
+}
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory):
+    """A copy of the project with one family more, whose stages have run."""
+    root = tmp_path_factory.mktemp("house")
+    left_out = shutil.ignore_patterns("__pycache__", "raw", "interim", "valid", "processed")
+    for room in ROOMS:
+        shutil.copytree(ROOT / room, root / room, ignore=left_out)
+    for name, text in FILES.items():
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text(text.lstrip())
+    edit(root)
+    memory = 2.0 ** np.arange(16)
+    boots = pd.DataFrame({"machine": [f"m{n}" for n in range(16)], "memory_gib": memory})
+    (root / "data/raw/boots").mkdir(parents=True)
+    boots.assign(seconds=20 + 3 * np.log2(memory)).to_parquet(root / "data/raw/boots/boots.parquet")
+    run(root, sys.executable, "-m", "dvc", "init", "--quiet", "--no-scm")
+    run(root, sys.executable, "-m", "dvc", "repro", *(f"{verb.partition('.')[2]}-boots" for verb in ROWS))
+    return root
+
+
+def edit(root):
+    """Edit the three files."""
+    names = (ROOT / "data/families.py").read_text()
+    (root / "data/families.py").write_text(names.replace('"fingerprints")', '"fingerprints", "boots")'))
+    knobs, stages = (yaml.safe_load((ROOT / name).read_text()) for name in ("params.yaml", "dvc.yaml"))
+    for verb, (deps, outs) in ROWS.items():
+        code = [f"{room}/boots" for room in ROOMS if room in verb]
+        row = {"cmd": f"python -m {verb} boots", "deps": deps + code, "outs": outs}
+        stages["stages"][f"{verb.partition('.')[2]}-boots"] = row
+    (root / "params.yaml").write_text(yaml.safe_dump(knobs | {"boots": KNOBS}))
+    (root / "dvc.yaml").write_text(yaml.safe_dump(stages))
+
+
+def run(root, *command):
+    """Run a command with the copy's code, and return what it printed."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = os.environ | {"PYTHONPATH": str(root), "PATH": path}
+    done = subprocess.run(command, check=False, cwd=root, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr + done.stdout
+    return done.stdout
+
+
+def test_it_has_at_most_150_lines():
+    assert sum(len(text.strip().splitlines()) for text in FILES.values()) <= 150
+
+
+def test_its_measurements_become_a_champion(house):
+    metrics = json.loads((house / "reports/boots/metrics.json").read_text())
+    assert metrics["splits"]["machines"]["entries"]["line"]["mape"]["mean"] < 1e-9
+    told = run(house, sys.executable, "-m", "training.promote", "boots")
+    assert told == "boot-seconds v1 (line) stands: it is the first one\n"
+
+
+def test_its_report_shows_its_figures(house):
+    assert "<h1>16 boots, seed 20261121</h1>" in (house / "reports/boots/index.html").read_text()
+
+
+def test_its_command_answers(house):
+    told = run(house, Path(sys.executable).with_name("perfjudge"), "boot", "8")
+    assert json.loads(told)["seconds"] == pytest.approx(29)
+
+
+def test_its_door_answers_refuses_and_is_described(house, model_directory, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(house))
+    monkeypatch.chdir(house)
+    server = Listening("--model", model_directory)
+    try:
+        answer = httpx.post(f"{server.url}/v1/boots", json={"memory_gib": 32}, timeout=60)
+        assert answer.json()["seconds"] == pytest.approx(35)
+        assert httpx.post(f"{server.url}/v1/boots", json={"memory_gib": -1}, timeout=60).status_code == 422
+        models = httpx.get(f"{server.url}/v1/models", timeout=60).json()["models"]
+        assert ("boot-seconds", "1") in [(one["serves"], one["version"]) for one in models]
+        described = httpx.get(f"{server.url}/openapi.json", timeout=60).json()
+        assert "/v1/boots" in described["paths"]
+        assert "memory_gib" in described["components"]["schemas"]["BootRequest"]["properties"]
+    finally:
+        server.stop()
