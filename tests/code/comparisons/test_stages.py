@@ -11,6 +11,7 @@ from data.comparisons.tables import LABEL_DTYPES, ComparisonTables
 from data.errors import InputError
 from data.tables.problems import told
 from data.tables.specs import typed
+from tests.code.stages import run
 
 FIGURES = Path(__file__).parents[2] / "data/comparisons/figures"
 ASSUMED = (
@@ -19,7 +20,7 @@ ASSUMED = (
 )
 
 
-def run(directory, module, *arguments):
+def process(directory, module, *arguments):
     return subprocess.run(
         [sys.executable, "-m", module, *arguments], cwd=directory, capture_output=True, text=True, check=False
     )
@@ -44,13 +45,13 @@ def project(tmp_path):
 
 def test_ingest_and_validate_write_their_tables(project):
     directory = project()
-    ingested = run(directory, "data.ingest", "comparisons")
+    ingested = process(directory, "data.ingest", "comparisons")
     assert (ingested.stdout, ingested.stderr, ingested.returncode) == (
         "1 comparisons, 1 labels\n",
         ASSUMED,
         0,
     )
-    validated = run(directory, "data.validate", "comparisons")
+    validated = process(directory, "data.validate", "comparisons")
     assert (validated.stdout, validated.returncode) == ("1 of 1 are valid, 1 labelled\n", 0)
     valid = pd.read_parquet(directory / "data/valid/comparisons/valid.parquet")
     assert valid.to_dict("records") == [

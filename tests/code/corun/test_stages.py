@@ -7,7 +7,7 @@ import yaml
 from data.corun.stages import of_engines
 from data.corun.tables import CorunTables
 from data.errors import InputError
-from tests.code.fingerprints.test_stages import run
+from tests.code.stages import run
 from tests.data.corun.rows import beside, small, solo
 
 

@@ -1,21 +1,14 @@
-import subprocess
-import sys
-
 import pandas as pd
 import pytest
 import yaml
+
+from tests.code.stages import run
 
 CSV = """machine,cpu_model,cpu,nop,null,vm,zlog
 m1,Xeon,10,5,1,,20
 m2,Opteron,11,6,1,,19
 m3,Core,12,8,1,3,15
 """
-
-
-def run(directory, module, *arguments):
-    return subprocess.run(
-        [sys.executable, "-m", module, *arguments], cwd=directory, capture_output=True, text=True, check=False
-    )
 
 
 @pytest.fixture

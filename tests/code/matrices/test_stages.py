@@ -3,7 +3,7 @@ import pytest
 import yaml
 
 from data.matrices.tables import MatrixTables
-from tests.code.fingerprints.test_stages import run
+from tests.code.stages import run
 from tests.data.matrices.rows import pair, small
 from tests.data.matrices.rows import run as one
 
