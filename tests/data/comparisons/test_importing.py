@@ -112,7 +112,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
         command = [sys.executable, "-c", script, path, tmp_path / "out"]
         return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
-    small, large, dom = peak(IMPORT, 8), peak(IMPORT, 64), peak(DOM, 64)
+    small, large, dom = peak(IMPORT, 4), peak(IMPORT, 32), peak(DOM, 32)
     assert large < 400
-    assert large - small < 64
+    assert large - small < 32
     assert large < dom / 2
