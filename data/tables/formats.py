@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from data.errors import InputError
 from data.tables.nearest import unknown
 from data.tables.problems import Problems
-from data.tables.specs import Tables
+
+if TYPE_CHECKING:
+    from data.tables.specs import Tables
 
 Read = TypeVar("Read")
-TablesType = TypeVar("TablesType", bound=Tables)
+TablesType = TypeVar("TablesType", bound="Tables")
 Reader = TypeVar("Reader")
 #: The format of tables that an earlier import wrote; every family has it.
 TABLES = "tables"
