@@ -11,7 +11,7 @@ import sys, time
 from pathlib import Path
 from data import collect
 from data.measure.child import Child
-from data.measure.process_counts import Tree
+from data.measure.process_counts import ProcessTree
 
 suite, out, after = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 journal, stayed = out / "journal.jsonl", []
@@ -27,7 +27,7 @@ def staying(look):
         return look(*given)
     return looked
 
-Child.wait, Tree.counts = staying(Child.wait), staying(Tree.counts)
+Child.wait, ProcessTree.counts = staying(Child.wait), staying(ProcessTree.counts)
 sys.exit(collect.main(suite, out))
 """
 
@@ -50,7 +50,9 @@ def interrupt(suite, out, request, after):
     """
     command = [sys.executable, "-c", STAYING, str(suite), str(out), str(after)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    begun = subprocess.Popen(command, cwd=ROOT, text=True, **pipes)
-    assert begun.stdout.readline() == "stays\n"
-    begun.send_signal(request)
-    return begun.communicate(timeout=60)[1], begun.returncode
+    with subprocess.Popen(command, cwd=ROOT, text=True, **pipes) as begun:
+        said = begun.stdout.readline()
+        begun.send_signal(request)
+        told = begun.communicate(timeout=60)[1]
+    assert said == "stays\n", told
+    return told, begun.returncode
