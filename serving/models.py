@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from data.errors import InputError
-from serving.doors.schemas import ModelAnswer, ServedModel
-from serving.supply import Loader
+from serving.doors.schemas import ModelAnswer
 from training.registry.champions import FOREIGN, Located, located
+from training.registry.stored import StoredCard
 
 T = TypeVar("T")
 
@@ -86,28 +86,44 @@ def loaded(name: Callable[[], str], uri: str | None, read: Callable[[Located], T
         raise InputError(f"holds no {name()} model that training wrote", file=uri) from exc
 
 
-def ref(found: Located, model: str, data_digest: str) -> ModelRef:
-    """Return how answers name a model that its card calls `model`."""
-    return ModelRef(found.name(model), found.version or data_digest[:12], found.uri)
+@dataclass(frozen=True)
+class Source(Generic[Model]):
+    """Where models of a kind are found, and how they are read.
 
-
-def loader(name: Callable[[], str], read: Callable[[Path], Carded]) -> Loader:
-    """Return how a model is read and told of whose card has ``model, features, data_digest``.
-
-    Parameters
+    Attributes
     ----------
     name : callable
-        Returns the registered name.
-    read : callable
-        Reads a model from a directory.
+        Returns the name under which they are registered.
+    read, card : callable
+        Read a model, or only its card, from a directory.
+    called : str
+        What of a card names its model.
     """
 
-    def served(found: Located) -> Served[Carded]:
-        model = read(found.directory)
-        return Served(model, ref(found, model.card.model, model.card.data_digest))
+    name: Callable[[], str]
+    read: Callable[[Path], Model]
+    card: Callable[[Path], StoredCard]
+    called: str = "model"
 
-    def told(known: Served[Carded]) -> dict[str, Any]:
-        card = known.card
-        return {"estimator": card.model, "features": card.features, "data_digest": card.data_digest}
+    def ref(self, found: Located, card: Any) -> ModelRef:
+        """Return how answers name the model that has a card."""
+        version = found.version or card.data_digest[:12]
+        return ModelRef(found.name(getattr(card, self.called)), version, found.uri)
 
-    return Loader(name, lambda uri=None: loaded(name, uri, served), told, ServedModel)
+    def load(self, uri: str | None = None) -> Served[Model]:
+        """Load a model, by default the champion; errors as of `loaded`."""
+
+        def served(found: Located) -> Served[Model]:
+            model = self.read(found.directory)
+            return Served(model, self.ref(found, model.card))
+
+        return loaded(self.name, uri, served)
+
+    def head(self, uri: str | None = None) -> Head:
+        """Read what is to be known of a model, without the model; errors as of `loaded`."""
+
+        def head(found: Located) -> Head:
+            card = self.card(found.directory)
+            return Head(card, self.ref(found, card))
+
+        return loaded(self.name, uri, head)

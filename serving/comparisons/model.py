@@ -9,10 +9,11 @@ import pandas as pd
 
 from data.comparisons.params import Comparisons
 from serving.comparisons.schemas import ServedJudge
-from serving.models import Served, loaded, ref
+from serving.models import Served, Source
 from serving.supply import Loader
 from training.comparisons.ready import ReadyModel
-from training.registry.champions import Located, project_params
+from training.comparisons.stored import Card
+from training.registry.champions import project_params
 
 Judge = Served[ReadyModel]
 
@@ -37,7 +38,7 @@ def load(uri: str | None = None, floor: float | None = None) -> Judge:
     InputError
         As of `serving.models.loaded`.
     """
-    served = loaded(registered, uri, _served)
+    served = JUDGES.load(uri)
     if floor is None:
         return served
     model = replace(served.model, card=replace(served.model.card, floor=floor))
@@ -63,9 +64,5 @@ def _told(served: Judge) -> dict[str, Any]:
     }
 
 
-def _served(found: Located) -> Judge:
-    model = ReadyModel.read(found.directory)
-    return Served(model, ref(found, model.card.model, model.card.data_digest))
-
-
+JUDGES = Source(registered, ReadyModel.read, Card.read)
 LOADER = Loader(registered, warmed_up, _told, ServedJudge)

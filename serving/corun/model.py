@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from data.corun.params import Corun
 from data.corun.tables import CorunTables
 from serving.corun.schemas import ServedCorun
-from serving.models import Head, ModelRef, Served, loaded, ref
+from serving.models import Head, ModelRef, Served, Source, loaded
 from serving.supply import Loader
 from training.corun.known_tasks import KnownTasks
 from training.corun.stored import ImpactCard, OnlineCard, TrainedImpact, TrainedOnline
@@ -25,7 +25,6 @@ from training.registry.champions import Located, project_params
 FEW = 5000
 Floats = NDArray[np.float64]
 Online = Served[TrainedOnline]
-Card = ImpactCard | OnlineCard
 
 
 @dataclass(frozen=True)
@@ -82,17 +81,7 @@ def _static(found: Located) -> Static:
 
     card, known = ImpactCard.read(found.directory), KnownTasks.read(found.directory)
     quick, load = reading(TrainedImpact.read_quick), reading(TrainedImpact.read)
-    return Static(card, known, _ref(card, found), quick, load)
-
-
-def load_online(uri: str | None = None) -> Online:
-    """Load the model that answers from the first samples; parameters and errors as of `load_static`."""
-    return loaded(online_name, uri, _online)
-
-
-def _online(found: Located) -> Online:
-    model = TrainedOnline.read(found.directory)
-    return Served(model, _ref(model.card, found))
+    return Static(card, known, IMPACTS.ref(found, card), quick, load)
 
 
 def static_name() -> str:
@@ -106,7 +95,7 @@ def online_name() -> str:
 
 
 def _told(known: Head | Static | Online) -> dict[str, Any]:
-    card: Card = known.card
+    card: ImpactCard | OnlineCard = known.card
     return {
         "estimator": card.model,
         "features": card.features if isinstance(card, ImpactCard) else card.events,
@@ -123,19 +112,8 @@ def _ready(uri: str | None = None) -> Static:
     return static
 
 
-def _card(name: Callable[[], str], read: Callable[[Path], Card]) -> Callable[[str | None], Head]:
-    """Return what reads what is to be known of a model, without the model; errors as of `load_static`."""
-
-    def head(found: Located) -> Head:
-        card = read(found.directory)
-        return Head(card, _ref(card, found))
-
-    return lambda uri: loaded(name, uri, head)
-
-
-def _ref(card: Card, found: Located) -> ModelRef:
-    return ref(found, card.model, card.data_digest)
-
-
-STATIC = Loader(static_name, _ready, _told, ServedCorun, _card(static_name, ImpactCard.read))
-ONLINE = Loader(online_name, load_online, _told, ServedCorun, _card(online_name, OnlineCard.read))
+IMPACTS = Source(static_name, TrainedImpact.read, ImpactCard.read)
+SECONDS = Source(online_name, TrainedOnline.read, OnlineCard.read)
+load_online = SECONDS.load
+STATIC = Loader(static_name, _ready, _told, ServedCorun, IMPACTS.head)
+ONLINE = Loader(online_name, load_online, _told, ServedCorun, SECONDS.head)

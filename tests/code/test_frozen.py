@@ -45,7 +45,7 @@ def test_arrays_read_from_disk_answer_as_the_pipeline_does(frozen_model, tmp_pat
     frozen_model.write(tmp_path)
     read = frozen.read(tmp_path / frozen.FILE, tmp_path / "model.skops")
     unseen = np.concatenate([vectors(3000, seed=9), np.full((1, 6), np.nan), np.full((1, 6), -1e6)])
-    expected = fail_probability(frozen_model.pipeline, unseen)
+    expected = fail_probability(frozen_model.model, unseen)
     assert np.ptp(expected) > 0.5
     np.testing.assert_allclose(read.probability(unseen), expected, rtol=0, atol=1e-12)
     assert ReadyModel.read(tmp_path).card == frozen_model.card
@@ -67,7 +67,7 @@ def test_other_models_answer_from_their_pipeline(name, tmp_path):
     unseen = vectors(50, seed=3)
     read = ReadyModel.read(tmp_path).answering
     assert isinstance(read, Fitted)
-    assert read.probability(unseen).tolist() == fail_probability(model.pipeline, unseen).tolist()
+    assert read.probability(unseen).tolist() == fail_probability(model.model, unseen).tolist()
 
 
 def test_arrays_of_another_model_are_not_asked(tmp_path):
@@ -78,7 +78,7 @@ def test_arrays_of_another_model_are_not_asked(tmp_path):
     unseen = vectors(50, seed=3)
     found = ReadyModel.read(tmp_path / "new").answering.probability(unseen)
     assert frozen.read(tmp_path / "new" / frozen.FILE, tmp_path / "new" / "model.skops") is None
-    np.testing.assert_allclose(found, fail_probability(new.pipeline, unseen), atol=1e-12)
+    np.testing.assert_allclose(found, fail_probability(new.model, unseen), atol=1e-12)
 
 
 def rewritten(directory, **changes):

@@ -20,6 +20,6 @@ def test_a_stored_estimator_of_ours_answers_as_before(estimator, tmp_path):
     TrainedModel(fitted, Card("m", tuple(x.columns), 0.5, {}, dict.fromkeys(x.columns, 0.0), "d", 0)).write(
         tmp_path
     )
-    read = TrainedModel.read(tmp_path).pipeline
+    read = TrainedModel.read(tmp_path).model
     np.testing.assert_array_equal(read.predict_proba(x), fitted.predict_proba(x))
     assert read[-1].get_params() == estimator.get_params()

@@ -202,12 +202,12 @@ def _log_model(run: str, outs: Outs, model: TrainedModel, grouped: pd.DataFrame)
         verdicts = Path(temporary) / VERDICTS
         grouped[["comparison_id", "verdict"]].to_parquet(verdicts, index=False)
         logged = flavour.log_model(
-            model.pipeline,
+            model.model,
             name=model.card.model,
             serialization_format="skops",
             skops_trusted_types=list(TRUSTED_TYPES),
             pip_requirements=_REQUIREMENTS,
-            signature=infer_signature(example, fail_probability(model.pipeline, example.to_numpy())),
+            signature=infer_signature(example, fail_probability(model.model, example.to_numpy())),
             input_example=example,
             pyfunc_predict_fn="predict_proba",
             extra_files=[str(path) for path in (*beside, verdicts)],

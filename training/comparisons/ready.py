@@ -24,7 +24,7 @@ class ReadyModel:
     @classmethod
     def of(cls, model: TrainedModel) -> ReadyModel:
         """Make a trained model ready."""
-        return cls(frozen.freeze(model.pipeline) or Fitted(model.pipeline), model.card)
+        return cls(frozen.freeze(model.model) or Fitted(model.model), model.card)
 
     @classmethod
     def read(cls, directory: Path) -> ReadyModel:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from pydantic import FiniteFloat
 
 from training.estimators import frozen
-from training.registry.stored import StoredCard, loaded, require_width, store
+from training.registry.stored import StoredCard, StoredModel, require_width, store
 
 
 @dataclass(frozen=True)
@@ -54,20 +54,19 @@ class Card(StoredCard):
 
 
 @dataclass(frozen=True)
-class TrainedModel:
+class TrainedModel(StoredModel[Card]):
     """A fitted pipeline and its card."""
 
-    pipeline: Any
-    card: Card
+    CARD = Card
 
     def write(self, directory: Path) -> None:
         """Write ``model.skops`` and ``card.json`` to `directory`, and ``model.npz`` if arrays can answer."""
-        stored, arrays = store(directory, self.pipeline, self.card), frozen.freeze(self.pipeline)
+        stored, arrays = store(directory, self.model, self.card), frozen.freeze(self.model)
         if arrays is not None:
             frozen.write(directory / frozen.FILE, arrays, stored)
 
     @classmethod
-    def read(cls, directory: Path) -> TrainedModel:
+    def read(cls, directory: Path) -> Self:
         """Read what `write` wrote, trusting only the types of `training.registry.trusted`.
 
         Raises
@@ -75,6 +74,6 @@ class TrainedModel:
         InputError
             If a file is missing or the model holds a type that is not trusted.
         """
-        pipeline, card = loaded(directory), Card.read(directory)
-        require_width(directory, card.features, getattr(pipeline, "n_features_in_", None))
-        return cls(pipeline, card)
+        read = super().read(directory)
+        require_width(directory, read.card.features, getattr(read.model, "n_features_in_", None))
+        return read

@@ -19,7 +19,15 @@ from training.corun.estimators import arrays as impact_arrays
 from training.corun.estimators.contention import ContentionRegressor
 from training.corun.estimators.fitting import Learned
 from training.corun.online import OnlineModel, RatioSpread
-from training.registry.stored import MODEL, StoredCard, beside_model, loaded, require_width, store
+from training.registry.stored import (
+    MODEL,
+    StoredCard,
+    StoredModel,
+    beside_model,
+    loaded,
+    require_width,
+    store,
+)
 
 Floats = NDArray[np.float64]
 CHANGES = "changes.npz"
@@ -75,11 +83,10 @@ class ImpactCard(StoredCard):
 
 
 @dataclass(frozen=True)
-class TrainedImpact:
+class TrainedImpact(StoredModel[ImpactCard]):
     """A fitted model of impact and its card."""
 
-    model: Any
-    card: ImpactCard
+    CARD = ImpactCard
 
     def write(self, directory: Path) -> None:
         """Write ``model.skops`` and ``card.json`` to `directory`, and ``model.npz`` if arrays can answer."""
@@ -102,17 +109,6 @@ class TrainedImpact:
         card = ImpactCard.read(directory)
         require_width(directory, card.features, len(quick.arrays_.fill))
         return cls(quick, card)
-
-    @classmethod
-    def read(cls, directory: Path) -> TrainedImpact:
-        """Read what `write` wrote, trusting only the types of `training.registry.trusted`.
-
-        Raises
-        ------
-        InputError
-            If a file is missing or the model holds a type that is not trusted.
-        """
-        return cls(loaded(directory), ImpactCard.read(directory))
 
     def predict(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return ``impact, low, high`` of co-runs.

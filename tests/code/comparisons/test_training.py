@@ -80,7 +80,7 @@ def test_every_model_is_stored_with_trusted_types_only_and_answers_the_same(
     after = TrainedModel.read(tmp_path)
     unseen = feature_table(seed=1)[["medians_min", "medians_med", "noise", "spread"]].to_numpy()
     assert after.card == card
-    assert fail_probability(after.pipeline, unseen).tolist() == fail_probability(fitted, unseen).tolist()
+    assert fail_probability(after.model, unseen).tolist() == fail_probability(fitted, unseen).tolist()
 
 
 @pytest.mark.parametrize("name", CATALOGUE)

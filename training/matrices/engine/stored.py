@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from pydantic import FiniteFloat
+from pydantic import FiniteFloat, StrictBool
 
 from data.errors import InputError
 from data.matrices.tables import METRIC_DTYPES
@@ -18,8 +18,15 @@ if TYPE_CHECKING:
     from training.matrices.engine.engine import FittedEngine
     from training.matrices.engine.validity_tree import ValidityTree
 
-#: What a card says of a metric: its name, and the rest where somebody said it.
-_METRIC: dict[str, Any] = {"metric": str, "unit": str | None, "signed": bool | None, "note": str | None}
+
+@dataclass(frozen=True)
+class KnownMetric:
+    """A metric that an engine takes; where nobody said what may be negative, the training data did."""
+
+    metric: str
+    unit: str | None
+    signed: StrictBool | None
+    note: str | None
 
 
 @dataclass(frozen=True)
@@ -34,9 +41,8 @@ class EngineCard(StoredCard):
         Its name in the catalogue, such as ``xgboost``.
     scheme : dict
         The fields of `training.matrices.engine.engine.Scheme`.
-    metrics : tuple of dict
-        ``metric, unit, signed, note`` of every metric that it takes, raw and summary; where nobody said what
-        may be negative, the training data did.
+    metrics : tuple of KnownMetric
+        All that it takes, raw and summary.
     groups : tuple of str
         That it was trained on.
     own : tuple of str
@@ -55,7 +61,7 @@ class EngineCard(StoredCard):
     entry: str
     model: str
     scheme: dict[str, Any]
-    metrics: tuple[dict[str, str | bool | None], ...]
+    metrics: tuple[KnownMetric, ...]
     groups: tuple[str, ...]
     own: tuple[str, ...]
     threshold: FiniteFloat
@@ -64,22 +70,15 @@ class EngineCard(StoredCard):
     data_digest: str
     seed: int
 
-    def __post_init__(self) -> None:
-        """Refuse metrics that nobody can read."""
-        for metric in self.metrics:
-            unlike = [name for name in METRIC_DTYPES if not isinstance(metric.get(name), _METRIC[name])]
-            if unlike:
-                raise ValueError(f"{unlike[0]}={metric.get(unlike[0])!r} of a metric")
-
     def known_metrics(self) -> pd.DataFrame:
         """Return the metrics as `data.matrices.tables.MatrixTables` has them."""
         return typed(pd.DataFrame(list(self.metrics)), METRIC_DTYPES)
 
 
-def described(metrics: pd.DataFrame) -> tuple[dict[str, Any], ...]:
+def described(metrics: pd.DataFrame) -> tuple[KnownMetric, ...]:
     """Return the table of metrics as `EngineCard` keeps it."""
     rows = metrics.astype(object).where(metrics.notna(), None)
-    return tuple(rows[list(METRIC_DTYPES)].to_dict("records"))
+    return tuple(KnownMetric(**row) for row in rows[list(METRIC_DTYPES)].to_dict("records"))
 
 
 @dataclass(frozen=True)
