@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from dvc.repo import Repo
 
-from tests.imports import ROOMS, ROOT, bound, modules, ours, reached, run
+from tests.imports import ROOT, bound, copied, modules, ours, reached, run
 
 
 @cache
@@ -65,9 +65,7 @@ def test_dvc_yaml_has_at_most_160_lines():
 def project(tmp_path_factory):
     """A copy in which every stage has run, as DVC sees it; measurements and outputs are made up."""
     root = tmp_path_factory.mktemp("project")
-    left_out = shutil.ignore_patterns("__pycache__", "raw", "interim", "valid", "processed")
-    for room in ROOMS:
-        shutil.copytree(ROOT / room, root / room, ignore=left_out)
+    copied(root)
     for name in ("dvc.yaml", "params.yaml", ".dvcignore"):
         shutil.copy(ROOT / name, root)
     with pytest.MonkeyPatch.context() as patch:

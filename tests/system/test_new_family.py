@@ -5,7 +5,6 @@ It tells how long machines take to boot from how much memory they have.
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +15,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from tests.imports import ROOMS, ROOT
+from tests.imports import ROOMS, ROOT, copied
 from tests.system.conftest import Listening
 
 #: Every file that the family adds.
@@ -208,9 +207,7 @@ ROWS = {
 def house(tmp_path_factory):
     """A copy of the project with one family more, whose stages have run."""
     root = tmp_path_factory.mktemp("house")
-    left_out = shutil.ignore_patterns("__pycache__", "raw", "interim", "valid", "processed")
-    for room in ROOMS:
-        shutil.copytree(ROOT / room, root / room, ignore=left_out)
+    copied(root)
     for name, text in FILES.items():
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text(text.lstrip())

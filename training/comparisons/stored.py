@@ -67,13 +67,7 @@ class TrainedModel(StoredModel[Card]):
 
     @classmethod
     def read(cls, directory: Path) -> Self:
-        """Read what `write` wrote, trusting only the types of `training.registry.trusted`.
-
-        Raises
-        ------
-        InputError
-            If a file is missing or the model holds a type that is not trusted.
-        """
+        """Read what `write` wrote; errors as of `training.registry.stored.StoredModel.read`."""
         read = super().read(directory)
         require_width(directory, read.card.features, getattr(read.model, "n_features_in_", None))
         return read

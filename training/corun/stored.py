@@ -209,13 +209,7 @@ class TrainedOnline:
 
     @classmethod
     def read(cls, directory: Path) -> TrainedOnline:
-        """Read what `write` wrote, trusting only the types of `training.registry.trusted`.
-
-        Raises
-        ------
-        InputError
-            If a file is missing or the model holds a type that is not trusted.
-        """
+        """Read what `write` wrote; errors as of `training.registry.stored.StoredModel.read`."""
         card, second = OnlineCard.read(directory), loaded(directory)
         path = beside_model(directory, CHANGES)
         found = arrays.read(path, _CHANGES)

@@ -95,13 +95,7 @@ class TrainedEngine:
 
     @classmethod
     def read(cls, directory: Path) -> TrainedEngine:
-        """Read what `write` wrote, trusting only the types of `training.registry.trusted`.
-
-        Raises
-        ------
-        InputError
-            If a file is missing or the model holds a type that is not trusted.
-        """
+        """Read what `write` wrote; errors as of `training.registry.stored.StoredModel.read`."""
         from training.matrices.engine.engine import FittedEngine
 
         parts = loaded(directory)
