@@ -9,7 +9,7 @@ from pathlib import Path
 from data.ending import end
 from data.families import FAMILIES
 from data.places import Places
-from data.stage import keep_bytecode
+from data.stage import collect_rarely, keep_bytecode
 from data.tables.files import write_text
 from serving.supply import supply
 
@@ -30,4 +30,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 if __name__ == "__main__":
     keep_bytecode()
+    collect_rarely()
     sys.exit(main())

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
+from data.stage import collect_rarely
+
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
@@ -29,6 +31,7 @@ def side_by_side(
 def _numbered(function: Callable[[Task], Result], number: int, task: Task) -> tuple[int, Result]:
     from threadpoolctl import threadpool_limits
 
+    collect_rarely()
     with threadpool_limits(1):
         return number, function(task)
 
