@@ -12,8 +12,20 @@ from itertools import islice
 
 import numpy as np
 
-from benchmarks.engine_fold import COMPONENTS, FOLDS, SEEDS, TRIALS, Judged, Task, ours, parted, tables_of
-from benchmarks.plain_engine import BINS, CLASSIFIERS, plain
+from benchmarks.engine_fold import (
+    BINS,
+    CLASSIFIERS,
+    COMPONENTS,
+    FOLDS,
+    SEEDS,
+    TRIALS,
+    Judged,
+    Task,
+    ours,
+    parted,
+    plain,
+    tables_of,
+)
 from benchmarks.synthetic_matrices import GROUPS, VECTORS
 from benchmarks.table import SEED, Table, busy, clocked, load, machine
 from training.evaluation.sidebyside import side_by_side

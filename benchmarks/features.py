@@ -13,7 +13,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from benchmarks.synthetic_comparisons import REPETITIONS, synthetic
+from benchmarks.judging import REPETITIONS, synthetic
 from benchmarks.table import Table, best, clocked, machine
 from data.comparisons.sides import Sides
 from features.comparisons.vectors import seed_vectors, vectors
