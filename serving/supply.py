@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from data.errors import InputError
 from data.families import FAMILIES
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 Options = Mapping[str, Any]
 #: Answers a body with the model of the door, if it needs one.
 Handle = Callable[[bytes, Any], "Answered"]
+#: Answers bodies that wait together: for each its answer, or what its handler would raise.
+Together = Callable[[Sequence[bytes], Any], "Sequence[Answered | Exception]"]
+#: What a token may be allowed: to ask, or to label.
+Scope = Literal["read", "label"]
 MEBIBYTE = 2**20
 
 
@@ -92,6 +96,10 @@ class Door:
         Whether only one question at a time is answered, as one keeps every core busy.
     example : str
         A body of the other types.
+    together : callable or None
+        Answers several bodies of JSON at once, each with the bytes that it would get alone.
+    scope : {"read", "label"}
+        What a token must allow.
     """
 
     path: str
@@ -105,6 +113,8 @@ class Door:
     loader: Loader | None = None
     alone: bool = False
     example: str = ""
+    together: Together | None = None
+    scope: Scope = "read"
 
     @property
     def others(self) -> list[str]:

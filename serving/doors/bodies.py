@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, NoReturn, Protocol, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
 
 from data.tables.given import said
@@ -31,12 +33,23 @@ class Countable(Protocol):
 
 @dataclass(frozen=True)
 class Answered:
-    """An answer, how it is sent, and the verdicts that it gives, if any."""
+    """An answer, how it is sent, and the verdicts that it gives, if any.
+
+    Attributes
+    ----------
+    content : bytes
+    judged : Countable or None
+    media_type : str
+    headers : mapping
+    vectors : ndarray of shape (n_questions, n_features) or None
+        What the model was asked, in the order of the features that its card names.
+    """
 
     content: bytes
     judged: Countable | None = None
     media_type: str = JSON
     headers: Mapping[str, str] = field(default_factory=dict)
+    vectors: NDArray[np.float64] | None = None
 
     @classmethod
     def of(cls, answer: BaseModel, judged: Countable | None = None) -> Answered:
