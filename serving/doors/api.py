@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -23,11 +22,10 @@ from serving.doors.bodies import JSON, NOTES, Countable
 from serving.doors.lazy import Lazy, all_models
 from serving.doors.problems import ProblemDetails, RefusedError
 from serving.doors.schemas import Health
+from serving.doors.settings import Settings
 from serving.pages.verdict_lines import ANSWERS
 from serving.supply import Door, Handle, doors
 
-#: In which ``perfjudge serve`` tells its workers which models answer, as JSON.
-VARIABLE = "PERFJUDGE_MODELS"
 #: How any door may refuse a question.
 REFUSALS = (400, 413, 415, 422)
 _SCHEMAS = "#/components/schemas/"
@@ -51,13 +49,14 @@ class ProcessCounters:
             self._verdicts.labels(answer).inc(judged.count(answer))
 
 
-def create_app(models: Mapping[str, Lazy]) -> FastAPI:
+def create_app(models: Mapping[str, Lazy], settings: Settings | None = None) -> FastAPI:
     """Make the application.
 
     Parameters
     ----------
     models : mapping of str to Lazy
         By the key of what is registered. A door whose model is not there answers 503.
+    settings : Settings, optional
     """
     app = FastAPI(
         title="perfjudge",
@@ -68,6 +67,7 @@ def create_app(models: Mapping[str, Lazy]) -> FastAPI:
         lifespan=_begun,
     )
     app.state.models = models
+    app.state.settings = settings or Settings()
     app.state.metrics = ProcessCounters()
     problems.install(app)
     for door in doors():
@@ -78,8 +78,9 @@ def create_app(models: Mapping[str, Lazy]) -> FastAPI:
 
 
 def application() -> FastAPI:
-    """Make the application with the models that the environment names (for uvicorn's workers)."""
-    return create_app(all_models(json.loads(os.environ.get(VARIABLE, "{}"))))
+    """Make the application as the environment says (for uvicorn's workers)."""
+    settings = Settings.handed_on()
+    return create_app(all_models(settings.models), settings)
 
 
 @asynccontextmanager

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import socket
 import sys
 from collections.abc import Mapping, Sequence
@@ -11,8 +9,9 @@ from functools import partial
 from typing import Any
 
 from data.errors import InputError
-from serving.doors.api import VARIABLE, create_app
+from serving.doors.api import create_app
 from serving.doors.lazy import Lazy, all_models
+from serving.doors.settings import Settings
 
 #: Seconds that requests have to end once the server is told to.
 GRACE = 5
@@ -53,13 +52,13 @@ def serve(given: Mapping[str, Any], host: str, port: int, workers: int) -> int:
                 await super().startup(sockets)
                 announce()
 
-        Announcing(configured(create_app(models))).run(sockets=[listening])
+        Announcing(configured(create_app(models, Settings(given)))).run(sockets=[listening])
         return 0
     from uvicorn.supervisors import Multiprocess
 
     # all workers answer with the versions of now
     now = {key: model.ref.uri for key, model in models.items() if model.ref is not None}
-    os.environ[VARIABLE] = json.dumps({**given, **now})
+    Settings({**given, **now}).hand_on()
     config = configured("serving.doors.api:application", factory=True, workers=workers)
     # constructed, it takes signals; requests wait in the queue of the socket until a process answers
     several = Multiprocess(config, sockets=[listening])
