@@ -1,0 +1,357 @@
+"""How many questions a server answers, beside MLflow's own server with the same model.
+
+Run it with ``python -m benchmarks.serving`` after ``dvc repro``, on an idle machine; it wants ``wrk``
+(Debian has it) and writes ``docs/results/serving.md``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pandas as pd
+
+from benchmarks.table import Table, busy, clocked, load, publish
+from data.comparisons.tables import ComparisonTables
+from data.corun.tables import SAMPLE_DTYPES
+from data.matrices.tables import RUN_DTYPES, SIDES, SUMMARY
+from training.registry.champions import CHAMPION, located
+from training.registry.store_file import tracking_uri
+
+CONNECTIONS = 16
+#: Of one load, and how many there are of each kind; the one of median throughput counts.
+SECONDS, ROUNDS = 8, 3
+#: So many questions are asked while the memory is looked at, and so many comparisons make a batch.
+MEMORY, BATCH = 100_000, 10_000
+JSON = {"Content-Type": "application/json"}
+#: Of a co-run, that an online question brings; and the door that answers one question at a time.
+SAMPLED, ALONE = 2.0, "/v1/irup"
+#: What wrk does: bodies one after the other; in the end the figures as JSON.
+_SCRIPT = """
+local bodies, next_one = {}, 0
+function init(args)
+  wrk.headers["Content-Type"] = "application/json"
+  for line in io.lines(args[1]) do bodies[#bodies + 1] = wrk.format("POST", nil, nil, line) end
+end
+function request()
+  if #bodies == 0 then return wrk.format() end
+  next_one = next_one % #bodies + 1
+  return bodies[next_one]
+end
+function done(summary, latency, requests)
+  local e = summary.errors
+  print(string.format('{"answers": %d, "seconds": %f, "p50": %f, "p99": %f, "failed": %d}', summary.requests,
+    summary.duration / 1e6, latency:percentile(50) / 1e3, latency:percentile(99) / 1e3,
+    e.connect + e.read + e.write + e.status + e.timeout))
+end
+"""
+
+
+@dataclass(frozen=True)
+class Load:
+    """What came of asking as fast as answers came: so many answers in so many seconds, times in ms."""
+
+    answers: int
+    seconds: float
+    p50: float
+    p99: float
+    failed: int
+
+    @property
+    def per_second(self) -> float:
+        """Answers a second."""
+        return self.answers / self.seconds
+
+
+def loaded(
+    url: str, bodies: Sequence[str] = (), connections: int = CONNECTIONS, seconds: int = SECONDS
+) -> Load:
+    """Ask an address by so many connections, one body after the other; without bodies, GET it."""
+    with tempfile.TemporaryDirectory() as scratch:
+        script, lines = Path(scratch) / "load.lua", Path(scratch) / "bodies"
+        script.write_text(_SCRIPT, encoding="utf-8")
+        lines.write_text("".join(f"{body}\n" for body in bodies), encoding="utf-8")
+        command = [
+            "wrk",
+            "-t1",
+            f"-c{connections}",
+            f"-d{seconds}",
+            "--timeout",
+            "60",
+            "-s",
+            script,
+            url,
+            "--",
+        ]
+        told = subprocess.run([*command, lines], check=True, capture_output=True, text=True).stdout
+    return Load(**json.loads(told.splitlines()[-1]))
+
+
+@contextmanager
+def running(command: Sequence[str], url: str) -> Iterator[int]:
+    """Run a server for as long as the block lasts, from when `url` answers; give the process's number."""
+    # MLflow looks for uvicorn on the path, and runs it below a shell
+    around = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    told: dict[str, Any] = {"env": around, "start_new_session": True}
+    with (
+        tempfile.TemporaryFile() as log,
+        subprocess.Popen(command, stdout=log, stderr=log, **told) as server,
+    ):
+        try:
+            while not _answers(url):
+                if server.poll() is not None:
+                    log.seek(0)
+                    raise SystemExit(log.read().decode())
+                time.sleep(0.2)
+            yield server.pid
+        finally:
+            os.killpg(server.pid, signal.SIGTERM)
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5):  # noqa: S310 - our own address
+            return True
+    except (OSError, urllib.error.URLError):
+        return False
+
+
+def post(url: str, body: bytes) -> bytes:
+    """Ask once."""
+    request = urllib.request.Request(url, body, JSON)  # noqa: S310 - our own address
+    with urllib.request.urlopen(request, timeout=600) as answer:  # noqa: S310
+        return bytes(answer.read())
+
+
+def comparisons() -> list[dict[str, Any]]:
+    """Return the shipped comparisons as a request has them."""
+    tables = ComparisonTables.read(Path("data/interim/comparisons"))
+    by_operation = dict(list(tables.results.groupby(["benchmark", "operation", "machine"])))
+    return [_comparison(row, by_operation) for row in tables.comparisons.itertuples()]
+
+
+def _comparison(row: Any, by_operation: dict[Any, pd.DataFrame]) -> dict[str, Any]:
+    results = by_operation[row.benchmark, row.operation, row.machine]
+    configurations = []
+    for threads, rows in results.groupby("threads"):
+        sides = {
+            side: rows.loc[rows["order"].between(first, last), "value"].tolist()
+            for side, first, last in (
+                ("baseline", row.baseline_from, row.baseline_to),
+                ("target", row.target_from, row.target_to),
+            )
+        }
+        if all(sides.values()):
+            configurations.append({"threads": threads, **sides})
+    named = {name: getattr(row, name) for name in ("comparison_id", "benchmark", "operation", "machine")}
+    return {**named, "better": results["better"].iloc[0], "configurations": configurations}
+
+
+def rows_for_mlflow() -> list[str]:
+    """Return the vectors of the shipped comparisons as MLflow's server takes them, one a body."""
+    with located(lambda: "regression-comparison", None) as found:
+        names = json.loads((found.directory / "extra_files/card.json").read_text())["features"]
+    vectors = pd.read_parquet("data/processed/comparisons/features.parquet")[names].astype(float)
+    rows = vectors.astype(object).where(vectors.notna(), None).to_numpy().tolist()
+    return [json.dumps({"dataframe_split": {"columns": names, "data": [row]}}) for row in rows]
+
+
+def other_bodies() -> dict[str, list[str]]:
+    """Return questions to the other families' doors, of what was shipped."""
+    return {
+        "/v1/matrices/judge": list(_pairs(20)),
+        "/v1/corun/static": list(_coruns()),
+        "/v1/corun/online": list(_first_seconds(20)),
+        "/v1/irup": [_profile()],
+    }
+
+
+def _pairs(count: int) -> Iterator[str]:
+    runs = pd.read_parquet("data/interim/matrices/matrices.parquet")
+    metrics = [name for name in runs.columns if name not in RUN_DTYPES and not name.startswith(SUMMARY)]
+    for pair_id, rows in list(runs[runs["pair_id"].notna()].groupby("pair_id"))[:count]:
+        first = rows.iloc[0]
+        sides = {
+            side: {"version": f"{side} of it", "metrics": _listed(rows.loc[rows["side"] == side, metrics])}
+            for side in SIDES
+        }
+        named = {"pair_id": pair_id, "workload": first["workload"], "group": first["group"]}
+        yield json.dumps({"pairs": [{**named, "machine": first["machine"], **sides}]})
+
+
+def _coruns() -> Iterator[str]:
+    pairs = pd.read_parquet("data/interim/corun/pairs.parquet", columns=["task", "corunner_1", "machine"])
+    for task, corunner, machine in pairs.drop_duplicates().itertuples(index=False):
+        asked = {"task": task, "corunners": [corunner], "machine": machine}
+        yield json.dumps({"coruns": [asked]})
+
+
+def _first_seconds(count: int) -> Iterator[str]:
+    samples = pd.read_parquet("data/interim/corun/samples.parquet")
+    events = [name for name in samples.columns if name not in SAMPLE_DTYPES]
+    first = samples[(samples["t_seconds"] <= SAMPLED) & (samples["repetition"] == 1)]
+    alone = dict(list(first[first["phase"] == "solo"].groupby("task")))
+    together = first[first["phase"] == "corun"].groupby(["task", "corunners"])
+    for (task, _), rows in list(together)[:count]:
+        sides = {"solo": alone[task], "corun": rows}
+        yield json.dumps(
+            {
+                side: {"t_seconds": one["t_seconds"].tolist(), "events": _listed(one[events])}
+                for side, one in sides.items()
+            }
+        )
+
+
+def _profile() -> str:
+    root = Path("data/interim/fingerprints")
+    rates, values = pd.read_parquet(root / "machines.parquet"), pd.read_parquet(root / "applications.parquet")
+    cpus = pd.read_parquet(root / "hosts.parquet").set_index("machine")["cpu"]
+    machines = [
+        {
+            "machine": machine,
+            "cpu": cpus[machine],
+            "rates": rows.groupby("stressor")["bogo_ops_per_second"].first().dropna().to_dict(),
+        }
+        for machine, rows in rates[rates["threads"] == 1].groupby("machine")
+    ]
+    name = values["application"].iloc[0]
+    known = values[values["application"] == name].groupby("machine")["value"].agg(list).to_dict()
+    return json.dumps({"machines": machines, "application": {"name": name, "values": known}})
+
+
+def _listed(frame: pd.DataFrame) -> dict[str, list[float | None]]:
+    known = frame.loc[:, frame.notna().any()].astype(object)
+    return known.where(known.notna(), None).to_dict("list")
+
+
+def memory_of(process: int) -> float:
+    """Return how much memory a process has, in MB."""
+    status = Path(f"/proc/{process}/status").read_text(encoding="utf-8")
+    return int(re.findall(r"VmRSS:\s+(\d+) kB", status)[0]) / 1024
+
+
+def memory_rows(process: int, url: str, bodies: Sequence[str]) -> Iterator[tuple[object, ...]]:
+    """Ask `MEMORY` questions, and tell the memory after each fifth of them."""
+    asked = 0
+    for part in range(1, 6):
+        while asked < part * MEMORY / 5:
+            asked += loaded(url, bodies, seconds=2).answers
+        yield f"memory after {asked:,} questions, MB", memory_of(process)
+
+
+def free_port() -> int:
+    """Return the number of a port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def rounds(asks: Mapping[str, Callable[[], Load]]) -> dict[str, Load]:
+    """Do each in turn, `ROUNDS` times, and return of each the one of median throughput."""
+    found = [{name: ask() for name, ask in asks.items()} for _ in range(ROUNDS)]
+    return {
+        name: sorted((one[name] for one in found), key=lambda one: one.per_second)[ROUNDS // 2]
+        for name in asks
+    }
+
+
+def main() -> None:
+    """Measure, print and write the tables."""
+    before, ports = load(), (free_port(), free_port())
+    ours, theirs = (f"http://127.0.0.1:{port}" for port in ports)
+    os.environ.setdefault("MLFLOW_TRACKING_URI", tracking_uri())
+    asked, vectors, judge = comparisons(), rows_for_mlflow(), f"{ours}/v1/comparisons/judge"
+    singles = [json.dumps({"comparisons": [one]}) for one in asked]
+    batch = [{**asked[n % len(asked)], "comparison_id": f"{n}"} for n in range(BATCH)]
+    with ExitStack() as stack:
+        process = stack.enter_context(running(_served(ports[0]), f"{ours}/readyz"))
+        stack.enter_context(running(_served_by_mlflow(ports[1]), f"{theirs}/ping"))
+        found = rounds(
+            {
+                "perfjudge, /healthz": partial(loaded, f"{ours}/healthz"),
+                "perfjudge, one comparison": partial(loaded, judge, singles),
+                "mlflow models serve, one vector": partial(loaded, f"{theirs}/invocations", vectors),
+            }
+        )
+        body = json.dumps({"comparisons": batch}).encode()
+        together = median(clocked(partial(post, judge, body))[0] for _ in range(5))
+        others = {
+            path: loaded(ours + path, bodies, 1 if path == ALONE else CONNECTIONS, 2 * SECONDS)
+            for path, bodies in other_bodies().items()
+        }
+        memory = [("memory after these, MB", memory_of(process)), *memory_rows(process, judge, singles)]
+    _publish(found, together, others, memory, busy(before))
+
+
+def _served(port: int) -> list[str]:
+    return [str(Path(sys.executable).with_name("perfjudge")), "serve", "--port", str(port)]
+
+
+def _served_by_mlflow(port: int) -> list[str]:
+    champion = f"models:/regression-comparison@{CHAMPION}"
+    serve = [sys.executable, "-m", "mlflow", "models", "serve", "-m", champion, "--env-manager", "local"]
+    return [*serve, "--port", str(port)]
+
+
+def _publish(
+    found: Mapping[str, Load],
+    together: float,
+    others: Mapping[str, Load],
+    memory: Sequence[tuple[object, ...]],
+    told: str,
+) -> None:
+    health, ours, theirs = found.values()
+    columns = {"what": "", "answers a second": ",.0f", "median, ms": ".2f", "p99, ms": ".2f", "failed": "d"}
+    wanted = [
+        ("one comparison, times MLflow's throughput", ours.per_second / theirs.per_second, "at least 20"),
+        ("one comparison, p99 in ms", ours.p99, "under 15"),
+        ("one comparison, share of /healthz", ours.per_second / health.per_second, "at least 0.33"),
+        (f"a batch of {BATCH:,} comparisons, s (median of 5)", together, "under 0.5"),
+        *((*row, "under 600, flat") for row in memory),
+    ]
+    answered = [
+        (name, one.per_second, one.p50, one.p99, one.failed) for name, one in (found | others).items()
+    ]
+    publish(
+        "serving",
+        [
+            Table(
+                "How many questions a server answers",
+                "python -m benchmarks.serving",
+                columns,
+                answered,
+                [
+                    f"{CONNECTIONS} connections (profiles: one), a process each and wrk, all",
+                    f"on one machine; {SECONDS} s each in turn, the median of {ROUNDS}; the other doors once.",
+                    "Both answer with the same champion. MLflow's server gets vectors and returns",
+                    "probabilities; ours gets samples and returns verdicts with reasons.",
+                    told,
+                ],
+            ),
+            Table(
+                "What is asked of it",
+                "python -m benchmarks.serving",
+                {"what": "", "measured": ",.2f", "wanted": ""},
+                wanted,
+            ),
+        ],
+    )
+
+
+if __name__ == "__main__":
+    main()
