@@ -87,19 +87,9 @@ def loaded(
         script, lines = Path(scratch) / "load.lua", Path(scratch) / "bodies"
         script.write_text(_SCRIPT, encoding="utf-8")
         lines.write_text("".join(f"{body}\n" for body in bodies), encoding="utf-8")
-        command = [
-            "wrk",
-            "-t1",
-            f"-c{connections}",
-            f"-d{seconds}",
-            "--timeout",
-            "60",
-            "-s",
-            script,
-            url,
-            "--",
-        ]
-        told = subprocess.run([*command, lines], check=True, capture_output=True, text=True).stdout
+        options = f"-t1 -c{connections} -d{seconds} --timeout 60".split()
+        command = ["wrk", *options, "-s", str(script), url, "--", str(lines)]
+        told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return Load(**json.loads(told.splitlines()[-1]))
 
 
@@ -325,7 +315,7 @@ def _publish(
         *((*row, "under 600, flat") for row in memory),
     ]
     answered = [
-        (name, one.per_second, one.p50, one.p99, one.failed) for name, one in (found | others).items()
+        (name, one.per_second, one.p50, one.p99, one.failed) for name, one in {**found, **others}.items()
     ]
     publish(
         "serving",
@@ -337,7 +327,7 @@ def _publish(
                 answered,
                 [
                     f"{CONNECTIONS} connections (profiles: one), a process each and wrk, all",
-                    f"on one machine; {SECONDS} s each in turn, the median of {ROUNDS}; the other doors once.",
+                    f"on one machine; {SECONDS} s in turn, the median of {ROUNDS}; the other doors once.",
                     "Both answer with the same champion. MLflow's server gets vectors and returns",
                     "probabilities; ours gets samples and returns verdicts with reasons.",
                     told,
