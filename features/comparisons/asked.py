@@ -38,10 +38,10 @@ class Asked:
         before, after = sides.baseline_five[:, 2], sides.target_five[:, 2]
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             change = sides.sign * (after - before) / np.abs(before)
-        worst, best = np.full((2, sides.n_comparisons), -1)
-        order = np.lexsort((change, sides.comparison))
-        present, first, many = np.unique(sides.comparison, return_index=True, return_counts=True)
-        worst[present], best[present] = order[first], order[first + many - 1]
+        order = np.append(np.lexsort((change, sides.comparison)), -1)
+        many = sides.per_comparison
+        ends = many.cumsum()
+        worst, best = (order[np.where(many, at, -1)] for at in (ends - many, ends - 1))
         return cls(sides, wild, change, worst, best)
 
     @property

@@ -44,10 +44,22 @@ HISTORY = (
 )
 
 
-def version_features(sides: Sides) -> Floats:
+def with_versions(sides: Sides) -> Ints:
+    """Return which configurations have at least two versions on a side, or history."""
+    versions = _several(sides.baseline) | _several(sides.target) | (sides.history.lengths > 0)
+    return np.flatnonzero(sampled(sides) & versions)
+
+
+def version_features(sides: Sides, rows: Ints) -> Floats:
     """Describe the step from baseline to target against what versions do in this series.
 
-    Every version counts with its median. Needs at least two versions on a side, or history.
+    Every version counts with its median.
+
+    Parameters
+    ----------
+    sides : Sides
+    rows : ndarray of int
+        What `with_versions` returns; of other configurations nothing is known.
 
     Returns
     -------
@@ -55,11 +67,6 @@ def version_features(sides: Sides) -> Floats:
         In the order of `HISTORY`. Negative is worse. NaN where it cannot be known.
     """
     result = np.full((len(HISTORY), len(sides.sign)), np.nan)
-    rows = np.flatnonzero(
-        sampled(sides) & (_several(sides.baseline) | _several(sides.target) | (sides.history.lengths > 0))
-    )
-    if not len(rows):
-        return result
     baseline, target, history = (levels(side) for side in (sides.baseline, sides.target, sides.history))
     for start in range(0, len(rows), _BLOCK):
         block = rows[start : start + _BLOCK]

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from data.comparisons import validity
-from data.comparisons.sides import Sides
+from data.comparisons.posted import Named
 from data.comparisons.tables import ComparisonTables
 from features.comparisons.asked import Asked
 from features.comparisons.vectors import vectors
@@ -21,9 +19,8 @@ from serving.comparisons.moves import Move, floored, improved, left_out, moves
 from serving.models import ModelRef
 from serving.pages.verdict_lines import Answer
 from training.comparisons.decision import below_floor
-from training.comparisons.ready import ReadyModel
 from training.comparisons.stored import Card
-from training.estimators.answering import Unit
+from training.estimators.answering import Floats, Unit
 
 #: How many reasons a verdict gives.
 REASONS = 3
@@ -84,7 +81,7 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True)
 class Judgement:
-    """The verdicts on many comparisons, which become objects when somebody reads them.
+    """The verdicts on many comparisons.
 
     Attributes
     ----------
@@ -92,11 +89,10 @@ class Judgement:
     unit : {"log-odds", "probability"}
         The unit of all contributions.
     threshold : float
-    comparisons : DataFrame
-        What was judged, one row each.
-    answers : ndarray of str, shape (n_comparisons,)
-    told : iterator of Verdict
-        The verdicts one by one, once.
+    verdicts : sequence of Verdict
+        In the order of the comparisons.
+    asked : ndarray of shape (n_asked, n_features)
+        The vectors that the model was asked about: of all comparisons but those that it did not decide.
     notes : tuple of str
         What had to be assumed of the input, one line each.
     """
@@ -104,94 +100,99 @@ class Judgement:
     model: ModelRef
     unit: Unit
     threshold: float
-    comparisons: pd.DataFrame
-    answers: NDArray[np.str_]
-    told: Iterator[Verdict]
+    verdicts: Sequence[Verdict]
+    asked: Floats
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
-        return len(self.answers)
+        return len(self.verdicts)
 
     def count(self, answer: Answer) -> int:
         """Return how many comparisons got this verdict."""
-        return int(np.count_nonzero(self.answers == answer))
-
-    @cached_property
-    def verdicts(self) -> Sequence[Verdict]:
-        """The verdicts one by one, in the order of the comparisons."""
-        return tuple(self.told)
+        return sum(one.verdict == answer for one in self.verdicts)
 
     @property
     def statuses(self) -> dict[str, str]:
         """Return the verdict of every comparison by its id."""
-        return dict(zip(self.comparisons["comparison_id"].tolist(), self.answers.tolist(), strict=True))
+        return {one.comparison_id: one.verdict for one in self.verdicts}
+
+    def parts(self, sizes: Sequence[int]) -> Iterator[Judgement]:
+        """Yield the judgements of the first, the next, ... so many comparisons."""
+        verdicts, asked = 0, 0
+        for size in sizes:
+            own = self.verdicts[verdicts : verdicts + size]
+            decided = sum(one.decided_by == "model" for one in own)
+            yield replace(self, verdicts=own, asked=self.asked[asked : asked + decided])
+            verdicts, asked = verdicts + size, asked + decided
 
 
 def judge(
     tables: ComparisonTables, served: Judge, reasons: int = REASONS, notes: Sequence[str] = ()
 ) -> Judgement:
-    """Give a verdict on every comparison of `tables`.
+    """Give a verdict on every comparison of `tables`; see `judged`. Labels are not looked at."""
+    return judged(Named.of(tables), served, reasons, notes)
+
+
+def judged(named: Named, served: Judge, reasons: int = REASONS, notes: Sequence[str] = ()) -> Judgement:
+    """Give a verdict on every comparison.
 
     Parameters
     ----------
-    tables : ComparisonTables
-        Labels are not looked at.
+    named : Named
     served : Judge
         The model; its card's threshold decides between pass and fail, but its floor comes first.
     reasons : int
         How many reasons each verdict gives.
     notes : sequence of str
-        What had to be assumed to read the tables; it goes into the answer.
+        What had to be assumed to read the comparisons; it goes into the answer.
 
     Returns
     -------
     Judgement
-        In the order of the comparisons table.
+        In the order of the comparisons. What is said of one does not depend on the others.
     """
-    sides, model, comparisons = Sides.of(tables), served.model, tables.comparisons
-    problems = np.asarray(validity.reasons(sides), str)
-    judged, asked, card = problems == "", Asked.of(sides), model.card
-    below = judged & below_floor(asked.worst_change, card.floor)
-    left = judged & ~below
-    features = vectors(asked.sides)[left]
+    model, problems, asked = served.model, validity.reasons(named.sides), Asked.of(named.sides)
+    card, judgeable = model.card, problems == ""
+    below = judgeable & below_floor(asked.worst_change, card.floor)
+    left = judgeable & ~below
+    columns = model.asked(vectors(asked.sides))[left]
     probability = np.where(below, 0.0, np.nan)
-    if left.any():
-        probability[left] = model.probability(features)
-    answers = np.where(judged, np.where(probability >= card.threshold, "fail", "pass"), "invalid")
-    names = [comparisons[name] for name in ("comparison_id", "benchmark", "operation")]
-    columns = (column.tolist() for column in (*names, answers, probability, problems, below))
-    told = _verdicts(zip(*columns, strict=True), asked, card, _reasons(features, model, reasons))
-    return Judgement(served.ref, model.unit, card.threshold, comparisons, answers, told, tuple(notes))
+    given: Iterator[tuple[Reason, ...]] = iter(())
+    if len(columns):
+        probability[left], contributions = model.answers(columns)
+        given = _reasons(columns, contributions, card.features, reasons)
+    told = named.identifiers, named.benchmarks, named.operations
+    found = zip(*told, *(column.tolist() for column in (probability, problems, below)), strict=True)
+    verdicts = _verdicts(found, asked, card, given)
+    return Judgement(served.ref, model.unit, card.threshold, tuple(verdicts), columns, tuple(notes))
 
 
 def _verdicts(
     rows: Iterable[tuple[Any, ...]], asked: Asked, card: Card, given: Iterator[tuple[Reason, ...]]
 ) -> Iterator[Verdict]:
     """Yield the verdicts of comparisons; `given` has the reasons of those that the model decided."""
-    remarks = left_out(asked.wild)
+    remarks, floor, threshold = left_out(asked.wild), (floored(card.floor),), card.threshold
     moved = (moves(asked, found) for found in (asked.worst, improved(asked, card.floor)))
     for place, (row, worst, best) in enumerate(zip(rows, *moved, strict=True)):
-        identity, benchmark, operation, answer, probability, problem, below = row
-        start = identity, benchmark, operation, answer
+        *names, probability, problem, below = row
         if problem:
-            yield Verdict(*start, None, card.threshold, (), problem, "validity")
+            yield Verdict(*names, "invalid", None, threshold, (), problem, "validity")
             continue
-        told = (*((floored(card.floor),) if below else ()), *remarks.get(place, ()))
+        answer: Answer = "fail" if probability >= threshold else "pass"
+        told = (*(floor if below else ()), *remarks.get(place, ()))
         reasons = () if below else next(given)
         decided: DecidedBy = "floor" if below else "model"
-        yield Verdict(*start, probability, card.threshold, reasons, None, decided, told, worst, best)
+        yield Verdict(*names, answer, probability, threshold, reasons, None, decided, told, worst, best)
 
 
-def _reasons(features: pd.DataFrame, model: ReadyModel, count: int) -> Iterator[tuple[Reason, ...]]:
+def _reasons(
+    columns: Floats, contributions: Floats, names: Sequence[str], count: int
+) -> Iterator[tuple[Reason, ...]]:
     """Yield what speaks loudest for each verdict, the strongest first."""
-    if not len(features):
-        return
-    names = model.card.features
-    amounts = model.contributions(features)
-    index = strongest(amounts, count)
-    values = np.take_along_axis(features[list(names)].to_numpy(np.float64), index, axis=1)
-    columns = index, values, np.take_along_axis(amounts, index, axis=1)
-    for row in zip(*(column.tolist() for column in columns), strict=True):
+    index = strongest(contributions, count)
+    each = np.arange(len(index))[:, None]
+    told = (one.tolist() for one in (index, columns[each, index], contributions[each, index]))
+    for row in zip(*told, strict=True):
         yield tuple(
             Reason(names[feature], value if value == value else None, contribution)  # noqa: PLR0124
             for feature, value, contribution in zip(*row, strict=True)
@@ -209,5 +210,5 @@ def strongest(values: NDArray[np.float64], count: int) -> NDArray[np.int64]:
         return np.zeros((len(values), count), np.int64)
     size = np.abs(values)
     top = np.argpartition(size, n_features - count, axis=1)[:, n_features - count :]
-    order = np.argsort(-np.take_along_axis(size, top, axis=1), axis=1, kind="stable")
-    return np.take_along_axis(top, order, axis=1)
+    each = np.arange(len(values))[:, None]
+    return np.asarray(top[each, np.argsort(-size[each, top], axis=1, kind="stable")])
