@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -81,7 +82,7 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True)
 class Judgement:
-    """The verdicts on many comparisons.
+    """The verdicts on many comparisons, which become objects when somebody reads them.
 
     Attributes
     ----------
@@ -89,8 +90,10 @@ class Judgement:
     unit : {"log-odds", "probability"}
         The unit of all contributions.
     threshold : float
-    verdicts : sequence of Verdict
-        In the order of the comparisons.
+    answers : ndarray of str, shape (n_comparisons,)
+        The verdicts, in the order of the comparisons.
+    told : callable
+        Yields the same one by one, with all that is to be said; anew whenever it is called.
     asked : ndarray of shape (n_asked, n_features)
         The vectors that the model was asked about: of all comparisons but those that it did not decide.
     notes : tuple of str
@@ -100,16 +103,22 @@ class Judgement:
     model: ModelRef
     unit: Unit
     threshold: float
-    verdicts: Sequence[Verdict]
+    answers: NDArray[np.str_]
+    told: Callable[[], Iterable[Verdict]]
     asked: Floats
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
-        return len(self.verdicts)
+        return len(self.answers)
 
     def count(self, answer: Answer) -> int:
         """Return how many comparisons got this verdict."""
-        return sum(one.verdict == answer for one in self.verdicts)
+        return int(np.count_nonzero(self.answers == answer))
+
+    @cached_property
+    def verdicts(self) -> Sequence[Verdict]:
+        """The verdicts one by one, kept."""
+        return tuple(self.told())
 
     @property
     def statuses(self) -> dict[str, str]:
@@ -118,12 +127,13 @@ class Judgement:
 
     def parts(self, sizes: Sequence[int]) -> Iterator[Judgement]:
         """Yield the judgements of the first, the next, ... so many comparisons."""
-        verdicts, asked = 0, 0
+        start, asked = 0, 0
         for size in sizes:
-            own = self.verdicts[verdicts : verdicts + size]
-            decided = sum(one.decided_by == "model" for one in own)
-            yield replace(self, verdicts=own, asked=self.asked[asked : asked + decided])
-            verdicts, asked = verdicts + size, asked + decided
+            own = self.verdicts[start : start + size]
+            then = asked + sum(one.decided_by == "model" for one in own)
+            told, answers = partial(iter, own), self.answers[start : start + size]
+            yield replace(self, answers=answers, told=told, asked=self.asked[asked:then])
+            start, asked = start + size, then
 
 
 def judge(
@@ -157,32 +167,34 @@ def judged(named: Named, served: Judge, reasons: int = REASONS, notes: Sequence[
     left = judgeable & ~below
     columns = model.asked(vectors(asked.sides))[left]
     probability = np.where(below, 0.0, np.nan)
-    given: Iterator[tuple[Reason, ...]] = iter(())
+    amounts = np.zeros_like(columns)
     if len(columns):
-        probability[left], contributions = model.answers(columns)
-        given = _reasons(columns, contributions, card.features, reasons)
-    told = named.identifiers, named.benchmarks, named.operations
-    found = zip(*told, *(column.tolist() for column in (probability, problems, below)), strict=True)
-    verdicts = _verdicts(found, asked, card, given)
-    return Judgement(served.ref, model.unit, card.threshold, tuple(verdicts), columns, tuple(notes))
+        probability[left], amounts = model.answers(columns)
+    answers = np.where(judgeable, np.where(probability >= card.threshold, "fail", "pass"), "invalid")
+    names = named.identifiers, named.benchmarks, named.operations
+    found = *names, *(column.tolist() for column in (answers, probability, problems, below))
+    told = partial(_verdicts, found, asked, card, partial(_reasons, columns, amounts, card.features, reasons))
+    return Judgement(served.ref, model.unit, card.threshold, answers, told, columns, tuple(notes))
 
 
 def _verdicts(
-    rows: Iterable[tuple[Any, ...]], asked: Asked, card: Card, given: Iterator[tuple[Reason, ...]]
+    columns: Sequence[Sequence[Any]],
+    asked: Asked,
+    card: Card,
+    reasons: Callable[[], Iterator[tuple[Reason, ...]]],
 ) -> Iterator[Verdict]:
-    """Yield the verdicts of comparisons; `given` has the reasons of those that the model decided."""
-    remarks, floor, threshold = left_out(asked.wild), (floored(card.floor),), card.threshold
+    """Yield the verdicts of comparisons; `reasons` yields those of what the model decided."""
+    remarks, given, floor, threshold = left_out(asked.wild), reasons(), floored(card.floor), card.threshold
     moved = (moves(asked, found) for found in (asked.worst, improved(asked, card.floor)))
-    for place, (row, worst, best) in enumerate(zip(rows, *moved, strict=True)):
-        *names, probability, problem, below = row
+    rows = zip(*columns, *moved, strict=True)
+    for place, (*start, probability, problem, below, worst, best) in enumerate(rows):
         if problem:
-            yield Verdict(*names, "invalid", None, threshold, (), problem, "validity")
+            yield Verdict(*start, None, threshold, (), problem, "validity")
             continue
-        answer: Answer = "fail" if probability >= threshold else "pass"
-        told = (*(floor if below else ()), *remarks.get(place, ()))
-        reasons = () if below else next(given)
+        told = (*((floor,) if below else ()), *remarks.get(place, ()))
+        why = () if below else next(given)
         decided: DecidedBy = "floor" if below else "model"
-        yield Verdict(*names, answer, probability, threshold, reasons, None, decided, told, worst, best)
+        yield Verdict(*start, probability, threshold, why, None, decided, told, worst, best)
 
 
 def _reasons(

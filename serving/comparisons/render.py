@@ -16,7 +16,7 @@ from serving.pages.verdict_lines import Lines, VerdictLine
 def as_json(judgement: Judgement) -> str:
     """Return the answer of the design's contract as one JSON document, a verdict a line."""
     model = json.dumps({**asdict(judgement.model), "contribution_unit": judgement.unit}, allow_nan=False)
-    verdicts = ",\n  ".join(map(_verdict, judgement.verdicts))
+    verdicts = ",\n  ".join(map(_verdict, judgement.told()))
     listed = f"[\n  {verdicts}\n]" if verdicts else "[]"
     notes = json.dumps(judgement.notes)
     return f'{{"model": {model},\n"verdicts": {listed},\n"notes": {notes}}}\n'

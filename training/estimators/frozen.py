@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,7 +22,7 @@ from data.tables.digest import digest_of
 from data.tables.files import replacing
 from training.estimators import forest
 from training.estimators.answering import Floats, Unit
-from training.estimators.forest import Forest, Single, Tree, chained
+from training.estimators.forest import LEAF, Forest, Single, Tree, chained
 
 #: The file beside ``model.skops``.
 FILE = "model.npz"
@@ -113,13 +114,22 @@ class Trees(Forest, Preparation):
         to its probability - `base_rate`.
         """
         del reference
-        single, total = self._single(columns), np.zeros(columns.shape)
-        for step in self.steps(single):
-            part = total[step.part]
-            cells = step.owners * columns.shape[1] + self.feature.take(step.parents)
-            moved = self.value.take(step.children) - self.value.take(step.parents)
-            part += np.bincount(cells, moved, minlength=part.size).reshape(part.shape)
-        return self.summed(single) / len(self.roots), total / len(self.roots)
+        answer = np.full(len(columns), self.of_leaf[self.roots].sum())
+        moved = np.zeros(columns.shape)
+        for step in self.steps(self._single(columns)):
+            own, part = answer[step.part], moved[step.part]
+            cells = step.owners * columns.shape[1] + step.features
+            own += np.bincount(step.owners, self.of_leaf.take(step.children), minlength=own.size)
+            part += np.bincount(cells, self._rise.take(step.children), minlength=part.size).reshape(part.shape)
+        return answer / len(self.roots), moved / len(self.roots)
+
+    @cached_property
+    def _rise(self) -> Floats:
+        """By how much the value of every node is above that of its parent."""
+        rise, inner = np.zeros(len(self.value)), (self.feature != LEAF).nonzero()[0]
+        children = self.children[inner]
+        rise[children] = self.value[children] - self.value[inner, None]
+        return rise
 
     def _single(self, columns: Floats) -> Single:
         # scikit-learn compares values of single precision with thresholds of double precision
