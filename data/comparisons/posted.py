@@ -110,8 +110,10 @@ class Named:
     @classmethod
     def of(cls, tables: ComparisonTables) -> Named:
         """Name and gather the comparisons of `tables`."""
-        names = (tables.comparisons[name].tolist() for name in ("comparison_id", "benchmark", "operation"))
-        return cls(*names, Sides.of(tables))
+        identifiers, benchmarks, operations = (
+            tables.comparisons[name].tolist() for name in ("comparison_id", "benchmark", "operation")
+        )
+        return cls(identifiers, benchmarks, operations, Sides.of(tables))
 
     @classmethod
     def posted(cls, comparisons: Sequence[PostedComparison]) -> Named:
@@ -191,10 +193,10 @@ class _Lists:
         configurations = np.array(self.configurations, np.int64).reshape(-1, 5)
         stops = configurations[:, 2:].cumsum().reshape(-1, 3)
         starts = stops - configurations[:, 2:]
-        history, *both = (Samples(values, orders, starts[:, at], stops[:, at]) for at in range(3))
-        five = five_numbers(Samples(values, orders, starts[:, 1:].T.ravel(), stops[:, 1:].T.ravel()))
-        five = five.reshape(2, -1, len(FIVE_NUMBERS))
+        history, baseline, target = (Samples(values, orders, starts[:, at], stops[:, at]) for at in range(3))
+        five = five_numbers(baseline.followed(target)).reshape(2, -1, len(FIVE_NUMBERS))
         for side, configuration, numbers in self.given:
             five[side, configuration] = numbers
         owners, threads = configurations[:, 0], configurations[:, 1]
-        return Sides(owners, n_comparisons, threads, np.array(self.signs), *both, history, *five)
+        signs = np.array(self.signs)
+        return Sides(owners, n_comparisons, threads, signs, baseline, target, history, five[0], five[1])

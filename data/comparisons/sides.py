@@ -43,6 +43,20 @@ class Samples:
         """Return the lists of some configurations."""
         return Samples(self.values, self.orders, self.starts[rows], self.stops[rows])
 
+    def followed(self, by: Samples) -> Samples:
+        """Return these lists and then those, of the same array if they lie in the same."""
+        if self.shares(by):
+            values, orders, behind = self.values, self.orders, 0
+        else:
+            values, orders = np.append(self.values, by.values), np.append(self.orders, by.orders)
+            behind = len(self.values)
+        starts, stops = (self.starts, by.starts + behind), (self.stops, by.stops + behind)
+        return Samples(values, orders, np.concatenate(starts), np.concatenate(stops))
+
+    def shares(self, other: Samples) -> bool:
+        """Tell whether the lists of both are slices of one array."""
+        return self.values is other.values  # noqa: PD011 - a field, not pandas'
+
     @cached_property
     def lengths(self) -> Ints:
         """How many samples each list has, shape (n_configurations,)."""
@@ -164,13 +178,7 @@ class Sides:
     @cached_property
     def pooled(self) -> Samples:
         """The lists of the baselines, and then those of the targets."""
-        baseline, target, values, orders = self.baseline, self.target, self.baseline.values, self.baseline.orders
-        behind = 0
-        if values is not target.values:
-            behind = len(values)
-            values, orders = np.append(values, target.values), np.append(orders, target.orders)
-        starts = np.concatenate((baseline.starts, target.starts + behind))
-        return Samples(values, orders, starts, np.concatenate((baseline.stops, target.stops + behind)))
+        return self.baseline.followed(self.target)
 
     @property
     def both(self) -> tuple[tuple[str, Samples, Floats], tuple[str, Samples, Floats]]:
@@ -212,9 +220,9 @@ def _quartiles(ordered: Floats) -> Floats:
 @lru_cache(256)
 def _between(length: int) -> tuple[Ints, Ints, Floats, Floats, NDArray[np.bool_]]:
     """Return between which places of so many values the five numbers lie, and how near to the second."""
-    place = (length - 1) * np.array([0.0, 0.25, 0.5, 0.75, 1.0])
+    place: Floats = (length - 1) * np.array([0.0, 0.25, 0.5, 0.75, 1.0])
     low = place.astype(np.int64)
-    weight = place - low
+    weight: Floats = place - low
     return low, np.minimum(low + 1, length - 1), weight, 1 - weight, weight >= 0.5  # noqa: PLR2004
 
 

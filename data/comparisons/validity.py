@@ -51,16 +51,22 @@ def reasons(sides: Sides) -> NDArray[np.object_]:
 
 def _nothing_wrong(sides: Sides) -> bool:
     """Tell at a glance whether all can be judged; False where it takes a closer look."""
-    values, lengths = sides.history.values, sides.pooled.lengths
+    history, lengths = sides.history, sides.pooled.lengths
     five = np.concatenate((sides.baseline_five, sides.target_five))
     given = five[lengths == 0]
     return bool(
         sides.per_comparison.all()
         and (lengths != 1).all()
-        and all(0 < one.min(initial=1.0) and one.max(initial=1.0) < np.inf for one in (five, values))
-        and sides.baseline.values is sides.target.values is values
+        and _usual(five)
         and (given[:, 1:] >= given[:, :-1]).all()
+        and history.shares(sides.baseline)
+        and history.shares(sides.target)
+        and _usual(history.values)  # of all lists
     )
+
+
+def _usual(values: Floats) -> bool:
+    return bool(values.min(initial=1.0) > 0 and values.max(initial=1.0) < np.inf)
 
 
 def unusable(tables: ComparisonTables) -> NDArray[np.object_]:

@@ -47,8 +47,11 @@ class Moments:
     def halves(self) -> tuple[Moments, Moments]:
         """Return those of the first half of the lists, and of the second."""
         half = len(self.n) // 2
-        columns = (self.n, self.mean, self.variance)
-        return Moments(*(one[:half] for one in columns)), Moments(*(one[half:] for one in columns))
+        first, second = slice(half), slice(half, None)
+        return self._of(first), self._of(second)
+
+    def _of(self, rows: slice) -> Moments:
+        return Moments(self.n[rows], self.mean[rows], self.variance[rows])
 
 
 def rank_test(baseline: Samples, target: Samples, sign: Floats) -> RankTest:

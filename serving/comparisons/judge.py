@@ -171,8 +171,8 @@ def judged(named: Named, served: Judge, reasons: int = REASONS, notes: Sequence[
     if len(columns):
         probability[left], amounts = model.answers(columns)
     answers = np.where(judgeable, np.where(probability >= card.threshold, "fail", "pass"), "invalid")
-    names = named.identifiers, named.benchmarks, named.operations
-    found = *names, *(column.tolist() for column in (answers, probability, problems, below))
+    starts = list(zip(named.identifiers, named.benchmarks, named.operations, answers.tolist(), strict=True))
+    found = starts, probability.tolist(), problems.tolist(), below.tolist()
     told = partial(_verdicts, found, asked, card, partial(_reasons, columns, amounts, card.features, reasons))
     return Judgement(served.ref, model.unit, card.threshold, answers, told, columns, tuple(notes))
 
@@ -187,7 +187,7 @@ def _verdicts(
     remarks, given, floor, threshold = left_out(asked.wild), reasons(), floored(card.floor), card.threshold
     moved = (moves(asked, found) for found in (asked.worst, improved(asked, card.floor)))
     rows = zip(*columns, *moved, strict=True)
-    for place, (*start, probability, problem, below, worst, best) in enumerate(rows):
+    for place, (start, probability, problem, below, worst, best) in enumerate(rows):
         if problem:
             yield Verdict(*start, None, threshold, (), problem, "validity")
             continue

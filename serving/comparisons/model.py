@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
-import pandas as pd
-
 from data.comparisons.params import Comparisons
+from data.comparisons.request import EXAMPLE
 from serving.comparisons.schemas import ServedJudge
 from serving.models import Served, Source
 from serving.supply import Loader
@@ -47,8 +47,10 @@ def load(uri: str | None = None, floor: float | None = None) -> Judge:
 
 def warmed_up(uri: str | None = None, floor: float | None = None) -> Judge:
     """Load the same, and what its first answer would otherwise wait for."""
+    from serving.comparisons.body import answer_json
+
     served = load(uri, floor)
-    served.model.contributions(pd.DataFrame([served.model.card.reference]))
+    answer_json(json.dumps(EXAMPLE).encode(), served)
     return served
 
 

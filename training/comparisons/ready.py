@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from data.errors import InputError
 from features.comparisons.vectors import columns
 from training.comparisons.stored import Card, TrainedModel
 from training.estimators import frozen
@@ -63,6 +64,11 @@ class ReadyModel:
         -------
         ndarray of shape (n_comparisons, n_features)
             Columns as in the card.
+
+        Raises
+        ------
+        InputError
+            If a feature of the card is no longer computed.
         """
         return vectors[:, self._places]
 
@@ -86,6 +92,10 @@ class ReadyModel:
         """
         return self.answering.answers(asked, self.reference)
 
+    def probability(self, asked: Floats) -> Floats:
+        """Give the first of `answers` alone."""
+        return self.answers(asked)[0]
+
     @cached_property
     def reference(self) -> Floats:
         """What the card says of an ordinary comparison, shape (n_features,)."""
@@ -94,4 +104,7 @@ class ReadyModel:
     @cached_property
     def _places(self) -> NDArray[np.intp]:
         known = columns("extended")
+        for name in self.card.features:
+            if name not in known:
+                raise InputError(f"the feature {name!r} is no longer computed")
         return np.array([known.index(name) for name in self.card.features], np.intp)

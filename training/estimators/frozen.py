@@ -120,7 +120,8 @@ class Trees(Forest, Preparation):
             own, part = answer[step.part], moved[step.part]
             cells = step.owners * columns.shape[1] + step.features
             own += np.bincount(step.owners, self.of_leaf.take(step.children), minlength=own.size)
-            part += np.bincount(cells, self._rise.take(step.children), minlength=part.size).reshape(part.shape)
+            rises = np.bincount(cells, self._rise.take(step.children), minlength=part.size)
+            part += rises.reshape(part.shape)
         return answer / len(self.roots), moved / len(self.roots)
 
     @cached_property

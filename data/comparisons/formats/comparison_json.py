@@ -84,9 +84,7 @@ def tables_of(
     return builder.take()
 
 
-def checked(
-    content: object, name: str, problems: Problems, taken: Taken
-) -> Iterator[tuple[str, Comparison]]:
+def checked(content: object, name: str, problems: Problems, taken: Taken) -> Iterator[tuple[str, Comparison]]:
     """Yield the comparisons of a request, each with its place; parameters and errors as of `tables_of`."""
     request = _given(JudgeRequest, content, name, "")
     for index, given in enumerate(request.comparisons):
