@@ -171,8 +171,8 @@ def judged(named: Named, served: Judge, reasons: int = REASONS, notes: Sequence[
     if len(columns):
         probability[left], amounts = model.answers(columns)
     answers = np.where(judgeable, np.where(probability >= card.threshold, "fail", "pass"), "invalid")
-    starts = list(zip(named.identifiers, named.benchmarks, named.operations, answers.tolist(), strict=True))
-    found = starts, probability.tolist(), problems.tolist(), below.tolist()
+    names = named.identifiers, named.benchmarks, named.operations
+    found = [*names, *(one.tolist() for one in (answers, probability, problems, below))]
     told = partial(_verdicts, found, asked, card, partial(_reasons, columns, amounts, card.features, reasons))
     return Judgement(served.ref, model.unit, card.threshold, answers, told, columns, tuple(notes))
 
@@ -186,7 +186,8 @@ def _verdicts(
     """Yield the verdicts of comparisons; `reasons` yields those of what the model decided."""
     remarks, given, floor, threshold = left_out(asked.wild), reasons(), floored(card.floor), card.threshold
     moved = (moves(asked, found) for found in (asked.worst, improved(asked, card.floor)))
-    rows = zip(*columns, *moved, strict=True)
+    rows = zip(zip(*columns[:4], strict=True), *columns[4:], *moved, strict=True)
+    start: tuple[str, str, str, Answer]
     for place, (start, probability, problem, below, worst, best) in enumerate(rows):
         if problem:
             yield Verdict(*start, None, threshold, (), problem, "validity")
