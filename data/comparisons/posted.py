@@ -92,7 +92,7 @@ def posted(comparison: Comparison) -> PostedComparison:
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedSides:
     """Comparisons by what they are called, and their sides.
 
     Attributes
@@ -108,7 +108,7 @@ class Named:
     sides: Sides
 
     @classmethod
-    def of(cls, tables: ComparisonTables) -> Named:
+    def of(cls, tables: ComparisonTables) -> NamedSides:
         """Name and gather the comparisons of `tables`."""
         identifiers, benchmarks, operations = (
             tables.comparisons[name].tolist() for name in ("comparison_id", "benchmark", "operation")
@@ -116,7 +116,7 @@ class Named:
         return cls(identifiers, benchmarks, operations, Sides.of(tables))
 
     @classmethod
-    def posted(cls, comparisons: Sequence[PostedComparison]) -> Named:
+    def posted(cls, comparisons: Sequence[PostedComparison]) -> NamedSides:
         """Gather comparisons of requests: the sides that their tables would have."""
         lists = _Lists()
         for row, comparison in enumerate(comparisons):

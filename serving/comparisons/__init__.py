@@ -31,7 +31,7 @@ def _page(root: Path) -> str:
 def _doors() -> Sequence[Door]:
     from data.comparisons.request import JudgeRequest
     from serving.comparisons.body import answer_json, answer_many, answer_xml
-    from serving.comparisons.model import LOADER
+    from serving.comparisons.loader import LOADER
     from serving.comparisons.schemas import XML_EXAMPLE, JudgeAnswer
     from serving.doors.bodies import JSON
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from http import HTTPStatus
 
 from data.comparisons import posted
-from data.comparisons.posted import Named, PostedComparison
+from data.comparisons.posted import NamedSides, PostedComparison
 from data.errors import InputError, MalformedError
 from data.tables.problems import Problems
 from serving.comparisons import render
@@ -26,7 +26,7 @@ def answer_json(body: bytes, served: Judge) -> Answered:
     InputError
         If it is not a request.
     """
-    return _answered(judged(Named.posted(_comparisons(body)), served))
+    return _answered(judged(NamedSides.posted(_comparisons(body)), served))
 
 
 def answer_many(bodies: Sequence[bytes], served: Judge) -> list[Answered | Exception]:
@@ -39,7 +39,7 @@ def answer_many(bodies: Sequence[bytes], served: Judge) -> list[Answered | Excep
     """
     read = [_read(body) for body in bodies]
     right = [comparisons for comparisons in read if not isinstance(comparisons, Exception)]
-    judgement = judged(Named.posted([one for comparisons in right for one in comparisons]), served)
+    judgement = judged(NamedSides.posted([one for comparisons in right for one in comparisons]), served)
     answers = map(_answered, judgement.parts([len(comparisons) for comparisons in right]))
     return [found if isinstance(found, Exception) else next(answers) for found in read]
 

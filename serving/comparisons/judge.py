@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data.comparisons import validity
-from data.comparisons.posted import Named
+from data.comparisons.posted import NamedSides
 from data.comparisons.tables import ComparisonTables
 from features.comparisons.asked import Asked
 from features.comparisons.vectors import vectors
@@ -140,15 +140,15 @@ def judge(
     tables: ComparisonTables, served: Judge, reasons: int = REASONS, notes: Sequence[str] = ()
 ) -> Judgement:
     """Give a verdict on every comparison of `tables`; see `judged`. Labels are not looked at."""
-    return judged(Named.of(tables), served, reasons, notes)
+    return judged(NamedSides.of(tables), served, reasons, notes)
 
 
-def judged(named: Named, served: Judge, reasons: int = REASONS, notes: Sequence[str] = ()) -> Judgement:
+def judged(named: NamedSides, served: Judge, reasons: int = REASONS, notes: Sequence[str] = ()) -> Judgement:
     """Give a verdict on every comparison.
 
     Parameters
     ----------
-    named : Named
+    named : NamedSides
     served : Judge
         The model; its card's threshold decides between pass and fail, but its floor comes first.
     reasons : int
