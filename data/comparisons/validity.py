@@ -29,6 +29,8 @@ def reasons(sides: Sides) -> NDArray[np.object_]:
         don't ascend.
     """
     found = np.full(sides.n_comparisons, "", object)
+    if _nothing_wrong(sides):
+        return found
     absent = np.ones(sides.n_comparisons, bool)
     absent[sides.comparison] = False
     found[absent] = "has no measurement"
@@ -45,6 +47,26 @@ def reasons(sides: Sides) -> NDArray[np.object_]:
         fallen = (samples.lengths == 0) & (np.diff(five, axis=1) < 0).any(axis=1)
         _note(found, sides, fallen, f"{name} has five numbers that don't ascend from min to max")
     return found
+
+
+def _nothing_wrong(sides: Sides) -> bool:
+    """Tell at a glance whether all can be judged; False where it takes a closer look."""
+    history, lengths = sides.history, sides.pooled.lengths
+    five = np.concatenate((sides.baseline_five, sides.target_five))
+    given = five[lengths == 0]
+    return bool(
+        sides.per_comparison.all()
+        and (lengths != 1).all()
+        and _usual(five)
+        and (given[:, 1:] >= given[:, :-1]).all()
+        and history.shares(sides.baseline)
+        and history.shares(sides.target)
+        and _usual(history.values)  # of all lists
+    )
+
+
+def _usual(values: Floats) -> bool:
+    return bool(values.min(initial=1.0) > 0 and values.max(initial=1.0) < np.inf)
 
 
 def unusable(tables: ComparisonTables) -> NDArray[np.object_]:
