@@ -13,7 +13,7 @@ from serving.models import Served, Source
 from serving.supply import Loader
 from training.comparisons.ready import ReadyModel
 from training.comparisons.stored import Card
-from training.registry.champions import project_params
+from training.registry.champions import Address, project_params
 
 Judge = Served[ReadyModel]
 
@@ -23,12 +23,12 @@ def registered() -> str:
     return project_params(Comparisons).section.promote.name
 
 
-def load(uri: str | None = None, floor: float | None = None) -> Judge:
+def load(uri: Address = None, floor: float | None = None) -> Judge:
     """Load the model that gives the verdicts.
 
     Parameters
     ----------
-    uri : str, optional
+    uri : str or Version, optional
         As of `serving.models.loaded`. By default the champion.
     floor : float, optional
         The smallest change of a median that may be called a regression, as a share; by default its own.
@@ -45,7 +45,7 @@ def load(uri: str | None = None, floor: float | None = None) -> Judge:
     return replace(served, model=model)
 
 
-def warmed_up(uri: str | None = None, floor: float | None = None) -> Judge:
+def warmed_up(uri: Address = None, floor: float | None = None) -> Judge:
     """Load the same, and what its first answer would otherwise wait for."""
     served = load(uri, floor)
     served.model.contributions(pd.DataFrame([served.model.card.reference]))

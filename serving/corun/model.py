@@ -19,7 +19,7 @@ from serving.models import Head, ModelRef, Served, Source, loaded
 from serving.supply import Loader
 from training.corun.known_tasks import KnownTasks
 from training.corun.stored import ImpactCard, OnlineCard, TrainedImpact, TrainedOnline
-from training.registry.champions import Located, project_params
+from training.registry.champions import Address, Located, project_params
 
 #: Co-runs that arrays answer sooner than the model itself, which has to be read first.
 FEW = 5000
@@ -53,12 +53,12 @@ class Static:
         return model.predict(rows)["impact"].to_numpy(np.float64)
 
 
-def load_static(uri: str | None = None, further: Path | None = None) -> Static:
+def load_static(uri: Address = None, further: Path | None = None) -> Static:
     """Load the model that answers before a run.
 
     Parameters
     ----------
-    uri : str, optional
+    uri : str or Version, optional
         As of `serving.models.loaded`. By default the champion.
     further : Path, optional
         A directory of tables with solo runs of further tasks.
@@ -77,7 +77,7 @@ def load_static(uri: str | None = None, further: Path | None = None) -> Static:
 def _static(found: Located) -> Static:
     # by its version, so that card and model belong together
     def reading(read: Callable[[Path], TrainedImpact]) -> Callable[[], TrainedImpact]:
-        return cache(lambda: loaded(static_name, found.uri, lambda again: read(again.directory)))
+        return cache(lambda: loaded(static_name, found.address, lambda again: read(again.directory)))
 
     card, known = ImpactCard.read(found.directory), KnownTasks.read(found.directory)
     quick, load = reading(TrainedImpact.read_quick), reading(TrainedImpact.read)
@@ -105,7 +105,7 @@ def _told(known: Head | Static | Online) -> dict[str, Any]:
     }
 
 
-def _ready(uri: str | None = None) -> Static:
+def _ready(uri: Address = None) -> Static:
     """Load the static model and read what answers; errors as of `load_static`."""
     static = load_static(uri)
     static.quick()
