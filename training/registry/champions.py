@@ -162,34 +162,13 @@ def follows(uri: str | None) -> bool:
     return uri is None or (found is not None and found["alias"] is not None)
 
 
-def sought(name: Callable[[], str], uri: str | None) -> Version:
-    """Return the version that an address of the registry means now.
+def found(name: Callable[[], str], uri: Address) -> str | Version:
+    """Return the version that an address of the registry means now, or the directory that it is.
 
     Parameters
     ----------
     name : callable
         Returns the registered name whose champion is meant where `uri` is None.
-    uri : str or None
-
-    Raises
-    ------
-    InputError
-        If there is no such version, or the registry does not answer.
-    """
-    found = registered(uri or f"models:/{name()}@{CHAMPION}")
-    if found is None:
-        raise InputError(_lacking(name, uri))
-    return found
-
-
-@contextmanager
-def located(name: Callable[[], str], uri: Address) -> Iterator[Located]:
-    """Give the files of a model, for as long as the block lasts.
-
-    Parameters
-    ----------
-    name : callable
-        As of `sought`.
     uri : str or Version or None
         ``models:/NAME@ALIAS`` or ``models:/NAME/VERSION``, or a directory; a version that was found before is
         not looked for again.
@@ -197,17 +176,34 @@ def located(name: Callable[[], str], uri: Address) -> Iterator[Located]:
     Raises
     ------
     InputError
+        If there is no such version, or the registry does not answer.
+    """
+    if isinstance(uri, Version) or (uri is not None and Path(uri).is_dir()):
+        return uri
+    version = registered(uri or f"models:/{name()}@{CHAMPION}")
+    if version is None:
+        raise InputError(_lacking(name, uri))
+    return version
+
+
+@contextmanager
+def located(name: Callable[[], str], uri: Address) -> Iterator[Located]:
+    """Give the files of a model, for as long as the block lasts; parameters as of `found`.
+
+    Raises
+    ------
+    InputError
         If there is no such model, or its files are not those that were registered.
     """
-    if isinstance(uri, str) and Path(uri).is_dir():
-        yield Located(Path(uri), uri)
+    address = found(name, uri)
+    if isinstance(address, str):
+        yield Located(Path(address), address)
         return
-    found = uri if isinstance(uri, Version) else sought(name, uri)
-    if not found.present:
-        gone = f"the files of {found.uri} are gone; make another version with: dvc repro"
-        raise InputError(gone, file=found.directory)
-    with found.files() as directory:
-        yield Located(directory, found)
+    if not address.present:
+        gone = f"the files of {address.uri} are gone; make another version with: dvc repro"
+        raise InputError(gone, file=address.directory)
+    with address.files() as directory:
+        yield Located(directory, address)
 
 
 def _lacking(name: Callable[[], str], uri: str | None) -> str:
