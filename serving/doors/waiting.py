@@ -22,7 +22,7 @@ SMALL = 32 * 1024
 
 
 @dataclass(frozen=True)
-class Asked:
+class Pending:
     """A body, the model that was there when it came, and its answer to be."""
 
     body: bytes
@@ -38,14 +38,14 @@ class Waiting:
     """
 
     together: Together
-    _asked: list[Asked] = field(default_factory=list)
+    _asked: list[Pending] = field(default_factory=list)
 
     async def answer(self, body: bytes, model: Any) -> Answered:
         """Return the answer to one body; raises what its handler would."""
         loop = asyncio.get_running_loop()
         if not self._asked:
             loop.call_soon(self._answer)
-        asked = Asked(body, model, loop.create_future())
+        asked = Pending(body, model, loop.create_future())
         self._asked.append(asked)
         return await asked.answer
 
@@ -56,7 +56,7 @@ class Waiting:
         for _, some in groupby(now, key=lambda one: id(one.model)):
             self._answer_some(list(some))
 
-    def _answer_some(self, asked: list[Asked]) -> None:
+    def _answer_some(self, asked: list[Pending]) -> None:
         try:
             answers = self.together([one.body for one in asked], asked[0].model)
         except Exception as exc:  # noqa: BLE001 - goes to whoever waits
@@ -71,7 +71,7 @@ class Waiting:
                 one.answer.set_exception(answer)
 
 
-def _turn(asked: list[Asked]) -> tuple[list[Asked], list[Asked]]:
+def _turn(asked: list[Pending]) -> tuple[list[Pending], list[Pending]]:
     """Split off what is answered now: one at least, and `SMALL` bytes at most."""
     size = 0
     for count, one in enumerate(asked):
