@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from data.comparisons.params import Comparisons
+from features.comparisons.vectors import columns
 from serving.comparisons.schemas import ServedJudge
 from serving.models import Served, Source
 from serving.supply import Loader
@@ -52,6 +53,17 @@ def warmed_up(uri: Address = None, floor: float | None = None) -> Judge:
     return served
 
 
+def _trial(served: Judge) -> None:
+    """Judge a comparison like those that passed; raises where the model takes what is not computed."""
+    card = served.model.card
+    unknown = [name for name in card.features if name not in columns("extended")]
+    if unknown:
+        raise ValueError(f'feature "{unknown[0]}" is not computed')
+    probability = served.model.probability(pd.DataFrame([card.reference]))
+    if not 0 <= probability.item() <= 1:
+        raise ValueError(f"probability of {probability.item()}")
+
+
 def _told(served: Judge) -> dict[str, Any]:
     card = served.model.card
     return {
@@ -65,4 +77,4 @@ def _told(served: Judge) -> dict[str, Any]:
 
 
 JUDGES = Source(registered, ReadyModel.read, Card.read)
-LOADER = Loader(registered, warmed_up, _told, ServedJudge)
+LOADER = Loader(registered, warmed_up, _told, ServedJudge, trial=_trial)

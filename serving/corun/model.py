@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from data.corun.params import Corun
 from data.corun.tables import CorunTables
+from features.corun.rates import Placed
 from serving.corun.schemas import ServedCorun
 from serving.models import Head, ModelRef, Served, Source, loaded
 from serving.supply import Loader
@@ -112,8 +113,26 @@ def _ready(uri: Address = None) -> Static:
     return static
 
 
+def _try_static(static: Static) -> None:
+    """Ask for the impact of a known task on another one; raises where there is none."""
+    machine, tasks = next(iter(static.known.on.items()))
+    task = min(tasks)
+    rows = static.known.rows(Placed([task], [(task,)], [machine]), static.card.features)
+    impact = static.impacts(rows).item()
+    if not impact > 0:
+        raise ValueError(f"impact of {impact}")
+
+
+def _try_online(online: Online) -> None:
+    """Ask for the impact where no event changed; raises where there is none."""
+    unchanged = np.zeros((1, len(online.model.card.events)))
+    log_impact = np.asarray(online.model.model.second.predict(unchanged), np.float64).item()
+    if not np.isfinite(log_impact):
+        raise ValueError(f"impact of {log_impact}")
+
+
 IMPACTS = Source(static_name, TrainedImpact.read, ImpactCard.read)
 SECONDS = Source(online_name, TrainedOnline.read, OnlineCard.read)
 load_online = SECONDS.load
-STATIC = Loader(static_name, _ready, _told, ServedCorun, IMPACTS.head)
-ONLINE = Loader(online_name, load_online, _told, ServedCorun, SECONDS.head)
+STATIC = Loader(static_name, _ready, _told, ServedCorun, IMPACTS.head, _try_static)
+ONLINE = Loader(online_name, load_online, _told, ServedCorun, SECONDS.head, _try_online)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
@@ -112,6 +113,9 @@ async def _begun(app: FastAPI) -> AsyncIterator[None]:
         if model.eager:
             with suppress(InputError):
                 await to_thread.run_sync(model.get)
+    # what is there now stays: looking through it for garbage would let requests wait for a tenth of a second
+    gc.collect()
+    gc.freeze()
     with following(models.values(), app.state.settings.watch):
         yield
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 from collections.abc import Sequence
@@ -40,6 +41,8 @@ def serve(settings: Settings, host: str, port: int, workers: int) -> int:
     InputError
         If there is no such model, or the address cannot be taken.
     """
+    # a tracking server that hangs is noticed after seconds, not after minutes
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
     models = all_models(settings.models)
     waited = [model for model in models.values() if model.eager]
     for model in waited:

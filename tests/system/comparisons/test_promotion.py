@@ -15,7 +15,8 @@ import pandas as pd
 import pytest
 
 from data.errors import InputError
-from serving.comparisons.model import load
+from serving.comparisons.model import LOADER, load
+from serving.doors.lazy import Lazy
 from tests.families import feature_table, small_family
 from training.comparisons.contest import Outs, track
 from training.comparisons.evaluate import evaluate
@@ -300,6 +301,16 @@ def test_a_tracking_server_serves_as_well_as_a_file(trained, worse, server, monk
     assert load().ref.version == "1"
     assert version_of(NAME, CHALLENGER).version == "2"
     client = tracking.client()
+    served = Lazy(LOADER)
+    assert served.get().ref.version == "1"
+    client.set_registered_model_alias(NAME, CHAMPION, "2")
+    served.look()
+    assert (served.get().ref.version, served.swaps, served.trouble) == ("2", 1, None)
+    with monkeypatch.context() as away:
+        away.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+        served.look()
+    assert "MLflow at http://127.0.0.1:9 does not answer" in served.trouble
+    assert served.get().ref.version == "2"
     runs = client.search_runs([client.get_experiment_by_name("comparisons").experiment_id], max_results=1000)
     (own,) = (run for run in runs if run.info.run_id == client.get_model_version(NAME, "1").run_id)
     nested = [run for run in runs if run.data.tags.get("mlflow.parentRunId") == own.info.run_id]

@@ -51,3 +51,9 @@ class Registry:
 def truncate(path):
     """Leave the first half of a file."""
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def with_a_feature_of_tomorrow(directory):
+    """Let a model take a feature that this code does not compute."""
+    card = directory / "card.json"
+    card.write_text(card.read_text().replace("medians_min", "medians_tomorrow"))

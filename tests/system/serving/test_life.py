@@ -12,7 +12,7 @@ import pytest
 
 from tests.system.conftest import Listening
 from tests.system.serving.load import Load
-from tests.system.serving.registry import NAME, Registry, truncate
+from tests.system.serving.registry import NAME, Registry, truncate, with_a_feature_of_tomorrow
 
 #: The seconds for which the registry is away.
 AWAY = float(os.environ.get("PERFJUDGE_AWAY", "2"))
@@ -107,9 +107,10 @@ def test_no_request_fails_whatever_happens_to_registry_models_workers_and_server
         (listed,) = (one for one in told(server, "/v1/models")["models"] if one["serves"] == NAME)
         assert (listed["version"], listed["trouble"]) == ("3", trouble)
 
-        torn = registry.add(spoil=lambda directory: truncate(directory / "card.json"))
-        registry.lead(torn)
+        registry.lead(registry.add(spoil=lambda directory: truncate(directory / "card.json")))
         until(lambda: said(server).count("card.json") == 2)
+        registry.lead(registry.add(spoil=with_a_feature_of_tomorrow))
+        until(lambda: said(server).count('feature "medians_tomorrow" is not computed') == 2)
         registry.lead("2")
         until_it_answers(server, load, "2")
 
