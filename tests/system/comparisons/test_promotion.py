@@ -207,7 +207,8 @@ def test_the_store_is_read_as_mlflow_reads_it_but_without_mlflow(trained, worse,
     promote(worse)
     asked = f"[version_of('{NAME}', one).version for one in ('champion', 'challenger')]"
     told = in_a_new_process(
-        f"import sys; from training.registry.champions import version_of; print({asked}, 'mlflow' in sys.modules)"
+        "import sys; from training.registry.champions import version_of;"
+        f"print({asked}, 'mlflow' in sys.modules)"
     )
     assert told == ["['1',", "'2']", "False"]
     theirs = tracking.client().get_model_version_by_alias(NAME, CHALLENGER)
