@@ -90,16 +90,20 @@ def serve(
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 = any that is free.")] = 8000,
     workers: Annotated[int, typer.Option(min=1, max=64, help="How many processes answer.")] = 1,
+    watch: Annotated[
+        float, typer.Option(min=0.1, metavar="SECONDS", help="How often to look where aliases point.")
+    ] = 2.0,
     **options: Any,
 ) -> int:
     """Answer over HTTP.
 
     A model is a directory with model.skops and card.json, models:/name@alias or models:/name/version; by
-    default it is the champion.
+    default it is the champion. When the alias moves, the server follows.
     """
     from serving.doors.server import serve as listen
+    from serving.doors.settings import Settings
 
-    return listen(options, host, port, workers)
+    return listen(Settings(options, watch=watch), host, port, workers)
 
 
 @app.command()

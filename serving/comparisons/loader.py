@@ -12,13 +12,6 @@ from serving.comparisons.schemas import ServedJudge
 from serving.supply import Loader
 
 
-def warmed_up(uri: str | None = None, floor: float | None = None) -> Judge:
-    """Load the model, and what its first answer would otherwise wait for; see `load`."""
-    served = load(uri, floor)
-    answer_json(json.dumps(EXAMPLE).encode(), served)
-    return served
-
-
 def _told(served: Judge) -> dict[str, Any]:
     card = served.model.card
     return {
@@ -31,4 +24,12 @@ def _told(served: Judge) -> dict[str, Any]:
     }
 
 
-LOADER = Loader(registered, warmed_up, _told, ServedJudge)
+def _trial(served: Judge) -> None:
+    """Ask what the first question would otherwise wait for; ValueError if the answer is no probability."""
+    answer_json(json.dumps(EXAMPLE).encode(), served)
+    (probability,) = served.model.probability(served.model.reference[None])
+    if not 0 <= probability <= 1:
+        raise ValueError(f"probability of {probability}")
+
+
+LOADER = Loader(registered, load, _told, ServedJudge, trial=_trial)

@@ -8,7 +8,7 @@ from data.comparisons.params import Comparisons
 from serving.models import Served, Source
 from training.comparisons.ready import ReadyModel
 from training.comparisons.stored import Card
-from training.registry.champions import project_params
+from training.registry.champions import Address, project_params
 
 Judge = Served[ReadyModel]
 
@@ -18,12 +18,12 @@ def registered() -> str:
     return project_params(Comparisons).section.promote.name
 
 
-def load(uri: str | None = None, floor: float | None = None) -> Judge:
+def load(uri: Address = None, floor: float | None = None) -> Judge:
     """Load the model that gives the verdicts.
 
     Parameters
     ----------
-    uri : str, optional
+    uri : str or Version, optional
         As of `serving.models.loaded`. By default the champion.
     floor : float, optional
         The smallest change of a median that may be called a regression, as a share; by default its own.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import AsyncIterator, Mapping
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import reduce
 from http import HTTPStatus
@@ -13,18 +15,20 @@ from typing import Any
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI, Request, Response
+from fastapi.routing import APIRoute
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
 from pydantic import BaseModel, create_model
 
 from data.errors import InputError
 from serving.doors import problems
-from serving.doors.bodies import JSON, NOTES, Countable
-from serving.doors.lazy import Lazy, all_models
+from serving.doors.bodies import JSON, NOTES, Answered, Countable
+from serving.doors.lazy import Lazy, all_models, following
 from serving.doors.problems import ProblemDetails, RefusedError
-from serving.doors.schemas import Health
+from serving.doors.schemas import Health, Readiness
 from serving.doors.settings import Settings
+from serving.doors.waiting import Desk, loaded
 from serving.pages.verdict_lines import ANSWERS
-from serving.supply import Door, Handle, doors
+from serving.supply import Door, doors
 
 #: How any door may refuse a question.
 REFUSALS = (400, 413, 415, 422)
@@ -80,35 +84,49 @@ def create_app(models: Mapping[str, Lazy], settings: Settings | None = None) -> 
 def application() -> FastAPI:
     """Make the application as the environment says (for uvicorn's workers)."""
     settings = Settings.handed_on()
-    return create_app(all_models(settings.models), settings)
+    return create_app(all_models(settings.models, settings.shared), settings)
+
+
+class BareRoute(APIRoute):
+    """A route whose endpoint takes the request as it comes, and is described as any other."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the endpoint; there are no parameters to be found for it."""
+        handler: Callable[[Request], Coroutine[Any, Any, Response]] = self.endpoint
+        return handler
 
 
 @asynccontextmanager
 async def _begun(app: FastAPI) -> AsyncIterator[None]:
-    """Load what the first request would otherwise wait for."""
-    shared = CapacityLimiter(max(2, os.cpu_count() or 1))
+    """Load what the first request would otherwise wait for, and follow the registry."""
+    # a thread that loads the next version lets the others go on five times as often
+    sys.setswitchinterval(0.001)
+    models, shared = app.state.models, CapacityLimiter(max(2, os.cpu_count() or 1))
     # what keeps every core busy has its own queue, so that others are still answered meanwhile
-    app.state.limiters = {door.path: CapacityLimiter(1) if door.alone else shared for door in doors()}
-    for model in app.state.models.values():
+    app.state.desks = {
+        door.path: Desk.of(
+            door, models[door.model.key] if door.model else None, CapacityLimiter(1) if door.alone else shared
+        )
+        for door in doors()
+    }
+    for model in models.values():
         if model.eager:
             with suppress(InputError):
                 await to_thread.run_sync(model.get)
-    yield
+    # what is there now stays: looking through it for garbage would let requests wait for a tenth of a second
+    gc.collect()
+    gc.freeze()
+    with following(models.values(), app.state.settings.watch):
+        yield
 
 
 def _add(app: FastAPI, door: Door) -> None:
     async def answer(request: Request) -> Response:
-        handle = _handle(door, request.headers.get("content-type", ""))
+        media_type = _media_type(door, request.headers.get("content-type", ""))
         body = await _body(request, door.limit)
         started = perf_counter()
-        model = None if door.model is None else app.state.models[door.model.key]
-        answered = await to_thread.run_sync(
-            lambda: handle(body, None if model is None else _loaded(model)),
-            limiter=app.state.limiters[door.path],
-        )
-        if answered.judged is not None:
-            app.state.metrics.count(answered.judged, perf_counter() - started)
-        return Response(answered.content, media_type=answered.media_type, headers=answered.headers)
+        answered = await app.state.desks[door.path].answer(media_type, body)
+        return _response(app, answered, perf_counter() - started)
 
     needed = REFUSALS if door.model is None else (*REFUSALS, HTTPStatus.SERVICE_UNAVAILABLE)
     told: dict[int | str, dict[str, Any]] = {}
@@ -116,9 +134,10 @@ def _add(app: FastAPI, door: Door) -> None:
         says = "What had to be assumed of a body that does not say it; not there otherwise."
         headers = {NOTES: {"description": says, **_TEXT}}
         told[200] = {"content": {door.others[0]: _TEXT}, "headers": headers}
-    app.add_api_route(
+    app.router.add_api_route(
         door.path,
         answer,
+        route_class_override=BareRoute,
         methods=["POST"],
         name=door.name,
         description=door.says,
@@ -135,20 +154,20 @@ def _request_body(door: Door) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": content}}
 
 
-def _loaded(model: Lazy) -> Any:
-    try:
-        return model.get()
-    except InputError as exc:
-        raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, str(exc)) from exc
+def _response(app: FastAPI, answered: Answered, seconds: float) -> Response:
+    """Count an answer, and return it as it is sent."""
+    if answered.judged is not None:
+        app.state.metrics.count(answered.judged, seconds)
+    return Response(answered.content, media_type=answered.media_type, headers=answered.headers)
 
 
-def _handle(door: Door, content_type: str) -> Handle:
-    """Return what answers a body of this ``Content-Type``; RefusedError with 415 if nothing does."""
+def _media_type(door: Door, content_type: str) -> str:
+    """Return the type of a body that a door answers; RefusedError with 415 if it is none."""
     media_type = content_type.partition(";")[0].strip().lower()
     if media_type not in door.handlers:
         told = f"Content-Type {media_type[:100]!r}: expected {' or '.join(door.handlers)}"
         raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, told)
-    return door.handlers[media_type]
+    return media_type
 
 
 async def _body(request: Request, limit: int) -> bytes:
@@ -180,13 +199,15 @@ def _add_state(app: FastAPI) -> None:
         """Say that the process runs."""
         return {"status": "ok"}
 
-    @app.get("/readyz", response_model=Health, responses=problems.responses(503))
+    @app.get("/readyz", response_model=Readiness, responses=problems.responses(503))
     async def readyz() -> Any:
-        """Say that the models that are waited for are loaded, and requests are answered."""
+        """Say that the models that are waited for are loaded, and which are not those that they should be."""
         for model in app.state.models.values():
-            if model.eager:
-                await to_thread.run_sync(_loaded, model)
-        return {"status": "ok"}
+            if model.eager and model.loaded is None:
+                await to_thread.run_sync(loaded, model)
+        known = [one for one in (model.health for model in app.state.models.values()) if one is not None]
+        well = all(one["trouble"] is None for one in known)
+        return {"status": "ok" if well else "degraded", "models": known}
 
     @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     async def metrics() -> Response:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from data.errors import InputError
@@ -14,57 +17,72 @@ from serving.doors.lazy import Lazy, all_models
 from serving.doors.settings import Settings
 
 #: Seconds that requests have to end once the server is told to.
-GRACE = 5
+GRACE = 20
+#: Seconds for which a connection is kept that nobody uses: longer than clients keep it, who would else ask
+#: while it is being closed.
+KEPT = 75
+#: How many connections may wait for a process.
+BACKLOG = 2048
 
 
-def serve(given: Mapping[str, Any], host: str, port: int, workers: int) -> int:
-    """Answer over HTTP until SIGTERM or Ctrl-C.
+def serve(settings: Settings, host: str, port: int, workers: int) -> int:
+    """Answer over HTTP until SIGTERM or Ctrl-C; at a second one, end at once.
 
     Parameters
     ----------
-    given : mapping
-        Which models answer, by the options of `serving.doors.lazy.all_models`.
+    settings : Settings
     host, port : str, int
         Port 0 takes any that is free.
     workers : int
-        How many processes answer; each loads the models.
+        How many processes answer; each loads the models, and follows the registry by itself.
 
     Raises
     ------
     InputError
         If there is no such model, or the address cannot be taken.
     """
-    import uvicorn
-
-    models = all_models(given)
+    # a tracking server that hangs is noticed after seconds, not after minutes
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
+    models = all_models(settings.models)
     waited = [model for model in models.values() if model.eager]
     for model in waited:
         model.get()
     listening = _listen(host, port)
     announce = partial(_announce, waited, host, listening.getsockname()[1])
-    configured = partial(uvicorn.Config, log_level="warning", timeout_graceful_shutdown=GRACE)
     if workers == 1:
+        from serving.doors.ending import Alone
 
-        class Announcing(uvicorn.Server):
-            """Says where it listens once it does, and once it takes signals."""
-
-            async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-                await super().startup(sockets)
-                announce()
-
-        Announcing(configured(create_app(models, Settings(given)))).run(sockets=[listening])
+        Alone(_configured(create_app(models, settings)), announce).run(sockets=[listening])
         return 0
-    from uvicorn.supervisors import Multiprocess
+    from serving.doors.workers import Workers
 
-    # all workers answer with the versions of now
-    now = {key: model.ref.uri for key, model in models.items() if model.ref is not None}
-    Settings({**given, **now}).hand_on()
-    config = configured("serving.doors.api:application", factory=True, workers=workers)
-    # constructed, it takes signals; requests wait in the queue of the socket until a process answers
-    several = Multiprocess(config, sockets=[listening])
-    announce()
-    several.run()
+    with TemporaryDirectory(prefix="perfjudge-") as shared:
+        replace(settings, shared=shared).hand_on()
+        config = _configured("serving.doors.api:application", factory=True, workers=workers)
+        # constructed, it takes signals; requests wait in the queue of the socket until a process answers
+        several = Workers(config, sockets=[listening])
+        announce()
+        several.run()
     return 0
+
+
+def _configured(app: Any, **further: Any) -> Any:
+    import uvicorn
+
+    return uvicorn.Config(
+        app,
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        backlog=BACKLOG,
+        timeout_keep_alive=KEPT,
+        timeout_graceful_shutdown=GRACE,
+        timeout_worker_healthcheck=GRACE,
+        **further,
+    )
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -73,7 +91,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listening = socket.socket(family, socket.SOCK_STREAM)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
-        listening.listen()
+        listening.listen(BACKLOG)
     except OSError as exc:
         raise InputError(f"cannot listen ({exc.strerror})", place=f"{host}:{port}") from exc
     listening.set_inheritable(True)

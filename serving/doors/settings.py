@@ -22,10 +22,13 @@ class Settings:
         Which models answer, and their knobs, by the options of ``perfjudge serve``.
     shared : str or None
         A directory that the workers of one server have in common; None where there is one worker.
+    watch : float
+        The seconds between two looks at where the registry's aliases point.
     """
 
     models: Mapping[str, Any] = field(default_factory=dict)
     shared: str | None = None
+    watch: float = 2.0
 
     def hand_on(self) -> None:
         """Tell processes that are started from now on."""
