@@ -26,7 +26,7 @@ def answer_json(body: bytes, served: Judge) -> Answered:
     from data.comparisons.formats.comparison_json import tables_of
 
     judgement = judge(tables_of(parse_json(body), NAME), served)
-    return Answered(render.as_json(judgement).encode(), judgement)
+    return Answered(render.as_json(judgement).encode(), judgement, vectors=judgement.vectors)
 
 
 def answer_xml(body: bytes, served: Judge) -> Answered:
@@ -41,4 +41,4 @@ def answer_xml(body: bytes, served: Judge) -> Answered:
     except MalformedError as exc:
         raise RefusedError(HTTPStatus.BAD_REQUEST, str(exc)) from exc
     headers = {NOTES: "; ".join(judgement.notes)} if judgement.notes else {}
-    return Answered(filled, judgement, "application/xml", headers)
+    return Answered(filled, judgement, "application/xml", headers, judgement.vectors)

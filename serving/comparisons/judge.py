@@ -99,6 +99,8 @@ class Judgement:
         The verdicts one by one, once.
     notes : tuple of str
         What had to be assumed of the input, one line each.
+    vectors : ndarray of shape (n_asked, n_features) or None
+        What the model was asked.
     """
 
     model: ModelRef
@@ -108,6 +110,7 @@ class Judgement:
     answers: NDArray[np.str_]
     told: Iterator[Verdict]
     notes: tuple[str, ...] = ()
+    vectors: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return len(self.answers)
@@ -161,7 +164,8 @@ def judge(
     names = [comparisons[name] for name in ("comparison_id", "benchmark", "operation")]
     columns = (column.tolist() for column in (*names, answers, probability, problems, below))
     told = _verdicts(zip(*columns, strict=True), asked, card, _reasons(features, model, reasons))
-    return Judgement(served.ref, model.unit, card.threshold, comparisons, answers, told, tuple(notes))
+    rows = features[list(card.features)].to_numpy(np.float64)
+    return Judgement(served.ref, model.unit, card.threshold, comparisons, answers, told, tuple(notes), rows)
 
 
 def _verdicts(

@@ -1,4 +1,4 @@
-"""Who may ask: nobody is asked for a token on this machine's own address, unless a file of tokens is given."""
+"""Who may ask: on this machine's own address anybody, elsewhere and with a file of tokens who has one."""
 
 from __future__ import annotations
 

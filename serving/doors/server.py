@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from tempfile import TemporaryDirectory
 
 from data.errors import InputError
+from serving.doors import logs
+from serving.doors.access import Address, address
 from serving.doors.api import create_app
 from serving.doors.lazy import Lazy, all_models
 from serving.doors.settings import Settings
@@ -17,13 +20,12 @@ from serving.doors.settings import Settings
 GRACE = 5
 
 
-def serve(given: Mapping[str, Any], host: str, port: int, workers: int) -> int:
+def serve(settings: Settings, host: str, port: int, workers: int) -> int:
     """Answer over HTTP until SIGTERM or Ctrl-C.
 
     Parameters
     ----------
-    given : mapping
-        Which models answer, by the options of `serving.doors.lazy.all_models`.
+    settings : Settings
     host, port : str, int
         Port 0 takes any that is free.
     workers : int
@@ -32,17 +34,19 @@ def serve(given: Mapping[str, Any], host: str, port: int, workers: int) -> int:
     Raises
     ------
     InputError
-        If there is no such model, or the address cannot be taken.
+        If there is no such model, the address cannot be taken, or others reach it and there are no tokens.
     """
     import uvicorn
 
-    models = all_models(given)
+    place = address(host, port, settings.tokens)
+    logs.begin(settings.log_level, settings.log_format)
+    models = all_models(settings.models)
     waited = [model for model in models.values() if model.eager]
     for model in waited:
         model.get()
-    listening = _listen(host, port)
+    listening = _listen(place, host)
     announce = partial(_announce, waited, host, listening.getsockname()[1])
-    configured = partial(uvicorn.Config, log_level="warning", timeout_graceful_shutdown=GRACE)
+    configured = partial(uvicorn.Config, log_config=None, access_log=False, timeout_graceful_shutdown=GRACE)
     if workers == 1:
 
         class Announcing(uvicorn.Server):
@@ -52,30 +56,30 @@ def serve(given: Mapping[str, Any], host: str, port: int, workers: int) -> int:
                 await super().startup(sockets)
                 announce()
 
-        Announcing(configured(create_app(models, Settings(given)))).run(sockets=[listening])
+        Announcing(configured(create_app(models, settings))).run(sockets=[listening])
         return 0
     from uvicorn.supervisors import Multiprocess
 
     # all workers answer with the versions of now
     now = {key: model.ref.uri for key, model in models.items() if model.ref is not None}
-    Settings({**given, **now}).hand_on()
-    config = configured("serving.doors.api:application", factory=True, workers=workers)
-    # constructed, it takes signals; requests wait in the queue of the socket until a process answers
-    several = Multiprocess(config, sockets=[listening])
-    announce()
-    several.run()
+    with TemporaryDirectory(prefix="perfjudge-") as shared:
+        replace(settings, models={**settings.models, **now}, shared=shared).hand_on()
+        config = configured("serving.doors.api:application", factory=True, workers=workers)
+        # constructed, it takes signals; requests wait in the queue of the socket until a process answers
+        several = Multiprocess(config, sockets=[listening])
+        announce()
+        several.run()
     return 0
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _listen(place: Address, host: str) -> socket.socket:
     try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listening = socket.socket(family, socket.SOCK_STREAM)
+        listening = socket.socket(place.family, socket.SOCK_STREAM)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
+        listening.bind(place.place)
         listening.listen()
     except OSError as exc:
-        raise InputError(f"cannot listen ({exc.strerror})", place=f"{host}:{port}") from exc
+        raise InputError(f"cannot listen ({exc.strerror})", place=f"{host}:{place.place[1]}") from exc
     listening.set_inheritable(True)
     return listening
 

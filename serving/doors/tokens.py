@@ -8,7 +8,7 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -66,8 +66,16 @@ def read(path: Path) -> list[Token]:
     return tokens
 
 
-def add(path: Path, name: str, scopes: Sequence[str]) -> str:
+def add(path: Path, name: str, scopes: str) -> str:
     """Make a token, and add its line to a file, which is made if it is not there.
+
+    Parameters
+    ----------
+    path : Path
+    name : str
+        Who gets it.
+    scopes : str
+        What it allows, with commas between.
 
     Returns
     -------
@@ -84,7 +92,7 @@ def add(path: Path, name: str, scopes: Sequence[str]) -> str:
     if path.exists() and any(token.name == name for token in read(path)):
         raise InputError(f'has a token named "{name}"; delete its line, or choose another name', file=path)
     token = PREFIX + secrets.token_urlsafe(32)
-    line = f"{name} {','.join(scopes)} {sha256(token.encode()).hexdigest()}\n"
+    line = f"{name} {scopes} {sha256(token.encode()).hexdigest()}\n"
     try:
         with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "r+") as file:
             file.write(line if file.read()[-1:] in {"", "\n"} else f"\n{line}")
@@ -94,7 +102,7 @@ def add(path: Path, name: str, scopes: Sequence[str]) -> str:
 
 
 class Tokens:
-    """The tokens of a file, which is read again when it has changed; errors of the first time as of `read`."""
+    """The tokens of a file, which is read again when it has changed; raises at first as `read`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -117,7 +125,7 @@ class Tokens:
         try:
             self._tokens = read(self._path)
         except InputError as exc:
-            LOG.error("%s; the tokens of before still hold", exc)
+            LOG.warning("%s; the tokens of before still hold", exc)
 
 
 def _stamp(path: Path) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ from training.estimators.catalogue import CATALOGUE
 from training.estimators.pipelines import answering, fail_probability, pipeline
 from training.evaluation.sidebyside import side_by_side
 from training.evaluation.tuned import read_tuned
+from training.registry.deciles import of_features
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,18 @@ def train(family: Family) -> None:
     fits = [Fit(name, chosen, examples, examples.x[:0], seed) for name, chosen in tuned.items()]
     pipelines = side_by_side(fitted, fits, 1, f"train {family.name}")
     reference, floor = table.reference(), family.section.decide.floor or 0.0
+    usual = of_features(table.columns, examples.x)
     for fit, whole in zip(fits, pipelines, strict=True):
         chosen = fit.tuned
         card = Card(
-            fit.model, table.columns, chosen.threshold, chosen.params, reference, table.digest, seed, floor
+            fit.model,
+            table.columns,
+            chosen.threshold,
+            chosen.params,
+            reference,
+            table.digest,
+            seed,
+            floor,
+            usual,
         )
         TrainedModel(answering(whole), card).write(family.places.models / fit.model)
