@@ -59,7 +59,7 @@ def test_draws_from_what_was_trained_on_have_no_drift(seed):
         ("even", lambda column: column + 1),
         ("even", lambda column: np.where(np.arange(len(column)) % 3 == 0, np.nan, column)),
         ("skewed", lambda column: column * 3),
-        ("mostly missing", lambda column: np.nan_to_num(column)),
+        ("mostly missing", np.nan_to_num),
         ("constant", lambda column: column + 1e-3),
         ("constant", lambda column: column - 1e-3),
         ("few values", lambda column: np.where(column == 0, 1.0, column)),

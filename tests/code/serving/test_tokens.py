@@ -1,6 +1,5 @@
 """Who may ask."""
 
-import os
 import socket
 from hashlib import sha256
 
@@ -94,7 +93,7 @@ def test_a_line_that_is_deleted_counts_no_more_and_a_file_that_breaks_changes_no
     assert known.known(second.encode()).name == "second"
     path.write_text("broken")
     assert known.known(second.encode()).name == "second"
-    os.unlink(path)
+    path.unlink()
     assert known.known(second.encode()).name == "second"
 
 
