@@ -36,7 +36,7 @@ class Card(StoredCard):
     floor : float
         The smallest change of a median that may be called a regression, as a share of the baseline's.
     usual : dict of str to Deciles
-        What every feature held in the training rows; empty in older cards.
+        What every feature held in the training rows that are not below the floor; empty in older cards.
     """
 
     model: str

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from training.comparisons.decision import below_floor, read_changes
 from training.comparisons.examples import Examples, FeatureTable
 from training.comparisons.family import Family
 from training.comparisons.stored import Card, TrainedModel
@@ -49,7 +50,9 @@ def train(family: Family) -> None:
     fits = [Fit(name, chosen, examples, examples.x[:0], seed) for name, chosen in tuned.items()]
     pipelines = side_by_side(fitted, fits, 1, f"train {family.name}")
     reference, floor = table.reference(), family.section.decide.floor or 0.0
-    usual = of_features(table.columns, examples.x)
+    # of what lies below the floor no model is asked
+    asked = ~below_floor(read_changes(family.changes, table), floor)
+    usual = of_features(table.columns, examples.x[asked])
     for fit, whole in zip(fits, pipelines, strict=True):
         chosen = fit.tuned
         card = Card(
