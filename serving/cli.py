@@ -14,12 +14,18 @@ from data.ending import end
 from data.errors import InputError
 from serving.options import (
     AsJson,
+    BodySeconds,
     Directory,
     FailOnRegression,
     KeepGoing,
+    LogFormat,
+    LogLevel,
     Model,
     Output,
+    Scopes,
+    Seconds,
     Shown,
+    Tokens,
     taking,
 )
 from serving.supply import Options, registered, supplies
@@ -86,13 +92,18 @@ def import_(
 
 @app.command()
 @taking(_options_to_serve())
-def serve(
+def serve(  # noqa: PLR0917 - typer hands options over by name
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 = any that is free.")] = 8000,
     workers: Annotated[int, typer.Option(min=1, max=64, help="How many processes answer.")] = 1,
     watch: Annotated[
         float, typer.Option(min=0.1, metavar="SECONDS", help="How often to look where aliases point.")
     ] = 2.0,
+    tokens: Tokens = None,
+    timeout: Seconds = 60.0,
+    body_timeout: BodySeconds = 30.0,
+    log_level: LogLevel = None,
+    log_format: LogFormat = None,
     **options: Any,
 ) -> int:
     """Answer over HTTP.
@@ -103,7 +114,29 @@ def serve(
     from serving.doors.server import serve as listen
     from serving.doors.settings import Settings
 
-    return listen(Settings(options, watch=watch), host, port, workers)
+    told = Settings(
+        options,
+        watch=watch,
+        tokens=None if tokens is None else str(tokens.absolute()),
+        timeout=timeout,
+        reading=body_timeout,
+        log_level=log_level,
+        log_format=log_format,
+    )
+    return listen(told, host, port, workers)
+
+
+@app.command()
+def token(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Who gets it, as the log says.")],
+    tokens: Annotated[Path, typer.Option("--tokens", metavar="FILE", help="Gets a line for it.")],
+    scopes: Scopes = "read",
+) -> int:
+    """Make a token for those who ask a server, and print it: it stands nowhere else."""
+    from serving.doors.tokens import add
+
+    typer.echo(add(tokens, name, scopes))
+    return 0
 
 
 @app.command()

@@ -38,6 +38,29 @@ Seed = Annotated[
     int | None, typer.Option("--seed", min=0, max=2**32 - 1, help="Of all that is drawn at random.")
 ]
 Directory = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where the result goes.")]
+#: Of a server.
+Tokens = Annotated[
+    Path | None,
+    typer.Option(
+        "--tokens",
+        metavar="FILE",
+        envvar="PERFJUDGE_TOKENS_FILE",
+        help="Who may ask, by lines as `perfjudge token` writes them. Needed where other machines can ask.",
+    ),
+]
+Seconds = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to answer in.")]
+BodySeconds = Annotated[
+    float, typer.Option("--body-timeout", min=0.1, help="Seconds in which the body of a request has to come.")
+]
+LogLevel = Annotated[
+    Literal["debug", "info", "warning", "error"] | None,
+    typer.Option("--log-level", help="Default: warning at a terminal, else info, with a line per request."),
+]
+LogFormat = Annotated[
+    Literal["json", "text"] | None,
+    typer.Option("--log-format", help="Default: text at a terminal, else json."),
+]
+Scopes = Annotated[Literal["read", "label", "read,label"], typer.Option("--scopes", help="What it allows.")]
 
 
 def taking(options: Mapping[str, Any]) -> Callable[[Command], Command]:

@@ -10,47 +10,30 @@ from contextlib import asynccontextmanager, suppress
 from functools import reduce
 from http import HTTPStatus
 from operator import or_
-from time import perf_counter
 from typing import Any
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI, Request, Response
 from fastapi.routing import APIRoute
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel, create_model
 
 from data.errors import InputError
-from serving.doors import problems
-from serving.doors.bodies import JSON, NOTES, Answered, Countable
+from serving.doors import front, logs, problems
+from serving.doors.bodies import JSON, NOTES
+from serving.doors.exchange import note
 from serving.doors.lazy import Lazy, all_models, following
 from serving.doors.problems import ProblemDetails, RefusedError
 from serving.doors.schemas import Health, Readiness
 from serving.doors.settings import Settings
+from serving.doors.unpacked import body_of
 from serving.doors.waiting import Desk, loaded
-from serving.pages.verdict_lines import ANSWERS
 from serving.supply import Door, doors
 
 #: How any door may refuse a question.
 REFUSALS = (400, 413, 415, 422)
 _SCHEMAS = "#/components/schemas/"
 _TEXT = {"schema": {"type": "string"}}
-
-
-class ProcessCounters:
-    """Counters of one serving process, for Prometheus: verdicts given, and how long judging took."""
-
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self._verdicts = Counter("perfjudge_verdicts", "Verdicts given", ["verdict"], registry=self.registry)
-        self._seconds = Histogram(
-            "perfjudge_judging_seconds", "Time from a body to its answer", registry=self.registry
-        )
-
-    def count(self, judged: Countable, seconds: float) -> None:
-        """Count the verdicts of one answer, and the time that it took."""
-        self._seconds.observe(seconds)
-        for answer in ANSWERS:
-            self._verdicts.labels(answer).inc(judged.count(answer))
 
 
 def create_app(models: Mapping[str, Lazy], settings: Settings | None = None) -> FastAPI:
@@ -72,18 +55,19 @@ def create_app(models: Mapping[str, Lazy], settings: Settings | None = None) -> 
     )
     app.state.models = models
     app.state.settings = settings or Settings()
-    app.state.metrics = ProcessCounters()
     problems.install(app)
     for door in doors():
         _add(app, door)
     _add_state(app)
     _describe(app)
+    front.install(app, app.state.settings)
     return app
 
 
 def application() -> FastAPI:
     """Make the application as the environment says (for uvicorn's workers)."""
     settings = Settings.handed_on()
+    logs.begin(settings.log_level, settings.log_format)
     return create_app(all_models(settings.models, settings.shared), settings)
 
 
@@ -123,10 +107,10 @@ async def _begun(app: FastAPI) -> AsyncIterator[None]:
 def _add(app: FastAPI, door: Door) -> None:
     async def answer(request: Request) -> Response:
         media_type = _media_type(door, request.headers.get("content-type", ""))
-        body = await _body(request, door.limit)
-        started = perf_counter()
-        answered = await app.state.desks[door.path].answer(media_type, body)
-        return _response(app, answered, perf_counter() - started)
+        body = await body_of(request, door.limit)
+        answered, served = await app.state.desks[door.path].answer(media_type, body)
+        note(request.scope, door, answered, served)
+        return Response(answered.content, media_type=answered.media_type, headers=answered.headers)
 
     needed = REFUSALS if door.model is None else (*REFUSALS, HTTPStatus.SERVICE_UNAVAILABLE)
     told: dict[int | str, dict[str, Any]] = {}
@@ -154,13 +138,6 @@ def _request_body(door: Door) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": content}}
 
 
-def _response(app: FastAPI, answered: Answered, seconds: float) -> Response:
-    """Count an answer, and return it as it is sent."""
-    if answered.judged is not None:
-        app.state.metrics.count(answered.judged, seconds)
-    return Response(answered.content, media_type=answered.media_type, headers=answered.headers)
-
-
 def _media_type(door: Door, content_type: str) -> str:
     """Return the type of a body that a door answers; RefusedError with 415 if it is none."""
     media_type = content_type.partition(";")[0].strip().lower()
@@ -168,23 +145,6 @@ def _media_type(door: Door, content_type: str) -> str:
         told = f"Content-Type {media_type[:100]!r}: expected {' or '.join(door.handlers)}"
         raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, told)
     return media_type
-
-
-async def _body(request: Request, limit: int) -> bytes:
-    """Read the body; refuse as soon as more than `limit` bytes are announced or have come."""
-    announced = request.headers.get("content-length", "")
-    chunks: list[bytes] = []
-    if not announced.isdecimal() or int(announced) <= limit:
-        size = 0
-        async for chunk in request.stream():
-            size += len(chunk)
-            if size > limit:
-                break
-            chunks.append(chunk)
-        else:
-            return b"".join(chunks)
-    told = f"the body has more than {limit} bytes"
-    raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, told, {"connection": "close"})
 
 
 def _add_state(app: FastAPI) -> None:
@@ -211,8 +171,9 @@ def _add_state(app: FastAPI) -> None:
 
     @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     async def metrics() -> Response:
-        """Count verdicts and times of this process, in the format of Prometheus."""
-        return Response(generate_latest(app.state.metrics.registry), media_type=CONTENT_TYPE_LATEST)
+        """Count requests, verdicts and times of all workers, in the format of Prometheus."""
+        app.state.metrics.look(app.state.models)
+        return Response(await to_thread.run_sync(app.state.metrics.text), media_type=CONTENT_TYPE_LATEST)
 
 
 def _listed() -> type[BaseModel]:

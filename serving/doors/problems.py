@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from http import HTTPStatus
 from typing import Any
-from uuid import uuid4
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from data.ending import summary
 from data.errors import InputError
 from serving.doors.schemas import example
 
-LOG = logging.getLogger("perfjudge")
 MEDIA_TYPE = "application/problem+json"
 
 
@@ -37,7 +33,8 @@ class ProblemDetails(BaseModel):
     status: int
     detail: str
     instance: str | None = Field(
-        default=None, description="Of an error of the server: stands in its log beside the trace."
+        default=None,
+        description="Of an error of the server: the request's id, which stands in its log beside the trace.",
     )
 
 
@@ -57,13 +54,13 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def install(app: FastAPI) -> None:
-    """Let `app` answer every refusal and every mistake with problem details."""
+    """Let `app` answer every refusal with problem details."""
     app.add_exception_handler(InputError, _input)
     app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(Exception, _unexpected)
 
 
-def _answer(status: int, detail: str, headers: Any = None, **further: str) -> JSONResponse:
+def answer(status: int, detail: str, headers: Any = None, **further: str) -> JSONResponse:
+    """Return an answer with problem details."""
     title = HTTPStatus(status).phrase
     content = {"type": "about:blank", "title": title, "status": status, "detail": detail, **further}
     return JSONResponse(content, status, headers, MEDIA_TYPE)
@@ -72,17 +69,9 @@ def _answer(status: int, detail: str, headers: Any = None, **further: str) -> JS
 async def _input(_request: Request, exc: Exception) -> JSONResponse:
     # lone surrogates, which UTF-8 cannot hold, are replaced, and what quotes a huge value is cut
     told = str(exc).encode("utf-8", "replace").decode()[:2000]
-    return _answer(HTTPStatus.UNPROCESSABLE_ENTITY, told)
+    return answer(HTTPStatus.UNPROCESSABLE_ENTITY, told)
 
 
 async def _http(_request: Request, exc: Exception) -> JSONResponse:
     assert isinstance(exc, HTTPException)
-    return _answer(exc.status_code, str(exc.detail), exc.headers)
-
-
-async def _unexpected(request: Request, exc: Exception) -> JSONResponse:
-    instance = uuid4().urn
-    asked = f"{request.method} {request.url.path!r}"
-    LOG.error("%s: %s: unexpected %s", instance, asked, summary(exc), exc_info=exc)
-    detail = "an error of the server; its log says more beside the instance"
-    return _answer(HTTPStatus.INTERNAL_SERVER_ERROR, detail, instance=instance)
+    return answer(exc.status_code, str(exc.detail), exc.headers)

@@ -12,6 +12,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from data.errors import InputError
+from serving.doors import logs
+from serving.doors.access import Address, address
 from serving.doors.api import create_app
 from serving.doors.lazy import Lazy, all_models
 from serving.doors.settings import Settings
@@ -39,15 +41,17 @@ def serve(settings: Settings, host: str, port: int, workers: int) -> int:
     Raises
     ------
     InputError
-        If there is no such model, or the address cannot be taken.
+        If there is no such model, the address cannot be taken, or others reach it and there are no tokens.
     """
     # a tracking server that hangs is noticed after seconds, not after minutes
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
+    place = address(host, port, settings.tokens)
+    logs.begin(settings.log_level, settings.log_format)
     models = all_models(settings.models)
     waited = [model for model in models.values() if model.eager]
     for model in waited:
         model.get()
-    listening = _listen(host, port)
+    listening = _listen(place, host)
     announce = partial(_announce, waited, host, listening.getsockname()[1])
     if workers == 1:
         from serving.doors.ending import Alone
@@ -74,8 +78,8 @@ def _configured(app: Any, **further: Any) -> Any:
         loop="uvloop",
         http="httptools",
         ws="none",
+        log_config=None,
         access_log=False,
-        log_level="warning",
         server_header=False,
         backlog=BACKLOG,
         timeout_keep_alive=KEPT,
@@ -85,15 +89,14 @@ def _configured(app: Any, **further: Any) -> Any:
     )
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _listen(place: Address, host: str) -> socket.socket:
     try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listening = socket.socket(family, socket.SOCK_STREAM)
+        listening = socket.socket(place.family, socket.SOCK_STREAM)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
+        listening.bind(place.place)
         listening.listen(BACKLOG)
     except OSError as exc:
-        raise InputError(f"cannot listen ({exc.strerror})", place=f"{host}:{port}") from exc
+        raise InputError(f"cannot listen ({exc.strerror})", place=f"{host}:{place.place[1]}") from exc
     listening.set_inheritable(True)
     return listening
 

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
+from serving.doors.logs import Form, Level
+
 #: In which ``perfjudge serve`` tells its workers, as JSON.
 _VARIABLE = "PERFJUDGE_SERVE"
 
@@ -24,15 +26,29 @@ class Settings:
         A directory that the workers of one server have in common; None where there is one worker.
     watch : float
         The seconds between two looks at where the registry's aliases point.
+    tokens : str or None
+        A file of tokens; None: nobody needs any.
+    timeout, reading : float
+        Seconds in which a request is answered, once its body has come, for which it has others.
+    log_level, log_format : str or None
+        As of `serving.doors.logs.begin`.
     """
 
     models: Mapping[str, Any] = field(default_factory=dict)
     shared: str | None = None
     watch: float = 2.0
+    tokens: str | None = None
+    timeout: float = 60.0
+    reading: float = 30.0
+    log_level: Level | None = None
+    log_format: Form | None = None
 
     def hand_on(self) -> None:
         """Tell processes that are started from now on."""
         os.environ[_VARIABLE] = json.dumps(asdict(self))
+        if self.shared is not None:
+            # prometheus_client looks for it when it is imported, which a worker does on its own
+            os.environ["PROMETHEUS_MULTIPROC_DIR"] = self.shared
 
     @classmethod
     def handed_on(cls) -> Self:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 from itertools import groupby
 from typing import Any
 
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter
 
 from data.errors import InputError
 from serving.doors.bodies import JSON, Answered
 from serving.doors.lazy import Lazy
 from serving.doors.problems import RefusedError
+from serving.doors.threads import to_the_end
 from serving.supply import Door, Together
 
 #: The largest body, in bytes, that is answered where requests are read, and how much of all that waits is
@@ -103,17 +105,20 @@ class Desk:
         """Make the desk of a door."""
         return cls(door, model, limiter, None if door.together is None else Waiting(door.together))
 
-    async def answer(self, media_type: str, body: bytes) -> Answered:
-        """Return the answer to a body of this type; raises what its handler does, and what `loaded` does."""
+    async def answer(self, media_type: str, body: bytes) -> tuple[Answered, Any]:
+        """Return the answer to a body of this type, and the model that gave it.
+
+        It raises what its handler does, and what `loaded` does.
+        """
         if self.waiting is not None and media_type == JSON and len(body) <= SMALL:
             model = None if self.model is None else self.model.loaded
             if self.model is None or model is not None:
-                return await self.waiting.answer(body, model)
-        return await to_thread.run_sync(self._answer, media_type, body, limiter=self.limiter)
+                return await self.waiting.answer(body, model), model
+        return await to_the_end(partial(self._answer, media_type, body), self.limiter)
 
-    def _answer(self, media_type: str, body: bytes) -> Answered:
+    def _answer(self, media_type: str, body: bytes) -> tuple[Answered, Any]:
         model = None if self.model is None else loaded(self.model)
-        return self.door.handlers[media_type](body, model)
+        return self.door.handlers[media_type](body, model), model
 
 
 def loaded(model: Lazy) -> Any:

@@ -8,14 +8,13 @@ from pathlib import Path
 import anyio
 import httpx
 import pytest
-from fastapi import FastAPI
 
 from data.errors import InputError
 from data.stage import guard
 from data.stage import run as run_stage
 from serving import report
 from serving.cli import run
-from serving.doors import problems
+from serving.doors.api import create_app
 
 LINE = re.compile(r"(?:perfjudge: )?unexpected (.*); the trace is in (.*)\n")
 
@@ -160,8 +159,7 @@ def asked(app):
 
 @pytest.mark.parametrize(("told", "fail"), [*FAILING.items()][:3], ids=[*FAILING][:3])
 def test_over_http_an_unexpected_error_is_a_problem_whose_instance_stands_in_the_log(told, fail, caplog):
-    app = FastAPI()
-    problems.install(app)
+    app = create_app({})
 
     @app.get("/fails")
     def fails():
@@ -173,6 +171,6 @@ def test_over_http_an_unexpected_error_is_a_problem_whose_instance_stands_in_the
     assert (problem["status"], problem["title"]) == (500, "Internal Server Error")
     assert told.partition(":")[0] not in answer.text
     (logged,) = (record for record in caplog.records if record.name == "perfjudge")
-    assert logged.getMessage().startswith(f"{problem['instance']}: GET '/fails': unexpected {told}")
+    assert logged.getMessage().startswith(f"{problem['instance']}: GET /fails: unexpected {told}")
     assert f"in {fail.__name__}" in caplog.text
     assert asked(app).json()["instance"] != problem["instance"]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 from pydantic import FiniteFloat
 
 from training.estimators import frozen
+from training.registry.deciles import Deciles
 from training.registry.stored import StoredCard, StoredModel, require_width, store
 
 
@@ -34,6 +35,8 @@ class Card(StoredCard):
         The seed of search and fit.
     floor : float
         The smallest change of a median that may be called a regression, as a share of the baseline's.
+    usual : dict of str to Deciles
+        What every feature held in the training rows that are not below the floor; empty in older cards.
     """
 
     model: str
@@ -45,6 +48,7 @@ class Card(StoredCard):
     seed: int
     #: Cards of before there was one have that of `data.params.Decide`, too.
     floor: float = 0.005
+    usual: dict[str, Deciles] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse a card whose parts don't belong together."""

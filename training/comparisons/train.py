@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from training.comparisons.decision import below_floor, read_changes
 from training.comparisons.examples import Examples, FeatureTable
 from training.comparisons.family import Family
 from training.comparisons.stored import Card, TrainedModel
@@ -16,6 +17,7 @@ from training.estimators.catalogue import CATALOGUE
 from training.estimators.pipelines import answering, fail_probability, pipeline
 from training.evaluation.sidebyside import side_by_side
 from training.evaluation.tuned import read_tuned
+from training.registry.deciles import of_features
 
 
 @dataclass(frozen=True)
@@ -48,9 +50,20 @@ def train(family: Family) -> None:
     fits = [Fit(name, chosen, examples, examples.x[:0], seed) for name, chosen in tuned.items()]
     pipelines = side_by_side(fitted, fits, 1, f"train {family.name}")
     reference, floor = table.reference(), family.section.decide.floor or 0.0
+    # of what lies below the floor no model is asked
+    asked = ~below_floor(read_changes(family.changes, table), floor)
+    usual = of_features(table.columns, examples.x[asked])
     for fit, whole in zip(fits, pipelines, strict=True):
         chosen = fit.tuned
         card = Card(
-            fit.model, table.columns, chosen.threshold, chosen.params, reference, table.digest, seed, floor
+            fit.model,
+            table.columns,
+            chosen.threshold,
+            chosen.params,
+            reference,
+            table.digest,
+            seed,
+            floor,
+            usual,
         )
         TrainedModel(answering(whole), card).write(family.places.models / fit.model)

@@ -1,0 +1,133 @@
+"""How far what a model is asked lies from what it was trained on."""
+
+import json
+from dataclasses import asdict
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from serving.doors.bodies import Answered
+from serving.doors.drift import FEWEST, Drift
+from serving.models import ModelRef
+from serving.supply import Door, Registered
+from training.comparisons.stored import Card
+from training.registry.deciles import Deciles, of_features
+
+NAMES = ("even", "skewed", "mostly missing", "constant", "few values")
+REF = ModelRef("some", "1", "models:/some/1")
+DOOR = Door("/judge", "", "", object, object, {}, 1, Registered("key", ""))
+
+
+def draws(rows, seed):
+    rng = np.random.default_rng(seed)
+    missing = np.where(rng.random(rows) < 0.8, np.nan, rng.normal(size=rows))
+    few = rng.choice([0.0, 0.0, 0.0, 1.0, 2.0], rows)
+    columns = [rng.normal(size=rows), rng.exponential(size=rows), missing, np.full(rows, 0.1), few]
+    return np.column_stack(columns)
+
+
+def model(ref=REF, usual=None):
+    usual = of_features(NAMES, draws(3000, 0)) if usual is None else usual
+    return SimpleNamespace(ref=ref, card=SimpleNamespace(features=NAMES, usual=usual))
+
+
+def ask(drift, vectors, served):
+    drift.asked(SimpleNamespace(door=DOOR, answered=Answered(b"", vectors=vectors), served=served))
+
+
+def indices(vectors):
+    drift, served = Drift({}), model()
+    for part in np.array_split(vectors, 7):
+        ask(drift, part, served)
+    found = drift.found()["key"]
+    assert found.rows == len(vectors)
+    assert [one.index for one in found.features] == sorted(
+        (one.index for one in found.features), reverse=True
+    )
+    return {one.feature: one.index for one in found.features}
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_draws_from_what_was_trained_on_have_no_drift(seed):
+    assert max(indices(draws(3000, seed)).values()) < 0.02
+
+
+@pytest.mark.parametrize(
+    ("feature", "shift"),
+    [
+        ("even", lambda column: column + 1),
+        ("even", lambda column: np.where(np.arange(len(column)) % 3 == 0, np.nan, column)),
+        ("skewed", lambda column: column * 3),
+        ("mostly missing", np.nan_to_num),
+        ("constant", lambda column: column + 1e-3),
+        ("constant", lambda column: column - 1e-3),
+        ("few values", lambda column: np.where(column == 0, 1.0, column)),
+    ],
+)
+def test_a_feature_that_shifts_has_a_drift_above_a_quarter_and_no_other_has(feature, shift):
+    vectors = draws(3000, 4)
+    place = NAMES.index(feature)
+    vectors[:, place] = shift(vectors[:, place])
+    found = indices(vectors)
+    assert next(iter(found)) == feature
+    assert found.pop(feature) > 0.25
+    assert max(found.values()) < 0.02
+
+
+def test_the_index_is_that_of_its_formula_worked_by_hand():
+    usual = {"x": Deciles((0.0,), (0.5, 0.4, 0.1))}
+    served = SimpleNamespace(ref=REF, card=SimpleNamespace(features=("x",), usual=usual))
+    drift = Drift({})
+    ask(drift, np.array([[-1.0]] * 300 + [[1.0]] * 600 + [[np.nan]] * 100), served)
+    asked = np.array([300.5, 600.5, 100.5]) / 1001.5
+    trained = np.array([0.5, 0.4, 0.1])
+    expected = sum((a - e) * np.log(a / e) for a, e in zip(asked, trained, strict=True))
+    assert drift.found()["key"].features[0].index == pytest.approx(expected)
+
+
+def test_few_rows_say_nothing_and_a_card_of_before_there_were_deciles_neither():
+    drift = Drift({})
+    ask(drift, draws(FEWEST - 1, 1), model())
+    assert (drift.found()["key"].rows, drift.found()["key"].features) == (FEWEST - 1, ())
+    ask(drift, draws(1, 1), model())
+    assert len(drift.found()["key"].features) == len(NAMES)
+    old = Drift({})
+    ask(old, draws(500, 1), model(usual={}))
+    assert old.found() == {}
+
+
+def test_a_new_version_is_counted_anew_and_answers_of_the_old_one_no_more():
+    lazy = SimpleNamespace(ref=REF)
+    drift = Drift({"key": lazy})
+    ask(drift, draws(300, 1), model())
+    assert drift.found()["key"].rows == 300
+    second = ModelRef("some", "2", "models:/some/2")
+    lazy.ref = second
+    ask(drift, draws(10, 1), model(second))
+    ask(drift, draws(500, 1), model())
+    assert (drift.found()["key"].ref, drift.found()["key"].rows) == (second, 10)
+
+
+def test_workers_add_up_what_they_were_asked(tmp_path, monkeypatch):
+    drift = Drift({}, str(tmp_path))
+    for worker in (11, 12):
+        monkeypatch.setattr("serving.doors.drift.os.getpid", lambda worker=worker: worker)
+        one = Drift({}, str(tmp_path))
+        ask(one, draws(150, worker), model())
+        one.count()
+    monkeypatch.setattr("serving.doors.drift.os.getpid", lambda: 13)
+    assert drift.found()["key"].rows == 300
+    gauges = {family.name: family.samples for family in drift.collect()}
+    assert gauges["perfjudge_asked_rows"][0].value == 300
+    assert len(gauges["perfjudge_drift"]) == len(NAMES)
+    assert gauges["perfjudge_drift_max"][0].value == max(one.value for one in gauges["perfjudge_drift"])
+
+
+def test_a_card_keeps_its_deciles_and_one_without_is_read(tmp_path):
+    usual = of_features(("a",), draws(100, 0)[:, :1])
+    card = Card("m", ("a",), 0.5, {}, {"a": 0.0}, "ab", 0, 0.01, usual)
+    content = asdict(card)
+    for held, expected in ((content, usual), ({k: v for k, v in content.items() if k != "usual"}, {})):
+        (tmp_path / "card.json").write_text(json.dumps(held))
+        assert Card.read(tmp_path).usual == expected

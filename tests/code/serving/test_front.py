@@ -1,0 +1,361 @@
+"""What stands around every request, with an application that does little."""
+
+import asyncio
+import base64
+import gzip
+import io
+import json
+import logging
+import time
+import tracemalloc
+import zlib
+
+import anyio
+import httpx
+import pytest
+import zstandard
+from anyio import CapacityLimiter
+from fastapi import FastAPI, Request, Response
+from prometheus_client.parser import text_string_to_metric_families
+
+from data.errors import InputError
+from serving.doors import front, logs, problems
+from serving.doors.bodies import Answered
+from serving.doors.exchange import note
+from serving.doors.settings import Settings
+from serving.doors.threads import to_the_end
+from serving.doors.tokens import add
+from serving.doors.unpacked import PARTS, body_of
+from serving.models import ModelRef
+from serving.supply import Door, Registered
+
+LIMIT = 200_000
+SERVED = type("Served", (), {"ref": ModelRef("some", "3", "models:/some/3"), "card": None})()
+
+
+class Judged:
+    def count(self, answer):
+        return {"pass": 2, "fail": 1}.get(answer, 0)
+
+
+def application(settings=None):
+    app = FastAPI()
+    app.state.models = {}
+    problems.install(app)
+    door = Door("/judge", "judge", "", Request, Response, {}, LIMIT, Registered("some", ""))
+
+    @app.post("/judge")
+    async def judge(request: Request):
+        body = await body_of(request, LIMIT)
+        note(request.scope, door, Answered(b"", Judged()), SERVED)
+        return Response(body)
+
+    @app.get("/slow")
+    async def slow():
+        await asyncio.sleep(60)
+
+    @app.get("/page")
+    async def page():
+        return Response("", headers={"content-security-policy": "default-src 'self'"})
+
+    @app.get("/secret/{word}")
+    async def secret(word: str):
+        raise ZeroDivisionError(f"by {len(word)}")
+
+    @app.get("/healthz")
+    async def healthz():
+        return {}
+
+    front.install(app, settings or Settings())
+    return app
+
+
+def ask(app, *requests):
+    """Send requests one after the other, and return their answers."""
+
+    async def asked():
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+            return [await client.request(*request[:2], **dict(*request[2:])) for request in requests]
+
+    return anyio.run(asked)
+
+
+def post(content, headers=(), app=None):
+    (answer,) = ask(app or application(), ("POST", "/judge", {"content": content, "headers": dict(headers)}))
+    return answer
+
+
+def packed(how, content):
+    return gzip.compress(content) if how == "gzip" else zstandard.ZstdCompressor().compress(content)
+
+
+@pytest.fixture
+def keys(tmp_path, monkeypatch):
+    """A file with two tokens, one per scope, and settings that name it; only the slow page is for labels."""
+    path = tmp_path / "tokens"
+    read, label = add(path, "reports", "read"), add(path, "anna", "label")
+    door = Door("/slow", "", "", Request, Response, {}, 1, scope="label")
+    monkeypatch.setattr(front, "doors", lambda: [door])
+    return {"read": read, "label": label, "app": application(Settings(tokens=str(path), timeout=0.2))}
+
+
+def bearer(token):
+    return {"authorization": f"Bearer {token}"}
+
+
+def basic(token):
+    return {"authorization": "Basic " + base64.b64encode(f"me:{token}".encode()).decode()}
+
+
+def test_tokens_open_what_their_scope_allows_and_nothing_is_told_of_them(keys, caplog):
+    caplog.set_level(logging.DEBUG)
+    cases = [
+        ("GET", "/page", {}, 401),
+        ("POST", "/judge", {}, 401),
+        ("GET", "/nowhere", {}, 401),
+        ("GET", "/page", bearer("wrong-and-unknown"), 401),
+        ("GET", "/page", bearer(keys["read"]), 200),
+        ("GET", "/page", basic(keys["read"]), 200),
+        ("POST", "/judge", basic(keys["read"]), 401),
+        ("POST", "/judge", bearer(keys["read"]), 200),
+        ("GET", "/page", bearer(keys["label"]), 403),
+        ("GET", "/slow", bearer(keys["read"]), 403),
+        ("GET", "/slow", bearer(keys["label"]), 504),
+        ("GET", "/page", {"authorization": "Basic no/base64!"}, 401),
+        ("GET", "/healthz", {}, 200),
+    ]
+    requests = [(method, path, {"headers": headers}) for method, path, headers, _ in cases]
+    answers = ask(keys["app"], *requests)
+    assert [answer.status_code for answer in answers] == [status for *_, status in cases]
+    refused = [answer for answer in answers if answer.status_code in {401, 403}]
+    for answer in refused:
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert answer.headers["www-authenticate"].startswith('Bearer realm="perfjudge"')
+        assert answer.json()["status"] == answer.status_code
+    assert ["Basic" in answer.headers["www-authenticate"] for answer in answers[:3]] == [True, False, True]
+    told = caplog.text + str([record.__dict__ for record in caplog.records])
+    told += str([(answer.headers, answer.text) for answer in answers])
+    assert not any(secret in told for secret in (keys["read"], keys["label"], "wrong-and-unknown"))
+    assert "'token': 'reports'" in told
+
+
+def test_only_where_there_are_tokens_the_description_asks_for_them(keys):
+    without = application().openapi()
+    assert "securitySchemes" not in without["components"]
+    assert "401" not in without["paths"]["/page"]["get"]["responses"]
+    described = keys["app"].openapi()
+    assert set(described["components"]["securitySchemes"]) == {"bearer", "basic"}
+    asked = {path: one.get("security") for path, ways in described["paths"].items() for one in ways.values()}
+    assert asked["/healthz"] is None
+    assert asked["/judge"] == [{"bearer": []}]
+    assert asked["/page"] == [{"bearer": []}, {"basic": []}]
+    assert {"401", "403", "504"} <= set(described["paths"]["/page"]["get"]["responses"])
+
+
+@pytest.mark.parametrize("how", ["gzip", "zstd", "GZip "])
+def test_a_packed_body_is_unpacked_up_to_the_limit(how):
+    name = how.strip().lower()
+    whole = bytes(range(250)) * (LIMIT // 250)
+    for parts in (1, 2):
+        content = packed(name, whole[: LIMIT // 2]) + packed(name, whole[LIMIT // 2 :]) * (parts - 1)
+        answer = post(content, {"content-encoding": how})
+        assert (answer.status_code, answer.content) == (200, whole[: LIMIT * parts // 2])
+    over = post(packed(name, whole + b"x"), {"content-encoding": how})
+    assert (over.status_code, str(LIMIT) in over.json()["detail"]) == (413, True)
+
+
+@pytest.mark.parametrize("how", ["gzip", "zstd"])
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda content: content[:-1],
+        lambda content: content[: len(content) // 2],
+        lambda content: content + b"more",
+        lambda content: b"{}",
+    ],
+    ids=["without its end", "half of it", "with more", "not packed"],
+)
+def test_a_packed_body_that_is_not_whole_is_refused(how, spoil):
+    answer = post(spoil(packed(how, bytes(range(256)) * 4)), {"content-encoding": how})
+    assert (answer.status_code, "Content-Encoding" in answer.json()["detail"]) == (400, True)
+
+
+@pytest.mark.parametrize("how", ["gzip", "zstd"])
+def test_a_body_of_very_many_parts_is_refused(how):
+    answer = post(packed(how, b"") * (PARTS + 2), {"content-encoding": how})
+    assert (answer.status_code, "parts" in answer.json()["detail"]) == (400, True)
+
+
+def test_a_body_that_is_packed_in_another_way_is_told_which_ways_there_are():
+    answer = post(b"x", {"content-encoding": "br"})
+    assert (answer.status_code, answer.headers["accept-encoding"]) == (415, "gzip, zstd")
+    assert post(b"x", {"content-encoding": "identity"}).content == b"x"
+
+
+def bomb(how, size):
+    """A body that becomes `size` zeros."""
+    packer = zlib.compressobj(9, wbits=31) if how == "gzip" else zstandard.ZstdCompressor().compressobj()
+    return b"".join(packer.compress(bytes(2**20)) for _ in range(size >> 20)) + packer.flush()
+
+
+@pytest.mark.parametrize("how", ["gzip", "zstd"])
+def test_a_bomb_is_refused_at_the_limit_and_never_held(how):
+    content = bomb(how, 100 * 2**20)
+    assert len(content) < LIMIT
+    tracemalloc.start()
+    try:
+        answer = post(content, {"content-encoding": how})
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert answer.status_code == 413
+    assert most < 20 * LIMIT
+
+
+def test_a_zstd_body_that_wants_a_huge_window_is_refused():
+    parameters = zstandard.ZstdCompressionParameters(window_log=27)
+    packer = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+    content = packer.compress(b"x" * 100) + packer.flush()
+    assert post(content, {"content-encoding": "zstd"}).status_code == 400
+
+
+async def trickling():
+    for _ in range(50):
+        yield b"x"
+        await asyncio.sleep(0.05)
+
+
+def test_a_body_that_trickles_in_is_refused_and_the_connection_closed():
+    began = time.monotonic()
+    answer = post(trickling(), app=application(Settings(reading=0.2)))
+    assert (answer.status_code, answer.headers["connection"]) == (408, "close")
+    assert time.monotonic() - began < 2
+    assert "0.2 s" in answer.json()["detail"]
+
+
+def test_what_takes_too_long_is_answered_with_a_problem():
+    (answer,) = ask(application(Settings(timeout=0.1)), ("GET", "/slow"))
+    assert (answer.status_code, "0.1 s" in answer.json()["detail"]) == (504, True)
+
+
+def test_work_that_nobody_waits_for_keeps_its_place_and_what_waits_for_it_never_begins():
+    done = []
+
+    def work(name):
+        time.sleep(0.3)
+        done.append(name)
+
+    async def late():
+        limiter = CapacityLimiter(1)
+        for name in ("begun", "queued"):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await to_the_end(lambda name=name: work(name), limiter)
+        assert (done, limiter.available_tokens) == ([], 0)
+        await to_the_end(lambda: work("after"), limiter)
+        return limiter.available_tokens
+
+    assert anyio.run(late) == 1
+    assert done == ["begun", "after"]
+
+
+def test_a_request_is_called_as_its_client_says_if_that_is_harmless():
+    names = ["report-7.2:a_b", "two words", "a" * 101, "<script>", ""]
+    given = [("GET", "/page", {"headers": {"x-request-id": name}}) for name in names]
+    called = [answer.headers["x-request-id"] for answer in ask(application(), *given, *given[1:2])]
+    assert called[0] == names[0]
+    assert all(len(name) == 32 and int(name, 16) for name in called[1:])
+    assert len(set(called)) == len(called)
+
+
+def test_every_answer_has_headers_that_keep_browsers_safe_and_a_page_its_own_policy():
+    page, problem = ask(application(), ("GET", "/page"), ("GET", "/nowhere"))
+    assert page.headers["content-security-policy"] == "default-src 'self'"
+    for answer in (page, problem):
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["x-frame-options"] == "DENY"
+    assert problem.headers["content-security-policy"].startswith("default-src 'none'")
+    assert "frame-ancestors 'none'" in problem.headers["content-security-policy"]
+
+
+@pytest.fixture
+def lines(monkeypatch):
+    """What is logged as JSON while a test runs."""
+    written = io.StringIO()
+    monkeypatch.setattr("sys.stderr", written)
+    root = logging.getLogger()
+    before, levels = (
+        root.handlers[:],
+        {name: logging.getLogger(name).level for name in (None, "perfjudge", "uvicorn")},
+    )
+    logs.begin("info", "json")
+    yield lambda: [json.loads(line) for line in written.getvalue().splitlines()]
+    root.handlers[:] = before
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = True
+
+
+def test_a_line_per_request_says_what_was_answered_but_no_body_and_no_path(lines):
+    body = {"content": b"the body", "headers": {"x-request-id": "mine"}}
+    ask(application(), ("POST", "/judge?key=hidden", body), ("GET", "/secret/hidden"), ("GET", "/hidden"))
+    judged, error, failed, unknown = lines()
+    assert judged["seconds"] >= 0
+    assert judged.items() >= {
+        "level": "INFO", "request_id": "mine", "method": "POST", "route": "/judge", "status": 200,
+        "received_bytes": 8, "sent_bytes": 8, "token": None, "model": "some", "version": "3",
+        "verdicts": {"pass": 2, "fail": 1},
+    }.items()  # fmt: skip
+    assert (failed["route"], failed["status"]) == ("/secret/{word}", 500)
+    assert (unknown["route"], unknown["status"]) == ("unknown", 404)
+    assert (error["level"], error["message"].split(":")[0]) == ("ERROR", failed["request_id"])
+    assert "ZeroDivisionError: by 6" in error["exc_info"]
+    assert "hidden" not in str(lines())
+
+
+def samples(app):
+    text = app.state.metrics.text().decode()
+    return {
+        (sample.name, *sorted(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_requests_are_counted_by_route_status_and_model_and_unknown_paths_as_one():
+    app = application()
+    ask(app, ("POST", "/judge", {"content": b"x"}), *[("GET", f"/nowhere/{number}") for number in range(20)])
+    found = samples(app)
+    none = ("model", ""), ("route", "unknown"), ("status", "4xx"), ("version", "")
+    some = ("model", "some"), ("route", "/judge"), ("status", "2xx"), ("version", "3")
+    assert found["perfjudge_request_seconds_count", *none] == 20
+    assert found["perfjudge_request_seconds_count", *some] == 1
+    assert found["perfjudge_verdicts_total", ("door", "/judge"), ("verdict", "pass")] == 2
+    assert found["perfjudge_judging_seconds_count",] == 1
+    assert found["perfjudge_requests_in_flight",] == 0
+    assert len([key for key in found if key[0] == "perfjudge_request_seconds_count"]) == 2
+
+
+def test_the_version_that_answers_its_trouble_and_its_swaps_are_counted():
+    app = application()
+    model = type("Model", (), {"ref": ModelRef("some", "1", ""), "trouble": None, "swaps": 0})()
+    app.state.metrics.look({"key": model})
+    model.ref, model.trouble, model.swaps = ModelRef("some", "2", ""), "version 3 is broken", 1
+    app.state.metrics.look({"key": model})
+    found = samples(app)
+    answers = {
+        dict(labels)["version"]: value
+        for (name, *labels), value in found.items()
+        if name == "perfjudge_model_info"
+    }
+    assert answers == {"1": 0, "2": 1}
+    assert found["perfjudge_model_trouble", ("key", "key")] == 1
+    assert found["perfjudge_model_swaps", ("key", "key")] == 1
+
+
+def test_a_file_of_tokens_that_is_not_there_is_told_at_the_start(tmp_path):
+    with pytest.raises(InputError, match="tokens"):
+        application(Settings(tokens=str(tmp_path / "tokens")))

@@ -1,0 +1,122 @@
+"""What stands around every request, of servers in processes of their own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import numpy as np
+from prometheus_client.parser import text_string_to_metric_families
+from sklearn.linear_model import LogisticRegression
+
+from features.comparisons.vectors import SEED_FEATURES
+from tests.system.conftest import Listening, comparison, fitted
+from training.comparisons.stored import TrainedModel
+from training.registry.deciles import of_features
+
+PROGRAM = Path(sys.executable).with_name("perfjudge")
+JUDGE = "/v1/comparisons/judge"
+
+
+def perfjudge(*arguments, **environment):
+    command = [PROGRAM, *map(str, arguments)]
+    told = {**os.environ, **environment}
+    return subprocess.run(command, check=False, capture_output=True, text=True, env=told)
+
+
+def test_a_server_that_others_reach_does_not_start_without_tokens():
+    done = perfjudge("serve", "--host", "0.0.0.0", "--port", "0")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert "--tokens FILE" in done.stderr
+
+
+def test_a_token_is_printed_once_and_a_server_takes_its_file_from_the_environment(tmp_path, model_directory):
+    path = tmp_path / "tokens"
+    made = perfjudge("token", "reports", "--tokens", path)
+    assert (made.returncode, made.stdout.count("\n"), made.stderr) == (0, 1, "")
+    path.chmod(0o666)
+    refused = perfjudge("serve", "--model", model_directory, "--port", "0", PERFJUDGE_TOKENS_FILE=str(path))
+    assert (refused.returncode, "go-w" in refused.stderr) == (2, True)
+
+
+class Guarded:
+    """A server of two workers and its token."""
+
+    def __init__(self, directory, tokens):
+        self.token = perfjudge("token", "reports", "--tokens", tokens).stdout.strip()
+        self.server = Listening("--model", str(directory), "--workers", "2", "--tokens", str(tokens))
+        self.headers = {"authorization": f"Bearer {self.token}"}
+
+    def judge(self, *comparisons):
+        content = json.dumps({"comparisons": comparisons})
+        headers = {**self.headers, "content-type": "application/json"}
+        # a connection each, so that any worker may answer
+        return httpx.post(self.server.url + JUDGE, content=content, headers=headers, timeout=60)
+
+    def metrics(self):
+        text = httpx.get(self.server.url + "/metrics", headers=self.headers).text
+        return [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+
+    def value(self, name, **labels):
+        """Return the sum of what has these labels."""
+        return sum(
+            one.value for one in self.metrics() if one.name == name and labels.items() <= one.labels.items()
+        )
+
+    def wait_for(self, expected, name, **labels):
+        deadline = time.monotonic() + 60
+        while (found := self.value(name, **labels)) != expected and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert found == expected
+
+    def workers(self):
+        """Return the processes that answer."""
+        parent = self.server.process.pid
+        children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+        return [int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+def with_deciles(directory):
+    """The model of other tests, trained on vectors around zero."""
+    model = fitted(LogisticRegression())
+    rows = np.random.default_rng(5).normal(0, 0.1, (400, len(SEED_FEATURES)))
+    usual = of_features(SEED_FEATURES, rows)
+    TrainedModel(model.model, replace(model.card, usual=usual)).write(directory)
+    return directory
+
+
+def test_two_workers_count_as_one_server_which_outlives_one_of_them_and_tells_no_token(tmp_path):
+    guarded = Guarded(with_deciles(tmp_path / "model"), tmp_path / "tokens")
+    try:
+        verdicts = "perfjudge_verdicts_total"
+        slow = [comparison(f"c{number}", 80.0) for number in range(30)]
+        assert all(guarded.judge(*slow).status_code == 200 for _ in range(12))
+        for _ in range(6):
+            assert guarded.value(verdicts, door=JUDGE, verdict="fail") == 360
+        assert guarded.value("perfjudge_request_seconds_count", route=JUDGE, status="2xx") == 12
+        guarded.wait_for(360, "perfjudge_asked_rows", key="model")
+        assert guarded.value("perfjudge_drift_max", key="model") > 0.25
+        guarded.wait_for(2, "perfjudge_model_info", key="model")
+        killed = guarded.workers()[0]
+        os.kill(killed, signal.SIGKILL)
+        deadline = time.monotonic() + 60
+        while killed in guarded.workers() or len(guarded.workers()) < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        guarded.wait_for(2, "perfjudge_model_info", key="model")
+        assert guarded.value(verdicts, door=JUDGE, verdict="fail") == 360
+        assert guarded.value("perfjudge_requests_in_flight") == 1
+        assert httpx.get(guarded.server.url + "/metrics").status_code == 401
+    finally:
+        _, said = guarded.server.stop()
+    lines = [json.loads(line) for line in said.splitlines()]
+    judged = [line for line in lines if line.get("route") == JUDGE]
+    assert len(judged) == 12
+    assert all(line["verdicts"] == {"fail": 30} and line["token"] == "reports" for line in judged)
+    assert guarded.token not in said
