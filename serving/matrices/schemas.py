@@ -14,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from data.matrices.tables import MOST_METRICS
+from data.matrices.limits import MOST_METRICS
 from data.tables.given import Given
 from serving.doors.schemas import ModelAnswer, Name, ServedModel, finite
 from serving.pages.verdict_lines import Answer
