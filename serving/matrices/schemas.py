@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
+    AliasChoices,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -133,7 +134,7 @@ class MatrixVerdictAnswer(BaseModel):
     probability: float | None = Field(description="Of an abnormal target; null where invalid.")
     threshold: float | None = Field(description="Fail from this probability on.")
     invalid_reason: Annotated[str | None, BeforeValidator(lambda told: told or None)] = Field(
-        validation_alias="reason"
+        validation_alias=AliasChoices("reason", "invalid_reason")
     )
     baseline_runs: int = Field(description="Valid ones, on which the verdict rests.")
     target_runs: int
