@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.errors import InputError
+from data.matrices.limits import MOST_METRICS
 from data.tables.checks import named, one_of
 from data.tables.parquet import opened
 from data.tables.problems import Problems
@@ -27,8 +28,6 @@ SIDES = ("baseline", "target")
 #: What the two sides of a pair are compared by: one of these differs, the others don't (seed 001, 2.1).
 METADATA = ("workload", "group", "version", "machine")
 SUMMARY = "summary_"
-#: More metrics than this are no measurement: the seed's systems have 165 to 278 (seed 001, table 1).
-MOST_METRICS = 10_000
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import pandas as pd
 
 from data.errors import InputError
 from data.measure.child import Child, execute
-from data.tables.blanks import UNCOUNTED
+from data.tables.blanks import MOST, UNCOUNTED
 
 #: The column of time.
 TIME = "t_seconds"
@@ -22,8 +22,6 @@ _TIME = re.compile(r"\s*(\d+\.\d+)(\D)")
 _MODIFIER = re.compile(r":[a-zA-Z]+$")
 #: The count and the event of a line, after its time.
 _COUNT, _EVENT = 0, 2
-#: The kernel's counters have 64 bits; a number beyond them counts nothing.
-MOST = 2.0**64
 #: Numbers without any country's separators.
 PLAIN = {"LC_ALL": "C"}
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from data.measure.perf_stat import MOST
+from data.tables.blanks import MOST
 from data.tables.given import Given
 from serving.doors.schemas import ModelAnswer, Name, Positive, ServedModel, example, finite
 

@@ -19,6 +19,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel, create_model
 
 from data.errors import InputError
+from serving.browser import docs_page, overview
 from serving.doors import front, logs, problems
 from serving.doors.bodies import JSON, NOTES
 from serving.doors.exchange import note
@@ -56,6 +57,8 @@ def create_app(models: Mapping[str, Lazy], settings: Settings | None = None) -> 
     app.state.models = models
     app.state.settings = settings or Settings()
     problems.install(app)
+    overview.install(app)
+    docs_page.install(app)
     for door in doors():
         _add(app, door)
     _add_state(app)
@@ -110,6 +113,7 @@ def _add(app: FastAPI, door: Door) -> None:
         body = await body_of(request, door.limit)
         answered, served = await app.state.desks[door.path].answer(media_type, body)
         note(request.scope, door, answered, served)
+        app.state.recent.add(door, answered)
         return Response(answered.content, media_type=answered.media_type, headers=answered.headers)
 
     needed = REFUSALS if door.model is None else (*REFUSALS, HTTPStatus.SERVICE_UNAVAILABLE)

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from data.errors import InputError
-from data.matrices.tables import METADATA, MOST_METRICS, RUN_DTYPES, SIDES, MatrixTables, StackedSides
+from data.matrices.limits import MOST_METRICS
+from data.matrices.tables import METADATA, RUN_DTYPES, SIDES, MatrixTables, StackedSides
 from data.tables.files import content_of
 from data.tables.given import said
 from serving.matrices.schemas import MatricesRequest, Matrix, Pair

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
+    AliasChoices,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -14,10 +16,10 @@ from pydantic import (
     model_validator,
 )
 
-from data.matrices.tables import MOST_METRICS
+from data.matrices.limits import MOST_METRICS
 from data.tables.given import Given
 from serving.doors.schemas import ModelAnswer, Name, ServedModel, finite
-from serving.pages.verdict_lines import Answer
+from serving.pages.verdict_lines import Answer, VerdictLine
 
 #: Most pairs of a request, and runs of one side.
 PAIRS, RUNS = 1_000, 1_000
@@ -133,7 +135,7 @@ class MatrixVerdictAnswer(BaseModel):
     probability: float | None = Field(description="Of an abnormal target; null where invalid.")
     threshold: float | None = Field(description="Fail from this probability on.")
     invalid_reason: Annotated[str | None, BeforeValidator(lambda told: told or None)] = Field(
-        validation_alias="reason"
+        validation_alias=AliasChoices("reason", "invalid_reason")
     )
     baseline_runs: int = Field(description="Valid ones, on which the verdict rests.")
     target_runs: int
@@ -175,6 +177,12 @@ class MatricesAnswer(BaseModel):
     def count(self, answer: Answer) -> int:
         """Return how many pairs got this verdict."""
         return sum(one.verdict == answer for one in self.verdicts)
+
+    def first(self, most: int) -> Iterator[VerdictLine]:
+        """Yield the first verdicts, `most` at most, as lines of a table."""
+        for one in self.verdicts[:most]:
+            why = one.invalid_reason or ", ".join(driver.metric for driver in one.drivers[:3])
+            yield VerdictLine(one.verdict, one.probability, one.workload, one.pair_id, why)
 
 
 class ServedMatrix(ServedModel):

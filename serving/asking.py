@@ -1,0 +1,310 @@
+"""How a program asks a server: one pool of connections, attempts, batches, and what is said when it fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
+from urllib.parse import urlsplit
+
+import urllib3
+from urllib3.exceptions import HTTPError
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from serving.doors.schemas import ModelAnswer
+
+T = TypeVar("T")
+Read = TypeVar("Read", bound="BaseModel")
+#: The variable that holds a token where none is given.
+TOKEN = "PERFJUDGE_TOKEN"  # noqa: S105 - where it stands, not what it is
+#: Bodies of more bytes than this are sent compressed.
+LARGE = 65_536
+#: Most seconds before another attempt, whatever the server asks for.
+PATIENCE = 60
+_TOO_LARGE, _UNSUPPORTED = 413, 415
+_BUSY = (429, 502, 503, 504)
+
+
+class JudgeError(Exception):
+    """A question that was not answered.
+
+    Attributes
+    ----------
+    status : int or None
+        Of HTTP; None where no answer came, or the question could not be sent.
+    detail : str
+        One line.
+    request_id : str or None
+        What stands in the server's log beside it, if the server said so.
+    """
+
+    def __init__(self, detail: str, status: int | None = None, request_id: str | None = None) -> None:
+        super().__init__(detail, status, request_id)
+        self.detail, self.status, self.request_id = detail, status, request_id
+
+    def further(self, key: str, start: int) -> JudgeError:
+        """Return the same of things of which `start` were asked about before: their places are of all."""
+        place = re.compile(rf"\b({key}[\[.])(\d+)")
+        told = place.sub(lambda found: f"{found[1]}{int(found[2]) + start}", self.detail, count=1)
+        return JudgeError(told, self.status, self.request_id)
+
+    def __str__(self) -> str:
+        known = [str(self.status)] if self.status else []
+        known += [f"request {self.request_id}"] if self.request_id else []
+        return f"{self.detail} ({', '.join(known)})" if known else self.detail
+
+
+@dataclass(frozen=True)
+class Answers(Sequence[T]):
+    """Answers in the order of the questions, from however many requests.
+
+    Attributes
+    ----------
+    each : tuple
+    models : tuple of ModelAnswer
+        Which models gave them: several if another one took over in between.
+    notes : tuple of str
+        What the server had to assume, one line each.
+    """
+
+    each: tuple[T, ...]
+    models: tuple[ModelAnswer, ...]
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, each: Iterable[T], model: ModelAnswer, notes: Iterable[str] = ()) -> Self:
+        """Return the answers of one request."""
+        return cls(tuple(each), (model,), tuple(notes))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Answers[T]]) -> Self:
+        """Return the answers of several requests as one."""
+        models = [model for one in parts for model in one.models]
+        different = tuple(model for place, model in enumerate(models) if model not in models[:place])
+        notes = dict.fromkeys(note for one in parts for note in one.notes)
+        return cls(tuple(thing for one in parts for thing in one.each), different, tuple(notes))
+
+    def __len__(self) -> int:
+        return len(self.each)
+
+    @overload
+    def __getitem__(self, place: int) -> T: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[T]: ...
+    def __getitem__(self, place: int | slice) -> T | Sequence[T]:
+        return self.each[place]
+
+
+@dataclass(frozen=True)
+class Batched(Generic[Read, T]):
+    """A question about many things, which may be asked in several requests.
+
+    Attributes
+    ----------
+    path, key : str
+        Where it is asked, and under which key the things stand.
+    answer : type
+        What comes back.
+    told : callable
+        Takes that; returns what it says of each thing, in their order.
+    most, limit : int
+        How many things, and about how many bytes, one request holds.
+    further : mapping
+        What else stands in each request.
+    """
+
+    path: str
+    key: str
+    answer: type[Read]
+    told: Callable[[Read], Answers[T]]
+    most: int
+    limit: int
+    further: Mapping[str, Any] = field(default_factory=dict)
+
+    def requests(self, parts: Sequence[bytes]) -> Iterator[tuple[int, Sequence[bytes]]]:
+        """Divide things that are written as JSON by their number and size; say where each request begins."""
+        start = size = 0
+        for place, part in enumerate(parts):
+            if place > start and (place - start == self.most or size + len(part) > self.limit):
+                yield start, parts[start:place]
+                start, size = place, 0
+            size += len(part) + 1
+        if start < len(parts):
+            yield start, parts[start:]
+
+    def body(self, parts: Sequence[bytes]) -> bytes:
+        """Return a request that asks about `parts`."""
+        further = b"".join(b"," + written(name) + b":" + written(one) for name, one in self.further.items())
+        return b"{" + written(self.key) + b":[" + b",".join(parts) + b"]" + further + b"}"
+
+
+class Asking:
+    """A server that is asked over HTTP; it may be shared between threads.
+
+    Parameters
+    ----------
+    url : str
+        Where it listens.
+    token : str, optional
+        By default what PERFJUDGE_TOKEN holds, if anything.
+    timeout : float
+        Seconds that one attempt may wait for its answer.
+    retries : int
+        How many further attempts follow if the server cannot be reached or is busy (429, 502, 503, 504): at
+        once, after 0.4, 0.8, 1.6 seconds and so on, or when its ``Retry-After`` says.
+    connections : int
+        How many are kept open.
+
+    Raises
+    ------
+    JudgeError
+        If `url` is no address of HTTP.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        timeout: float = 60.0,
+        retries: int = 4,
+        connections: int = 4,
+    ) -> None:
+        address = urlsplit(url)
+        if address.scheme not in {"http", "https"} or not address.hostname:
+            raise JudgeError(f"{url!r} is no address; expected http://HOST:PORT")
+        self.url = url.rstrip("/")
+        token = token or os.environ.get(TOKEN)
+        self._pool = urllib3.PoolManager(
+            maxsize=connections,
+            headers={"accept": "application/json", "user-agent": "perfjudge"}
+            | ({"authorization": f"Bearer {token}"} if token else {}),
+            timeout=urllib3.Timeout(connect=min(timeout, 10.0), read=timeout),
+            retries=urllib3.Retry(
+                retries,
+                redirect=False,
+                # to judge changes nothing, so that it may be asked for twice
+                allowed_methods=None,
+                status_forcelist=_BUSY,
+                backoff_factor=0.2,
+                backoff_max=PATIENCE,
+                backoff_jitter=0.1,
+                raise_on_status=False,
+                retry_after_max=PATIENCE,
+            ),
+        )
+        self._packed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.url!r})"
+
+    def close(self) -> None:
+        """Close the connections; the next question opens new ones."""
+        self._pool.clear()
+
+    def ask(self, path: str, content: Mapping[str, Any], answer: type[Read]) -> Read:
+        """Ask one question; JudgeError if it is not answered."""
+        return self._post(path, written(content, path), answer)
+
+    def ask_each(self, question: Batched[Read, T], things: Iterable[Any]) -> Answers[T]:
+        """Ask about each thing, in as few requests as the server takes; JudgeError if one is not answered."""
+        parts = [written(one, f"{question.key}[{place}]") for place, one in enumerate(things)]
+        requests = question.requests(parts)
+        return Answers.joined(
+            [one for start, some in requests for one in self._divided(question, start, some)]
+        )
+
+    def _divided(self, question: Batched[Read, T], start: int, parts: Sequence[bytes]) -> list[Answers[T]]:
+        """Ask about `parts`, in halves where the server says that they are too much at once."""
+        try:
+            answers = question.told(self._post(question.path, question.body(parts), question.answer))
+        except JudgeError as exc:
+            half = len(parts) // 2
+            if exc.status != _TOO_LARGE or not half:
+                raise exc.further(question.key, start) from None
+            first = self._divided(question, start, parts[:half])
+            return first + self._divided(question, start + half, parts[half:])
+        if len(answers) != len(parts):
+            raise JudgeError(f"the server gave {len(answers)} answers to {len(parts)} {question.key}", 200)
+        return [answers]
+
+    def _post(self, path: str, body: bytes, answer: type[Read]) -> Read:
+        response = self._sent(path, body)
+        if response.status == _UNSUPPORTED and self._packed and len(body) > LARGE:
+            # a server, or what stands before it, that takes no compressed bodies says so once
+            self._packed = False
+            response = self._sent(path, body)
+        if response.status != 200:  # noqa: PLR2004
+            raise refusal(response)
+        return read(response, answer)
+
+    def _sent(self, path: str, body: bytes) -> urllib3.BaseHTTPResponse:
+        headers = {**self._pool.headers, "content-type": "application/json"}
+        if self._packed and len(body) > LARGE:
+            import zstandard
+
+            body, headers["content-encoding"] = zstandard.compress(body), "zstd"
+        try:
+            return self._pool.request("POST", self.url + path, body=body, headers=headers)
+        except HTTPError as exc:
+            raise JudgeError(f"{self.url} does not answer ({reason(exc)})") from exc
+
+
+def written(thing: Any, place: str = "") -> bytes:
+    """Return a thing of JSON, or of a type of requests, as JSON; JudgeError names what cannot be one."""
+    try:
+        return json.dumps(thing, default=_content, allow_nan=False, separators=(",", ":")).encode()
+    except (TypeError, ValueError) as exc:
+        raise JudgeError(f"{place} cannot be written as JSON: {exc}") from exc
+
+
+def _content(thing: Any) -> Any:
+    """Return what one of the types of requests holds, or the number that one of NumPy is."""
+    for convert in ("model_dump", "tolist"):
+        if hasattr(thing, convert):
+            given = {"exclude_unset": True} if convert == "model_dump" else {}
+            return getattr(thing, convert)(**given)
+    raise TypeError(f"a {type(thing).__name__} is neither of JSON nor of a request")
+
+
+def read(response: urllib3.BaseHTTPResponse, answer: type[Read]) -> Read:
+    """Return the answer that a response holds; JudgeError if it holds anything else."""
+    from pydantic import ValidationError
+
+    try:
+        return answer.model_validate_json(response.data)
+    except ValidationError as exc:
+        told = f"what answers is not perfjudge, or another version of it: {exc.error_count()} faults"
+        raise JudgeError(told, response.status, _request_id(response, {})) from exc
+
+
+def refusal(response: urllib3.BaseHTTPResponse) -> JudgeError:
+    """Return what a response says against the question: problem details, or what it has instead of them."""
+    try:
+        problem = dict(json.loads(response.data))
+    except (TypeError, ValueError):
+        problem = {}
+    detail = problem.get("detail") or response.reason or "no reason given"
+    return JudgeError(str(detail), response.status, _request_id(response, problem))
+
+
+def _request_id(response: urllib3.BaseHTTPResponse, problem: Mapping[str, Any]) -> str | None:
+    found = response.headers.get("x-request-id") or problem.get("request_id") or problem.get("instance")
+    return None if found is None else str(found)
+
+
+def reason(exc: BaseException) -> str:
+    """Return why no answer came, in one line: what an attempt failed of at last."""
+    last = getattr(exc, "reason", None)
+    return reason(last) if isinstance(last, BaseException) else str(exc).rpartition(": ")[2]
