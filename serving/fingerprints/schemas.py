@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from data.tables.given import Given
-from serving.doors.schemas import Better, Name, Positive, finite
+from serving.doors.schemas import AS_WHOLE, Better, Name, Positive, finite
 
 
 def _listed(told: Any) -> Any:
@@ -19,7 +19,7 @@ Known = Annotated[float | None, AfterValidator(finite)]
 Listed = Annotated[list[str], BeforeValidator(_listed)]
 #: A rate or a performance: so wide that every unit has room, so narrow that products stay numbers.
 Measure = Annotated[float, Field(ge=1e-30, le=1e30)]
-Whole = Annotated[int, Field(ge=1, le=1_000_000)]
+Cores = Annotated[int, Field(ge=1, le=1_000_000), AS_WHOLE]
 #: Most runs of a fingerprint, or measurements of an application, on one machine.
 RUNS = 100
 
@@ -32,7 +32,7 @@ class Machine(Given):
         default=None,
         description="The CPU model, whose machines are held out together. Default: one of its own.",
     )
-    cores: Whole | None = None
+    cores: Cores | None = None
     stress_ng: Name | None = Field(default=None, description="The version that measured the rates.")
     rates: dict[Name, Measure | Annotated[list[Measure | None], Field(max_length=RUNS)] | None] = Field(
         description="Bogo operations per second by stressor: one rate, or one per repetition; null where it "

@@ -52,12 +52,14 @@ def _wrong(pairs: Sequence[Pair]) -> Iterator[tuple[int, str]]:
 
 def _judged(request: MatricesRequest, served: Engine) -> MatricesAnswer:
     """Judge pairs with whole sides; all are invalid if the model can do nothing with what they have."""
+    nothing = MatricesAnswer(model=served.ref.answer, verdicts=[], notes=[])
+    if not request.pairs:
+        return nothing
     tables = stacked(request.model_copy(update={"pairs": _apart(request.pairs)}))
     try:
         found = judge(matrix_formats.asked(tables, NAME, Problems()).tables, served)
     except InputError as exc:
-        verdicts = [_invalid(pair, str(exc)) for pair in request.pairs]
-        return MatricesAnswer(model=served.ref.answer, verdicts=verdicts, notes=[])
+        return nothing.model_copy(update={"verdicts": [_invalid(pair, str(exc)) for pair in request.pairs]})
     named = [
         one.model_copy(update={"pair_id": pair.pair_id})
         for one, pair in zip(found.verdicts, request.pairs, strict=True)
