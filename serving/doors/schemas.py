@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
@@ -17,16 +16,8 @@ from pydantic import (
 )
 from pydantic_core.core_schema import CoreSchema, no_info_after_validator_function
 
-
-def _is_whole(given: object) -> bool:
-    """Tell whether a number with a point is whole."""
-    return isinstance(given, float) and given.is_integer()
-
-
 Better = Literal["lower", "higher"]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=300)]
-#: Takes 4.0 for 4, as JSON Schema does.
-AS_WHOLE = BeforeValidator(lambda given: int(given) if _is_whole(given) else given)
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
