@@ -56,3 +56,7 @@ class InputError(Exception):
 
 class MalformedError(InputError):
     """Input that breaks the syntax of its own format: no XML, no JSON, empty, binary."""
+
+
+class RepeatedError(InputError):
+    """Input that stands a second time, where every time may be right and nobody can tell which is meant."""

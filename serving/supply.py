@@ -98,8 +98,8 @@ class Door:
         How that is read.
     alone : bool
         Whether only one question at a time is answered, as one keeps every core busy.
-    example : str
-        A body of the other types.
+    described : mapping
+        The JSON Schema of bodies and answers of the other types.
     together : callable or None
         Answers several bodies of JSON at once, each with the bytes that it would get alone.
     scope : {"read", "label"}
@@ -116,7 +116,7 @@ class Door:
     model: Registered | None = None
     loader: Loader | None = None
     alone: bool = False
-    example: str = ""
+    described: Mapping[str, Any] = field(default_factory=dict)
     together: Together | None = None
     scope: Scope = "read"
 

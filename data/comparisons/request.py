@@ -7,10 +7,14 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, PlainValidator
 from pydantic.config import JsonDict
 
+from data.tables.given import AS_WHOLE
+
 #: As in the XML formats.
 MAX_THREADS = 999_999
-#: Something is written there; ``\s`` of regular expressions lacks four letters that are spaces, too.
-Name = Annotated[str, Field(pattern=r"[^\s\x1c-\x1f]")]
+#: What `str.isspace` knows: ``\s`` is another set of letters in every dialect of regular expressions.
+_SPACES = r"\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+#: Something is written there.
+Name = Annotated[str, Field(pattern=f"[^{_SPACES}]")]
 
 
 class RequestPart(BaseModel):
@@ -37,7 +41,7 @@ Samples = Annotated[list[FiniteFloat] | FiveNumbers, Field(union_mode="left_to_r
 class Configuration(RequestPart):
     """The samples of both sides at one number of threads."""
 
-    threads: int = Field(ge=1, le=MAX_THREADS)
+    threads: Annotated[int, Field(ge=1, le=MAX_THREADS), AS_WHOLE]
     baseline: Samples
     target: Samples
     history: list[Samples] = Field(default=[], description="One list per earlier version, oldest first.")

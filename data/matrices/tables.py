@@ -12,16 +12,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.errors import InputError
-from data.matrices.limits import MOST_METRICS
+from data.matrices.limits import MOST_METRICS, RUN_FLAGS, RUN_TEXTS
 from data.tables.checks import named, one_of
 from data.tables.parquet import opened
 from data.tables.problems import Problems
 from data.tables.specs import Spec, Tables, as_number, text, typed
 
-RUN_DTYPES = {
-    **text("run_id", "workload", "group", "version", "machine", "side", "pair_id"),
-    **dict.fromkeys(("valid", "abnormal"), "boolean"),
-}
+RUN_DTYPES = {**text(*RUN_TEXTS), **dict.fromkeys(RUN_FLAGS, "boolean")}
 CAUSE_DTYPES = {"run_id": "str", "cause": "str", "cause_size": "float64", "invalid_kind": "str"}
 METRIC_DTYPES = {"metric": "str", "unit": "str", "signed": "boolean", "note": "str"}
 SIDES = ("baseline", "target")
@@ -98,7 +95,8 @@ class MatrixTables(Tables):
         runs = frames["runs"]
         names = sorted(metrics_of(runs), key=lambda name: name.startswith(SUMMARY))
         known = frames["metrics"].drop_duplicates("metric")
-        every = pd.DataFrame({"metric": names}).merge(known, on="metric", how="left", validate="one_to_one")
+        every = pd.DataFrame({"metric": pd.Series(names, dtype="str")})
+        every = every.merge(known, on="metric", how="left", validate="one_to_one")
         described = typed(every, METRIC_DTYPES).fillna({"unit": "", "note": ""})
         # a source may have rows under any index, even twice under one
         whole = pd.concat([runs[list(RUN_DTYPES)], runs[names].astype("float64")], axis="columns")

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from data.tables.nearest import unknown
 
+
+def _whole(given: Any) -> Any:
+    return int(given) if isinstance(given, float) and given.is_integer() else given
+
+
+#: Takes 4.0 for 4, as JSON Schema does.
+AS_WHOLE = BeforeValidator(_whole)
 _UNKNOWN = "unknown_key"
 #: The most letters of a key or a value that a message repeats.
 _QUOTED = 100

@@ -108,9 +108,11 @@ class Walk:
             self._lines = _Lines(self.document)
         return self._lines.of(self._started)
 
-    def error(self, problem: str, place: str | None = None) -> InputError:
+    def error(
+        self, problem: str, place: str | None = None, kind: type[InputError] = InputError
+    ) -> InputError:
         """Make an error at the element that began last."""
-        return InputError(problem, file=self.document.name, line=self.line, place=place)
+        return kind(problem, file=self.document.name, line=self.line, place=place)
 
     def text(self, element: Element, name: str, place: str | None = None) -> str:
         """Return the attribute `name`; InputError if it is missing."""

@@ -284,13 +284,20 @@ def _each_time(solo: Solo, machines: list[str], tasks: list[str]) -> pd.DataFram
         **{f"over_{name}": seconds - cost[name].to_numpy(np.float64) for name in cost},
         "fixed_share": np.exp(np.minimum(low - seconds, 0)),
         # the mean over the events of log(1 + rate)
-        "activity": np.nanmean(np.log1p(solo.rates_of(machines, tasks)), axis=1),
+        "activity": _means(np.log1p(solo.rates_of(machines, tasks))),
     }
     devices = solo.hosts["device"].reindex(machines)
     for engine, on in solo.siblings.items():
         sibling = devices.map(on).fillna("").tolist()
         columns[f"vs_{engine}"] = seconds - solo.log_seconds(sibling, tasks)
     return pd.DataFrame(columns, dtype=np.float64)
+
+
+def _means(values: Floats) -> Floats:
+    """Return the mean of what is there of every row; NaN where nothing is."""
+    means, some = np.full(len(values), np.nan), ~np.isnan(values).all(axis=1)
+    means[some] = np.nanmean(values[some], axis=1)
+    return means
 
 
 def _summed(values: Floats, owners: NDArray[np.intp], rows: int) -> Floats:

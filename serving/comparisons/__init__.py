@@ -32,7 +32,8 @@ def _doors() -> Sequence[Door]:
     from data.comparisons.request import JudgeRequest
     from serving.comparisons.body import answer_json, answer_many, answer_xml
     from serving.comparisons.loader import LOADER
-    from serving.comparisons.schemas import XML_EXAMPLE, JudgeAnswer
+    from serving.comparisons.schemas import JudgeAnswer
+    from serving.comparisons.xml_schema import xml_schema
     from serving.doors.bodies import JSON
 
     return [
@@ -46,7 +47,7 @@ def _doors() -> Sequence[Door]:
             64 * MEBIBYTE,
             _MODEL,
             LOADER,
-            example=XML_EXAMPLE,
+            described=xml_schema(),
             together=answer_many,
         )
     ]

@@ -7,13 +7,22 @@ from http import HTTPStatus
 
 from data.comparisons import posted
 from data.comparisons.posted import NamedSides, PostedComparison
-from data.errors import InputError, MalformedError
+from data.errors import InputError, MalformedError, RepeatedError
 from data.tables.problems import Problems
 from serving.comparisons import render
 from serving.comparisons.judge import Judgement, judge, judged
 from serving.comparisons.model import Judge
 from serving.doors.bodies import NAME, NOTES, Answered, parse_json
 from serving.doors.problems import RefusedError
+
+
+class _Repeated(Problems):
+    """Keeps what stands twice, as that cannot be judged but is well-formed; raises all else."""
+
+    def add(self, error: InputError) -> None:
+        if not isinstance(error, RepeatedError):
+            raise error
+        self.skipped.append(error)
 
 
 def answer_json(body: bytes, served: Judge) -> Answered:
@@ -71,10 +80,14 @@ def answer_xml(body: bytes, served: Judge) -> Answered:
     from data.comparisons.formats.comparison_status import with_status
     from data.comparisons.formats.comparison_xml import tables_of
 
-    problems = Problems()
+    problems = _Repeated()
     try:
-        judgement = judge(tables_of(body, NAME, problems), served, notes=problems.notes)
-        filled = with_status(body, judgement.statuses, NAME)
+        tables = tables_of(body, NAME, problems)
+        if problems.skipped:
+            told = "what stands twice in the body, or has a number of threads twice, is invalid"
+            problems.note(f"{told} ({len(problems.skipped)})")
+        judgement = judge(tables, served, notes=problems.notes)
+        filled = with_status(body, judgement.statuses, NAME, "invalid")
     except MalformedError as exc:
         raise RefusedError(HTTPStatus.BAD_REQUEST, str(exc)) from exc
     headers = {NOTES: "; ".join(judgement.notes)} if judgement.notes else {}

@@ -97,18 +97,3 @@ class ServedJudge(ServedModel):
     contribution_unit: Literal["log-odds", "probability"]
     threshold: float
     floor: float = Field(description="The smallest change of a median that may fail, of the baseline's.")
-
-
-#: The XML of seed 000, figure 6.1.
-XML_EXAMPLE = """<?xml version="1.0"?>
-<comparison_results base_uuid="b" report_uuid="r" target_uuid="t">
-  <comparison_result benchmark_name="NASParallel" operation_name="bt_C_x">
-    <result median_diff="1" threads_no="4">
-      <base_result first_q="7409.2" max="7507.0" mean="7451.7" median="7456.5" min="7406.4"
-                   stdev="39.2" third_q="7479.3"/>
-      <target_result first_q="7503.0" max="7597.5" mean="7513.1" median="7522.2" min="7404.8"
-                     stdev="62.7" third_q="7537.8"/>
-    </result>
-  </comparison_result>
-</comparison_results>
-"""

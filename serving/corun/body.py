@@ -1,74 +1,92 @@
-"""Requests about co-runs become their answers."""
+"""Requests about co-runs become their answers; what is well-formed and cannot be answered says why."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from data.corun.tables import AND, SAMPLE_DTYPES, TASK_DTYPES, CorunTables
+from data.corun.tables import CorunTables
 from data.errors import InputError
 from serving.corun.model import Online, Static
 from serving.corun.online import answer
-from serving.corun.samples import TIME
-from serving.corun.schemas import FirstSeconds, OnlineRequest, SoloRun, StaticRequest
-from serving.corun.static import Question, ask, machine_of
+from serving.corun.samples import ALIASES, TIME
+from serving.corun.schemas import FirstSeconds, OnlineAnswer, OnlineRequest, SoloRun, StaticRequest
+from serving.corun.static import Question, ask_each, machine_of
 from serving.doors.bodies import Answered, request_of
 
 
 def answer_static(body: bytes, static: Static) -> Answered:
-    """Predict the co-runs of a request.
+    """Predict the co-runs of a request; of unknown tasks and machines it says that nothing can be told.
 
     Raises
     ------
     RefusedError
         400 if the body is not JSON, 422 if it is not a request.
-    InputError
-        If a task or a machine is unknown.
     """
     request = request_of(body, StaticRequest)
-    known = _with_tasks(request.tasks, static) if request.tasks else static
+    notes: list[str] = []
+    rows = list(_rows(request.tasks, static, notes))
+    known = static
+    if rows:
+        known = replace(static, known=static.known.with_others(CorunTables.of_rows(rows, [])))
     questions = [Question(one.task, tuple(one.corunners), one.machine) for one in request.coruns]
-    return Answered.of(ask(questions, known))
+    return Answered.of(ask_each(questions, known, notes))
 
 
 def answer_online(body: bytes, online: Online) -> Answered:
-    """Answer from the samples of a request; raises as `answer_static`, and if samples cannot be used."""
+    """Answer from the samples of a request, if they can be used; raises as `answer_static`."""
     request = request_of(body, OnlineRequest)
-    solo, corun = _samples(request.solo, "solo"), _samples(request.corun, "corun")
-    return Answered.of(answer(solo, corun, request.machine, online))
+    events = online.model.card.events
+    try:
+        solo, corun = (
+            _samples(run, events, name) for name, run in (("solo", request.solo), ("corun", request.corun))
+        )
+        found = answer(solo, corun, request.machine, online)
+    except InputError as exc:
+        found = OnlineAnswer(
+            model=online.ref.answer,
+            impact=None,
+            low=None,
+            high=None,
+            confidence=online.model.card.confidence,
+            sampled_seconds=0.0,
+            drivers=[],
+            notes=[str(exc)],
+        )
+    return Answered.of(found)
 
 
-def _with_tasks(runs: list[SoloRun], static: Static) -> Static:
-    """Add the solo runs of a request to those that the model knows."""
-    rows: list[dict[str, Any]] = []
+def _rows(runs: Sequence[SoloRun], static: Static, notes: list[str]) -> Iterator[dict[str, Any]]:
+    """Yield solo runs as rows of the table of tasks, with the events that the model knows."""
+    before: Counter[tuple[str, str]] = Counter()
     for number, run in enumerate(runs):
-        if AND in run.task:
-            raise InputError(f'task="{run.task}" must be without "{AND}"', place=f"tasks[{number}]")
-        machine = machine_of(run.machine, static)
-        _require_events(run.events, TASK_DTYPES, f"tasks[{number}].events")
-        about = {"task": run.task, "machine": machine, "solo_seconds": run.solo_seconds}
-        before = sum(row["task"] == run.task and row["machine"] == machine for row in rows)
-        counts = {name: np.nan if count is None else count for name, count in run.events.items()}
-        rows.append({**about, "repetition": before + 1, **counts})
-    return replace(static, known=static.known.with_others(CorunTables.of_rows(rows, [])))
+        try:
+            machine = machine_of(run.machine, static)
+        except InputError as exc:
+            notes.append(f"tasks[{number}] is not used: {exc}")
+            continue
+        before[run.task, machine] += 1
+        counts = {name: run.events.get(name) for name in static.known.events}
+        yield {
+            "task": run.task,
+            "machine": machine,
+            "solo_seconds": run.solo_seconds,
+            "repetition": before[run.task, machine],
+            **{name: np.nan if count is None else count for name, count in counts.items()},
+        }
 
 
-def _samples(run: FirstSeconds, name: str) -> pd.DataFrame:
-    _require_events(run.events, SAMPLE_DTYPES, f"{name}.events")
+def _samples(run: FirstSeconds, events: Sequence[str], name: str) -> pd.DataFrame:
     rows = len(run.t_seconds)
     for event, counts in run.events.items():
         if len(counts) != rows:
             problem = f"has {len(counts)} counts; expected {rows}, one per interval"
             raise InputError(problem, place=f"{name}.events.{event}")
-    counted = {event: np.array(counts, np.float64) for event, counts in run.events.items()}
+    taken = {*events, *ALIASES}
+    counted = {event: np.array(run.events[event], np.float64) for event in run.events if event in taken}
     return pd.DataFrame({TIME: run.t_seconds, **counted})
-
-
-def _require_events(events: Iterable[str], columns: Collection[str], place: str) -> None:
-    for event in events:
-        if event in columns:
-            raise InputError(f"{event!r} is no event", place=place)

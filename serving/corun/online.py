@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from data.errors import InputError
 from serving.corun.model import Online
 from serving.corun.samples import TIME, looked
 from serving.corun.schemas import ImpactDriverAnswer, OnlineAnswer
@@ -43,12 +44,16 @@ def answer(
     Raises
     ------
     InputError
-        If one of them cannot be used, see `serving.corun.samples.looked`.
+        If one of them cannot be used, see `serving.corun.samples.looked`, or they have no event in common.
     """
     card = online.model.card
     pair = [looked(table, card.events, name) for table, name in zip((solo, corun), names, strict=True)]
     seconds = min(card.seconds, *(one.seconds for one in pair))
-    counted = [event for event in card.events if all(event in one.table for one in pair)]
+    # what was counted beside a gap alone is gone with it
+    there = [set(one.table.columns[one.table.notna().any()]) for one in pair]
+    counted = [event for event in card.events if all(event in one for one in there)]
+    if not counted:
+        raise InputError(f"counts none of the model's events that {names[1]} counts", file=names[0])
     start = np.stack([_start(one.table, card.events, counted, seconds) for one in pair])
     done = online.model.model.completed(start)
     known = np.isin(card.events, counted)

@@ -8,22 +8,27 @@ from pydantic import BaseModel, Field
 
 from data.tables.blanks import MOST
 from data.tables.given import Given
-from serving.doors.schemas import ModelAnswer, Name, Positive, ServedModel, example, finite
+from serving.doors.schemas import ModelAnswer, Name, ServedModel, example, finite
 
+#: Seconds that a run may last: no clock tells less, and nobody waits for more.
+SHORTEST, LONGEST = 1e-6, 1e9
 Count = Annotated[float, Field(ge=0, lt=MOST, allow_inf_nan=False)]
 #: Most co-runs in one request, co-runners of a task, intervals of a run, and events.
 CORUNS, CORUNNERS, INTERVALS, EVENTS = 200, 63, 20_000, 1_000
-Interval = Annotated[Positive, Field(le=1e6)]
+Interval = Annotated[float, Field(ge=SHORTEST, le=1e6)]
+Seconds = Annotated[float, Field(ge=SHORTEST, le=LONGEST)]
+#: "+" joins the names of tasks.
+Task = Annotated[Name, Field(pattern="^[^+]*$")]
 
 
 class SoloRun(Given):
     """A task that ran alone, for one that the model does not know, or on a machine that it does not know."""
 
-    task: Name
+    task: Task
     machine: Name | None = Field(default=None, description="Default: the only machine that the model knows.")
-    solo_seconds: Positive
+    solo_seconds: Seconds
     events: dict[Name, Count | None] = Field(
-        description="Counts over the whole run; null where perf has none.",
+        description="Counts over the whole run; null where perf has none. The model's events are used.",
         max_length=EVENTS,
     )
 
@@ -64,7 +69,9 @@ class FirstSeconds(Given):
         min_length=1, max_length=INTERVALS, description="The end of each interval since the start, ascending."
     )
     events: dict[Name, Annotated[list[Count | None], Field(max_length=INTERVALS)]] = Field(
-        description="Counts within each interval; null where perf has none.", min_length=1, max_length=EVENTS
+        description="Counts within each interval, one per interval; null where perf has none.",
+        min_length=1,
+        max_length=EVENTS,
     )
 
 
@@ -116,11 +123,11 @@ class ExplainedAnswer(BaseModel):
 
 
 class Estimate(BaseModel):
-    """An impact (co-run time / solo time) and its prediction interval."""
+    """An impact (co-run time / solo time) and its prediction interval; null where nothing can be told."""
 
-    impact: float
-    low: float
-    high: float
+    impact: float | None
+    low: float | None
+    high: float | None
     confidence: float = Field(description="The share of impacts that such intervals hold.")
 
 
@@ -129,14 +136,16 @@ class StaticPrediction(Estimate):
 
     task: str
     corunners: list[str]
-    machine: str
+    machine: str | None = Field(description="null where none was named and the model knows several.")
     solo_seconds: float | None = Field(description="null where the task never ran alone on that machine.")
     corun_seconds: float | None
     corun_seconds_low: float | None
     corun_seconds_high: float | None
     drivers: list[ImpactDriverAnswer] = Field(description="The strongest first.")
     drivers_explain: ExplainedAnswer | None = Field(description="null where nothing drives the answer.")
-    notes: list[str] = Field(description="What to know about it, and why an interval is wide.")
+    notes: list[str] = Field(
+        description="What to know about it: why an interval is wide, or why nothing can be told."
+    )
 
 
 class StaticAnswer(BaseModel):
@@ -144,6 +153,7 @@ class StaticAnswer(BaseModel):
 
     model: ModelAnswer
     predictions: list[StaticPrediction]
+    notes: list[str] = Field(default=[], description="What of the solo runs could not be used.")
 
 
 class OnlineAnswer(Estimate):
@@ -151,10 +161,12 @@ class OnlineAnswer(Estimate):
 
     model: ModelAnswer
     sampled_seconds: float = Field(description="Of both runs, that the answer is made from.")
-    #: Events whose rate changed; ``value`` is the rate together, ``usual`` that alone.
-    drivers: list[ImpactDriverAnswer]
-    #: What was wrong with the samples, and why an interval is wide.
-    notes: list[str]
+    drivers: list[ImpactDriverAnswer] = Field(
+        description="Events whose rate changed: value is the rate together, usual that alone."
+    )
+    notes: list[str] = Field(
+        description="What was wrong with the samples: why an interval is wide, or why nothing can be told."
+    )
 
 
 class PlacementAnswer(BaseModel):

@@ -26,6 +26,11 @@ ALL = "all"
 _NOBODY = "+"
 #: Names that an error lists.
 _LISTED = 5
+#: What is null where a question cannot be answered.
+_UNTOLD = (
+    *("impact", "low", "high", "solo_seconds"),
+    *("corun_seconds", "corun_seconds_low", "corun_seconds_high", "drivers_explain"),
+)
 ONLINE_HINT = (
     "measure 2 s of it alone and of it beside them, and ask: perfjudge corun online SOLO.csv CORUN.csv"
 )
@@ -48,8 +53,22 @@ def ask(questions: Sequence[Question], static: Static) -> StaticAnswer:
     InputError
         If a task or the machine that is to be meant is not known.
     """
-    predictions = [_answered(question, static) for question in questions]
+    predictions = [_answered(*_meant(question, static), static) for question in questions]
     return StaticAnswer(model=static.ref.answer, predictions=predictions)
+
+
+def ask_each(questions: Sequence[Question], static: Static, notes: Sequence[str] = ()) -> StaticAnswer:
+    """Answer questions, in their order; one that cannot be answered has no impact, and a note that says why.
+
+    Parameters
+    ----------
+    questions : sequence of Question
+    static : Static
+    notes : sequence of str
+        What holds of all.
+    """
+    predictions = [_told(question, static) for question in questions]
+    return StaticAnswer(model=static.ref.answer, predictions=predictions, notes=list(notes))
 
 
 def impacts(tasks: Sequence[str], machine: str, static: Static) -> Floats:
@@ -74,7 +93,7 @@ def machine_of(machine: str | None, static: Static) -> str:
     """
     known = sorted(static.known.on)
     if machine is None and len(known) != 1:
-        raise InputError(f"knows {len(known)} machines, such as {_some(known)}; name one with --machine")
+        raise InputError(f"knows {len(known)} machines, such as {_some(known)}; name one (--machine)")
     return known[0] if machine is None else machine
 
 
@@ -107,14 +126,35 @@ def require(tasks: Sequence[str], machine: str, static: Static) -> list[str]:
     return found
 
 
-def _answered(question: Question, static: Static) -> StaticPrediction:
+def _meant(question: Question, static: Static) -> tuple[Question, list[str]]:
+    """Return a question with its machine, and the machines whose solo runs answer it."""
     machine = machine_of(question.machine, static)
-    asked = Question(question.task, tuple(sorted(question.beside)), machine)
-    if not asked.beside:
+    if not question.beside:
         raise InputError(
-            "runs beside nothing; expected at least one other task", place=f'task "{asked.task}"'
+            "runs beside nothing; expected at least one other task", place=f'task "{question.task}"'
         )
-    sources = require([asked.task, *asked.beside], machine, static)
+    beside = tuple(sorted(question.beside))
+    return Question(question.task, beside, machine), require([question.task, *beside], machine, static)
+
+
+def _told(question: Question, static: Static) -> StaticPrediction:
+    try:
+        meant = _meant(question, static)
+    except InputError as exc:
+        return StaticPrediction(
+            **dict.fromkeys(_UNTOLD),
+            confidence=static.card.confidence,
+            task=question.task,
+            corunners=sorted(question.beside),
+            machine=question.machine,
+            drivers=[],
+            notes=[str(exc)],
+        )
+    return _answered(*meant, static)
+
+
+def _answered(asked: Question, sources: list[str], static: Static) -> StaticPrediction:
+    machine = str(asked.machine)
     found = _impacts(asked, sources, static)
     # of several machines the middle one stands for the unknown
     impact = float(np.median(found))

@@ -98,8 +98,10 @@ def _saved(saving: SavingAnswer) -> str:
     return f"{abs(saving.seconds):.3g} s ({abs(saving.share):.1%} of run time) {how}"
 
 
-def impact_text(impact: float) -> str:
+def impact_text(impact: float | None) -> str:
     """Say how much slower in words and as a factor."""
+    if impact is None:
+        return "nothing can be told"
     change = f"{impact - 1:.1%} slower" if impact >= 1 else f"{1 - impact:.1%} faster"
     return f"{change} (impact {impact:.3f})"
 

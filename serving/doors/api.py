@@ -121,7 +121,7 @@ def _add(app: FastAPI, door: Door) -> None:
     if door.others:
         says = "What had to be assumed of a body that does not say it; not there otherwise."
         headers = {NOTES: {"description": says, **_TEXT}}
-        told[200] = {"content": {door.others[0]: _TEXT}, "headers": headers}
+        told[200] = {"content": {door.others[0]: {"schema": door.described}}, "headers": headers}
     app.router.add_api_route(
         door.path,
         answer,
@@ -138,7 +138,7 @@ def _add(app: FastAPI, door: Door) -> None:
 def _request_body(door: Door) -> dict[str, Any]:
     """Return what OpenAPI says of the body that a door takes."""
     content: dict[str, Any] = {JSON: {"schema": {"$ref": f"{_SCHEMAS}{door.request.__name__}"}}}
-    content |= {media_type: {**_TEXT, "example": door.example} for media_type in door.others}
+    content |= {media_type: {"schema": door.described} for media_type in door.others}
     return {"requestBody": {"required": True, "content": content}}
 
 

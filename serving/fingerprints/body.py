@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from http import HTTPStatus
 
 from data.errors import InputError
+from data.fingerprints.tables import FingerprintTables
+from data.tables.problems import Problems
 from serving.doors.bodies import Answered, request_of
+from serving.doors.problems import RefusedError
 from serving.fingerprints.command import Learning, predicted
 from serving.fingerprints.inputs import asked, tables_of
-from serving.fingerprints.json import answer
-from serving.fingerprints.schemas import IrupRequest
+from serving.fingerprints.json import answer, nothing_learned
+from serving.fingerprints.schemas import IrupRequest, ProfileAnswer
 from training.fingerprints.prediction import Prediction
 from training.fingerprints.profiles import profile
 
@@ -20,17 +24,29 @@ def answer_irup(body: bytes) -> Answered:
     Raises
     ------
     RefusedError
-        400 if the body is not JSON, 422 if it is not a request.
-    InputError
-        If too little is left of the machines, the stressors or the application.
+        400 if the body is not JSON, 422 if it is not a request, 413 if it holds too much.
     """
+    request, problems = request_of(body, IrupRequest), Problems(keep_going=True)
+    try:
+        tables = tables_of(request, problems)
+    except InputError as exc:
+        raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(exc)) from exc
+    warnings = [f"left out: {told}" for told in problems.skipped]
+    try:
+        return Answered.of(_learned(tables, warnings))
+    except InputError as exc:
+        return Answered.of(nothing_learned(request, str(exc), warnings))
+
+
+def _learned(tables: FingerprintTables, warnings: Sequence[str]) -> ProfileAnswer:
+    """Learn a profile; InputError if too little is left of the machines, the stressors or the application."""
     learning = Learning()
-    question = asked(tables_of(request_of(body, IrupRequest)), learning.section)
+    question = asked(tables, learning.section)
     found = profile(question.measured, learning.section.profile, learning.seed)
     predictions: Sequence[Prediction] = ()
-    warnings = list(question.warnings)
+    told = [*warnings, *question.warnings]
     try:
         predictions = predicted(question, learning)
     except InputError as exc:
-        warnings.append(f"nothing is predicted: {exc}")
-    return Answered.of(answer(found, predictions, warnings))
+        told.append(f"nothing is predicted: {exc}")
+    return answer(found, predictions, told)

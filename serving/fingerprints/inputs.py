@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from data.fingerprints.tables import ALL_THREADS, FingerprintTables
 from data.fingerprints.validity import FingerprintDecisions, decide
 from data.tables.problems import SHOWN, Problems
 from features.fingerprints.matrix import EVERY_THREAD, FingerprintTable, Measured, featurize
-from serving.fingerprints.schemas import RUNS, Application, IrupRequest
+from serving.fingerprints.schemas import RUNS, Application, IrupRequest, Machine
 
 #: Rates and values that a request may hold.
 CELLS = 500_000
@@ -157,29 +157,38 @@ def _more(number: int, shown: int = SHOWN) -> str:
     return f" and {number - shown} more" if number > shown else ""
 
 
-def tables_of(request: IrupRequest) -> FingerprintTables:
+def tables_of(request: IrupRequest, problems: Problems) -> FingerprintTables:
     """Return the tables of a request.
+
+    Parameters
+    ----------
+    request : IrupRequest
+    problems : Problems
+        Gets what is left out, such as a machine that stands twice; it keeps going.
 
     Raises
     ------
     InputError
-        If it is too large, a machine stands twice, or there is no rate or no value.
+        If it is too large.
     """
-    rates, values = list(_rates(request)), list(_values(request.application))
+    machines: dict[str, Machine] = {}
+    for place, machine in enumerate(request.machines):
+        if machines.setdefault(machine.machine, machine) is not machine:
+            told = f'machine "{machine.machine}" stands twice; the first counts'
+            problems.add(InputError(told, place=f"machines[{place}]"))
+    rates, values = list(_rates(machines.values())), list(_values(request.application))
     if len(rates) + len(values) > CELLS:
         problem = f"holds {len(rates) + len(values)} rates and values; expected at most {CELLS}"
         raise InputError(problem, place="body")
-    if not values:
-        raise InputError("no machine has a value", place="application.values")
     hosts = [
-        machine.model_dump(exclude={"rates"}) | {"cpu": machine.cpu or machine.machine, "source": "request"}
-        for machine in request.machines
+        machine.model_dump(exclude={"rates"}) | {"cpu": machine.cpu or name, "source": "request"}
+        for name, machine in machines.items()
     ]
-    return FingerprintTables.of_rows(rates, values, hosts).without_flaws(Problems())
+    return FingerprintTables.of_rows(rates, values, hosts).without_flaws(problems)
 
 
-def _rates(request: IrupRequest) -> Iterator[dict[str, Any]]:
-    for machine in request.machines:
+def _rates(machines: Iterable[Machine]) -> Iterator[dict[str, Any]]:
+    for machine in machines:
         for name, repetition, rate in _each(machine.rates):
             yield {
                 "machine": machine.machine,

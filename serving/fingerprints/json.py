@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from pydantic import ValidationError
@@ -15,15 +15,36 @@ from data.errors import InputError
 from data.tables.given import said
 from features.fingerprints.matrix import Measured
 from serving.doors.schemas import finite
-from serving.fingerprints.schemas import Measurements, ProfileAnswer, ProfileFile
+from serving.fingerprints.schemas import IrupRequest, Measurements, ProfileAnswer, ProfileFile, TrustAnswer
 from training.fingerprints.differences import ProfileDifference
 from training.fingerprints.prediction import Prediction
 from training.fingerprints.profiles import Profile
+
+NOT_ENOUGH: Final = "not enough diversity"
 
 
 def answer(profile: Profile, predictions: Sequence[Prediction], warnings: Sequence[str]) -> ProfileAnswer:
     """Return what HTTP answers."""
     return ProfileAnswer.model_validate(_content(profile, predictions, warnings))
+
+
+def nothing_learned(request: IrupRequest, reason: str, warnings: Sequence[str]) -> ProfileAnswer:
+    """Return what HTTP answers where too little was given to learn anything, and why."""
+    about = request.application
+    trust = TrustAnswer(
+        verdict=NOT_ENOUGH, reasons=[reason], machines=0, cpus=0, r2=None, median_error=None, stability=None
+    )
+    return ProfileAnswer(
+        application=about.name,
+        metric=about.metric,
+        better=about.better,
+        trust=trust,
+        features=[],
+        clusters=[],
+        categories=[],
+        predictions=[],
+        warnings=list(warnings),
+    )
 
 
 def file_text(profile: Profile, predictions: Sequence[Prediction], warnings: Sequence[str]) -> str:
@@ -103,7 +124,7 @@ def _content(profile: Profile, predictions: Sequence[Prediction], warnings: Sequ
         "application": profile.application,
         "metric": profile.measured.metric,
         "better": profile.measured.better,
-        "trust": asdict(trust) | {"verdict": "trusted" if trust.enough else "not enough diversity"},
+        "trust": asdict(trust) | {"verdict": "trusted" if trust.enough else NOT_ENOUGH},
         "features": profile.features.to_dict("records"),
         "clusters": profile.clusters.to_dict("records"),
         "categories": profile.categories.to_dict("records"),

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from data.tables.given import Given
+from data.tables.given import AS_WHOLE, Given
 from serving.doors.schemas import Better, Name, Positive, finite
 
 
@@ -17,7 +17,9 @@ def _listed(told: Any) -> Any:
 
 Known = Annotated[float | None, AfterValidator(finite)]
 Listed = Annotated[list[str], BeforeValidator(_listed)]
-Whole = Annotated[int, Field(ge=1, le=1_000_000)]
+#: A rate or a performance: so wide that every unit has room, so narrow that products stay numbers.
+Measure = Annotated[float, Field(ge=1e-30, le=1e30)]
+Cores = Annotated[int, Field(ge=1, le=1_000_000), AS_WHOLE]
 #: Most runs of a fingerprint, or measurements of an application, on one machine.
 RUNS = 100
 
@@ -30,9 +32,9 @@ class Machine(Given):
         default=None,
         description="The CPU model, whose machines are held out together. Default: one of its own.",
     )
-    cores: Whole | None = None
+    cores: Cores | None = None
     stress_ng: Name | None = Field(default=None, description="The version that measured the rates.")
-    rates: dict[Name, Positive | Annotated[list[Positive | None], Field(max_length=RUNS)] | None] = Field(
+    rates: dict[Name, Measure | Annotated[list[Measure | None], Field(max_length=RUNS)] | None] = Field(
         description="Bogo operations per second by stressor: one rate, or one per repetition; null where it "
         "did not run. A name that ends in @all ran on all threads, any other on one.",
         min_length=1,
@@ -45,8 +47,9 @@ class Application(Given):
     name: Name
     metric: Name = "seconds"
     better: Better = "lower"
-    values: dict[Name, Positive | Annotated[list[Positive], Field(min_length=1, max_length=RUNS)]] = Field(
-        description="By machine: one value, or one per repetition. Machines without one are predicted."
+    values: dict[Name, Measure | Annotated[list[Measure], Field(min_length=1, max_length=RUNS)]] = Field(
+        description="By machine: one value, or one per repetition. Machines without one are predicted.",
+        min_length=1,
     )
 
 
@@ -75,7 +78,9 @@ class IrupRequest(Given):
 
     model_config = ConfigDict(json_schema_extra={"examples": [_example()]})
 
-    machines: list[Machine] = Field(min_length=1, max_length=10_000)
+    machines: list[Machine] = Field(
+        min_length=1, max_length=10_000, description="Of those that stand twice, the first counts."
+    )
     application: Application
 
 
@@ -84,8 +89,8 @@ class TrustAnswer(BaseModel):
 
     verdict: Literal["trusted", "not enough diversity"]
     reasons: list[str] = Field(description="Why it cannot be trusted; empty where it can.")
-    machines: int
-    cpus: int = Field(description="Distinct CPU models.")
+    machines: int = Field(description="That were learned from.")
+    cpus: int = Field(description="Their distinct CPU models.")
     r2: Known = Field(description="Of the logarithm, with whole CPU models held out; null if unknown.")
     median_error: Known = Field(description="Median relative error of the same predictions.")
     stability: Known = Field(description="Mean overlap (Jaccard) of the top five between resamples.")

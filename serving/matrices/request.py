@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from data.errors import InputError
 from data.matrices.limits import MOST_METRICS
-from data.matrices.tables import METADATA, RUN_DTYPES, SIDES, MatrixTables, StackedSides
+from data.matrices.tables import METADATA, SIDES, MatrixTables, StackedSides
 from data.tables.files import content_of
 from data.tables.given import said
 from serving.matrices.schemas import MatricesRequest, Matrix, Pair
@@ -40,23 +40,26 @@ def tables_of(request: MatricesRequest) -> MatrixTables:
     Raises
     ------
     InputError
-        If a pair stands twice or has no run, a metric bears the name of another column, columns differ in
-        length, or there is more than memory should be asked for.
+        If a pair stands twice or is as `require_sides` refuses it, or there is more than `require_bearable`
+        allows.
     """
-    names = _names(request.pairs)
-    _require_bearable(request.pairs, len(names))
-    sides, seen = StackedSides(names), set[str]()
+    seen = set[str]()
     for place, pair in enumerate(request.pairs):
         if pair.pair_id in seen:
             raise InputError(f'pair_id="{pair.pair_id}" stands twice', place=f"pairs[{place}]")
         seen.add(pair.pair_id)
-        if not _count(pair.baseline) and not _count(pair.target):
-            told = f'pair_id="{pair.pair_id}" has no run at all; expected those of both sides'
-            raise InputError(told, place=f"pairs[{place}]")
+        require_sides(pair, f"pairs[{place}]")
+    require_bearable(request)
+    return stacked(request)
+
+
+def stacked(request: MatricesRequest) -> MatrixTables:
+    """Turn a request into tables whose pairs have names of their own and whole sides."""
+    names, sides = _names(request.pairs), StackedSides(_names(request.pairs))
+    for pair in request.pairs:
         for side in SIDES:
             matrix: Matrix = getattr(pair, side)
-            about = {field: getattr(matrix, field) or getattr(pair, field) or "" for field in METADATA}
-            sides.add(_values(matrix, names, f"pairs[{place}].{side}"), pair.pair_id, side, **about)
+            sides.add(_values(matrix, names), pair.pair_id, side, **metadata(pair, matrix))
     units = [{"metric": name, "unit": request.units[name]} for name in names if name in request.units]
     return MatrixTables.of_rows(sides.frame(), None, units)
 
@@ -68,13 +71,30 @@ def _names(pairs: Sequence[Pair]) -> list[str]:
         found |= dict.fromkeys(matrix.metrics or {})
         for run in matrix.runs or ():
             found |= dict.fromkeys(run)
-    taken = [name for name in RUN_DTYPES if name in found]
-    if taken:
-        raise InputError(f'"{taken[0]}" is no name for a metric; it says what a run is', place="pairs")
     return list(found)
 
 
-def _require_bearable(pairs: Sequence[Pair], metrics: int) -> None:
+def metadata(pair: Pair, side: Matrix) -> dict[str, str]:
+    """Return what a side is compared by: its own, or else the pair's."""
+    return {field: getattr(side, field) or getattr(pair, field) or "" for field in METADATA}
+
+
+def require_sides(pair: Pair, place: str) -> None:
+    """Raise an InputError if a pair has no run at all, or columns that differ in length."""
+    if not _count(pair.baseline) and not _count(pair.target):
+        told = f'pair_id="{pair.pair_id}" has no run at all; expected those of both sides'
+        raise InputError(told, place=place)
+    for side in SIDES:
+        matrix: Matrix = getattr(pair, side)
+        for name, given in (matrix.metrics or {}).items():
+            if len(given) != _count(matrix):
+                told = f"has {len(given)} values, where others have {_count(matrix)}; expected one per run"
+                raise InputError(told, place=f'{place}.{side}.metrics["{name}"]')
+
+
+def require_bearable(request: MatricesRequest) -> None:
+    """Raise an InputError if there is more in all than memory should be asked for."""
+    pairs, metrics = request.pairs, len(_names(request.pairs))
     if metrics > MOST_METRICS:
         raise InputError(f"have {metrics} metrics; expected {MOST_METRICS} at most", place="pairs")
     runs = sum(_count(matrix) for pair in pairs for matrix in (pair.baseline, pair.target))
@@ -91,15 +111,12 @@ def _count(matrix: Matrix) -> int:
     return len(next(iter(matrix.metrics.values())))
 
 
-def _values(matrix: Matrix, names: Sequence[str], place: str) -> NDArray[np.float64]:
+def _values(matrix: Matrix, names: Sequence[str]) -> NDArray[np.float64]:
     """Return the runs of one side, runs x metrics; NaN where one was not measured."""
     column = {name: number for number, name in enumerate(names)}
     values = np.full((_count(matrix), len(names)), np.nan)
     for row, run in enumerate(matrix.runs or ()):
         values[row, [column[name] for name in run]] = np.array(list(run.values()), np.float64)
     for name, given in (matrix.metrics or {}).items():
-        if len(given) != len(values):
-            told = f"has {len(given)} values, where others have {len(values)}; expected one per run"
-            raise InputError(told, place=f'{place}.metrics["{name}"]')
         values[:, column[name]] = np.array(given, np.float64)
     return values

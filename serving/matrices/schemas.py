@@ -16,9 +16,9 @@ from pydantic import (
     model_validator,
 )
 
-from data.matrices.limits import MOST_METRICS
+from data.matrices.limits import MOST_METRICS, RUN_FLAGS, RUN_TEXTS
 from data.tables.given import Given
-from serving.doors.schemas import ModelAnswer, Name, ServedModel, finite
+from serving.doors.schemas import ModelAnswer, Name, OtherThan, ServedModel, finite
 from serving.pages.verdict_lines import Answer, VerdictLine
 
 #: Most pairs of a request, and runs of one side.
@@ -26,18 +26,28 @@ PAIRS, RUNS = 1_000, 1_000
 Unit = Annotated[str, StringConstraints(max_length=40)]
 #: What a run can have is for the rules of validity to say: an impossible number makes one run invalid.
 Values = Annotated[list[float | None], Field(max_length=RUNS)]
-Run = Annotated[dict[Name, float | None], Field(max_length=MOST_METRICS)]
+Metric = Annotated[Name, OtherThan((*RUN_TEXTS, *RUN_FLAGS))]
+Run = Annotated[dict[Metric, float | None], Field(max_length=MOST_METRICS)]
 Median = Annotated[float | None, AfterValidator(finite)]
 
 
 class Matrix(Given):
     """The runs of one side, either in columns or in rows; what it has other than the pair says so."""
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "oneOf": [
+                {"required": [name], "properties": {name: {"type": kind}}}
+                for name, kind in (("metrics", "object"), ("runs", "array"))
+            ]
+        }
+    )
+
     workload: Name | None = Field(default=None, description="Default: the pair's.")
     group: Name | None = Field(default=None, description="Default: the pair's.")
     version: Name | None = Field(default=None, description="Default: the pair's.")
     machine: Name | None = Field(default=None, description="Default: the pair's.")
-    metrics: dict[Name, Values] | None = Field(
+    metrics: dict[Metric, Values] | None = Field(
         default=None,
         min_length=1,
         max_length=MOST_METRICS,

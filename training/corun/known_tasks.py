@@ -53,6 +53,11 @@ class KnownTasks(Tables):
         joined = KnownTasks.joined([KnownTasks(ours, self.hosts), KnownTasks(others.tasks, others.hosts)])
         return replace(joined, hosts=joined.hosts.drop_duplicates("machine"))
 
+    @property
+    def events(self) -> list[str]:
+        """The events that were counted."""
+        return [column for column in self.tasks.columns if column not in TASK_DTYPES]
+
     @cached_property
     def solo(self) -> Solo:
         """Medians over repetitions, from which vectors are made."""

@@ -17,7 +17,9 @@ _TAG = re.compile(rb"<[^\s/>]+(?:\s+[^\s=/>]+\s*=\s*(?:\"[^\"]*\"|'[^']*'))*")
 _STATUS = re.compile(rb"(\sresult_status\s*=\s*)(\"[^\"]*\"|'[^']*')")
 
 
-def with_status(source: Path | bytes, verdicts: Mapping[str, str], name: str = "request.xml") -> bytes:
+def with_status(
+    source: Path | bytes, verdicts: Mapping[str, str], name: str = "request.xml", otherwise: str | None = None
+) -> bytes:
     """Return comparison XML byte by byte as it is, except for the attribute ``result_status``.
 
     Parameters
@@ -25,9 +27,11 @@ def with_status(source: Path | bytes, verdicts: Mapping[str, str], name: str = "
     source : Path or bytes
         As `data.comparisons.formats.comparison_xml.read` has read it.
     verdicts : mapping of comparison_id to str
-        A comparison without a verdict is left as it is; one that stands a second time becomes ``invalid``.
+        A comparison that stands a second time becomes ``invalid``.
     name : str
         What messages call bytes.
+    otherwise : str, optional
+        The verdict on a comparison that has none; by default it is left as it is.
 
     Raises
     ------
@@ -41,14 +45,16 @@ def with_status(source: Path | bytes, verdicts: Mapping[str, str], name: str = "
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise InputError("is UTF-16; verdicts can be filled into UTF-8 only", file=document.name)
     parts, begin = [], 0
-    for offset, verdict in _places(content, document, verdicts):
+    for offset, verdict in _places(content, document, verdicts, otherwise):
         end = _TAG.match(content, offset).end()  # type: ignore[union-attr]  # expat has found a tag here
         parts += [content[begin:offset], _filled(content[offset:end], verdict)]
         begin = end
     return b"".join([*parts, content[begin:]])
 
 
-def _places(content: bytes, document: Document, verdicts: Mapping[str, str]) -> list[tuple[int, str]]:
+def _places(
+    content: bytes, document: Document, verdicts: Mapping[str, str], otherwise: str | None
+) -> list[tuple[int, str]]:
     """Return the byte offsets of the start tags that get a verdict, ascending, with it."""
     names, report, seen = ReportNames(), "", set[str]()
     found: list[tuple[int, str]] = []
@@ -61,7 +67,7 @@ def _places(content: bytes, document: Document, verdicts: Mapping[str, str]) -> 
         elif tag == "comparison_result":
             report = report or names.name(document.stem, {})
             key = identifier(report, attributes)
-            verdict = "invalid" if key in seen else verdicts.get(key)
+            verdict = "invalid" if key in seen else verdicts.get(key, otherwise)
             seen.add(key)
             if verdict is not None:
                 found.append((parser.CurrentByteIndex, verdict))

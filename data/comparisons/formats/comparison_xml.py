@@ -17,7 +17,7 @@ from data.comparisons.formats.comparison_json import Taken
 from data.comparisons.reading import Builder, Series
 from data.comparisons.tables import FIVE_NUMBERS, STATS, ComparisonTables
 from data.comparisons.units import UNKNOWN
-from data.errors import InputError
+from data.errors import InputError, RepeatedError
 from data.tables.problems import Problems
 from data.tables.xml_stream import Document, Element, Walk
 
@@ -218,7 +218,7 @@ class _Reader:
                 if "comparison_id" in element.attrib
                 else (f'<comparison_result> stands twice in the report "{self.report}"')
             )
-            raise self.walk.error(twice, place)
+            raise self.walk.error(twice, place, RepeatedError)
         self.run.taken.identifiers.add(key)
         otherwise = "the attribute better, or --better, says otherwise"
         better = better or self.run.better or self.run.problems.assume_higher(self.document.name, otherwise)
@@ -239,7 +239,8 @@ class _Reader:
             raise self.walk.error(f"<{tag}> stands outside of <result>", comparison.place)
         key = (self.threads, tag)
         if key in comparison.sides:
-            raise self.walk.error(f'threads_no="{self.threads}" has a second <{tag}>', comparison.place)
+            twice = f'threads_no="{self.threads}" has a second <{tag}>'
+            raise self.walk.error(twice, comparison.place, RepeatedError)
         given = {} if tag == EARLIER else numbers(self.walk, element, f"{comparison.place} {tag}")
         comparison.sides[key] = side = _Side(given)
         return side

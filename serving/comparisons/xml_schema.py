@@ -1,0 +1,80 @@
+"""What comparison XML looks like, for OpenAPI: an object, whose parts say whether they are attributes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from data.comparisons.formats.comparison_xml import ATTRIBUTES, BASE, EARLIER, STATUSES, TARGET, UUIDS
+from data.comparisons.tables import FIVE_NUMBERS
+
+Schema = dict[str, Any]
+_TEXT = {"type": "string"}
+_NUMBER = {"type": "number"}
+
+
+def xml_schema() -> Schema:
+    """Return the JSON Schema of a body in the layout of seed 000, figure 6.1, and of the answer to it."""
+    samples = _element(
+        {
+            "order": _TEXT | {"pattern": "^-?[0-9]{1,18}$", "description": "Sorts versions."},
+            "values": _TEXT
+            | {
+                "pattern": "^ *([0-9]{1,9}([.][0-9]{1,9})?( +|$))*$",
+                "description": "Numbers with blanks between.",
+            },
+        },
+        ("order", "values"),
+    )
+    versions = {"samples": {"type": "array", "items": samples}}
+    five = [attribute for name, attribute in ATTRIBUTES.items() if name in FIVE_NUMBERS]
+    side = _element(dict.fromkeys(ATTRIBUTES.values(), _NUMBER), five, versions)
+    threads = _TEXT | {"pattern": "^0*[1-9][0-9]*$", "maxLength": 6}
+    earlier = _element({}, (), versions)
+    result = _element(
+        {"threads_no": threads, "median_diff": _TEXT},
+        ("threads_no", BASE, TARGET),
+        {BASE: side, TARGET: side, EARLIER: earlier},
+    )
+    comparison = _element(
+        {
+            "benchmark_name": _TEXT,
+            "operation_name": _TEXT,
+            "comparison_id": _TEXT,
+            "unit": _TEXT,
+            "better": _TEXT | {"enum": ["higher", "lower", ""], "description": "Default: higher."},
+            "result_status": _TEXT | {"enum": [*STATUSES, ""], "description": "Filled in by the answer."},
+        },
+        ("benchmark_name", "operation_name"),
+        {"result": {"type": "array", "items": result}},
+    )
+    named = {"comparison_result": {"type": "array", "minItems": 1, "items": comparison}}
+    reports = _element(dict.fromkeys((*UUIDS, "machine"), _TEXT), ("comparison_result",), named)
+    return reports | {"xml": {"name": "comparison_results"}, "examples": [_EXAMPLE]}
+
+
+def _element(attributes: Schema, required: Any, inside: Schema | None = None) -> Schema:
+    """Describe an element by its attributes, and what is inside of it."""
+    marked = {name: told | {"xml": {"attribute": True}} for name, told in attributes.items()}
+    return {"type": "object", "required": list(required), "properties": marked | (inside or {})}
+
+
+def _side(*numbers: float) -> Schema:
+    return dict(zip(ATTRIBUTES.values(), numbers, strict=True))
+
+
+_EXAMPLE = {
+    "comparison_result": [
+        {
+            "benchmark_name": "NASParallel",
+            "operation_name": "bt_C_x",
+            "better": "higher",
+            "result": [
+                {
+                    "threads_no": "4",
+                    BASE: _side(7406.4, 7409.2, 7456.5, 7479.3, 7507.0, 7451.7, 39.2),
+                    TARGET: _side(7404.8, 7503.0, 7522.2, 7537.8, 7597.5, 7513.1, 62.7),
+                }
+            ],
+        }
+    ]
+}

@@ -1,0 +1,159 @@
+"""The doors as their description has them: what it allows is answered, what it forbids is refused.
+
+``PERFJUDGE_CASES=10000`` asks more than a change needs to.
+"""
+
+import copy
+import json
+import os
+
+import jsonschema_rs
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from schemathesis import GenerationMode
+from schemathesis.python import asgi
+
+from serving.doors.api import create_app
+from serving.doors.lazy import all_models
+from tests.system.conftest import comparison
+from tests.system.corun import inputs as corun_inputs
+from tests.system.fingerprints import inputs as fingerprint_inputs
+from tests.system.matrices import inputs as matrix_inputs
+
+CASES = int(os.environ.get("PERFJUDGE_CASES", "1500"))
+JUDGE, MATRICES = "/v1/comparisons/judge", "/v1/matrices/judge"
+STATIC, ONLINE, IRUP = "/v1/corun/static", "/v1/corun/online", "/v1/irup"
+ALLOWED, FORBIDDEN = GenerationMode.POSITIVE, GenerationMode.NEGATIVE
+#: Which share of the cases a door gets, in per cent: long bodies take long to generate.
+SHARES = [
+    (JUDGE, ALLOWED, 10),
+    (JUDGE, FORBIDDEN, 5),
+    (MATRICES, ALLOWED, 8),
+    (MATRICES, FORBIDDEN, 7),
+    (STATIC, ALLOWED, 10),
+    (STATIC, FORBIDDEN, 10),
+    (ONLINE, ALLOWED, 10),
+    (ONLINE, FORBIDDEN, 10),
+    (IRUP, ALLOWED, 8),
+    (IRUP, FORBIDDEN, 7),
+]
+#: The same of requests that are right but for a few values.
+SPOILT = [(JUDGE, 5), (MATRICES, 1), (STATIC, 3), (ONLINE, 4), (IRUP, 2)]
+
+
+@pytest.fixture(scope="module")
+def schema(model_directory, corun_project, made_once):
+    """All doors, with a small model each."""
+    models = {
+        "model": str(model_directory),
+        "matrices": str(made_once("engine", matrix_inputs.engine)),
+        "corun_static": str(corun_project / "models/corun/random-forest"),
+        "corun_online": str(corun_project / "models/corun/online"),
+    }
+    yield schemathesis.openapi.from_asgi("/openapi.json", create_app(all_models(models)))
+    asgi.shutdown_lifespans()
+
+
+@pytest.fixture(scope="module")
+def client(schema):
+    with asgi.get_client(schema.app) as client:
+        yield client
+
+
+def cases(share):
+    """Return how many cases are generated, always the same ones."""
+    return settings(
+        max_examples=max(1, CASES * share // 100),
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+@pytest.mark.parametrize(("path", "mode", "share"), SHARES)
+def test_what_is_allowed_is_answered_and_what_is_forbidden_is_refused(client, schema, path, mode, share):
+    @cases(share)
+    @given(schema[path]["POST"].as_strategy(mode))
+    def holds(case):
+        case.call_and_validate(session=client)
+
+    holds()
+
+
+@pytest.mark.parametrize("path", ["/v1/models", "/healthz", "/readyz", "/metrics"])
+def test_the_state_of_the_server_is_told_as_described(client, schema, path):
+    assert schema[path]["GET"].Case().call_and_validate(session=client).status_code == 200
+
+
+def machines():
+    """Fingerprints, and an application on some of their machines."""
+    return fingerprint_inputs.request(fingerprint_inputs.fingerprints(6), "cached")
+
+
+def corun():
+    """A question about a known task and one that the request brings with it."""
+    run = {"task": "mine", "machine": "test x2", "solo_seconds": 2.0, "events": corun_inputs.rates("task-7")}
+    return {
+        "coruns": [{"task": "task-1", "corunners": ["mine", "task-2"], "machine": "test x2"}],
+        "tasks": [run],
+    }
+
+
+RIGHT = {
+    JUDGE: lambda: {"comparisons": [comparison("a"), comparison("b", 80.0)]},
+    MATRICES: matrix_inputs.request,
+    STATIC: corun,
+    ONLINE: corun_inputs.request,
+    IRUP: machines,
+}
+ANYTHING = [
+    *(None, True, "", "x", "\0", "\u3000", "+", "test x2", [], {}, [1.0, 1.0], [None], {"x": 1}),
+    *(-1, 0, 1, 2.0, 0.5, 5e-324, 1e-9, 1e9, 2**63, 1e30, -1.7e308, 1.7e308),
+]
+
+
+def places(node, place=()):
+    """Yield where something stands in a JSON document."""
+    inside = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    for key, value in inside:
+        yield (*place, key)
+        yield from places(value, (*place, key))
+
+
+@st.composite
+def spoilt(draw, right):
+    """A few values of a right request replaced by anything, or left out."""
+    found = copy.deepcopy(right)
+    for _ in range(draw(st.integers(1, 3))):
+        *above, key = draw(st.sampled_from(list(places(found)) or [("pairs",)]))
+        holder = found
+        for step in above:
+            holder = holder[step]
+        if draw(st.integers(0, 5)):
+            holder[key] = copy.deepcopy(draw(st.sampled_from(ANYTHING)))
+        else:
+            holder.pop(key, None) if isinstance(holder, dict) else holder.pop(key)
+    return found
+
+
+@pytest.mark.parametrize(("path", "share"), SPOILT)
+def test_right_requests_with_other_values_are_answered_if_the_schema_allows_them(client, schema, path, share):
+    described, operation = schema.raw_schema, schema[path]["POST"]
+    reference = described["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    allows = jsonschema_rs.Draft202012Validator(reference | {"components": described["components"]}).is_valid
+    right = json.loads(json.dumps(RIGHT[path]()))
+    assert allows(right)
+
+    @cases(share)
+    @given(spoilt(right))
+    def holds(content):
+        case = operation.Case(body=content, media_type="application/json")
+        answer = case.call(session=client)
+        assert answer.status_code == (200 if allows(content) else 422), answer.text
+        operation.validate_response(answer)
+
+    holds()
