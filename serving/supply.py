@@ -189,6 +189,8 @@ class ServingSupply:
         Returns each `Door`.
     commands : callable or None
         Adds the family's own commands to the command line.
+    labels : callable or None
+        Counts the labels that are kept here, by what they say. None: none are kept.
     """
 
     page: Callable[[Path], str]
@@ -197,6 +199,7 @@ class ServingSupply:
     models: tuple[Registered, ...] = ()
     doors: Callable[[], Sequence[Door]] = tuple
     commands: Callable[[Typer], None] | None = None
+    labels: Callable[[], Mapping[str, int]] | None = None
 
 
 def supply(family: str) -> ServingSupply:

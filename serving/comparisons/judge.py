@@ -19,7 +19,7 @@ from features.comparisons.vectors import vectors
 from serving.comparisons.model import Judge
 from serving.comparisons.moves import Move, floored, improved, left_out, moves
 from serving.models import ModelRef
-from serving.pages.verdict_lines import Answer
+from serving.pages.verdict_lines import Answer, VerdictLine
 from training.comparisons.decision import below_floor
 from training.comparisons.ready import ReadyModel
 from training.comparisons.stored import Card
@@ -115,6 +115,12 @@ class Judgement:
     def count(self, answer: Answer) -> int:
         """Return how many comparisons got this verdict."""
         return int(np.count_nonzero(self.answers == answer))
+
+    def latest(self, most: int) -> Iterator[VerdictLine]:
+        """Yield the last verdicts, `most` at most, as lines of a table."""
+        for one in self.verdicts[-most:]:
+            why = one.invalid_reason or ("" if one.moved is None else one.moved.told)
+            yield VerdictLine(one.verdict, one.probability, one.benchmark, one.operation, why)
 
     @cached_property
     def verdicts(self) -> Sequence[Verdict]:

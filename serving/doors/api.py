@@ -17,7 +17,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, H
 from pydantic import BaseModel, create_model
 
 from data.errors import InputError
-from serving.doors import problems
+from serving.doors import docs_page, overview, problems
 from serving.doors.bodies import JSON, NOTES, Countable
 from serving.doors.lazy import Lazy, all_models
 from serving.doors.problems import ProblemDetails, RefusedError
@@ -70,6 +70,8 @@ def create_app(models: Mapping[str, Lazy], settings: Settings | None = None) -> 
     app.state.settings = settings or Settings()
     app.state.metrics = ProcessCounters()
     problems.install(app)
+    overview.install(app)
+    docs_page.install(app)
     for door in doors():
         _add(app, door)
     _add_state(app)
@@ -108,6 +110,7 @@ def _add(app: FastAPI, door: Door) -> None:
         )
         if answered.judged is not None:
             app.state.metrics.count(answered.judged, perf_counter() - started)
+            app.state.recent.add(door.path, answered.judged)
         return Response(answered.content, media_type=answered.media_type, headers=answered.headers)
 
     needed = REFUSALS if door.model is None else (*REFUSALS, HTTPStatus.SERVICE_UNAVAILABLE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, NoReturn, Protocol, TypeVar
@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from data.tables.given import said
 from serving.doors.problems import RefusedError
-from serving.pages.verdict_lines import Answer
+from serving.pages.verdict_lines import Answer, VerdictLine
 
 #: What stands for a file's name in the messages about a body.
 NAME = "body"
@@ -29,6 +29,9 @@ class Countable(Protocol):
 
     def count(self, answer: Answer) -> int:
         """Return how many there are of `answer`."""
+
+    def latest(self, most: int) -> Iterable[VerdictLine]:
+        """Return the last of them, `most` at most, as lines of a table."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -18,7 +19,7 @@ from pydantic import (
 from data.matrices.limits import MOST_METRICS
 from data.tables.given import Given
 from serving.doors.schemas import ModelAnswer, Name, ServedModel, finite
-from serving.pages.verdict_lines import Answer
+from serving.pages.verdict_lines import Answer, VerdictLine
 
 #: Most pairs of a request, and runs of one side.
 PAIRS, RUNS = 1_000, 1_000
@@ -176,6 +177,12 @@ class MatricesAnswer(BaseModel):
     def count(self, answer: Answer) -> int:
         """Return how many pairs got this verdict."""
         return sum(one.verdict == answer for one in self.verdicts)
+
+    def latest(self, most: int) -> Iterator[VerdictLine]:
+        """Yield the last verdicts, `most` at most, as lines of a table."""
+        for one in self.verdicts[-most:]:
+            why = one.invalid_reason or ", ".join(driver.metric for driver in one.drivers[:3])
+            yield VerdictLine(one.verdict, one.probability, one.workload, one.pair_id, why)
 
 
 class ServedMatrix(ServedModel):

@@ -1,0 +1,56 @@
+"""The page of the interface, ``/docs``, whose files come with perfjudge and not from elsewhere."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+from fastapi import FastAPI, Response
+from fastapi.openapi.docs import get_swagger_ui_html
+from fastapi.responses import FileResponse
+
+from serving.doors.pages import page
+
+PATH = "/docs"
+#: What the page loads, and what kind of file each is.
+SHIPPED = {
+    "swagger-ui-bundle.js": "text/javascript",
+    "swagger-ui.css": "text/css",
+    "favicon.png": "image/png",
+}
+_POLICY = (
+    "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "connect-src 'self'; img-src 'self' data:"
+)
+_NEXT = "[Overview](/) of models and verdicts · this description as [OpenAPI](/openapi.json)"
+#: Nothing is validated elsewhere, and a token is kept until the tab is closed.
+_PARAMETERS = {"validatorUrl": "none", "displayRequestDuration": True, "defaultModelsExpandDepth": 0}
+
+
+def install(app: FastAPI) -> None:
+    """Let `app` describe itself to people."""
+    app.description = f"{app.description}\n\n{_NEXT}" if app.description else _NEXT
+
+    @app.get(PATH, include_in_schema=False)
+    async def docs() -> Response:
+        shown = get_swagger_ui_html(
+            openapi_url=app.openapi_url or "",
+            title=f"{app.title} · HTTP",
+            swagger_js_url=f"{PATH}/swagger-ui-bundle.js",
+            swagger_css_url=f"{PATH}/swagger-ui.css",
+            swagger_favicon_url=f"{PATH}/favicon.png",
+            swagger_ui_parameters=_PARAMETERS,
+        )
+        return page(bytes(shown.body).decode(), policy=_POLICY)
+
+    for name, media_type in SHIPPED.items():
+        _ship(app, name, media_type)
+
+
+def _ship(app: FastAPI, name: str, media_type: str) -> None:
+    path = Path(str(files("fastapi_offline") / "static" / name))
+
+    @app.get(f"{PATH}/{name}", include_in_schema=False, name=name)
+    async def shipped() -> Response:
+        headers = {"cache-control": "max-age=86400", "x-content-type-options": "nosniff"}
+        return FileResponse(path, media_type=media_type, headers=headers)

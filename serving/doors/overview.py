@@ -1,0 +1,170 @@
+"""The first page, ``/``: what answers, what it said lately, and where to go next."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlsplit
+
+from fastapi import FastAPI, Request, Response
+from starlette.exceptions import HTTPException
+
+from data.errors import InputError
+from data.families import FAMILIES
+from data.places import Places
+from serving.doors.measured import Measured, measured
+from serving.doors.pages import page, report
+from serving.doors.problems import RefusedError
+from serving.doors.recent import Recent
+from serving.pages.render import render
+from serving.supply import Door, doors, registered, supplies
+from training.registry.store_file import project_root, tracking_uri
+
+
+@dataclass(frozen=True)
+class ModelLine:
+    """What the page says of one model: trouble is why the version that it should be does not answer."""
+
+    serves: str
+    told: str
+    name: str
+    version: str
+    estimator: str
+    since: datetime | None
+    trouble: str | None
+
+    @classmethod
+    def of(cls, lazy: Any, told: str) -> ModelLine:
+        """Tell of a served model."""
+        entry = lazy.entry or {}
+        since, trouble = getattr(lazy, "since", None), getattr(lazy, "trouble", None)
+        lacking = None if entry else f"none is there; make one with: dvc repro, or {told.lower()}"
+        words = (str(entry.get(key, "")) for key in ("name", "version", "estimator"))
+        with suppress(InputError):
+            return cls(lazy.loader.name(), told, *words, since, trouble or lacking)
+        return cls("", told, *words, since, trouble or lacking)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A door, and what a person pastes to ask there."""
+
+    door: Door
+    body: str
+
+    @classmethod
+    def of(cls, door: Door) -> Asked:
+        """Take the example that OpenAPI has."""
+        schema = door.request.model_json_schema()
+        example = next(iter(schema.get("examples", ())), None)
+        body = "" if example is None else json.dumps(example, ensure_ascii=True)
+        return cls(door, body.replace("'", "\\u0027"))
+
+
+def install(app: FastAPI) -> None:
+    """Let `app` show its first page and the reports of the project, and tell who is lost where they are."""
+    app.state.recent = Recent(app.state.settings.shared)
+
+    @app.get("/", include_in_schema=False)
+    def overview(request: Request) -> Response:
+        return page(_overview(app, str(request.base_url).rstrip("/")))
+
+    for family in FAMILIES:
+        app.get(f"/reports/{family}", include_in_schema=False, name=f"report_{family}")(_report(family))
+    _guide(app)
+
+
+def _overview(app: FastAPI, url: str) -> str:
+    told = {model.key: model.says for model in registered()}
+    return render(
+        "overview.html",
+        url=url,
+        models=[ModelLine.of(lazy, told.get(key, "")) for key, lazy in app.state.models.items()],
+        measured=list(_measured()),
+        recent=[(_when(one.at), one) for one in app.state.recent.newest()],
+        labels=_labels(),
+        drift=None,
+        doors=[Asked.of(door) for door in doors()],
+        tracking=Tracking.here(),
+    )
+
+
+@dataclass(frozen=True)
+class Tracking:
+    """Where MLflow is looked at: an address, or the command that opens it."""
+
+    url: str | None
+    command: str
+
+    @classmethod
+    def here(cls) -> Tracking:
+        """Tell of the store of this project; a name and a password in its address are left out."""
+        uri = tracking_uri()
+        parts = urlsplit(uri)
+        if parts.scheme in {"http", "https"}:
+            return cls(parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl(), "")
+        own = uri.replace(f"sqlite:///{project_root()}/", "sqlite:///")
+        return cls(None, f"uv run mlflow ui --backend-store-uri {own}")
+
+
+def _when(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _measured() -> Iterator[Measured]:
+    """Yield what the project's last evaluations say, as far as there were any."""
+    for family in FAMILIES:
+        # what a family writes there is for it to say
+        with suppress(InputError, LookupError, TypeError, AttributeError):
+            yield measured(family, project_root())
+
+
+def _labels() -> Mapping[str, int]:
+    """Count the labels that families keep here, by what they say."""
+    counted: dict[str, int] = {}
+    for one in supplies():
+        for said, many in ({} if one.labels is None else one.labels()).items():
+            counted[said] = counted.get(said, 0) + many
+    return counted
+
+
+def _report(family: str) -> Callable[[], Response]:
+    def shown() -> Response:
+        try:
+            return report(Places(family, project_root()).page.read_text(encoding="utf-8"))
+        except OSError as exc:
+            told = f"there is no report yet; uv run dvc repro report@{family} writes it"
+            raise RefusedError(HTTPStatus.NOT_FOUND, told) from exc
+
+    return shown
+
+
+def _guide(app: FastAPI) -> None:
+    """Say where to go to whoever asks for what is not there, or in a way that nothing answers."""
+    plain: Any = app.exception_handlers[HTTPException]
+
+    async def lost(request: Request, exc: Exception) -> Response:
+        assert isinstance(exc, HTTPException)
+        if exc.detail == HTTPStatus(exc.status_code).phrase:
+            exc.detail = _directions(request, exc.status_code)
+        if "text/html" not in request.headers.get("accept", ""):
+            return await plain(request, exc)
+        title = HTTPStatus(exc.status_code).phrase
+        sent = page(render("lost.html", title=title, detail=exc.detail), exc.status_code)
+        sent.headers.update(exc.headers or {})
+        return sent
+
+    for status in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED):
+        app.add_exception_handler(status, lost)
+
+
+def _directions(request: Request, status: int) -> str:
+    asked = f"{request.method} {request.url.path[:200]!r}"
+    if status == HTTPStatus.METHOD_NOT_ALLOWED:
+        return f"{asked}: this address is asked in another way; GET /docs says how"
+    return f"{asked}: nothing is there; GET / says what is"
