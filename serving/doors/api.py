@@ -110,7 +110,7 @@ def _add(app: FastAPI, door: Door) -> None:
         )
         if answered.judged is not None:
             app.state.metrics.count(answered.judged, perf_counter() - started)
-            app.state.recent.add(door.path, answered.judged)
+        app.state.recent.add(door, answered)
         return Response(answered.content, media_type=answered.media_type, headers=answered.headers)
 
     needed = REFUSALS if door.model is None else (*REFUSALS, HTTPStatus.SERVICE_UNAVAILABLE)

@@ -18,10 +18,8 @@ SHIPPED = {
     "swagger-ui.css": "text/css",
     "favicon.png": "image/png",
 }
-_POLICY = (
-    "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
-    "connect-src 'self'; img-src 'self' data:"
-)
+#: Beside the script that starts it, it loads those and asks this server.
+_POLICY = dict.fromkeys(("script-src", "style-src", "connect-src"), "'self'") | {"img-src": "'self' data:"}
 _NEXT = "[Overview](/) of models and verdicts · this description as [OpenAPI](/openapi.json)"
 #: Nothing is validated elsewhere, and a token is kept until the tab is closed.
 _PARAMETERS = {"validatorUrl": "none", "displayRequestDuration": True, "defaultModelsExpandDepth": 0}
@@ -41,7 +39,7 @@ def install(app: FastAPI) -> None:
             swagger_favicon_url=f"{PATH}/favicon.png",
             swagger_ui_parameters=_PARAMETERS,
         )
-        return page(bytes(shown.body).decode(), policy=_POLICY)
+        return page(bytes(shown.body).decode(), further=_POLICY)
 
     for name, media_type in SHIPPED.items():
         _ship(app, name, media_type)

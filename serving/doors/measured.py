@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,26 +29,30 @@ _PLAIN = {"balanced_accuracy", "average_precision", "r2"}
 
 @dataclass(frozen=True)
 class Measured:
-    """The champion of a family and its figures: what each is called, and its value in words."""
+    """The champion of a family, and on each split what its figures are called, and their values in words."""
 
     family: str
     champion: str
-    scheme: str
-    figures: tuple[tuple[str, str], ...]
+    splits: Mapping[str, Sequence[tuple[str, str]]]
     report: bool
 
 
 def measured(family: str, root: Path) -> Measured:
-    """Read the figures of a family's champion on the first of its splits; InputError if there are none."""
+    """Read the figures of a family's champion; InputError if there are none."""
     places = Places(family, root)
     metrics: Mapping[str, Any] = written(places.metrics, "evaluate")
     champion = str(metrics["champion"])
-    name, split = next(iter(metrics["splits"].items()))
-    scores = split["entries"].get(champion, {})
+    splits = {
+        f"{name}: {split['scheme']}": _figures(split["entries"][champion])
+        for name, split in metrics["splits"].items()
+        if champion in split["entries"]
+    }
+    return Measured(family, champion, splits, places.page.is_file())
+
+
+def _figures(scores: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
     known = {key: _value(scores[key]) for key in _CALLED if key in scores}
-    told = ((_CALLED[key], _words(key, value)) for key, value in known.items() if value is not None)
-    scheme = f"{name}: {split['scheme']}"
-    return Measured(family, champion, scheme, tuple(told)[:_MOST], places.page.is_file())
+    return [(_CALLED[key], _words(key, value)) for key, value in known.items() if value is not None][:_MOST]
 
 
 def _value(score: Any) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,13 +25,17 @@ from serving.pages.render import render
 from serving.supply import Door, doors, registered, supplies
 from training.registry.store_file import project_root, tracking_uri
 
+#: Questions before which drift says nothing, and how many features of a model are told.
+_FEWEST, _FEATURES = 200, 5
+#: Up to where a population stability index is near, and from where on it is far.
+_NEAR, _FAR = 0.1, 0.25
+
 
 @dataclass(frozen=True)
 class ModelLine:
-    """What the page says of one model: trouble is why the version that it should be does not answer."""
+    """What the page says of one model; trouble is why the version that it should be does not answer."""
 
-    serves: str
-    told: str
+    says: str
     name: str
     version: str
     estimator: str
@@ -39,31 +43,47 @@ class ModelLine:
     trouble: str | None
 
     @classmethod
-    def of(cls, lazy: Any, told: str) -> ModelLine:
-        """Tell of a served model."""
+    def of(cls, lazy: Any, says: str) -> ModelLine:
+        """Tell of a served model, and what it is for."""
         entry = lazy.entry or {}
-        since, trouble = getattr(lazy, "since", None), getattr(lazy, "trouble", None)
-        lacking = None if entry else f"none is there; make one with: dvc repro, or {told.lower()}"
-        words = (str(entry.get(key, "")) for key in ("name", "version", "estimator"))
-        with suppress(InputError):
-            return cls(lazy.loader.name(), told, *words, since, trouble or lacking)
-        return cls("", told, *words, since, trouble or lacking)
+        name, version, estimator = (str(entry.get(key, "")) for key in ("name", "version", "estimator"))
+        trouble = getattr(lazy, "trouble", None)
+        lacking = None if entry else "there is none; make one with: uv run dvc repro"
+        return cls(says, name, version, estimator, getattr(lazy, "since", None), trouble or lacking)
 
 
 @dataclass(frozen=True)
-class Asked:
+class Example:
     """A door, and what a person pastes to ask there."""
 
     door: Door
     body: str
 
     @classmethod
-    def of(cls, door: Door) -> Asked:
+    def of(cls, door: Door) -> Example:
         """Take the example that OpenAPI has."""
         schema = door.request.model_json_schema()
         example = next(iter(schema.get("examples", ())), None)
         body = "" if example is None else json.dumps(example, ensure_ascii=True)
         return cls(door, body.replace("'", "\\u0027"))
+
+
+@dataclass(frozen=True)
+class DriftLine:
+    """How far what a model is asked lies from what it was trained on: its features, the farthest first."""
+
+    name: str
+    version: str
+    rows: int
+    lacking: int
+    features: Sequence[tuple[str, float, str]]
+
+    @classmethod
+    def of(cls, found: Any) -> DriftLine:
+        """Tell of the features that drifted most."""
+        ref, most = found.ref, found.features[:_FEATURES]
+        told = [(one.feature, one.index, _far(one.index)) for one in most]
+        return cls(ref.name, ref.version, found.rows, max(0, _FEWEST - found.rows), told)
 
 
 def install(app: FastAPI) -> None:
@@ -88,8 +108,8 @@ def _overview(app: FastAPI, url: str) -> str:
         measured=list(_measured()),
         recent=[(_when(one.at), one) for one in app.state.recent.newest()],
         labels=_labels(),
-        drift=None,
-        doors=[Asked.of(door) for door in doors()],
+        drift=[DriftLine.of(one) for one in _drift(app)],
+        doors=[Example.of(door) for door in doors()],
         tracking=Tracking.here(),
     )
 
@@ -122,6 +142,16 @@ def _measured() -> Iterator[Measured]:
         # what a family writes there is for it to say
         with suppress(InputError, LookupError, TypeError, AttributeError):
             yield measured(family, project_root())
+
+
+def _drift(app: FastAPI) -> Sequence[Any]:
+    drift = getattr(app.state, "drift", None)
+    return [] if drift is None else list(drift.found().values())
+
+
+def _far(index: float) -> str:
+    """Say how far a population stability index is (Siddiqi, Credit Risk Scorecards, Wiley 2006, chapter 9)."""
+    return "near" if index <= _NEAR else "some way off" if index <= _FAR else "far off"
 
 
 def _labels() -> Mapping[str, int]:

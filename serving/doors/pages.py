@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
+from collections.abc import Mapping
 from hashlib import sha256
+from types import MappingProxyType
 
 from fastapi.responses import HTMLResponse
 
 _INLINE = re.compile(r"<(style|script)>(.*?)</\1>", re.DOTALL)
 _SAFE = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer", "cache-control": "no-cache"}
-_NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; img-src data:"
-#: Of a report: charts have styles of their own, and nothing is loaded or run.
-REPORT = f"{_NOTHING}; style-src 'unsafe-inline'"
+_NONE = dict.fromkeys(("default-src", "base-uri", "form-action", "frame-ancestors"), "'none'")
+_ALLOWED = {**_NONE, "img-src": "data:"}
 
 
-def page(html: str, status: int = 200, policy: str = _NOTHING) -> HTMLResponse:
-    """Send a page that may use what stands in it, and beside that what `policy` says."""
-    found: dict[str, list[str]] = {"style": [], "script": []}
+def page(html: str, status: int = 200, further: Mapping[str, str] = MappingProxyType({})) -> HTMLResponse:
+    """Send a page that may use what stands in it, and by `further` what else, by the kind of source."""
+    sources = {kind: [allowed] for kind, allowed in {**_ALLOWED, **further}.items()}
     for kind, text in _INLINE.findall(html):
-        found[kind].append(f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'")
-    inline = "; ".join(f"{kind}-src 'self' {' '.join(hashes)}" for kind, hashes in found.items() if hashes)
-    return HTMLResponse(html, status, {**_SAFE, "content-security-policy": f"{policy}; {inline}"})
+        digest = b64encode(sha256(text.encode()).digest()).decode()
+        sources.setdefault(f"{kind}-src", []).append(f"'sha256-{digest}'")
+    policy = "; ".join(f"{kind} {' '.join(allowed)}" for kind, allowed in sources.items())
+    return HTMLResponse(html, status, {**_SAFE, "content-security-policy": policy})
 
 
 def report(html: str) -> HTMLResponse:
-    """Send a report, which a stage of the pipeline wrote."""
-    return HTMLResponse(html, headers={**_SAFE, "content-security-policy": REPORT})
+    """Send a report, which a stage of the pipeline wrote: its charts have styles of their own."""
+    policy = "; ".join(f"{kind} {allowed}" for kind, allowed in _ALLOWED.items())
+    headers = {**_SAFE, "content-security-policy": f"{policy}; style-src 'unsafe-inline'"}
+    return HTMLResponse(html, headers=headers)

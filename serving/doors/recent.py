@@ -17,7 +17,8 @@ from data.tables.files import write_json
 from serving.pages.verdict_lines import VerdictLine
 
 if TYPE_CHECKING:
-    from serving.doors.bodies import Countable
+    from serving.doors.bodies import Answered
+    from serving.supply import Door
 
 #: How many verdicts are kept, how many of one answer, and how many letters of what they are called.
 KEPT, OF_ONE, LETTERS = 50, 10, 200
@@ -27,7 +28,7 @@ _FILES = "recent-*.json"
 
 
 @dataclass(frozen=True)
-class Given:
+class RecentVerdict:
     """A verdict that was given: when, in seconds since 1970 began, at which door, and what it says."""
 
     at: float
@@ -37,8 +38,8 @@ class Given:
     @classmethod
     def short(cls, at: float, door: str, line: VerdictLine) -> Self:
         """Keep no more of its words than a page shows."""
-        words = (text[:LETTERS] for text in (line.suite, line.name, line.why))
-        return cls(at, door, VerdictLine(line.verdict, line.probability, *words))
+        suite, name, why = (text[:LETTERS] for text in (line.suite, line.name, line.why))
+        return cls(at, door, VerdictLine(line.verdict, line.probability, suite, name, why))
 
 
 class Recent:
@@ -51,14 +52,16 @@ class Recent:
     """
 
     def __init__(self, shared: str | None = None) -> None:
-        self._own = deque[Given](maxlen=KEPT)
+        self._own = deque[RecentVerdict](maxlen=KEPT)
         self._shared = None if shared is None else Path(shared)
         self._waiting = False
 
-    def add(self, door: str, judged: Countable) -> None:
-        """Keep the last verdicts of an answer; this takes microseconds."""
-        now = time.time()
-        self._own.extend(Given.short(now, door, line) for line in judged.latest(OF_ONE))
+    def add(self, door: Door, answered: Answered) -> None:
+        """Keep the last verdicts of an answer, if it gives any; this takes microseconds."""
+        if answered.judged is None:
+            return
+        now, lines = time.time(), answered.judged.latest(OF_ONE)
+        self._own.extend(RecentVerdict.short(now, door.path, line) for line in lines)
         if self._shared is not None and not self._waiting:
             self._waiting = True
             writing = Timer(DELAY, self._write, [self._shared])
@@ -72,16 +75,16 @@ class Recent:
         with suppress(OSError):
             write_json(directory / f"recent-{os.getpid()}.json", [asdict(one) for one in tuple(self._own)])
 
-    def newest(self) -> list[Given]:
+    def newest(self) -> list[RecentVerdict]:
         """Return the last verdicts of all processes, the newest first."""
         found = [*tuple(self._own), *self._others()]
         return sorted(found, key=lambda one: -one.at)[:KEPT]
 
-    def _others(self) -> Iterator[Given]:
+    def _others(self) -> Iterator[RecentVerdict]:
         own = f"recent-{os.getpid()}.json"
         for path in [] if self._shared is None else self._shared.glob(_FILES):
             # another process may have ended, and its file with it
             with suppress(OSError, ValueError):
                 if path.name != own:
                     for one in json.loads(path.read_text(encoding="utf-8")):
-                        yield Given(one["at"], one["door"], VerdictLine(**one["line"]))
+                        yield RecentVerdict(one["at"], one["door"], VerdictLine(**one["line"]))
