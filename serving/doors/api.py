@@ -17,7 +17,8 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, H
 from pydantic import BaseModel, create_model
 
 from data.errors import InputError
-from serving.doors import docs_page, overview, problems
+from serving.browser import docs_page, overview
+from serving.doors import problems
 from serving.doors.bodies import JSON, NOTES, Countable
 from serving.doors.lazy import Lazy, all_models
 from serving.doors.problems import ProblemDetails, RefusedError

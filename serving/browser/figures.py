@@ -28,7 +28,7 @@ _PLAIN = {"balanced_accuracy", "average_precision", "r2"}
 
 
 @dataclass(frozen=True)
-class Measured:
+class ChampionFigures:
     """The champion of a family, and on each split what its figures are called, and their values in words."""
 
     family: str
@@ -37,7 +37,7 @@ class Measured:
     report: bool
 
 
-def measured(family: str, root: Path) -> Measured:
+def figures_of(family: str, root: Path) -> ChampionFigures:
     """Read the figures of a family's champion; InputError if there are none."""
     places = Places(family, root)
     metrics: Mapping[str, Any] = written(places.metrics, "evaluate")
@@ -47,7 +47,7 @@ def measured(family: str, root: Path) -> Measured:
         for name, split in metrics["splits"].items()
         if champion in split["entries"]
     }
-    return Measured(family, champion, splits, places.page.is_file())
+    return ChampionFigures(family, champion, splits, places.page.is_file())
 
 
 def _figures(scores: Mapping[str, Any]) -> Sequence[tuple[str, str]]:

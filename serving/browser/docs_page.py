@@ -9,7 +9,7 @@ from fastapi import FastAPI, Response
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import FileResponse
 
-from serving.doors.pages import page
+from serving.browser.sending import page
 
 PATH = "/docs"
 #: What the page loads, and what kind of file each is.

@@ -17,17 +17,18 @@ from starlette.exceptions import HTTPException
 from data.errors import InputError
 from data.families import FAMILIES
 from data.places import Places
-from serving.doors.measured import Measured, measured
-from serving.doors.pages import page, report
+from serving.browser.figures import ChampionFigures, figures_of
+from serving.browser.recent import Recent
+from serving.browser.sending import page, report
 from serving.doors.problems import RefusedError
-from serving.doors.recent import Recent
 from serving.pages.render import render
 from serving.supply import Door, doors, registered, supplies
 from training.registry.store_file import project_root, tracking_uri
 
 #: Questions before which drift says nothing, and how many features of a model are told.
 _FEWEST, _FEATURES = 200, 5
-#: Up to where a population stability index is near, and from where on it is far.
+#: Up to where a population stability index is near, and from where on it is far (Siddiqi, Credit Risk
+#: Scorecards, Wiley 2006, chapter 9).
 _NEAR, _FAR = 0.1, 0.25
 
 
@@ -136,12 +137,12 @@ def _when(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _measured() -> Iterator[Measured]:
+def _measured() -> Iterator[ChampionFigures]:
     """Yield what the project's last evaluations say, as far as there were any."""
     for family in FAMILIES:
         # what a family writes there is for it to say
         with suppress(InputError, LookupError, TypeError, AttributeError):
-            yield measured(family, project_root())
+            yield figures_of(family, project_root())
 
 
 def _drift(app: FastAPI) -> Sequence[Any]:
@@ -150,7 +151,7 @@ def _drift(app: FastAPI) -> Sequence[Any]:
 
 
 def _far(index: float) -> str:
-    """Say how far a population stability index is (Siddiqi, Credit Risk Scorecards, Wiley 2006, chapter 9)."""
+    """Say in words how far a population stability index is."""
     return "near" if index <= _NEAR else "some way off" if index <= _FAR else "far off"
 
 
