@@ -6,21 +6,27 @@ import re
 WIDTHS = (1280, 400)
 
 
-def faults(browser, path):
-    """Return what is wrong with the page: too wide, errors, requests, charts or words that say nothing."""
+def faults(browser, page, widths=WIDTHS):
+    """Return what is wrong with a page: too wide, errors, requests, charts or words that say nothing.
+
+    A page is a file, or has an address, whose server may be asked for more.
+    """
+    url = page if isinstance(page, str) else page.as_uri()
+    own = "file:" if url.startswith("file:") else url[: url.index("/", 8)]
     browser.get_log("performance")
-    found = [fault for width in WIDTHS for fault in _at(browser, path, width)]
+    browser.get_log("browser")
+    found = [fault for width in widths for fault in _at(browser, url, width)]
     found += [str(entry) for entry in browser.get_log("browser")]
     requested = re.findall(r'"url\\?":\\?"([a-z]+:[^"\\]*)', str(browser.get_log("performance")))
-    found += [f"requests {url}" for url in requested if not url.startswith(("file:", "data:", "about:"))]
+    found += [f"requests {url}" for url in requested if not url.startswith((own, "data:", "about:"))]
     charts = browser.find_elements("css selector", "svg[role=img]")
     return found + ["a chart without words" for chart in charts if not chart.get_attribute("aria-label")]
 
 
-def _at(browser, path, width):
+def _at(browser, url, width):
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    browser.get(path.as_uri())
+    browser.get(url)
     assert browser.execute_script("return window.innerWidth") == width
     wide = browser.execute_script("return document.documentElement.scrollWidth")
     if wide > width:

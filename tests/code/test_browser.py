@@ -1,0 +1,174 @@
+"""What a person sees of a server in a browser, without one."""
+
+import os
+from dataclasses import dataclass
+from html import unescape
+from pathlib import Path
+from time import time
+from types import SimpleNamespace
+
+import anyio
+import httpx
+import pytest
+
+from serving.browser import overview
+from serving.browser.recent import KEPT, LETTERS, Recent
+from serving.doors.api import create_app
+from serving.doors.bodies import Answered
+from serving.doors.lazy import all_models
+from serving.pages.verdict_lines import VerdictLine
+from serving.supply import doors
+
+HTML = {"accept": "text/html,application/xhtml+xml"}
+DOOR = SimpleNamespace(path="/v1/comparisons/judge")
+
+
+@pytest.fixture
+def app(tmp_path, monkeypatch):
+    """A server of an empty project, without any model."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    monkeypatch.setattr(overview, "project_root", lambda: tmp_path)
+    return create_app(all_models({}))
+
+
+def get(app, path, headers=HTML):
+    async def ask():
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://here:1") as client:
+            return await client.get(path, headers=headers)
+
+    return anyio.run(ask)
+
+
+@dataclass
+class Judged:
+    """Verdicts by the names of their operations, each in a benchmark of its own."""
+
+    names: list
+
+    def count(self, answer):
+        return 0
+
+    def latest(self, most):
+        return [VerdictLine("fail", 0.75, f"b-{name}", name, "why") for name in self.names[-most:]]
+
+
+def answered(*names):
+    return Answered(b"", Judged(list(names)))
+
+
+def test_a_server_without_anything_says_what_to_do(app):
+    page = get(app, "/").text
+    told = [
+        "0 of 4 models answer",
+        "uv run dvc repro",
+        "No labels are kept here yet",
+        "Nothing was asked yet",
+    ]
+    told += ["Nothing was evaluated here yet", "mlflow ui --backend-store-uri sqlite:///mlflow.db", "/docs"]
+    assert [words for words in told if words not in page] == []
+
+
+def test_every_door_is_shown_with_what_can_be_pasted(app):
+    page = unescape(get(app, "/").text)
+    for door in doors():
+        assert f"curl -s http://here:1{door.path} -H 'Content-Type: application/json' -d '{{" in page
+
+
+def test_pages_may_use_nothing_but_what_they_hold(app):
+    for path in ("/", "/nothing", "/docs"):
+        policy = get(app, path).headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'; ")
+        assert "unsafe" not in policy
+        assert "http" not in policy
+
+
+def test_what_was_judged_is_shown_escaped_and_the_newest_first(app):
+    app.state.recent.add(DOOR, answered("<script>alert(1)</script>"))
+    app.state.recent.add(DOOR, answered("later"))
+    page = get(app, "/").text
+    assert "<script" not in page
+    assert page.index("later") < page.index("&lt;script&gt;alert(1)")
+
+
+def test_what_is_kept_of_verdicts_is_bounded():
+    recent = Recent()
+    recent.add(DOOR, Answered(b""))
+    for number in range(100):
+        recent.add(DOOR, answered(*(f"{number}.{place}" for place in range(1000))))
+    recent.add(DOOR, answered("x" * 10**6))
+    lines = [one.line for one in recent.newest()]
+    assert len(lines) == KEPT
+    assert (len(lines[0].name), lines[1].name.partition(".")[0]) == (LETTERS, "99")
+
+
+def test_processes_of_one_server_know_each_others_verdicts(tmp_path, monkeypatch):
+    monkeypatch.setattr("serving.browser.recent.DELAY", 0.01)
+    own = os.getpid()
+    here, there = Recent(str(tmp_path)), Recent(str(tmp_path))
+    here.add(DOOR, answered("here"))
+    file = tmp_path / f"recent-{own}.json"
+    deadline = time() + 30
+    while not file.is_file():
+        assert time() < deadline
+    file.rename(tmp_path / "recent-1.json")
+    (tmp_path / "recent-2.json").write_text("half of it")
+    there.add(DOOR, answered("there"))
+    assert [one.line.name for one in there.newest()] == ["there", "here"]
+
+
+def test_drift_is_told_or_how_many_questions_are_lacking(app):
+    feature = SimpleNamespace(feature="medians_min", index=0.3)
+    few = SimpleNamespace(ref=SimpleNamespace(name="few", version="1"), rows=150, features=())
+    many = SimpleNamespace(ref=SimpleNamespace(name="many", version="1"), rows=1500, features=(feature,))
+    app.state.drift = SimpleNamespace(found=lambda: {"a": few, "b": many})
+    page = get(app, "/").text
+    assert "50 more questions are needed" in page
+    assert "medians_min <b>0.30</b> (far off)" in page
+
+
+def test_labels_are_counted_over_all_families(app, monkeypatch):
+    counts = [
+        SimpleNamespace(labels=one) for one in (None, lambda: {"pass": 2}, lambda: {"pass": 3, "fail": 1})
+    ]
+    monkeypatch.setattr(overview, "supplies", lambda: counts)
+    page = get(app, "/").text
+    assert "<b>5</b>pass" in page
+    assert "<b>1</b>fail" in page
+
+
+def test_figures_are_those_of_the_champion_on_each_split(app, monkeypatch):
+    monkeypatch.setattr(overview, "project_root", lambda: Path(__file__).parents[2])
+    page = get(app, "/").text
+    assert "grouped: 5 folds of whole operations" in page
+    assert page.count("balanced accuracy") >= 2
+
+
+def test_a_report_is_one_of_the_projects_own_whatever_is_asked_for(app, tmp_path):
+    assert "dvc repro report@comparisons" in get(app, "/reports/comparisons").text
+    path = tmp_path / "reports/comparisons/index.html"
+    path.parent.mkdir(parents=True)
+    path.write_text("the report")
+    (tmp_path / "secret").write_text("secret")
+    assert get(app, "/reports/comparisons").text == "the report"
+    assert '<a href="/reports/comparisons">' not in get(app, "/").text
+    for other in ("../secret", "..%2fsecret", "%2e%2e/secret", "comparisons/../../secret", "nobody"):
+        assert get(app, f"/reports/{other}").status_code == 404
+
+
+def test_who_is_lost_is_told_where_to_go(app):
+    page = get(app, "/v1/nothing")
+    assert (page.status_code, 'href="/docs"' in page.text) == (404, True)
+    page = get(app, "/v1/irup")
+    assert (page.status_code, page.headers["allow"], "GET /docs" in page.text) == (405, "POST", True)
+    problem = get(app, "/<script>", {"accept": "*/*"})
+    assert problem.headers["content-type"] == "application/problem+json"
+    assert problem.json()["detail"] == "GET '/<script>': nothing is there; GET / says what is"
+    assert "<script>" not in get(app, "/<script>").text
+
+
+def test_the_address_of_mlflow_is_told_without_name_and_password(app, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://name:secret@tracking:5000/x")
+    page = get(app, "/").text
+    assert 'href="http://tracking:5000/x"' in page
+    assert "secret" not in page
