@@ -8,10 +8,10 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from threading import Timer
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from data.tables.files import write_json
 from serving.pages.verdict_lines import VerdictLine
@@ -27,8 +27,7 @@ DELAY = 1.0
 _FILES = "recent-*.json"
 
 
-@dataclass(frozen=True)
-class RecentVerdict:
+class RecentVerdict(NamedTuple):
     """A verdict that was given: when, in seconds since 1970 began, at which door, and what it says."""
 
     at: float
@@ -38,8 +37,10 @@ class RecentVerdict:
     @classmethod
     def short(cls, at: float, door: str, line: VerdictLine) -> Self:
         """Keep no more of its words than a page shows."""
-        suite, name, why = (text[:LETTERS] for text in (line.suite, line.name, line.why))
-        return cls(at, door, VerdictLine(line.verdict, line.probability, suite, name, why))
+        if len(line.suite) > LETTERS or len(line.name) > LETTERS or len(line.why) > LETTERS:
+            suite, name, why = (text[:LETTERS] for text in (line.suite, line.name, line.why))
+            line = VerdictLine(line.verdict, line.probability, suite, name, why)
+        return cls(at, door, line)
 
 
 class Recent:
@@ -73,7 +74,8 @@ class Recent:
         self._waiting = False
         # a page that shows fewer verdicts is better than a server that fails
         with suppress(OSError):
-            write_json(directory / f"recent-{os.getpid()}.json", [asdict(one) for one in tuple(self._own)])
+            told = [one._asdict() | {"line": asdict(one.line)} for one in tuple(self._own)]
+            write_json(directory / f"recent-{os.getpid()}.json", told)
 
     def newest(self) -> list[RecentVerdict]:
         """Return the last verdicts of all processes, the newest first."""

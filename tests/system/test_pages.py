@@ -45,8 +45,8 @@ def test_the_page_of_the_interface_asks_this_server_and_loads_nothing_from_elsew
     find(".opblock-post .opblock-summary-control").click()
     for button in (".try-out__btn", "button.execute"):
         browser.execute_script("arguments[0].click()", find(button))
-    assert find(".live-responses-table .response-col_status").text.split()[0] == "200"
-    assert '"verdicts"' in find(".live-responses-table .highlight-code").text
+    assert find(".live-responses-table tbody .response-col_status").text.split()[0] == "200"
+    assert '"verdicts"' in find(".live-responses-table tbody .highlight-code").text
     requested = re.findall(r'"url\\?":\\?"(https?:[^"\\]*)', str(browser.get_log("performance")))
     assert [url for url in requested if not url.startswith(listening.url)] == []
 
