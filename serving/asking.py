@@ -232,7 +232,7 @@ class Asking:
         except JudgeError as exc:
             half = len(parts) // 2
             if exc.status != _TOO_LARGE or not half:
-                raise exc.further(question.key, start) from exc.__cause__
+                raise exc.further(question.key, start) from None
             first = self._divided(question, start, parts[:half])
             return first + self._divided(question, start + half, parts[half:])
         if len(answers) != len(parts):

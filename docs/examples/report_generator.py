@@ -3,8 +3,8 @@
     uv run perfjudge serve &
     uv run python docs/examples/report_generator.py docs/samples/run.csv http://127.0.0.1:8000 report.html
 
-The run is a CSV file with a row per repetition: operation, better, unit, threads, version ("before" or "after"),
-value. A server that wants a token finds it in PERFJUDGE_TOKEN.
+The run is a CSV file with a row per repetition: operation, better, unit, threads, version ("before" or
+"after"), value. A token, where the server wants one, is taken from the variable PERFJUDGE_TOKEN.
 """
 
 import csv

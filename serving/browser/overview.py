@@ -112,6 +112,7 @@ def _overview(app: FastAPI, url: str) -> str:
         drift=[DriftLine.of(one) for one in _drift(app)],
         doors=[Example.of(door) for door in doors()],
         tracking=Tracking.here(),
+        tokens=getattr(app.state.settings, "tokens", None) is not None,
     )
 
 

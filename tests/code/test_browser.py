@@ -75,6 +75,11 @@ def test_every_door_is_shown_with_what_can_be_pasted(app):
         assert f"curl -s http://here:1{door.path} -H 'Content-Type: application/json' -d '{{" in page
 
 
+def test_where_tokens_are_needed_the_examples_have_one(app):
+    app.state.settings = SimpleNamespace(tokens="file", shared=None)
+    assert '/v1/irup -H "Authorization: Bearer $PERFJUDGE_TOKEN" -H' in unescape(get(app, "/").text)
+
+
 def test_pages_may_use_nothing_but_what_they_hold(app):
     for path in ("/", "/nothing", "/docs"):
         policy = get(app, path).headers["content-security-policy"]
