@@ -58,10 +58,10 @@ class Recent:
         self._waiting = False
 
     def add(self, door: Door, answered: Answered) -> None:
-        """Keep the last verdicts of an answer, if it gives any; this takes microseconds."""
+        """Keep the first verdicts of an answer, if it gives any; this takes microseconds."""
         if answered.judged is None:
             return
-        now, lines = time.time(), answered.judged.latest(OF_ONE)
+        now, lines = time.time(), answered.judged.first(OF_ONE)
         self._own.extend(RecentVerdict.short(now, door.path, line) for line in lines)
         if self._shared is not None and not self._waiting:
             self._waiting = True

@@ -116,9 +116,9 @@ class Judgement:
         """Return how many comparisons got this verdict."""
         return int(np.count_nonzero(self.answers == answer))
 
-    def latest(self, most: int) -> Iterator[VerdictLine]:
-        """Yield the last verdicts, `most` at most, as lines of a table."""
-        for one in self.verdicts[-most:]:
+    def first(self, most: int) -> Iterator[VerdictLine]:
+        """Yield the first verdicts, `most` at most, as lines of a table."""
+        for one in self.verdicts[:most]:
             why = one.invalid_reason or ("" if one.moved is None else one.moved.told)
             yield VerdictLine(one.verdict, one.probability, one.benchmark, one.operation, why)
 

@@ -30,8 +30,8 @@ class Countable(Protocol):
     def count(self, answer: Answer) -> int:
         """Return how many there are of `answer`."""
 
-    def latest(self, most: int) -> Iterable[VerdictLine]:
-        """Return the last of them, `most` at most, as lines of a table."""
+    def first(self, most: int) -> Iterable[VerdictLine]:
+        """Return the first of them, `most` at most, as lines of a table."""
 
 
 @dataclass(frozen=True)

@@ -178,9 +178,9 @@ class MatricesAnswer(BaseModel):
         """Return how many pairs got this verdict."""
         return sum(one.verdict == answer for one in self.verdicts)
 
-    def latest(self, most: int) -> Iterator[VerdictLine]:
-        """Yield the last verdicts, `most` at most, as lines of a table."""
-        for one in self.verdicts[-most:]:
+    def first(self, most: int) -> Iterator[VerdictLine]:
+        """Yield the first verdicts, `most` at most, as lines of a table."""
+        for one in self.verdicts[:most]:
             why = one.invalid_reason or ", ".join(driver.metric for driver in one.drivers[:3])
             yield VerdictLine(one.verdict, one.probability, one.workload, one.pair_id, why)
 
