@@ -20,13 +20,15 @@ from data.places import Places
 from serving.browser.figures import ChampionFigures, figures_of
 from serving.browser.recent import Recent
 from serving.browser.sending import page, report
+from serving.doors.drift import FEWEST, ModelDrift
+from serving.doors.lazy import Lazy
 from serving.doors.problems import RefusedError
 from serving.pages.render import render
 from serving.supply import Door, doors, registered, supplies
 from training.registry.store_file import project_root, tracking_uri
 
-#: Questions before which drift says nothing, and how many features of a model are told.
-_FEWEST, _FEATURES = 200, 5
+#: How many features of a model are told.
+_FEATURES = 5
 #: Up to where a population stability index is near, and from where on it is far (Siddiqi, Credit Risk
 #: Scorecards, Wiley 2006, chapter 9).
 _NEAR, _FAR = 0.1, 0.25
@@ -44,13 +46,12 @@ class ModelLine:
     trouble: str | None
 
     @classmethod
-    def of(cls, lazy: Any, says: str) -> ModelLine:
+    def of(cls, lazy: Lazy, says: str) -> ModelLine:
         """Tell of a served model, and what it is for."""
         entry = lazy.entry or {}
         name, version, estimator = (str(entry.get(key, "")) for key in ("name", "version", "estimator"))
-        trouble = getattr(lazy, "trouble", None)
         lacking = None if entry else "there is none; make one with: uv run dvc repro"
-        return cls(says, name, version, estimator, getattr(lazy, "since", None), trouble or lacking)
+        return cls(says, name, version, estimator, lazy.since, lazy.trouble or lacking)
 
 
 @dataclass(frozen=True)
@@ -80,11 +81,11 @@ class DriftLine:
     features: Sequence[tuple[str, float, str]]
 
     @classmethod
-    def of(cls, found: Any) -> DriftLine:
+    def of(cls, found: ModelDrift) -> DriftLine:
         """Tell of the features that drifted most."""
         ref, most = found.ref, found.features[:_FEATURES]
         told = [(one.feature, one.index, _far(one.index)) for one in most]
-        return cls(ref.name, ref.version, found.rows, max(0, _FEWEST - found.rows), told)
+        return cls(ref.name, ref.version, found.rows, max(0, FEWEST - found.rows), told)
 
 
 def install(app: FastAPI) -> None:
@@ -109,10 +110,10 @@ def _overview(app: FastAPI, url: str) -> str:
         measured=list(_measured()),
         recent=[(_when(one.at), one) for one in app.state.recent.newest()],
         labels=_labels(),
-        drift=[DriftLine.of(one) for one in _drift(app)],
+        drift=[DriftLine.of(one) for one in app.state.drift.found().values()],
         doors=[Example.of(door) for door in doors()],
         tracking=Tracking.here(),
-        tokens=getattr(app.state.settings, "tokens", None) is not None,
+        tokens=app.state.settings.tokens is not None,
     )
 
 
@@ -144,11 +145,6 @@ def _measured() -> Iterator[ChampionFigures]:
         # what a family writes there is for it to say
         with suppress(InputError, LookupError, TypeError, AttributeError):
             yield figures_of(family, project_root())
-
-
-def _drift(app: FastAPI) -> Sequence[Any]:
-    drift = getattr(app.state, "drift", None)
-    return [] if drift is None else list(drift.found().values())
 
 
 def _far(index: float) -> str:

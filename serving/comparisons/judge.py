@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -117,7 +118,7 @@ class Judgement:
 
     def first(self, most: int) -> Iterator[VerdictLine]:
         """Yield the first verdicts, `most` at most, as lines of a table."""
-        for one in self.verdicts[:most]:
+        for one in islice(self.told(), most):
             why = one.invalid_reason or ("" if one.moved is None else one.moved.told)
             yield VerdictLine(one.verdict, one.probability, one.benchmark, one.operation, why)
 

@@ -118,8 +118,9 @@ def _unknown(*, given: bool, browses: bool) -> RefusedError:
     told = "the token is not known" if given else "this needs a token: Authorization: Bearer TOKEN"
     challenge = f'Bearer {_REALM}, error="invalid_token"' if given else f"Bearer {_REALM}"
     if browses:
-        # so that a browser asks for name and password, of which the password is the token
-        challenge += f', Basic {_REALM}, charset="UTF-8"'
+        # so that a browser asks for name and password, of which the password is the token; Chromium looks at
+        # the first way only
+        challenge = f'Basic {_REALM}, charset="UTF-8", {challenge}'
     return RefusedError(HTTPStatus.UNAUTHORIZED, told, {"www-authenticate": challenge})
 
 

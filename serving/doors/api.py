@@ -113,7 +113,6 @@ def _add(app: FastAPI, door: Door) -> None:
         body = await body_of(request, door.limit)
         answered, served = await app.state.desks[door.path].answer(media_type, body)
         note(request.scope, door, answered, served)
-        app.state.recent.add(door, answered)
         return Response(answered.content, media_type=answered.media_type, headers=answered.headers)
 
     needed = REFUSALS if door.model is None else (*REFUSALS, HTTPStatus.SERVICE_UNAVAILABLE)

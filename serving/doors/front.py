@@ -147,6 +147,8 @@ class Front:
         verdicts = exchange.verdicts()
         self._state.metrics.count(exchange, route, verdicts)
         self._state.drift.asked(exchange)
+        if exchange.door is not None and exchange.answered is not None:
+            self._state.recent.add(exchange.door, exchange.answered)
         logs.tell(exchange, route, verdicts)
 
     @asynccontextmanager
