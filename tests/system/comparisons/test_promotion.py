@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -303,7 +304,8 @@ def test_a_tracking_server_serves_as_well_as_a_file(trained, worse, server, monk
     assert load().ref.version == "1"
     assert version_of(NAME, CHALLENGER).version == "2"
     client = tracking.client()
-    served = Lazy(LOADER)
+    # the small family has a feature that the door does not compute
+    served = Lazy(replace(LOADER, trial=None))
     assert served.get().ref.version == "1"
     client.set_registered_model_alias(NAME, CHAMPION, "2")
     served.look()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.system.conftest import Listening
-from tests.system.serving.load import Load
+from tests.system.serving.load import BODY, Load
 from tests.system.serving.registry import NAME, Registry, truncate, with_a_feature_of_tomorrow
 
 #: The seconds for which the registry is away.
@@ -153,3 +153,42 @@ def test_a_server_that_is_alone_follows_too_and_ends_after_its_last_answer(regis
     assert (code, log, load.failed) == (-signal.SIGTERM, "", [])
     assert all(client.refused for client in load.clients)
     assert set(load.answered) == {"1", "2"}
+
+
+def opened(server):
+    """Begin a request whose body is yet to come."""
+    connection = HTTPConnection(server.url.removeprefix("http://"), timeout=60)
+    connection.putrequest("POST", "/v1/comparisons/judge")
+    connection.putheader("Content-Type", "application/json")
+    connection.putheader("Content-Length", str(len(BODY)))
+    connection.endheaders()
+    return connection
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_what_was_begun_is_answered_after_sigterm_and_a_second_one_ends_at_once(
+    model_directory, workers, monkeypatch
+):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:////nowhere/mlflow.db")
+    with serving("--model", str(model_directory), "--workers", workers) as server:
+        begun, stuck = opened(server), opened(server)
+        begun.send(BODY[:20].encode())
+        told(server, "/healthz")
+        server.process.terminate()
+        until(lambda: not listens(server))
+        begun.send(BODY[20:].encode())
+        answer = begun.getresponse()
+        assert (answer.status, answer.getheader("connection")) == (200, "close")
+        assert json.load(answer)["verdicts"][0]["verdict"] == "fail"
+        assert server.process.poll() is None
+        server.process.terminate()
+        server.process.wait(5)
+        assert stuck.sock.recv(1) == b""
+
+
+def listens(server):
+    try:
+        HTTPConnection(server.url.removeprefix("http://"), timeout=60).connect()
+    except ConnectionRefusedError:
+        return False
+    return True
