@@ -192,8 +192,10 @@ def _against_past_steps(
     contrast, excess, rank = np.full((3, len(past)), np.nan)
     versions = np.minimum(np.isfinite(t).sum(axis=1), _WINDOW)
     known = np.isfinite(past).sum(axis=1)
-    for width in range(1, min(_WINDOW, past.shape[1] // 2) + 1):
+    for width in sorted(set(versions.tolist()) - {0}):
         rows = np.flatnonzero((versions == width) & (known >= 2 * width))
+        if not len(rows):
+            continue
         least = (jitter if width == 1 else floor)[rows]
         windows = np.lib.stride_tricks.sliding_window_view(past[rows], 2 * width, axis=1)
         steps = np.abs(_contrast(windows[..., :width], windows[..., width:], least[:, None]))

@@ -32,10 +32,17 @@ def levels(samples: Samples) -> Samples:
     starts = np.flatnonzero(edge[:-1])
     versions = Samples(values, orders, starts, np.r_[starts[1:], len(values)])
     medians = np.empty(len(starts))
-    for rows, matrix in versions.matrices():
-        medians[rows] = np.median(matrix, axis=1)
+    for rows, ordered in versions.ordered:
+        medians[rows] = _medians(ordered)
     before = np.r_[np.cumsum(edge[:-1]) - edge[:-1], len(starts)]
     return Samples(medians, orders[starts], before[samples.starts], before[samples.stops])
+
+
+def _medians(ordered: Floats) -> Floats:
+    """Return what ``numpy.median`` does of ascending rows."""
+    low, high = ordered[:, (ordered.shape[1] - 1) // 2], ordered[:, ordered.shape[1] // 2]
+    middle = (low + high) / 2 if ordered.shape[1] % 2 == 0 else low
+    return np.where(np.isnan(ordered[:, -1]), np.nan, middle)
 
 
 def first(samples: Samples, width: int) -> Floats:
