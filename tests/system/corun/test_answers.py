@@ -368,10 +368,9 @@ REFUSED = {
     "no JSON": ("static", b"{", 400, "JSON"),
     "nothing asked": ("static", {"coruns": []}, 422, "coruns"),
     "no co-runner": ("static", {"coruns": [QUESTION | {"corunners": []}]}, 422, "coruns.0.corunners"),
-    "an unknown task": ("static", {"coruns": [QUESTION | {"task": "x"}]}, 422, "corun online"),
+    "a name that joins two": ("static", solo_run(task="a+b"), 422, "tasks.0.task='a+b'"),
     "a zero duration": ("static", solo_run(solo_seconds=0), 422, "tasks.0.solo_seconds=0"),
     "a negative count": ("static", solo_run(events={"x": -1}), 422, "tasks.0.events.x=-1"),
-    "an event called machine": ("static", solo_run(events={"machine": 1}), 422, "'machine' is no event"),
     "an unknown key": ("static", {"coruns": [QUESTION | {"machin": "m1"}]}, 422, 'did you mean "machine"?'),
     "an unknown key of a run": ("online", sampled(event={}), 422, 'corun.event is unknown; did you mean "e'),
     "no samples": ("online", sampled(t_seconds=[]), 422, "corun.t_seconds"),
@@ -387,17 +386,7 @@ REFUSED = {
         422,
         "events.x.1=1e+308",
     ),
-    "an event called t_seconds": (
-        "online",
-        sampled(events={"t_seconds": [1, 2, 3]}),
-        422,
-        "corun.events: 't_seconds' is no event",
-    ),
     "a negative sample": ("online", sampled(events={"x": [1, -2, 3]}), 422, "corun.events.x.1=-2"),
-    "time that goes back": ("online", sampled(t_seconds=[0.2, 0.1, 0.4]), 422, "must be after 0.2 s"),
-    "a count too many": ("online", sampled(RUN | {"t_seconds": [0.2]}), 422, "page-faults: has 3 counts"),
-    "too few seconds": ("online", request(seconds=0.2), 422, "too few"),
-    "none of the events": ("online", sampled(events={"x": [1, 1, 1]}), 422, "counts none"),
     "too large": ("online", b" " * (16 * 1024 * 1024 + 1), 413, "bytes"),
 }
 
@@ -407,6 +396,45 @@ def test_bad_requests_are_answered_with_problem_details(server, what, content, s
     answer = post(server, what, content)
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
     assert told in answer.json()["detail"]
+
+
+UNTOLD = {
+    "time that goes back": (sampled(t_seconds=[0.2, 0.1, 0.4]), "must be after 0.2 s"),
+    "a count too many": (sampled(RUN | {"t_seconds": [0.2]}), "page-faults: has 3 counts"),
+    "too few seconds": (request(seconds=0.2), "too few"),
+    "none of the events": (sampled(events={"x": [1, 1, 1]}), "counts none"),
+    "no event called t_seconds": (sampled(events={"t_seconds": [1, 2, 3]}), "counts none"),
+    "other events alone": (
+        sampled(RUN | {"events": {"page-faults": [1, 2, 3]}}, events={"instructions": [1, 2, 3]}),
+        "solo: counts none of the model's events that corun counts",
+    ),
+}
+
+
+@pytest.mark.parametrize(("content", "told"), UNTOLD.values(), ids=UNTOLD)
+def test_samples_that_cannot_be_used_are_answered_without_an_impact(server, content, told):
+    answer = post(server, "online", content)
+    found = answer.json()
+    assert (answer.status_code, found["impact"], found["low"], found["high"]) == (200, None, None, None)
+    assert told in found["notes"][0]
+
+
+def test_an_unknown_task_is_told_of_beside_the_answers_on_others(server):
+    asked = {"coruns": [QUESTION, QUESTION | {"task": "x"}]}
+    known, unknown = post(server, "static", asked).json()["predictions"]
+    assert known["impact"] > 0
+    assert (unknown["task"], unknown["impact"], unknown["corun_seconds"]) == ("x", None, None)
+    assert 'task "x": has no solo run' in unknown["notes"][0]
+
+
+def test_events_that_the_model_does_not_know_don_t_sway_an_answer(server):
+    asked = {"coruns": [{"task": "mine", "corunners": ["task-5"]}]}
+    known, more = (
+        post(server, "static", asked | {"tasks": [SOLO | {"events": events}]}).json()
+        for events in ({"page-faults": 300}, {"page-faults": 300, "seconds": 9.0, "machine": 1})
+    )
+    assert known["predictions"][0]["impact"] > 0
+    assert known == more
 
 
 def test_anything_but_json_is_refused(server):

@@ -205,8 +205,7 @@ REFUSED = {
     "a word for a value": (changed(values={"m0": "x"}), 422, "application.values.m0='x'"),
     "an unknown key": (changed(beter="higher"), 422, 'application.beter is unknown; did you mean "better"?'),
     "an overflowing number": (b'{"machines": [{"machine": "a", "rates": {"cpu": 1e999}}]}', 422, "cpu=inf"),
-    "values of strangers only": (changed(values={"nobody": 1.0}), 422, "0 machines"),
-    "two machines": (request(TWO, "cached"), 422, "2 of 2 machines"),
+    "no value": (changed(values={}), 422, "application.values={}"),
     "too large": (b" " * (16 * 1024 * 1024 + 1), 413, "bytes"),
 }
 
@@ -217,6 +216,29 @@ def test_bad_requests_are_answered_with_problem_details(listening, content, stat
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
     assert answer.json()["status"] == status
     assert told in answer.json()["detail"]
+
+
+TOO_LITTLE = {
+    "values of strangers only": (changed(values={"nobody": 1.0}), "0 machines"),
+    "two machines": (request(TWO, "cached"), "2 of 2 machines"),
+}
+
+
+@pytest.mark.parametrize(("content", "told"), TOO_LITTLE.values(), ids=TOO_LITTLE)
+def test_too_little_to_learn_from_is_answered_with_its_reason_and_no_feature(listening, content, told):
+    found = post(listening, content).json()
+    assert (found["trust"]["verdict"], found["trust"]["r2"]) == ("not enough diversity", None)
+    assert told in found["trust"]["reasons"][0]
+    assert (found["features"], found["predictions"]) == ([], [])
+
+
+def test_of_a_machine_that_stands_twice_the_first_counts(listening):
+    once = request(fingerprints(), "cached")
+    again = once["machines"][0] | {"rates": dict.fromkeys(STRESSORS, 1.0)}
+    found = post(listening, once | {"machines": [*once["machines"], again]}).json()
+    told, warnings = post(listening, once).json(), found["warnings"]
+    assert 'machines[40]: machine "m0" stands twice; the first counts' in warnings[0]
+    assert found | {"warnings": told["warnings"]} == told
 
 
 def test_anything_but_json_is_refused(listening):

@@ -431,17 +431,8 @@ REFUSED = {
     "a number of 400 digits": (target(metrics={"m0": [10**400]}), 422, "pairs.0.target.metrics.m0.0"),
     "rows and columns": (target(runs=[{"m0": 1.0}]), 422, "either metrics (columns) or runs (rows)"),
     "neither": (spoilt(target={"version": "2"}), 422, "either metrics (columns) or runs (rows)"),
-    "no run": (
-        spoilt(baseline={"runs": []}, target={"metrics": {"m0": []}}), 422,
-        "has no run at all; expected those of both sides",
-    ),
-    "columns of different lengths": (
-        target(metrics=SHORT), 422, 'pairs[0].target.metrics["m3"]: has 1 values, where others',
-    ),
-    "a pair twice": ({"pairs": request()["pairs"][:1] * 2}, 422, f'pair_id="{ABNORMAL}" stands twice'),
-    "a metric that is none": (spoilt(target={"runs": [{"group": 1}]}), 422, '"group" is no name for'),
+    "a metric that is none": (spoilt(target={"runs": [{"group": 1}]}), 422, "expected another name"),
     "no group": (spoilt(group=""), 422, "pairs.0.group=''"),
-    "other metrics only": (strangers(), 422, "lack 12 of the 12 raw metrics"),
     "too many metrics": (
         spoilt(target={"runs": [{f"x{number}": 1.0 for number in range(10_001)}]}), 422, "at most",
     ),
@@ -451,7 +442,7 @@ REFUSED = {
             "baseline": {"runs": [{"m0": 1.0}] * 1000},
             "target": {"runs": [{f"x{number}": 1.0 for number in range(9_999)}], "version": "2"},
         }]},
-        422, "have 1001 runs of 10000 metrics; expected 10000000 numbers at most",
+        413, "have 1001 runs of 10000 metrics; expected 10000000 numbers at most",
     ),
     "too large": (b" " * (32 * 1024 * 1024 + 1), 413, "bytes"),
 }  # fmt: skip
@@ -465,18 +456,47 @@ def test_bad_requests_are_answered_with_problem_details(listening_matrices, cont
     assert "\n" not in answer.json()["detail"]
 
 
-BY_FILE = (
-    "an unknown key",
-    "rows and columns",
-    "columns of different lengths",
-    "a pair twice",
-    "other metrics only",
-)
+TWICE = {"pairs": request()["pairs"][:1] * 2}
+UNJUDGED = {
+    "no run": (
+        spoilt(baseline={"runs": []}, target={"metrics": {"m0": []}}),
+        "has no run at all; expected those of both sides",
+    ),
+    "columns of different lengths": (
+        target(metrics=SHORT), 'pairs[0].target.metrics["m3"]: has 1 values, where others',
+    ),
+    "other metrics only": (strangers(), "lack 12 of the 12 raw metrics"),
+    "no metric": (spoilt(baseline={"runs": [{}]}, target={"runs": [{}]}), "has 0 valid of 1 baseline run"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("content", "told"), UNJUDGED.values(), ids=UNJUDGED)
+def test_a_pair_that_cannot_be_judged_is_invalid_and_the_others_get_their_verdict(
+    listening_matrices, content, told
+):
+    verdicts = post(listening_matrices, content).json()["verdicts"]
+    first = verdicts[0]
+    assert (first["pair_id"], first["verdict"], first["probability"]) == (ABNORMAL, "invalid", None)
+    assert told in first["invalid_reason"]
+    alone = post(listening_matrices, request()).json()["verdicts"]
+    assert verdicts[1:] == alone[1:] or content is UNJUDGED["other metrics only"][0]
+
+
+def test_a_pair_that_stands_twice_is_judged_in_both_places(listening_matrices):
+    once, *_ = post(listening_matrices, request()).json()["verdicts"]
+    assert post(listening_matrices, TWICE).json()["verdicts"] == [once, once]
+
+
+BY_FILE = {name: (REFUSED[name][0], REFUSED[name][2]) for name in ("an unknown key", "rows and columns")} | {
+    "columns of different lengths": UNJUDGED["columns of different lengths"],
+    "a pair twice": (TWICE, f'pair_id="{ABNORMAL}" stands twice'),
+    "other metrics only": UNJUDGED["other metrics only"],
+}
 
 
 @pytest.mark.parametrize("name", BY_FILE)
 def test_the_same_request_in_a_file_is_refused_with_its_name(name, model, tmp_path):
-    content, _, told = REFUSED[name]
+    content, told = BY_FILE[name]
     path = tmp_path / "request.json"
     path.write_text(json.dumps(content))
     done = perfjudge(path, "--model", model)
