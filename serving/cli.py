@@ -112,9 +112,9 @@ def serve(  # noqa: PLR0917 - typer hands options over by name
     default it is the champion. When the alias moves, the server follows.
     """
     from serving.doors.server import serve as listen
-    from serving.doors.settings import Settings
+    from serving.doors.settings import ServerSettings
 
-    told = Settings(
+    told = ServerSettings(
         options,
         watch=watch,
         tokens=None if tokens is None else str(tokens.absolute()),

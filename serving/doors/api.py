@@ -26,7 +26,7 @@ from serving.doors.exchange import note
 from serving.doors.lazy import Lazy, all_models, following
 from serving.doors.problems import ProblemDetails, RefusedError
 from serving.doors.schemas import Health, Readiness
-from serving.doors.settings import Settings
+from serving.doors.settings import ServerSettings
 from serving.doors.unpacked import body_of
 from serving.doors.waiting import Desk, loaded
 from serving.supply import Door, doors
@@ -37,14 +37,14 @@ _SCHEMAS = "#/components/schemas/"
 _TEXT = {"schema": {"type": "string"}}
 
 
-def create_app(models: Mapping[str, Lazy], settings: Settings | None = None) -> FastAPI:
+def create_app(models: Mapping[str, Lazy], settings: ServerSettings | None = None) -> FastAPI:
     """Make the application.
 
     Parameters
     ----------
     models : mapping of str to Lazy
         By the key of what is registered. A door whose model is not there answers 503.
-    settings : Settings, optional
+    settings : ServerSettings, optional
     """
     app = FastAPI(
         title="perfjudge",
@@ -55,7 +55,7 @@ def create_app(models: Mapping[str, Lazy], settings: Settings | None = None) -> 
         lifespan=_begun,
     )
     app.state.models = models
-    app.state.settings = settings or Settings()
+    app.state.settings = settings or ServerSettings()
     problems.install(app)
     overview.install(app)
     docs_page.install(app)
@@ -69,7 +69,7 @@ def create_app(models: Mapping[str, Lazy], settings: Settings | None = None) -> 
 
 def application() -> FastAPI:
     """Make the application as the environment says (for uvicorn's workers)."""
-    settings = Settings.handed_on()
+    settings = ServerSettings.handed_on()
     logs.begin(settings.log_level, settings.log_format)
     return create_app(all_models(settings.models, settings.shared), settings)
 

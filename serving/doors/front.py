@@ -23,7 +23,7 @@ from serving.doors.counters import ServerCounters
 from serving.doors.drift import Drift
 from serving.doors.exchange import Exchange, route_of
 from serving.doors.problems import RefusedError
-from serving.doors.settings import Settings
+from serving.doors.settings import ServerSettings
 from serving.supply import doors
 
 LOG = logging.getLogger("perfjudge")
@@ -42,7 +42,7 @@ _HEADERS = (
 )
 
 
-def install(app: FastAPI, settings: Settings) -> None:
+def install(app: FastAPI, settings: ServerSettings) -> None:
     """Stand before all that an application answers, which has its models in ``app.state``.
 
     Raises
@@ -65,7 +65,7 @@ def install(app: FastAPI, settings: Settings) -> None:
     app.openapi = openapi  # type: ignore[method-assign]
 
 
-def _describe(document: dict[str, Any], settings: Settings) -> None:
+def _describe(document: dict[str, Any], settings: ServerSettings) -> None:
     for path, operations in document["paths"].items():
         for operation in operations.values():
             refusals = [HTTPStatus.GATEWAY_TIMEOUT]
@@ -86,11 +86,11 @@ class Front:
     app : ASGIApp
     state : State
         Has ``models``, ``metrics`` and ``drift``.
-    settings : Settings
+    settings : ServerSettings
     allowed : Access
     """
 
-    def __init__(self, app: ASGIApp, state: State, settings: Settings, allowed: Access) -> None:
+    def __init__(self, app: ASGIApp, state: State, settings: ServerSettings, allowed: Access) -> None:
         self._app, self._state, self._settings, self._allowed = app, state, settings, allowed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -16,7 +16,7 @@ from serving.doors import logs
 from serving.doors.access import Address, address
 from serving.doors.api import create_app
 from serving.doors.lazy import Lazy, all_models
-from serving.doors.settings import Settings
+from serving.doors.settings import ServerSettings
 
 #: Seconds that requests have to end once the server is told to.
 GRACE = 20
@@ -27,12 +27,12 @@ KEPT = 75
 BACKLOG = 2048
 
 
-def serve(settings: Settings, host: str, port: int, workers: int) -> int:
+def serve(settings: ServerSettings, host: str, port: int, workers: int) -> int:
     """Answer over HTTP until SIGTERM or Ctrl-C; at a second one, end at once.
 
     Parameters
     ----------
-    settings : Settings
+    settings : ServerSettings
     host, port : str, int
         Port 0 takes any that is free.
     workers : int

@@ -13,7 +13,7 @@ from features.comparisons.vectors import SEED_FEATURES
 from serving.comparisons import render
 from serving.comparisons.judge import judge
 from serving.doors.api import application
-from serving.doors.settings import Settings
+from serving.doors.settings import ServerSettings
 from serving.models import Served
 from serving.pages.verdict_lines import as_markdown, as_plain
 from tests.code.comparisons.test_judging import asked, rows, served  # noqa: F401 - a fixture
@@ -143,9 +143,9 @@ def test_changes_too_small_to_matter_are_told_as_they_are(served):  # noqa: F811
 def test_every_process_of_a_server_takes_the_floor_that_was_asked_for(served, tmp_path, monkeypatch):  # noqa: F811
     TrainedModel(_logistic(), served.model.card).write(tmp_path)
     monkeypatch.setattr("os.environ", dict(os.environ))
-    Settings({"model": str(tmp_path)}).hand_on()
+    ServerSettings({"model": str(tmp_path)}).hand_on()
     assert application().state.models["model"].get().card.floor == 0.005
-    Settings({"model": str(tmp_path), "floor": 0.2}).hand_on()
+    ServerSettings({"model": str(tmp_path), "floor": 0.2}).hand_on()
     assert application().state.models["model"].get().card.floor == 0.2
 
 

@@ -22,7 +22,7 @@ from data.errors import InputError
 from serving.doors import front, logs, problems
 from serving.doors.bodies import Answered
 from serving.doors.exchange import note
-from serving.doors.settings import Settings
+from serving.doors.settings import ServerSettings
 from serving.doors.threads import to_the_end
 from serving.doors.tokens import add
 from serving.doors.unpacked import PARTS, body_of
@@ -66,7 +66,7 @@ def application(settings=None):
     async def healthz():
         return {}
 
-    front.install(app, settings or Settings())
+    front.install(app, settings or ServerSettings())
     return app
 
 
@@ -97,7 +97,7 @@ def keys(tmp_path, monkeypatch):
     read, label = add(path, "reports", "read"), add(path, "anna", "label")
     door = Door("/slow", "", "", Request, Response, {}, 1, scope="label")
     monkeypatch.setattr(front, "doors", lambda: [door])
-    return {"read": read, "label": label, "app": application(Settings(tokens=str(path), timeout=0.2))}
+    return {"read": read, "label": label, "app": application(ServerSettings(tokens=str(path), timeout=0.2))}
 
 
 def bearer(token):
@@ -228,14 +228,14 @@ async def trickling():
 
 def test_a_body_that_trickles_in_is_refused_and_the_connection_closed():
     began = time.monotonic()
-    answer = post(trickling(), app=application(Settings(reading=0.2)))
+    answer = post(trickling(), app=application(ServerSettings(reading=0.2)))
     assert (answer.status_code, answer.headers["connection"]) == (408, "close")
     assert time.monotonic() - began < 2
     assert "0.2 s" in answer.json()["detail"]
 
 
 def test_what_takes_too_long_is_answered_with_a_problem():
-    (answer,) = ask(application(Settings(timeout=0.1)), ("GET", "/slow"))
+    (answer,) = ask(application(ServerSettings(timeout=0.1)), ("GET", "/slow"))
     assert (answer.status_code, "0.1 s" in answer.json()["detail"]) == (504, True)
 
 
@@ -358,4 +358,4 @@ def test_the_version_that_answers_its_trouble_and_its_swaps_are_counted():
 
 def test_a_file_of_tokens_that_is_not_there_is_told_at_the_start(tmp_path):
     with pytest.raises(InputError, match="tokens"):
-        application(Settings(tokens=str(tmp_path / "tokens")))
+        application(ServerSettings(tokens=str(tmp_path / "tokens")))
