@@ -27,7 +27,7 @@ class ServerCounters:
     Parameters
     ----------
     shared : str or None
-        The directory in which workers keep their counters (see `serving.doors.settings.ServerSettings.hand_on`).
+        The directory in which workers keep their counters (`serving.doors.settings.ServerSettings` tells them).
     further : Collector
         What is found when somebody asks.
     """

@@ -15,7 +15,7 @@ _VARIABLE = "PERFJUDGE_SERVE"
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServerSettings:
     """What a server was told at its start.
 
     Attributes
