@@ -59,6 +59,7 @@ from data.places import Places
 from data.tables.files import replacing, write_json
 from data.tables.written import written
 from training.evaluation.metrics import best_model, entries
+from training.evaluation.shown import of_verdicts
 from training.evaluation.tuned import require_known
 from training.matrices import checks
 from training.matrices.curves import drawn
@@ -128,7 +129,9 @@ def evaluate_stage() -> None:
     for name, frame in frames.items():
         with replacing(PLACES.evaluated / f"{name}.parquet") as path:
             frame.to_parquet(path, index=False)
-    write_json(PLACES.metrics, asdict(metrics))
+    content = asdict(metrics)
+    write_json(PLACES.metrics, content)
+    of_verdicts(content, SPLIT, frames["oof"]).write(PLACES)
 
 
 def evaluated(
