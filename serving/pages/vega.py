@@ -20,7 +20,7 @@ def main() -> None:
     """Write Vega, Vega-Lite and Vega-Embed into one file."""
     from vl_convert import javascript_bundle
 
-    write_text(PLACE, javascript_bundle(None, VERSION))
+    write_text(PLACE, javascript_bundle("window.vegaEmbed = vegaEmbed;", VERSION))
 
 
 if __name__ == "__main__":
