@@ -11,10 +11,15 @@ def faults(browser, path):
     browser.get_log("performance")
     found = [fault for width in WIDTHS for fault in _at(browser, path, width)]
     found += [str(entry) for entry in browser.get_log("browser")]
-    requested = re.findall(r'"url\\?":\\?"([a-z]+:[^"\\]*)', str(browser.get_log("performance")))
-    found += [f"requests {url}" for url in requested if not url.startswith(("file:", "data:", "about:"))]
+    found += [f"requests {url}" for url in requested(browser)]
     charts = browser.find_elements("css selector", "svg[role=img]")
     return found + ["a chart without words" for chart in charts if not chart.get_attribute("aria-label")]
+
+
+def requested(browser):
+    """Return what was asked of the web since the log was last read."""
+    urls = re.findall(r'"url\\?":\\?"([a-z]+:[^"\\]*)', str(browser.get_log("performance")))
+    return [url for url in urls if not url.startswith(("file:", "data:", "about:"))]
 
 
 def _at(browser, path, width):
