@@ -1,12 +1,12 @@
 """What DVC shows is read on a terminal of 120 columns, and its plots without the web."""
 
+import contextlib
+import io
 import json
-import os
 import re
 import shlex
 import shutil
 import subprocess
-import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import vl_convert
+from dvc.cli import main
 from dvc.repo import Repo
 from selenium.webdriver.support.wait import WebDriverWait
 
@@ -45,13 +46,17 @@ MARKS = {
 pytestmark = pytest.mark.filterwarnings("ignore:_NoneStep.value will soon raise:DeprecationWarning")
 
 
-def run(root, *command):
-    """Run a command as on a terminal of that width, and return what it printed."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = os.environ | {"COLUMNS": str(WIDE), "PATH": path}
-    done = subprocess.run(command, check=False, cwd=root, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr + done.stdout
-    return done.stdout
+def dvc(root, *command):
+    """Run DVC as on a terminal of that width, in this process; return what it printed."""
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as shown:
+        patch.chdir(root)
+        patch.setenv("COLUMNS", str(WIDE))
+        assert main(list(command)) == 0
+    return shown.getvalue()
+
+
+def git(root, *command):
+    subprocess.run(["git", *command], check=True, cwd=root)
 
 
 @pytest.fixture(scope="module")
@@ -63,17 +68,17 @@ def project(tmp_path_factory):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, root / name)
     shutil.copytree(ROOT / ".dvc/plots", root / ".dvc/plots")
-    run(root, "git", "init", "--quiet", "--initial-branch", "main")
+    git(root, "init", "--quiet", "--initial-branch", "main")
     for who in ("name", "email"):
-        run(root, "git", "config", f"user.{who}", "nobody")
+        git(root, "config", f"user.{who}", "nobody")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
         make_up()
-    run(root, "git", "add", "--all")
-    run(root, "git", "commit", "--quiet", "--message", "As it was")
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", "As it was")
     for path, before, after in CHANGES:
         (root / path).write_text((root / path).read_text().replace(before, after, 1))
-    run(root, "dvc", "exp", "save", "--name", "trials-5")
+    dvc(root, "exp", "save", "--name", "trials-5")
     return root
 
 
@@ -144,7 +149,7 @@ def test_the_page_shows_how_figures_and_knobs_are_compared():
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_what_the_page_tells_to_type_fits_a_terminal_and_nothing_is_cut(project, command):
-    shown = run(project, "dvc", *shlex.split(command))
+    shown = dvc(project, *shlex.split(command))
     assert max(map(len, shown.splitlines())) <= WIDE
     assert "\N{HORIZONTAL ELLIPSIS}" not in shown
     told = set(re.split(r"  +|\n", shown))
@@ -155,7 +160,7 @@ def test_what_the_page_tells_to_type_fits_a_terminal_and_nothing_is_cut(project,
 
 @pytest.fixture(scope="module")
 def page(project):
-    return Path(run(project, "dvc", "plots", "show").strip().removeprefix("file://"))
+    return Path(dvc(project, "plots", "show").strip().removeprefix("file://"))
 
 
 def test_plots_are_drawn_from_every_row_that_evaluations_leave(page):
