@@ -29,7 +29,7 @@ Table = Callable[[pd.DataFrame], pd.DataFrame]
 
 
 @dataclass(frozen=True)
-class Shown:
+class Exhibit:
     """What ``dvc metrics show`` and ``dvc plots show`` read.
 
     Attributes
@@ -51,7 +51,7 @@ class Shown:
         write_json(places.summary, self.summary)
 
 
-def of_verdicts(metrics: Mapping[str, Any], split: str, verdicts: pd.DataFrame) -> Shown:
+def of_verdicts(metrics: Mapping[str, Any], split: str, verdicts: pd.DataFrame) -> Exhibit:
     """Show judges.
 
     Parameters
@@ -66,10 +66,10 @@ def of_verdicts(metrics: Mapping[str, Any], split: str, verdicts: pd.DataFrame) 
     order = leading(metrics, split, lambda entry: -entry["balanced_accuracy"]["pooled"])
     tables = {"precision_recall": precision_recall, "reliability": reliability, "confusion": counts}
     rows = verdicts[verdicts["split"] == split]
-    return Shown(summary(metrics, split, JUDGED), _tables(tables, rows, order))
+    return Exhibit(summary(metrics, split, JUDGED), _tables(tables, rows, order))
 
 
-def of_predictions(metrics: Mapping[str, Any], split: str, by: str, predictions: pd.DataFrame) -> Shown:
+def of_predictions(metrics: Mapping[str, Any], split: str, by: str, predictions: pd.DataFrame) -> Exhibit:
     """Show predictors.
 
     Parameters
@@ -85,7 +85,7 @@ def of_predictions(metrics: Mapping[str, Any], split: str, by: str, predictions:
     """
     order = leading(metrics, split, lambda entry: entry[by]["pooled"])
     tables = {"predicted": predicted, "coverage": coverage}
-    return Shown(summary(metrics, split, PREDICTED), _tables(tables, predictions, order))
+    return Exhibit(summary(metrics, split, PREDICTED), _tables(tables, predictions, order))
 
 
 def summary(metrics: Mapping[str, Any], split: str, told: Mapping[str, str]) -> dict[str, str | float]:
