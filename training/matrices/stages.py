@@ -13,6 +13,8 @@ vectors, the seed's way, or of pairs of matrices, which are what is asked.
     runs, by judge),
     ``groups`` (how alike given and automatic ones are). An entry has ``kind`` ("model" or "opponent") and per
     score ``mean, std, pooled``, of pairs.
+``summary.json``, and ``precision_recall.csv, reliability.csv, confusion.csv``
+    What DVC shows (`training.evaluation.shown`).
 ``oof.parquet``
     ``pair_id, workload, group, split, repeat, fold, entry, kind, scheme, model, group_used, probability,
     threshold, verdict, status, cause, cause_size``: every entry's verdict on every pair. The opponents are
