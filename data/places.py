@@ -30,6 +30,8 @@ class Places:
         The directory of ``metrics.json`` and the page.
     metrics : Path
         The figures that git keeps.
+    summary : Path
+        The few of them that DVC shows.
     evaluated, profiled : Path
         Tables of evaluation, and of profiles.
     page : Path
@@ -46,6 +48,7 @@ class Places:
         self.models = root / "models" / family
         self.reports = root / "reports" / family
         self.metrics = self.reports / "metrics.json"
+        self.summary = self.reports / "summary.json"
         self.evaluated = self.reports / "evaluated"
         self.profiled = self.reports / "profiled"
         self.page = self.reports / "index.html"

@@ -27,7 +27,7 @@ class ServerCounters:
     Parameters
     ----------
     shared : str or None
-        The directory in which workers keep their counters (`serving.doors.settings.ServerSettings` tells them).
+        The directory in which workers keep their counters (see `serving.doors.settings.ServerSettings`).
     further : Collector
         What is found when somebody asks.
     """

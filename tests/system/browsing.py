@@ -17,10 +17,15 @@ def faults(browser, page, widths=WIDTHS):
     browser.get_log("browser")
     found = [fault for width in widths for fault in _at(browser, url, width)]
     found += [str(entry) for entry in browser.get_log("browser")]
-    requested = re.findall(r'"url\\?":\\?"([a-z]+:[^"\\]*)', str(browser.get_log("performance")))
-    found += [f"requests {url}" for url in requested if not url.startswith((own, "data:", "about:"))]
+    found += [f"requests {url}" for url in requested(browser, own)]
     charts = browser.find_elements("css selector", "svg[role=img]")
     return found + ["a chart without words" for chart in charts if not chart.get_attribute("aria-label")]
+
+
+def requested(browser, own="file:"):
+    """Return what was asked of the web since the log was last read, beside what is the page's own."""
+    urls = re.findall(r'"url\\?":\\?"([a-z]+:[^"\\]*)', str(browser.get_log("performance")))
+    return [url for url in urls if not url.startswith((own, "data:", "about:"))]
 
 
 def _at(browser, url, width):

@@ -16,12 +16,13 @@ from training.comparisons.splits import Part, parts, stratified
 from training.comparisons.train import Fit, tested
 from training.comparisons.tune import Classified
 from training.evaluation.metrics import best_model, entries
+from training.evaluation.shown import of_verdicts
 from training.evaluation.sidebyside import side_by_side
 from training.evaluation.tuned import read_tuned, require_parts
 
 
 def evaluate(family: Family) -> None:
-    """Write metrics.json, oof.parquet and curves.parquet."""
+    """Write metrics.json, oof.parquet and curves.parquet, and what DVC shows of them."""
     table = FeatureTable.read(family.features, family.columns())
     verdicts = out_of_fold(family, table, read_tuned(family.places.tuned, Classified))
     with replacing(family.places.evaluated / "oof.parquet") as path:
@@ -29,7 +30,9 @@ def evaluate(family: Family) -> None:
     folds = stratified(table.examples, family.section.evaluate, family.params.seed)
     with replacing(family.places.evaluated / "curves.parquet") as path:
         curves(table.examples, folds, family.params.seed, family.params.jobs).to_parquet(path, index=False)
-    write_json(family.places.metrics, metrics(family, table, verdicts))
+    content = metrics(family, table, verdicts)
+    write_json(family.places.metrics, content)
+    of_verdicts(content, "grouped", verdicts).write(family.places)
 
 
 def out_of_fold(family: Family, table: FeatureTable, tuned: dict[str, dict[str, Classified]]) -> pd.DataFrame:

@@ -23,6 +23,7 @@ from training.corun.seed import ONLINE, TABLE_1, row_of
 from training.corun.splits import DESIGNS, DesignPart, main_design
 from training.corun.stages import FEATURES, divisions, kept_tables, recipe_of
 from training.evaluation.metrics import DIGITS
+from training.evaluation.shown import of_predictions
 from training.evaluation.sidebyside import side_by_side
 from training.evaluation.tuned import Tuned, read_tuned, require_parts
 
@@ -82,7 +83,10 @@ def evaluate_stage() -> None:
     metrics = _metrics(table, kept, knobs, entries)
     cells = table_1.round(6).astype({"seeds": object}).where(table_1.notna(), None).to_dict("records")
     online = _online(table, kept.samples, knobs)
-    write_json(PLACES.metrics, {**metrics, "table_1": cells, "champion": champion, "online": online})
+    content = {**metrics, "table_1": cells, "champion": champion, "online": online}
+    write_json(PLACES.metrics, content)
+    asked = oof[oof["design"] == main].rename(columns={"model": "entry"}).assign(unit="impact")
+    of_predictions(content, main, "mape", asked).write(PLACES)
 
 
 def _cells(table: ImpactTable, knobs: Params[Corun]) -> list[ModelOfPart]:

@@ -156,6 +156,13 @@ def by_application(predictions: pd.DataFrame, tolerance: float) -> pd.DataFrame:
     return _means(_judged(predictions, tolerance), ["application", "entry"]).reset_index()
 
 
+def by_median(predictions: pd.DataFrame) -> pd.DataFrame:
+    """Return ``measured`` and ``predicted`` as shares of the median of their application, the ``unit``."""
+    median = predictions.groupby("application")["value"].transform("median")
+    shares = {"measured": predictions["value"] / median, "predicted": predictions["predicted"] / median}
+    return predictions.assign(unit=predictions["application"], **shares)
+
+
 def _judged(predictions: pd.DataFrame, tolerance: float) -> pd.DataFrame:
     truth, predicted = np.log(predictions["value"]), np.log(predictions["predicted"])
     relative = (predictions["predicted"] / predictions["value"] - 1).abs()

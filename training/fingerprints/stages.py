@@ -18,9 +18,10 @@ from data.params import load
 from data.tables.digest import digest_of
 from data.tables.files import replacing, write_json
 from features.fingerprints.matrix import PLACES, FingerprintTable, Measured
+from training.evaluation.shown import of_predictions
 from training.evaluation.sidebyside import side_by_side
 from training.fingerprints.claims import claims
-from training.fingerprints.forecasts import Forecast, by_application, champion, entries, forecast
+from training.fingerprints.forecasts import Forecast, by_application, by_median, champion, entries, forecast
 from training.fingerprints.heldout import FOLDS
 from training.fingerprints.profiles import Profile, overlap, profile, resamples, scaled, top, units
 from training.fingerprints.seed import seed_shares
@@ -142,6 +143,7 @@ def evaluate_stage() -> None:
         "champion": champion(summaries),
     }
     write_json(PLACES.metrics, content)
+    of_predictions(content, "grouped", "median_error", by_median(predictions)).write(PLACES)
 
 
 def _measured(section: Fingerprints) -> list[Measured]:

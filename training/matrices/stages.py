@@ -13,6 +13,8 @@ vectors, the seed's way, or of pairs of matrices, which are what is asked.
     runs, by judge),
     ``groups`` (how alike given and automatic ones are). An entry has ``kind`` ("model" or "opponent") and per
     score ``mean, std, pooled``, of pairs.
+``summary.json``, and ``precision_recall.csv, reliability.csv, confusion.csv``
+    What DVC shows (`training.evaluation.shown`).
 ``oof.parquet``
     ``pair_id, workload, group, split, repeat, fold, entry, kind, scheme, model, group_used, probability,
     threshold, verdict, status, cause, cause_size``: every entry's verdict on every pair. The opponents are
@@ -59,6 +61,7 @@ from data.places import Places
 from data.tables.files import replacing, write_json
 from data.tables.written import written
 from training.evaluation.metrics import best_model, entries
+from training.evaluation.shown import of_verdicts
 from training.evaluation.tuned import require_known
 from training.matrices import checks
 from training.matrices.curves import drawn
@@ -128,7 +131,9 @@ def evaluate_stage() -> None:
     for name, frame in frames.items():
         with replacing(PLACES.evaluated / f"{name}.parquet") as path:
             frame.to_parquet(path, index=False)
-    write_json(PLACES.metrics, asdict(metrics))
+    content = asdict(metrics)
+    write_json(PLACES.metrics, content)
+    of_verdicts(content, SPLIT, frames["oof"]).write(PLACES)
 
 
 def evaluated(

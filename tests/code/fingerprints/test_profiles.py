@@ -203,9 +203,10 @@ def project(tmp_path, monkeypatch):
         (tmp_path / "params.yaml").write_text(yaml.safe_dump(knobs))
         evaluate_stage()
         reports = tmp_path / "reports/fingerprints"
+        tables = ("oof.parquet", "accuracy.parquet", "predicted.csv", "coverage.csv")
         return [
             (reports / name).read_bytes()
-            for name in ("metrics.json", "evaluated/oof.parquet", "evaluated/accuracy.parquet")
+            for name in ("metrics.json", "summary.json", *(f"evaluated/{table}" for table in tables))
         ]
 
     return run

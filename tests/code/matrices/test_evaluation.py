@@ -236,7 +236,9 @@ def reported(project, name):
 def test_two_runs_write_the_same_whatever_the_number_of_processes(project, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     again = evaluated(tmp_path, jobs=1)
-    for name in (*(f"evaluated/{name}.parquet" for name in FILES), "metrics.json"):
+    drawn = ("precision_recall.csv", "reliability.csv", "confusion.csv")
+    tables = (*(f"{name}.parquet" for name in FILES), *drawn)
+    for name in (*(f"evaluated/{name}" for name in tables), "metrics.json", "summary.json"):
         assert (again / name).read_bytes() == (project / "reports/matrices" / name).read_bytes(), name
 
 

@@ -71,7 +71,8 @@ def worse(tmp_path):
 
 def test_two_runs_write_the_same_metrics_whatever_the_number_of_processes(trained, tmp_path):
     again = run_pipeline(small_family(tmp_path, jobs=2))
-    for name in ("metrics.json", "evaluated/oof.parquet", "evaluated/curves.parquet"):
+    tables = ("oof.parquet", "curves.parquet", "precision_recall.csv", "reliability.csv", "confusion.csv")
+    for name in ("metrics.json", "summary.json", *(f"evaluated/{table}" for table in tables)):
         assert (again.places.reports / name).read_bytes() == (trained.places.reports / name).read_bytes()
 
 

@@ -1,0 +1,106 @@
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from data.places import Places
+from training.evaluation.plots import counts, coverage, precision_recall, predicted, reliability
+from training.evaluation.shown import leading, of_predictions, of_verdicts
+
+
+def score(**pooled):
+    return {"kind": "model"} | {name: {"pooled": value} for name, value in pooled.items()}
+
+
+def judged(accuracy, kind="model"):
+    rates = {"balanced_accuracy": accuracy, "false_negative_rate": 0.25, "false_positive_rate": 0.123456}
+    return score(**rates) | {"kind": kind}
+
+
+def verdicts(entry="a", probability=(0.0, 0.05, 0.55, 1.0), split="grouped"):
+    status, verdict = ["pass", "fail", "pass", "fail"], np.where(np.array(probability) > 0.5, "fail", "pass")
+    about = {"entry": entry, "split": split, "repeat": 0, "fold": 0}
+    return pd.DataFrame({"status": status, "verdict": verdict, "probability": probability}).assign(**about)
+
+
+def predictions(factor, fold=(0, 0, 1, 1), entry="a"):
+    measured = np.array([4.0, 1.0, 2.0, 8.0])
+    rows = {"measured": measured, "predicted": measured * factor, "fold": fold}
+    return pd.DataFrame(rows).assign(entry=entry, unit="one")
+
+
+def metrics(entries, champion):
+    return {"champion": champion, "splits": {"grouped": {"entries": entries}}}
+
+
+def test_judges_are_told_by_four_figures_and_drawn_from_the_split_that_chose_them(tmp_path):
+    every = pd.concat([verdicts("a"), verdicts("b"), verdicts("a", (0.9,) * 4, split="stratified")])
+    shown = of_verdicts(metrics({"a": judged(0.75), "b": judged(0.5)}, "a"), "grouped", every)
+    assert shown.summary == {
+        "champion": "a", "balanced_accuracy": 0.75, "missed": 0.25, "false_alarms": 0.1235
+    }  # fmt: skip
+    places = Places("boots", tmp_path)
+    shown.write(places)
+    assert json.loads(places.summary.read_text()) == shown.summary
+    drawn = {path.stem: pd.read_csv(path) for path in places.evaluated.iterdir()}
+    assert set(drawn) == {"precision_recall", "reliability", "confusion"}
+    assert all(list(table["entry"].unique()) == ["a", "b"] for table in drawn.values())
+    assert drawn["confusion"].groupby("entry")["cases"].sum().to_dict() == {"a": 4, "b": 4}
+
+
+def test_predictors_are_told_by_their_errors_and_a_score_that_nobody_knows_is_left_out():
+    known = score(mape=0.5, within_tolerance=None)
+    shown = of_predictions(metrics({"a": known}, "a"), "grouped", "mape", predictions(1.5))
+    assert shown.summary == {"champion": "a", "mape": 0.5}
+    assert {name: list(table) for name, table in shown.plots.items()} == {
+        "predicted": ["entry", "measured", "predicted"],
+        "coverage": ["entry", "wanted", "covered", "cases"],
+    }
+
+
+def test_beside_the_champion_stand_the_two_best_of_its_kind():
+    entries = {
+        name: judged(accuracy) for name, accuracy in zip("abcde", (0.9, 0.8, 0.9, 0.7, 0.8), strict=True)
+    }
+    entries["rule"] = judged(1.0, "rule")
+    rank = lambda entry: -entry["balanced_accuracy"]["pooled"]  # noqa: E731
+    assert leading(metrics(entries, "b"), "grouped", rank) == ["b", "a", "c"]
+
+
+def test_precision_is_told_at_a_hundred_recalls():
+    told = precision_recall(verdicts())
+    assert told["recall"].iloc[[0, -1]].tolist() == [0.01, 1.0]
+    # the surest is right; to catch the other fail costs one alarm of three
+    assert told.groupby("precision")["recall"].max().to_dict() == {2 / 3: 1.0, 1.0: 0.5}
+
+
+def test_probabilities_are_told_by_ranges_and_1_belongs_to_the_last():
+    assert reliability(verdicts()).to_numpy().tolist() == [[0.025, 0.5, 2], [0.55, 0.0, 1], [1.0, 1.0, 1]]
+
+
+def test_verdicts_are_counted_by_label_and_where_there_is_none_0_is():
+    told = counts(verdicts(probability=(0.0, 0.0, 0.0, 1.0)))
+    assert told.to_numpy().tolist() == [
+        ["pass", "pass", 2, 1.0], ["fail", "pass", 1, 0.5], ["pass", "fail", 0, 0.0], ["fail", "fail", 1, 0.5]
+    ]  # fmt: skip
+
+
+def test_intervals_are_as_wide_as_other_folds_say():
+    sure = predictions([1.1, 1.2, 2.0, 3.0])
+    told = coverage(sure).set_index(coverage(sure)["wanted"].round(2))
+    # fold 0 errs by less than fold 1, so its intervals hold nothing of fold 1, and those of fold 1 all of it
+    assert told["covered"].unique().tolist() == [0.5]
+    assert (told["cases"] == 4).all()
+    alike = coverage(predictions([1.1, 1.3, 1.2, 1.4], fold=(0, 1, 0, 1)))
+    assert alike["covered"].is_monotonic_increasing
+    of_one_fold = coverage(predictions([1.1, 1.2, 1.3, 1.4], fold=(0,) * 4))
+    assert of_one_fold["covered"].iloc[-1] == 1.0
+
+
+@pytest.mark.parametrize("cases", [3, 4000])
+def test_of_many_predictions_a_thousand_are_drawn_from_the_least_to_the_largest(cases):
+    measured = np.arange(cases, 0, -1.0)
+    told = predicted(pd.DataFrame({"measured": measured, "predicted": measured}))
+    assert len(told) == min(cases, 1000)
+    assert told["measured"].iloc[[0, -1]].tolist() == [1.0, cases]

@@ -1,0 +1,186 @@
+"""What DVC shows is read on a terminal of 120 columns, and its plots without the web."""
+
+import contextlib
+import io
+import json
+import re
+import shlex
+import shutil
+import subprocess
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import vl_convert
+from dvc.cli import main
+from dvc.repo import Repo
+from selenium.webdriver.support.wait import WebDriverWait
+
+from data.families import FAMILIES
+from data.places import Places
+from serving.pages import vega
+from tests.imports import ROOT
+from tests.system.browsing import requested
+from training.evaluation.metrics import entries
+from training.evaluation.shown import of_predictions, of_verdicts
+
+WIDE = 120
+#: Every command of the page that shows or compares figures and knobs.
+COMMANDS = re.findall(
+    r"^    uv run dvc ((?:metrics|params|exp) (?:show|diff).*)$",
+    (ROOT / "docs/dvc.md").read_text(),
+    re.MULTILINE,
+)
+#: What is drawn for each row of a table with that column: a mark of that kind, or of many rows one line.
+MARKS = {
+    "precision": "line mark",
+    "share_of_fails": "circle",
+    "verdict": "text mark",
+    "predicted": "point",
+    "covered": "circle",
+}
+# of a library that DVC finds its outputs with, until that follows its own advice
+pytestmark = pytest.mark.filterwarnings("ignore:_NoneStep.value will soon raise:DeprecationWarning")
+
+
+def dvc(root, *command):
+    """Run DVC as on a terminal of that width, in this process; return what it printed."""
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as shown:
+        patch.chdir(root)
+        patch.setenv("COLUMNS", str(WIDE))
+        assert main(list(command)) == 0
+    return shown.getvalue()
+
+
+def git(root, *command):
+    subprocess.run(["git", *command], check=True, cwd=root)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """A repository with the shipped figures and an experiment; what else stages read and write is made up."""
+    root = tmp_path_factory.mktemp("project")
+    told = [path.relative_to(ROOT) for path in (ROOT / "reports").glob("*/*.json")]
+    for name in (".dvc/config", "dvc.yaml", "params.yaml", "reports/dvc.yaml", *told):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, root / name)
+    shutil.copytree(ROOT / ".dvc/plots", root / ".dvc/plots")
+    git(root, "init", "--quiet", "--initial-branch", "main")
+    for who in ("name", "email"):
+        git(root, "config", f"user.{who}", "nobody")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        make_up()
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", "As it was")
+    for path, before, after in CHANGES:
+        (root / path).write_text((root / path).read_text().replace(before, after, 1))
+    dvc(root, "exp", "save", "--name", "trials-5")
+    return root
+
+
+def make_up():
+    with Repo() as repo:
+        paths = {Path(one.fs_path) for stage in repo.index.stages for one in (*stage.deps, *stage.outs)}
+        for path in sorted(paths, reverse=True):
+            if path.name == "evaluated":
+                shown = guessed() if path.parent.name in {"corun", "fingerprints"} else judged()
+                replace(shown, summary=summary_of(path.parent.name)).write(Places(path.parent.name))
+            elif not path.exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text("made up")
+        repo.commit(force=True)
+
+
+def judged():
+    random = np.random.default_rng(0)
+    probability, number = random.random(400), np.arange(400)
+    verdict, status = (np.where(failed, "fail", "pass") for failed in (probability > 0.5, number % 3 == 0))
+    rows = {"status": status, "verdict": verdict, "probability": probability, "fold": number % 4}
+    verdicts = pd.DataFrame(rows).assign(split="grouped", repeat=0, kind="model")
+    every = pd.concat([verdicts.assign(entry=entry) for entry in ("one", "two", "three")])
+    metrics = {"champion": "two", "splits": {"grouped": {"entries": entries(every, "grouped")}}}
+    return of_verdicts(metrics, "grouped", every)
+
+
+def guessed():
+    measured = np.random.default_rng(0).uniform(1, 2, 100)
+    rows = pd.DataFrame({"measured": measured, "predicted": measured[::-1], "fold": np.arange(100) % 5})
+    every = pd.concat([rows.assign(unit="all", entry=entry) for entry in ("one", "two")])
+    score = {"kind": "model", "mape": {"pooled": 0.5}, "within_tolerance": {"pooled": 0.25}}
+    metrics = {"champion": "one", "splits": {"grouped": {"entries": {"one": score, "two": score}}}}
+    return of_predictions(metrics, "grouped", "mape", every)
+
+
+def summary_of(family):
+    return json.loads(Places(family, ROOT).summary.read_text())
+
+
+def changes():
+    """Yield the files of an experiment, and what it changed in them."""
+    yield "params.yaml", "trials: 20", "trials: 5"
+    for name, value in summary_of("comparisons").items():
+        if name != "champion":
+            told = f'"{name}": '
+            yield "reports/comparisons/summary.json", f"{told}{value}", f"{told}{round(value + 0.0123, 4)}"
+
+
+CHANGES = list(changes())
+FIGURES = {text.rpartition(" ")[2] for _, before, after in CHANGES for text in (before, after)}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_dvc_shows_of_a_family_is_short_and_what_metrics_json_says(family):
+    summary, metrics = summary_of(family), json.loads(Places(family, ROOT).metrics.read_text())
+    assert 3 <= len(summary) <= 12
+    assert summary.pop("champion") == metrics["champion"]
+    scores = (split["entries"].get(metrics["champion"], {}) for split in metrics["splits"].values())
+    pooled = [{one["pooled"] for name, one in entry.items() if name != "kind"} for entry in scores]
+    assert any(set(summary.values()) <= {round(one or 0, 4) for one in known} for known in pooled)
+
+
+def test_the_page_shows_how_figures_and_knobs_are_compared():
+    shown = {" ".join(command.split()[:2]) for command in COMMANDS}
+    assert shown == {"metrics show", "metrics diff", "exp show", "exp diff", "params diff"}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_the_page_tells_to_type_fits_a_terminal_and_nothing_is_cut(project, command):
+    shown = dvc(project, *shlex.split(command))
+    assert max(map(len, shown.splitlines())) <= WIDE
+    assert "\N{HORIZONTAL ELLIPSIS}" not in shown
+    told = set(re.split(r"  +|\n", shown))
+    shipped = {str(figure) for family in FAMILIES for figure in summary_of(family).values()}
+    # the working directory is the experiment's, so one figure of comparisons is another one
+    assert len(told & shipped) >= 9 if command == "metrics show" else len(told & FIGURES) >= 2
+
+
+@pytest.fixture(scope="module")
+def page(project):
+    return Path(dvc(project, "plots", "show").strip().removeprefix("file://"))
+
+
+def test_plots_are_drawn_from_every_row_that_evaluations_leave(page):
+    specs = [json.loads(spec) for spec in re.findall("var spec = (.*);", page.read_text())]
+    assert Counter(spec["title"].partition(":")[0] for spec in specs) == {
+        "comparisons": 3, "matrices": 3, "corun": 2, "fingerprints": 2
+    }  # fmt: skip
+    for spec in specs:
+        rows = spec["data"]["values"]
+        picture = vl_convert.vegalite_to_svg(spec, vega.VERSION, allowed_base_urls=[])
+        marks = Counter(re.findall(r'aria-roledescription="([a-z ]*)"', picture))
+        kind = next(mark for column, mark in MARKS.items() if column in rows[0])
+        assert marks[kind] == len({row["entry"] for row in rows} if kind == "line mark" else rows)
+
+
+def test_the_page_of_plots_needs_no_web(page, browser, monkeypatch):
+    monkeypatch.chdir(page.parents[1])
+    vega.main()
+    browser.get_log("performance")
+    browser.get(page.as_uri())
+    drawn = "return document.querySelectorAll('.chart-wrapper > :is(canvas, svg)').length"
+    WebDriverWait(browser, 30).until(lambda _: browser.execute_script(drawn) == 10)
+    assert requested(browser) == []
