@@ -104,7 +104,10 @@ def test_the_first_model_is_champion_then_stands_and_a_lost_store_is_filled_agai
     champion = load()
     assert (champion.ref.name, champion.ref.version, champion.ref.uri) == (NAME, "1", f"models:/{NAME}/1")
     table = pd.read_parquet(trained.features)
-    verdicts = champion.model.probability(table) >= champion.model.card.threshold
+    verdicts = (
+        champion.model.probability(table[list(champion.model.card.features)].to_numpy())
+        >= champion.model.card.threshold
+    )
     assert (verdicts == (table["status"] == "fail")).mean() > 0.9
     assert load(f"models:/{NAME}@champion").ref == load(f"models:/{NAME}/1").ref == champion.ref
     for absent in (f"models:/{NAME}/2", f"models:/{NAME}@{CHALLENGER}", "models:/nobody@champion"):
