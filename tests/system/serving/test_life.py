@@ -143,7 +143,6 @@ def test_no_request_fails_whatever_happens_to_registry_models_workers_and_server
     assert (log.count("have changed since"), log.count("which is not there")) == (2, 3)
     assert log.count("all is well again") == 4
     assert log.count("another takes its place") == 1
-    print(load.answered, load.slowest, lost)  # noqa: T201
 
 
 def test_a_server_that_is_alone_follows_too_and_ends_after_its_last_answer(registry):
