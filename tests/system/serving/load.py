@@ -5,7 +5,7 @@ from collections import Counter
 from contextlib import suppress
 from http.client import HTTPConnection
 from threading import Event, Thread
-from time import monotonic, sleep
+from time import sleep
 
 from tests.system.conftest import comparison
 
@@ -20,7 +20,7 @@ class Client(Thread):
     def __init__(self, address):
         super().__init__(daemon=True)
         self.connection = HTTPConnection(address, timeout=60)
-        self.answered, self.failed, self.slowest = Counter(), [], 0.0
+        self.answered, self.failed = Counter(), []
         self.last, self.refused, self.ended = "", False, Event()
 
     def run(self):
@@ -36,7 +36,6 @@ class Client(Thread):
             sleep(PAUSE)
 
     def ask(self):
-        begun = monotonic()
         try:
             self.connection.request(
                 "POST", "/v1/comparisons/judge", BODY, {"Content-Type": "application/json"}
@@ -47,7 +46,6 @@ class Client(Thread):
             self.failed.append(repr(exc))
             self.connection.close()
             return
-        self.slowest = max(self.slowest, monotonic() - begun)
         if answer.status != 200:
             self.failed.append(f"{answer.status} {content[:300]}")
             return
@@ -90,7 +88,3 @@ class Load:
     def now(self):
         """The versions that gave the last answers."""
         return {client.last for client in self.clients}
-
-    @property
-    def slowest(self):
-        return max(client.slowest for client in self.clients)

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import time
 from contextlib import contextmanager
 from http.client import HTTPConnection
@@ -48,7 +49,7 @@ def serving(*arguments):
     try:
         yield server
     finally:
-        if server.process.poll() is None:
+        if not server.said.closed:
             server.stop()
 
 
@@ -56,9 +57,9 @@ def told(server, path):
     """What one of the processes answers, on a connection of its own."""
     connection = HTTPConnection(server.url.removeprefix("http://"), timeout=60)
     connection.request("GET", path, headers={"Connection": "close"})
-    answer = connection.getresponse()
-    assert answer.status == 200
-    return json.load(answer)
+    with connection.getresponse() as answer:
+        assert answer.status == 200
+        return json.load(answer)
 
 
 def state(server):
@@ -142,7 +143,6 @@ def test_no_request_fails_whatever_happens_to_registry_models_workers_and_server
     assert (log.count("have changed since"), log.count("which is not there")) == (2, 3)
     assert log.count("all is well again") == 4
     assert log.count("another takes its place") == 1
-    print(load.answered, load.slowest, lost)  # noqa: T201
 
 
 def test_a_server_that_is_alone_follows_too_and_ends_after_its_last_answer(registry):
@@ -182,13 +182,16 @@ def test_what_was_begun_is_answered_after_sigterm_and_a_second_one_ends_at_once(
         assert json.load(answer)["verdicts"][0]["verdict"] == "fail"
         assert server.process.poll() is None
         server.process.terminate()
-        server.process.wait(5)
-        assert stuck.sock.recv(1) == b""
+        # long before the time is over that requests have to end
+        server.process.wait(10)
+        begun.close()
+        stuck.close()
 
 
 def listens(server):
+    host, port = server.url.removeprefix("http://").split(":")
     try:
-        HTTPConnection(server.url.removeprefix("http://"), timeout=60).connect()
+        socket.create_connection((host, int(port)), timeout=60).close()
     except ConnectionRefusedError:
         return False
     return True
