@@ -101,18 +101,22 @@ def serve(  # noqa: PLR0917 - typer hands options over by name
     body_timeout: BodySeconds = 30.0,
     log_level: LogLevel = None,
     log_format: LogFormat = None,
+    watch: Annotated[
+        float, typer.Option(min=0.1, metavar="SECONDS", help="How often to look where aliases point.")
+    ] = 2.0,
     **options: Any,
 ) -> int:
     """Answer over HTTP.
 
     A model is a directory with model.skops and card.json, models:/name@alias or models:/name/version; by
-    default it is the champion.
+    default it is the champion. When the alias moves, the server follows.
     """
     from serving.doors.server import serve as listen
     from serving.doors.settings import Settings
 
     told = Settings(
         options,
+        watch=watch,
         tokens=None if tokens is None else str(tokens.absolute()),
         timeout=timeout,
         reading=body_timeout,

@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from data.errors import InputError
 from serving.doors.schemas import ModelAnswer
-from training.registry.champions import FOREIGN, Located, located
+from training.registry.champions import FOREIGN, Address, Located, Version, located
 from training.registry.stored import StoredCard
 
 T = TypeVar("T")
@@ -61,16 +61,16 @@ class Served(Generic[Model]):
         return self.model.card
 
 
-def loaded(name: Callable[[], str], uri: str | None, read: Callable[[Located], T]) -> T:
+def loaded(name: Callable[[], str], uri: Address, read: Callable[[Located], T]) -> T:
     """Read a model, or what is to be known of it.
 
     Parameters
     ----------
     name : callable
         Returns the registered name whose champion is meant where `uri` is None.
-    uri : str or None
+    uri : str or Version or None
         A directory with ``model.skops`` and ``card.json``, or ``models:/name@alias`` or
-        ``models:/name/version`` of the registry.
+        ``models:/name/version`` of the registry, or a version that was found there.
     read : callable
 
     Raises
@@ -83,7 +83,8 @@ def loaded(name: Callable[[], str], uri: str | None, read: Callable[[Located], T
         with located(name, uri) as found:
             return read(found)
     except FOREIGN as exc:
-        raise InputError(f"holds no {name()} model that training wrote", file=uri) from exc
+        where = uri.uri if isinstance(uri, Version) else uri
+        raise InputError(f"holds no {name()} model that training wrote", file=where) from exc
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class Source(Generic[Model]):
         version = found.version or card.data_digest[:12]
         return ModelRef(found.name(getattr(card, self.called)), version, found.uri)
 
-    def load(self, uri: str | None = None) -> Served[Model]:
+    def load(self, uri: Address = None) -> Served[Model]:
         """Load a model, by default the champion; errors as of `loaded`."""
 
         def served(found: Located) -> Served[Model]:
@@ -119,7 +120,7 @@ class Source(Generic[Model]):
 
         return loaded(self.name, uri, served)
 
-    def head(self, uri: str | None = None) -> Head:
+    def head(self, uri: Address = None) -> Head:
         """Read what is to be known of a model, without the model; errors as of `loaded`."""
 
         def head(found: Located) -> Head:

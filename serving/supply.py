@@ -47,13 +47,17 @@ class Loader:
     card : callable or None
         Takes an address; returns what is known without loading, with its ``ref``. None: the model is loaded
         before the server listens, which is not ready without it.
+    trial : callable or None
+        Asks what `load` returned a first question; raises where it takes features that this code does not
+        compute, or its answer is none.
     """
 
     name: Callable[[], str]
     load: Callable[..., Any]
     told: Callable[[Any], Mapping[str, Any]]
     shape: type[BaseModel]
-    card: Callable[[str | None], Any] | None = None
+    card: Callable[[Any], Any] | None = None
+    trial: Callable[[Any], None] | None = None
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,13 @@ from typing import Any
 import pandas as pd
 
 from data.comparisons.params import Comparisons
+from features.comparisons.vectors import columns
 from serving.comparisons.schemas import ServedJudge
 from serving.models import Served, Source
 from serving.supply import Loader
 from training.comparisons.ready import ReadyModel
 from training.comparisons.stored import Card
-from training.registry.champions import project_params
+from training.registry.champions import Address, project_params
 
 Judge = Served[ReadyModel]
 
@@ -23,12 +24,12 @@ def registered() -> str:
     return project_params(Comparisons).section.promote.name
 
 
-def load(uri: str | None = None, floor: float | None = None) -> Judge:
+def load(uri: Address = None, floor: float | None = None) -> Judge:
     """Load the model that gives the verdicts.
 
     Parameters
     ----------
-    uri : str, optional
+    uri : str or Version, optional
         As of `serving.models.loaded`. By default the champion.
     floor : float, optional
         The smallest change of a median that may be called a regression, as a share; by default its own.
@@ -45,11 +46,22 @@ def load(uri: str | None = None, floor: float | None = None) -> Judge:
     return replace(served, model=model)
 
 
-def warmed_up(uri: str | None = None, floor: float | None = None) -> Judge:
+def warmed_up(uri: Address = None, floor: float | None = None) -> Judge:
     """Load the same, and what its first answer would otherwise wait for."""
     served = load(uri, floor)
     served.model.contributions(pd.DataFrame([served.model.card.reference]))
     return served
+
+
+def _trial(served: Judge) -> None:
+    """Judge a comparison like those that passed; raises where the model takes what is not computed."""
+    card = served.model.card
+    unknown = [name for name in card.features if name not in columns("extended")]
+    if unknown:
+        raise ValueError(f'feature "{unknown[0]}" is not computed')
+    probability = served.model.probability(pd.DataFrame([card.reference]))
+    if not 0 <= probability.item() <= 1:
+        raise ValueError(f"probability of {probability.item()}")
 
 
 def _told(served: Judge) -> dict[str, Any]:
@@ -65,4 +77,4 @@ def _told(served: Judge) -> dict[str, Any]:
 
 
 JUDGES = Source(registered, ReadyModel.read, Card.read)
-LOADER = Loader(registered, warmed_up, _told, ServedJudge)
+LOADER = Loader(registered, warmed_up, _told, ServedJudge, trial=_trial)

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from data.corun.params import Corun
 from data.corun.tables import CorunTables
+from features.corun.rates import Placed
 from serving.corun.schemas import ServedCorun
 from serving.models import Head, ModelRef, Served, Source, loaded
 from serving.supply import Loader
 from training.corun.known_tasks import KnownTasks
 from training.corun.stored import ImpactCard, OnlineCard, TrainedImpact, TrainedOnline
-from training.registry.champions import Located, project_params
+from training.registry.champions import Address, Located, project_params
 
 #: Co-runs that arrays answer sooner than the model itself, which has to be read first.
 FEW = 5000
@@ -53,12 +54,12 @@ class Static:
         return model.predict(rows)["impact"].to_numpy(np.float64)
 
 
-def load_static(uri: str | None = None, further: Path | None = None) -> Static:
+def load_static(uri: Address = None, further: Path | None = None) -> Static:
     """Load the model that answers before a run.
 
     Parameters
     ----------
-    uri : str, optional
+    uri : str or Version, optional
         As of `serving.models.loaded`. By default the champion.
     further : Path, optional
         A directory of tables with solo runs of further tasks.
@@ -77,7 +78,7 @@ def load_static(uri: str | None = None, further: Path | None = None) -> Static:
 def _static(found: Located) -> Static:
     # by its version, so that card and model belong together
     def reading(read: Callable[[Path], TrainedImpact]) -> Callable[[], TrainedImpact]:
-        return cache(lambda: loaded(static_name, found.uri, lambda again: read(again.directory)))
+        return cache(lambda: loaded(static_name, found.address, lambda again: read(again.directory)))
 
     card, known = ImpactCard.read(found.directory), KnownTasks.read(found.directory)
     quick, load = reading(TrainedImpact.read_quick), reading(TrainedImpact.read)
@@ -105,15 +106,33 @@ def _told(known: Head | Static | Online) -> dict[str, Any]:
     }
 
 
-def _ready(uri: str | None = None) -> Static:
+def _ready(uri: Address = None) -> Static:
     """Load the static model and read what answers; errors as of `load_static`."""
     static = load_static(uri)
     static.quick()
     return static
 
 
+def _try_static(static: Static) -> None:
+    """Ask for the impact of a known task on another one; raises where there is none."""
+    machine, tasks = next(iter(static.known.on.items()))
+    task = min(tasks)
+    rows = static.known.rows(Placed([task], [(task,)], [machine]), static.card.features)
+    impact = static.impacts(rows).item()
+    if not impact > 0:
+        raise ValueError(f"impact of {impact}")
+
+
+def _try_online(online: Online) -> None:
+    """Ask for the impact where no event changed; raises where there is none."""
+    unchanged = np.zeros((1, len(online.model.card.events)))
+    log_impact = np.asarray(online.model.model.second.predict(unchanged), np.float64).item()
+    if not np.isfinite(log_impact):
+        raise ValueError(f"impact of {log_impact}")
+
+
 IMPACTS = Source(static_name, TrainedImpact.read, ImpactCard.read)
 SECONDS = Source(online_name, TrainedOnline.read, OnlineCard.read)
 load_online = SECONDS.load
-STATIC = Loader(static_name, _ready, _told, ServedCorun, IMPACTS.head)
-ONLINE = Loader(online_name, load_online, _told, ServedCorun, SECONDS.head)
+STATIC = Loader(static_name, _ready, _told, ServedCorun, IMPACTS.head, _try_static)
+ONLINE = Loader(online_name, load_online, _told, ServedCorun, SECONDS.head, _try_online)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import AsyncIterator, Mapping
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import reduce
 from http import HTTPStatus
@@ -12,20 +14,21 @@ from typing import Any
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI, Request, Response
+from fastapi.routing import APIRoute
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel, create_model
 
 from data.errors import InputError
 from serving.doors import front, logs, problems
-from serving.doors.bodies import JSON, NOTES, Answered
+from serving.doors.bodies import JSON, NOTES
 from serving.doors.exchange import note
-from serving.doors.lazy import Lazy, all_models
+from serving.doors.lazy import Lazy, all_models, following
 from serving.doors.problems import ProblemDetails, RefusedError
-from serving.doors.schemas import Health
+from serving.doors.schemas import Health, Readiness
 from serving.doors.settings import Settings
-from serving.doors.threads import to_the_end
 from serving.doors.unpacked import body_of
-from serving.supply import Door, Handle, doors
+from serving.doors.waiting import Desk, loaded
+from serving.supply import Door, doors
 
 #: How any door may refuse a question.
 REFUSALS = (400, 413, 415, 422)
@@ -65,34 +68,48 @@ def application() -> FastAPI:
     """Make the application as the environment says (for uvicorn's workers)."""
     settings = Settings.handed_on()
     logs.begin(settings.log_level, settings.log_format)
-    return create_app(all_models(settings.models), settings)
+    return create_app(all_models(settings.models, settings.shared), settings)
+
+
+class BareRoute(APIRoute):
+    """A route whose endpoint takes the request as it comes, and is described as any other."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the endpoint; there are no parameters to be found for it."""
+        handler: Callable[[Request], Coroutine[Any, Any, Response]] = self.endpoint
+        return handler
 
 
 @asynccontextmanager
 async def _begun(app: FastAPI) -> AsyncIterator[None]:
-    """Load what the first request would otherwise wait for."""
-    shared = CapacityLimiter(max(2, os.cpu_count() or 1))
+    """Load what the first request would otherwise wait for, and follow the registry."""
+    # a thread that loads the next version lets the others go on five times as often
+    sys.setswitchinterval(0.001)
+    models, shared = app.state.models, CapacityLimiter(max(2, os.cpu_count() or 1))
     # what keeps every core busy has its own queue, so that others are still answered meanwhile
-    app.state.limiters = {door.path: CapacityLimiter(1) if door.alone else shared for door in doors()}
-    for model in app.state.models.values():
+    app.state.desks = {
+        door.path: Desk.of(
+            door, models[door.model.key] if door.model else None, CapacityLimiter(1) if door.alone else shared
+        )
+        for door in doors()
+    }
+    for model in models.values():
         if model.eager:
             with suppress(InputError):
                 await to_thread.run_sync(model.get)
-    yield
+    # what is there now stays: looking through it for garbage would let requests wait for a tenth of a second
+    gc.collect()
+    gc.freeze()
+    with following(models.values(), app.state.settings.watch):
+        yield
 
 
 def _add(app: FastAPI, door: Door) -> None:
     async def answer(request: Request) -> Response:
-        handle = _handle(door, request.headers.get("content-type", ""))
+        media_type = _media_type(door, request.headers.get("content-type", ""))
         body = await body_of(request, door.limit)
-        model = None if door.model is None else app.state.models[door.model.key]
-
-        def judged() -> tuple[Answered, Any]:
-            served = None if model is None else _loaded(model)
-            return handle(body, served), served
-
-        answered, served = await to_the_end(judged, app.state.limiters[door.path])
-        note(request.scope, door, answered, served)
+        answered, model = await app.state.desks[door.path].answer(media_type, body)
+        note(request.scope, door, answered, model)
         return Response(answered.content, media_type=answered.media_type, headers=answered.headers)
 
     needed = REFUSALS if door.model is None else (*REFUSALS, HTTPStatus.SERVICE_UNAVAILABLE)
@@ -101,9 +118,10 @@ def _add(app: FastAPI, door: Door) -> None:
         says = "What had to be assumed of a body that does not say it; not there otherwise."
         headers = {NOTES: {"description": says, **_TEXT}}
         told[200] = {"content": {door.others[0]: _TEXT}, "headers": headers}
-    app.add_api_route(
+    app.router.add_api_route(
         door.path,
         answer,
+        route_class_override=BareRoute,
         methods=["POST"],
         name=door.name,
         description=door.says,
@@ -120,20 +138,13 @@ def _request_body(door: Door) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": content}}
 
 
-def _loaded(model: Lazy) -> Any:
-    try:
-        return model.get()
-    except InputError as exc:
-        raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, str(exc)) from exc
-
-
-def _handle(door: Door, content_type: str) -> Handle:
-    """Return what answers a body of this ``Content-Type``; RefusedError with 415 if nothing does."""
+def _media_type(door: Door, content_type: str) -> str:
+    """Return the type of a body that a door answers; RefusedError with 415 if it is none."""
     media_type = content_type.partition(";")[0].strip().lower()
     if media_type not in door.handlers:
         told = f"Content-Type {media_type[:100]!r}: expected {' or '.join(door.handlers)}"
         raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, told)
-    return door.handlers[media_type]
+    return media_type
 
 
 def _add_state(app: FastAPI) -> None:
@@ -148,13 +159,15 @@ def _add_state(app: FastAPI) -> None:
         """Say that the process runs."""
         return {"status": "ok"}
 
-    @app.get("/readyz", response_model=Health, responses=problems.responses(503))
+    @app.get("/readyz", response_model=Readiness, responses=problems.responses(503))
     async def readyz() -> Any:
-        """Say that the models that are waited for are loaded, and requests are answered."""
+        """Say that the models that are waited for are loaded, and which are not those that they should be."""
         for model in app.state.models.values():
-            if model.eager:
-                await to_thread.run_sync(_loaded, model)
-        return {"status": "ok"}
+            if model.eager and model.loaded is None:
+                await to_thread.run_sync(loaded, model)
+        known = [one for one in (model.health for model in app.state.models.values()) if one is not None]
+        well = all(one["trouble"] is None for one in known)
+        return {"status": "ok" if well else "degraded", "models": known}
 
     @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     async def metrics() -> Response:

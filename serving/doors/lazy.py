@@ -1,21 +1,81 @@
-"""A model that a server loads when it is first asked for."""
+"""The models that a server answers with: each loaded once, and exchanged when its alias moves."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
+import json
+import logging
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
-from threading import Lock
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Event, Lock, Thread
+from time import monotonic
 from typing import Any
 
 from data.errors import InputError
+from data.tables.files import write_json
 from serving.models import ModelRef
 from serving.supply import Loader, Registered, doors
+from training.registry.champions import FOREIGN, Version, follows, found
+
+LOG = logging.getLogger("perfjudge")
+#: After so many seconds a version that could not be loaded is tried again: at first, then ever later.
+_SOON, _LATE = 2.0, 60.0
+#: The longest reason that is told.
+_LONGEST = 500
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What answers.
+
+    Attributes
+    ----------
+    address : str or Version
+    known : object
+        The model, or its card while nobody has asked for it; has a ``ref``.
+    loaded : object or None
+        The model.
+    since : datetime
+    """
+
+    address: str | Version
+    known: Any
+    loaded: Any
+    since: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Why what stands is not what the alias names.
+
+    Attributes
+    ----------
+    told : str
+        In one line.
+    version : Version or None
+        What cannot be loaded; None if the registry does not say what the alias names.
+    wait, again : float
+        The seconds until it is tried again, and when that is.
+    """
+
+    told: str
+    version: Version | None
+    wait: float = _SOON
+    again: float = 0.0
+
+    def concerns(self, version: Version | None) -> bool:
+        """Whether it is the same trouble, perhaps in other words."""
+        return _identity(self.version) == _identity(version)
 
 
 @dataclass
 class Lazy:
-    """A model that is loaded when it is first asked for, once: the version that was found at the start.
+    """A model that is loaded when it is first asked for, and follows the alias that was given.
+
+    What stands goes on to answer until the next version is loaded and has answered a question. Requests keep
+    the model that they began with.
 
     Attributes
     ----------
@@ -24,17 +84,25 @@ class Lazy:
         The address that was given; None: the champion.
     knobs : mapping
         What loading takes beside the address.
+    kept : Path or None
+        The file in which processes of one server tell each other the last version that was loaded.
+    swaps : int
+        How often a version has taken another one's place.
     """
 
     loader: Loader
     uri: str | None = None
     knobs: Mapping[str, Any] = field(default_factory=dict)
-    _known: Any = None
-    _loaded: Any = None
+    kept: Path | None = None
+    swaps: int = 0
+    _standing: Standing | None = None
+    _trouble: Trouble | None = None
     _lock: Lock = field(default_factory=Lock)
 
     @classmethod
-    def of(cls, model: Registered, loader: Loader, given: Mapping[str, Any]) -> Lazy:
+    def of(
+        cls, model: Registered, loader: Loader, given: Mapping[str, Any], shared: str | None = None
+    ) -> Lazy:
         """Name a model by the options that were given.
 
         Raises
@@ -43,10 +111,11 @@ class Lazy:
             If one that is named does not exist; without a champion, only asking for it is refused.
         """
         knobs = {name: given[name] for name in model.knobs if given.get(name) is not None}
-        lazy = cls(loader, given.get(model.key), knobs)
-        if loader.card is not None:
+        kept = None if shared is None else Path(shared) / f"{model.key}.json"
+        lazy = cls(loader, given.get(model.key), knobs, kept)
+        if not lazy.eager:
             with suppress(*(() if lazy.uri else (InputError,))):
-                lazy._known = loader.card(lazy.uri)
+                lazy._standing = lazy._read(found(loader.name, lazy.uri), whole=False)
         return lazy
 
     @property
@@ -57,27 +126,176 @@ class Lazy:
     @property
     def ref(self) -> ModelRef | None:
         """Which version answers; None while there is none."""
-        found: ModelRef | None = None if self._known is None else self._known.ref
-        return found
+        ref: ModelRef | None = None if self._standing is None else self._standing.known.ref
+        return ref
+
+    @property
+    def since(self) -> datetime | None:
+        """When that began to answer."""
+        return None if self._standing is None else self._standing.since
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the version that the alias names does not answer, or the registry does not; None if they do."""
+        return None if self._trouble is None else self._trouble.told
+
+    @property
+    def loaded(self) -> Any:
+        """The model, if `get` would not have to load it; else None."""
+        return None if self._standing is None else self._standing.loaded
 
     @property
     def entry(self) -> Mapping[str, Any] | None:
         """What ``/v1/models`` says; None while there is no model."""
-        if self.ref is None:
+        if (standing := self._standing) is None:
             return None
-        return {**asdict(self.ref), **self.loader.told(self._known), "serves": self.loader.name()}
+        about = {"serves": self.loader.name(), "since": standing.since, "trouble": self.trouble}
+        return {**asdict(standing.known.ref), **self.loader.told(standing.known), **about}
+
+    @property
+    def health(self) -> Mapping[str, Any] | None:
+        """What ``/readyz`` says; None where there is no model, and nobody knows of one."""
+        if self.ref is None and self._trouble is None:
+            return None
+        version = None if self.ref is None else self.ref.version
+        return {"serves": self.loader.name(), "version": version, "trouble": self.trouble}
 
     def get(self) -> Any:
         """Return the model; InputError if there is none."""
-        with self._lock:
-            if self._loaded is None:
-                # by its version: who is promoted meanwhile is another model
-                uri = self.uri if self.ref is None else self.ref.uri
-                self._loaded = self._known = self.loader.load(uri, **self.knobs)
-            return self._loaded
+        standing = self._standing
+        if standing is None or standing.loaded is None:
+            with self._lock:
+                standing = self._standing
+                if standing is None or standing.loaded is None:
+                    standing = self._standing = self._first()
+        return standing.loaded
+
+    def look(self) -> None:
+        """Look where the alias points, and let that version answer; what goes wrong becomes `trouble`."""
+        if not follows(self.uri):
+            return
+        try:
+            version = found(self.loader.name, self.uri)
+        except Exception as exc:  # noqa: BLE001 - whatever is wrong with the registry, what stands goes on
+            # without a model, asking for one is refused in the same words
+            if self._standing is not None:
+                self._worry(exc, None, self._standing)
+            return
+        assert isinstance(version, Version)
+        if self._stands(version):
+            # what could not be loaded when it was asked for is tried again when it is asked for again
+            if self.loaded is not None or not self._troubles(version):
+                self._settle(version)
+        elif not (self._troubles(version) and self._trouble and monotonic() < self._trouble.again):
+            self._take(version)
+
+    def _take(self, version: Version) -> None:
+        before = self._standing
+        try:
+            self._standing = self._read(version, whole=self.eager or self.loaded is not None)
+        except Exception as exc:  # noqa: BLE001 - whatever is wrong with the version, what stands goes on
+            self._worry(exc, version, before)
+            return
+        if before is not None:
+            self.swaps += 1
+            LOG.info("%s answers in place of %s", version.uri, before.known.ref.uri)
+        self._settle(version)
+
+    def _stands(self, version: Version) -> bool:
+        standing = self._standing
+        return standing is not None and _identity(standing.address) == version.identity
+
+    def _troubles(self, version: Version) -> bool:
+        return self._trouble is not None and self._trouble.concerns(version)
+
+    def _first(self) -> Standing:
+        """Load what stands or is meant, or else what another process of this server has loaded before."""
+        address = None if self._standing is None else self._standing.address
+        try:
+            address = address or found(self.loader.name, self.uri)
+            standing = self._read(address, whole=True)
+        except InputError as exc:
+            version = address if isinstance(address, Version) else None
+            if (remembered := self._remembered()) is not None:
+                standing = self._read(remembered, whole=True)
+                self._worry(exc, version, standing)
+                return standing
+            if self._standing is not None:
+                self._worry(exc, version, None)
+            raise
+        if isinstance(address, Version) and self._troubles(address):
+            self._settle(address)
+        return standing
+
+    def _read(self, address: str | Version, *, whole: bool) -> Standing:
+        """Read a version, without its model unless `whole`."""
+        if not whole and self.loader.card is not None:
+            return Standing(address, self.loader.card(address), None)
+        model = self.loader.load(address, **self.knobs)
+        if self.loader.trial is not None:
+            try:
+                self.loader.trial(model)
+            except FOREIGN as exc:
+                raise InputError(f"{model.ref.uri} does not answer a question ({exc})") from exc
+        if self.kept is not None and isinstance(address, Version):
+            with suppress(OSError):
+                write_json(self.kept, asdict(address))
+        return Standing(address, model, model)
+
+    def _remembered(self) -> Version | None:
+        try:
+            return None if self.kept is None else Version(**json.loads(self.kept.read_bytes()))
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def _worry(self, exc: Exception, version: Version | None, standing: Standing | None) -> None:
+        """Note why not the version that is meant answers but what stands; the log says so once."""
+        told = " ".join(f"{exc}".split())[:_LONGEST] or type(exc).__name__
+        before = self._trouble
+        same = before is not None and before.concerns(version)
+        wait = min(2 * before.wait, _LATE) if before is not None and same else _SOON
+        self._trouble = Trouble(told, version, wait, monotonic() + wait)
+        if not same:
+            still = "nothing" if standing is None else standing.known.ref.uri
+            LOG.warning("%s: %s; %s answers meanwhile", self.loader.name(), told, still)
+
+    def _settle(self, version: Version) -> None:
+        """Note that all is well."""
+        if self._trouble is not None:
+            self._trouble = None
+            LOG.warning("%s: all is well again, %s answers", self.loader.name(), version.uri)
 
 
-def all_models(given: Mapping[str, Any]) -> dict[str, Lazy]:
+def _identity(address: str | Version | None) -> object:
+    return address.identity if isinstance(address, Version) else address
+
+
+def all_models(given: Mapping[str, Any], shared: str | None = None) -> dict[str, Lazy]:
     """Name the models of all doors, by their keys; parameters and errors as of `Lazy.of`."""
     needed = {door.model.key: (door.model, door.loader) for door in doors() if door.model and door.loader}
-    return {key: Lazy.of(model, loader, given) for key, (model, loader) in needed.items()}
+    return {key: Lazy.of(model, loader, given, shared) for key, (model, loader) in needed.items()}
+
+
+@contextmanager
+def following(models: Collection[Lazy], seconds: float) -> Iterator[None]:
+    """Let models follow their aliases for as long as the block lasts.
+
+    Parameters
+    ----------
+    models : collection of Lazy
+    seconds : float
+        The time between two looks at the registry.
+    """
+    ended = Event()
+
+    def look() -> None:
+        while not ended.wait(seconds):
+            for model in models:
+                model.look()
+
+    # not waited for at the end: it may be asking a server that does not answer
+    Thread(target=look, name="registry", daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
@@ -32,12 +33,31 @@ class ServedModel(ModelAnswer):
     features: list[str]
     data_digest: str
     serves: str = Field(description="The name under which such models are registered.")
+    since: datetime = Field(description="When it began to answer.")
+    trouble: str | None = Field(
+        description="Why the version that its alias names does not answer, or the registry does not."
+    )
 
 
 class Health(BaseModel):
-    """The process runs, or is ready."""
+    """The process runs."""
 
     status: Literal["ok"]
+
+
+class ModelHealth(BaseModel):
+    """Which version answers, and why not the one that its alias names."""
+
+    serves: str
+    version: str | None
+    trouble: str | None
+
+
+class Readiness(BaseModel):
+    """Requests are answered; degraded: not all of them by the versions that they should be."""
+
+    status: Literal["ok", "degraded"]
+    models: list[ModelHealth]
 
 
 def finite(value: float | None) -> float | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from data.errors import InputError
 from serving.doors import logs
@@ -17,11 +19,16 @@ from serving.doors.lazy import Lazy, all_models
 from serving.doors.settings import Settings
 
 #: Seconds that requests have to end once the server is told to.
-GRACE = 5
+GRACE = 20
+#: Seconds for which a connection is kept that nobody uses: longer than clients keep it, who would else ask
+#: while it is being closed.
+KEPT = 75
+#: How many connections may wait for a process.
+BACKLOG = 2048
 
 
 def serve(settings: Settings, host: str, port: int, workers: int) -> int:
-    """Answer over HTTP until SIGTERM or Ctrl-C.
+    """Answer over HTTP until SIGTERM or Ctrl-C; at a second one, end at once.
 
     Parameters
     ----------
@@ -29,47 +36,57 @@ def serve(settings: Settings, host: str, port: int, workers: int) -> int:
     host, port : str, int
         Port 0 takes any that is free.
     workers : int
-        How many processes answer; each loads the models.
+        How many processes answer; each loads the models, and follows the registry by itself.
 
     Raises
     ------
     InputError
         If there is no such model, the address cannot be taken, or others reach it and there are no tokens.
     """
-    import uvicorn
-
     place = address(host, port, settings.tokens)
     logs.begin(settings.log_level, settings.log_format)
+    # a tracking server that hangs is noticed after seconds, not after minutes
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
     models = all_models(settings.models)
     waited = [model for model in models.values() if model.eager]
     for model in waited:
         model.get()
     listening = _listen(place, host)
     announce = partial(_announce, waited, host, listening.getsockname()[1])
-    configured = partial(uvicorn.Config, log_config=None, access_log=False, timeout_graceful_shutdown=GRACE)
     if workers == 1:
+        from serving.doors.ending import Alone
 
-        class Announcing(uvicorn.Server):
-            """Says where it listens once it does, and once it takes signals."""
-
-            async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-                await super().startup(sockets)
-                announce()
-
-        Announcing(configured(create_app(models, settings))).run(sockets=[listening])
+        Alone(_configured(create_app(models, settings)), announce).run(sockets=[listening])
         return 0
-    from uvicorn.supervisors import Multiprocess
+    from serving.doors.workers import Workers
 
-    # all workers answer with the versions of now
-    now = {key: model.ref.uri for key, model in models.items() if model.ref is not None}
     with TemporaryDirectory(prefix="perfjudge-") as shared:
-        replace(settings, models={**settings.models, **now}, shared=shared).hand_on()
-        config = configured("serving.doors.api:application", factory=True, workers=workers)
+        replace(settings, shared=shared).hand_on()
+        config = _configured("serving.doors.api:application", factory=True, workers=workers)
         # constructed, it takes signals; requests wait in the queue of the socket until a process answers
-        several = Multiprocess(config, sockets=[listening])
+        several = Workers(config, sockets=[listening])
         announce()
         several.run()
     return 0
+
+
+def _configured(app: Any, **further: Any) -> Any:
+    import uvicorn
+
+    return uvicorn.Config(
+        app,
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        backlog=BACKLOG,
+        timeout_keep_alive=KEPT,
+        timeout_graceful_shutdown=GRACE,
+        timeout_worker_healthcheck=GRACE,
+        **further,
+    )
 
 
 def _listen(place: Address, host: str) -> socket.socket:
@@ -77,7 +94,7 @@ def _listen(place: Address, host: str) -> socket.socket:
         listening = socket.socket(place.family, socket.SOCK_STREAM)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(place.place)
-        listening.listen()
+        listening.listen(BACKLOG)
     except OSError as exc:
         raise InputError(f"cannot listen ({exc.strerror})", place=f"{host}:{place.place[1]}") from exc
     listening.set_inheritable(True)

@@ -30,6 +30,8 @@ class Settings:
         Seconds in which a request is answered, once its body has come, for which it has others.
     log_level, log_format : str or None
         As of `serving.doors.logs.begin`.
+    watch : float
+        The seconds between two looks at where the registry's aliases point.
     """
 
     models: Mapping[str, Any] = field(default_factory=dict)
@@ -39,6 +41,7 @@ class Settings:
     reading: float = 30.0
     log_level: Level | None = None
     log_format: Form | None = None
+    watch: float = 2.0
 
     def hand_on(self) -> None:
         """Tell processes that are started from now on."""

@@ -1,64 +1,186 @@
-"""The model that a server names is the one that answers."""
+"""The model that a server names is the one that answers, and it follows its alias."""
 
+import logging
 from types import SimpleNamespace
 
 import pytest
 
 from data.errors import InputError
+from serving.doors import lazy as lazy_models
 from serving.doors.lazy import Lazy
 from serving.models import Head, ModelRef
 from serving.supply import Loader, Registered
-
-ENTRY = {"name": "some", "version": "1", "uri": "models:/some/1", "estimator": "e", "serves": "any"}
+from training.registry.champions import Version
 
 
 class Registry:
     """Versions of a model; the last one is champion."""
 
     def __init__(self):
-        self.versions = []
+        self.versions, self.broken, self.loads, self.away = [], set(), [], False
 
-    def card(self, uri=None):
-        if uri is None and not self.versions:
+    def found(self, name, uri):
+        if self.away or not self.versions:
             raise InputError("no champion")
-        address = uri or f"models:/some/{self.versions[-1]}"
-        return Head(None, ModelRef("some", address[-1], address))
+        if uri is not None:
+            return self.version(uri[-1])
+        return self.version(self.versions[-1])
 
-    def lazy(self, uri=None):
-        loader = Loader(lambda: "any", self.card, lambda known: {"estimator": "e"}, dict, self.card)
-        return Lazy.of(Registered("some", ""), loader, {"some": uri})
+    def version(self, number):
+        return Version("some", str(number), {}, f"/files/{number}")
+
+    def card(self, version):
+        if "no card" in self.broken:
+            raise InputError("no card")
+        return Head(None, ModelRef("some", version.version, version.uri))
+
+    def load(self, version, **knobs):
+        self.loads.append(version.version)
+        if version.version in self.broken:
+            raise InputError(f"{version.uri} is broken")
+        return SimpleNamespace(**vars(self.card(version)))
+
+    def trial(self, model):
+        if f"{model.ref.version} is dumb" in self.broken:
+            raise ValueError("no answer")
+
+    def lazy(self, uri=None, shared=None, *, eager=False):
+        card = None if eager else self.card
+        loader = Loader(lambda: "any", self.load, lambda known: {"estimator": "e"}, dict, card, self.trial)
+        return Lazy.of(Registered("some", ""), loader, {"some": uri}, shared)
 
 
 @pytest.fixture
-def registry():
-    return Registry()
+def registry(monkeypatch):
+    registry = Registry()
+    monkeypatch.setattr(lazy_models, "found", registry.found)
+    return registry
 
 
-def test_who_is_promoted_after_the_start_answers_after_the_next_one(registry):
+@pytest.fixture
+def standing(registry):
+    """A model whose first version answers."""
+    registry.versions.append(1)
+    model = registry.lazy(eager=True)
+    model.get()
+    return model
+
+
+def said(caplog):
+    return [record.getMessage() for record in caplog.records]
+
+
+def test_a_model_that_nobody_asked_for_follows_without_being_loaded(registry):
     registry.versions.append(1)
     model = registry.lazy()
     registry.versions.append(2)
-    assert model.get().ref.version == "1"
-    assert model.entry == ENTRY
+    assert model.entry["version"] == "1"
+    model.look()
+    assert (model.entry["version"], model.swaps, registry.loads) == ("2", 1, [])
+    assert model.get().ref.version == "2"
+
+
+def test_a_version_that_is_named_is_kept(registry):
+    registry.versions.append(1)
+    model = registry.lazy("models:/some/1")
+    registry.versions.append(2)
+    model.look()
+    assert (model.get().ref.version, model.swaps) == ("1", 0)
 
 
 def test_a_server_without_champion_names_the_one_that_it_found_later(registry):
     model = registry.lazy()
     with pytest.raises(InputError):
         model.get()
-    assert model.entry is None
+    model.look()
+    assert (model.entry, model.health) == (None, None)
     registry.versions.append(1)
+    model.look()
+    assert (model.entry["version"], model.trouble, model.swaps) == ("1", None, 0)
     assert model.get().ref.version == "1"
-    assert model.entry == ENTRY
 
 
-def test_a_model_that_is_named_must_be_there_at_the_start(registry, monkeypatch):
-    def absent(uri):
-        raise InputError(f"no model {uri}")
+def test_a_model_that_is_named_must_be_there_at_the_start(registry):
+    with pytest.raises(InputError, match="no champion"):
+        registry.lazy("models:/some/1")
 
-    monkeypatch.setattr(registry, "card", absent)
-    with pytest.raises(InputError, match="no model here"):
-        registry.lazy("here")
+
+def test_what_was_asked_for_is_loaded_before_it_takes_the_place_of_what_answers(registry, standing):
+    begun = standing.get()
+    registry.versions.append(2)
+    standing.look()
+    assert (begun.ref.version, standing.get().ref.version, standing.swaps) == ("1", "2", 1)
+    assert registry.loads == ["1", "2"]
+
+
+@pytest.mark.parametrize("how", ["2", "2 is dumb", "no card"])
+def test_a_broken_version_leaves_the_last_good_one_and_one_line_in_the_log(registry, standing, how, caplog):
+    registry.versions.append(2)
+    registry.broken.add(how)
+    for _ in range(3):
+        standing.look()
+    assert standing.get().ref.version == "1"
+    assert standing.health["trouble"] == standing.entry["trouble"] == standing.trouble is not None
+    # what is broken is not read again at once
+    assert (len(said(caplog)), registry.loads) == (1, ["1", "2"])
+    assert said(caplog)[0].endswith("; models:/some/1 answers meanwhile")
+    registry.broken.clear()
+    registry.versions.append(3)
+    standing.look()
+    assert (standing.get().ref.version, standing.trouble, standing.swaps) == ("3", None, 1)
+    assert said(caplog)[1:] == ["any: all is well again, models:/some/3 answers"]
+
+
+def test_while_the_registry_is_away_the_last_good_one_answers(registry, standing, caplog):
+    registry.away = True
+    for _ in range(3):
+        standing.look()
+    assert (standing.get().ref.version, standing.trouble) == ("1", "no champion")
+    registry.away = False
+    standing.look()
+    assert standing.trouble is None
+    assert said(caplog) == [
+        "any: no champion; models:/some/1 answers meanwhile",
+        "any: all is well again, models:/some/1 answers",
+    ]
+
+
+def test_a_broken_version_is_tried_again_after_a_while(registry, standing, monkeypatch):
+    registry.versions.append(2)
+    registry.broken.add("2")
+    standing.look()
+    registry.broken.clear()
+    standing.look()
+    assert standing.get().ref.version == "1"
+    monkeypatch.setattr(lazy_models, "monotonic", lambda: float("inf"))
+    standing.look()
+    assert (standing.get().ref.version, standing.trouble) == ("2", None)
+
+
+def test_a_new_process_answers_with_what_another_one_had_loaded(registry, tmp_path, caplog):
+    registry.versions.append(1)
+    registry.lazy(shared=tmp_path, eager=True).get()
+    registry.versions.append(2)
+    registry.broken.add("2")
+    late = registry.lazy(shared=tmp_path, eager=True)
+    assert (late.get().ref.version, late.trouble) == ("1", "models:/some/2 is broken")
+    registry.away = True
+    assert registry.lazy(shared=tmp_path, eager=True).get().ref.version == "1"
+    assert [line.endswith("models:/some/1 answers meanwhile") for line in said(caplog)] == [True, True]
+
+
+def test_what_cannot_be_loaded_when_it_is_asked_for_is_trouble_until_it_can(registry, caplog):
+    caplog.set_level(logging.WARNING)
+    registry.versions.append(1)
+    registry.broken.add("1")
+    model = registry.lazy()
+    assert model.trouble is None
+    with pytest.raises(InputError, match="broken"):
+        model.get()
+    model.look()
+    assert model.trouble == "models:/some/1 is broken"
+    registry.broken.clear()
+    assert (model.get().ref.version, model.trouble) == ("1", None)
 
 
 def test_a_model_that_is_waited_for_is_loaded_once_with_its_knobs():
@@ -70,7 +192,7 @@ def test_a_model_that_is_waited_for_is_loaded_once_with_its_knobs():
 
     loader = Loader(str, load, vars, dict)
     model = Registered("some", "", {"floor": float, "other": str})
-    lazy = Lazy.of(model, loader, {"some": "here", "floor": 0.2, "other": None, "foreign": 1})
+    lazy = Lazy.of(model, loader, {"some": "/", "floor": 0.2, "other": None, "foreign": 1})
     assert (lazy.eager, lazy.ref) == (True, None)
     assert lazy.get() is lazy.get()
-    assert asked == [("here", {"floor": 0.2})]
+    assert asked == [("/", {"floor": 0.2})]

@@ -209,7 +209,8 @@ def test_unknown_addresses_and_methods_are_problems_too(listening):
 
 
 def test_state_says_which_model_is_loaded(listening):
-    assert httpx.get(listening.url + "/readyz").json() == {"status": "ok"}
+    ready = httpx.get(listening.url + "/readyz").json()
+    assert (ready["status"], {one["trouble"] for one in ready["models"]}) == ("ok", {None})
     listed = httpx.get(listening.url + "/v1/models").json()["models"]
     # the champions of other families answer beside it, where there are any
     (model,) = (one for one in listed if one["serves"] == "regression-comparison")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib.metadata import version as version_of_library
 from pathlib import Path
@@ -16,7 +17,16 @@ from typing import TYPE_CHECKING, Any
 from data.errors import InputError
 from data.tables.digest import digest_of
 from data.tables.written import written
-from training.registry.champions import CHALLENGER, CHAMPION, FOREIGN, Version, version_of
+from training.registry.champions import (
+    CHALLENGER,
+    CHAMPION,
+    DIGEST,
+    FOREIGN,
+    Version,
+    downloaded,
+    files_digest,
+    version_of,
+)
 from training.registry.trusted import TRUSTED_TYPES
 
 if TYPE_CHECKING:
@@ -114,8 +124,12 @@ def _called(version: Version) -> str:
 
 
 def _judged(candidate: Candidate, champion: Version) -> str | None:
-    """Return what was found when this evidence was judged against this champion."""
-    if champion.tags.get("evidence") == candidate.evidence:
+    """Return what was found when this evidence was judged against this champion.
+
+    A champion of before versions had a digest of their files is registered anew with the next candidate that
+    has its evidence.
+    """
+    if champion.tags.get("evidence") == candidate.evidence and DIGEST in champion.tags:
         return champion.tags["reason"]
     challenger = version_of(candidate.name, CHALLENGER)
     if challenger is None or not challenger.present:
@@ -128,9 +142,8 @@ def _stays_readable(candidate: Candidate, champion: Version) -> bool:
     """Whether the champion can be read; it is only tried if anything has changed that this depends on."""
     if champion.tags.get("readable") == _reading(candidate, champion):
         return True
-    with champion.files() as directory:
-        if _flaw(candidate.means().read, directory):
-            return False
+    if _flaw(candidate.means().read, champion.files):
+        return False
     _note_readable(candidate, champion)
     return True
 
@@ -153,10 +166,11 @@ def _note_readable(candidate: Candidate, champion: Version) -> None:
     client().set_model_version_tag(champion.name, champion.version, "readable", reading)
 
 
-def _flaw(read: Callable[[Path], object], directory: Path) -> str:
+def _flaw(read: Callable[[Path], object], files: Callable[[], AbstractContextManager[Path]]) -> str:
     """Say why a model cannot be read; empty if it can."""
     try:
-        read(directory)
+        with files() as directory:
+            read(directory)
     except UNREADABLE as exc:
         return _told(exc)
     return ""
@@ -170,12 +184,15 @@ def _contest(candidate: Candidate, champion: Version | None) -> str:
     from training.registry.tracking import register
 
     means = candidate.means()
-    flaw = _flaw(means.read, candidate.directory)
+    flaw = _flaw(means.read, lambda: nullcontext(candidate.directory))
     if flaw:
         raise InputError(f"cannot be read; run train again ({flaw})", file=candidate.directory)
     alias, reason = _decision(means, champion)
     tags = _tags(candidate, champion, reason)
-    register(candidate.name, means.track(tags), tags, alias)
+    tracked = means.track(tags)
+    with downloaded(tracked.model_uri) as kept:
+        # with it from the first moment: who follows the alias checks it
+        register(candidate.name, tracked, {**tags, DIGEST: files_digest(kept)}, alias)
     found = version_of(candidate.name, alias)
     if found is None:
         raise InputError(f"MLflow does not know {candidate.name}@{alias}, which it was just told")

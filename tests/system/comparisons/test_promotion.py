@@ -15,7 +15,8 @@ import pandas as pd
 import pytest
 
 from data.errors import InputError
-from serving.comparisons.model import load
+from serving.comparisons.model import LOADER, load
+from serving.doors.lazy import Lazy
 from tests.families import feature_table, small_family
 from training.comparisons.contest import Outs, track
 from training.comparisons.evaluate import evaluate
@@ -24,7 +25,7 @@ from training.comparisons.train import train
 from training.comparisons.tune import tune
 from training.estimators import frozen
 from training.registry import tracking
-from training.registry.champions import CHALLENGER, CHAMPION, version_of
+from training.registry.champions import CHALLENGER, CHAMPION, DIGEST, registered, version_of
 from training.registry.tracking import mlflow
 
 NAME = "regression-comparison"
@@ -201,20 +202,42 @@ def in_a_new_process(script):
 
 
 @pytest.mark.slow
-def test_after_a_promotion_a_new_process_knows_who_bears_which_alias_without_mlflow(trained, store):
+def test_the_store_is_read_as_mlflow_reads_it_but_without_mlflow(trained, worse, store):
     promote(trained)
-    asked = f"version_of('{NAME}', 'champion').version, version_of('{NAME}', 'challenger')"
-    known = f"import sys; from training.registry.champions import refresh, version_of; print({asked});"
-    noticed = f"{known} version_of('corun-static', 'champion'); print('mlflow' in sys.modules)"
-    changed = (
-        f"from training.registry import tracking; store = tracking.client(); {known}"
-        f"store.set_model_version_tag('{NAME}', '1', 'seen', 'yes'); version_of('corun-static', 'champion');"
-        f"store.set_model_version_tag('{NAME}', '1', 'seen', 'twice'); refresh()"
+    promote(worse)
+    asked = f"[version_of('{NAME}', one).version for one in ('champion', 'challenger')]"
+    told = in_a_new_process(
+        "import sys; from training.registry.champions import version_of;"
+        f"print({asked}, 'mlflow' in sys.modules)"
     )
-    # the process that writes has to end: SQLite then moves what is left in its log
-    in_a_new_process(changed)
-    answered = ["1", "None", "False"]
-    assert in_a_new_process(noticed) == in_a_new_process(noticed) == answered
+    assert told == ["['1',", "'2']", "False"]
+    theirs = tracking.client().get_model_version_by_alias(NAME, CHALLENGER)
+    ours = version_of(NAME, CHALLENGER)
+    location = tracking.client().get_model_version_download_uri(NAME, theirs.version)
+    assert (ours.version, ours.tags, ours.location) == (str(theirs.version), theirs.tags, location)
+    assert registered(f"models:/{NAME}/2") == ours
+    assert registered(f"models:/{NAME}/3") is None
+
+
+@pytest.mark.slow
+def test_files_that_were_changed_after_promotion_are_not_loaded(trained, store):
+    promote(trained)
+    card = next(version_of(NAME, CHAMPION).directory.rglob("card.json"))
+    card.write_text(card.read_text().replace('"threshold": 0.', '"threshold": 0.9'))
+    with pytest.raises(InputError, match=f"files of models:/{NAME}/1 have changed since it was registered"):
+        load()
+    promote(trained)
+    assert load().ref.version == "2"
+
+
+@pytest.mark.slow
+def test_a_champion_of_before_files_had_a_digest_answers_and_is_registered_anew(trained, store):
+    promote(trained)
+    tracking.client().delete_model_version_tag(NAME, "1", DIGEST)
+    assert load().ref.version == "1"
+    promote(trained)
+    assert version_of(NAME, CHAMPION).version == "2"
+    assert DIGEST in version_of(NAME, CHAMPION).tags
 
 
 @pytest.mark.slow
@@ -279,6 +302,16 @@ def test_a_tracking_server_serves_as_well_as_a_file(trained, worse, server, monk
     assert load().ref.version == "1"
     assert version_of(NAME, CHALLENGER).version == "2"
     client = tracking.client()
+    served = Lazy(LOADER)
+    assert served.get().ref.version == "1"
+    client.set_registered_model_alias(NAME, CHAMPION, "2")
+    served.look()
+    assert (served.get().ref.version, served.swaps, served.trouble) == ("2", 1, None)
+    with monkeypatch.context() as away:
+        away.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+        served.look()
+    assert "MLflow at http://127.0.0.1:9 does not answer" in served.trouble
+    assert served.get().ref.version == "2"
     runs = client.search_runs([client.get_experiment_by_name("comparisons").experiment_id], max_results=1000)
     (own,) = (run for run in runs if run.info.run_id == client.get_model_version(NAME, "1").run_id)
     nested = [run for run in runs if run.data.tags.get("mlflow.parentRunId") == own.info.run_id]

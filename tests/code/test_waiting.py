@@ -1,0 +1,98 @@
+"""Small bodies that came in the same turn of the loop are answered by one call."""
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+from anyio import CapacityLimiter
+
+from serving.doors.bodies import JSON, Answered
+from serving.doors.waiting import SMALL, Desk, Waiting
+
+MODEL = object()
+
+
+class Answering:
+    """Answers bodies by themselves, and remembers who was asked together."""
+
+    def __init__(self):
+        self.calls, self.alone = [], []
+
+    def together(self, bodies, model):
+        self.calls.append((list(bodies), model))
+        if b"all" in bodies:
+            raise RuntimeError("all")
+        return [ValueError(body) if body == b"bad" else Answered(body) for body in bodies]
+
+    def handle(self, body, model):
+        self.alone.append((len(body), model))
+        return Answered(body)
+
+
+def test_each_gets_its_own_answer_and_only_the_bad_one_is_refused():
+    answering = Answering()
+
+    async def asked():
+        waiting = Waiting(answering.together)
+        bodies = [b"a", b"bad", b"b"]
+        return await asyncio.gather(*(waiting.answer(body, MODEL) for body in bodies), return_exceptions=True)
+
+    first, bad, second = asyncio.run(asked())
+    assert (first.content, second.content, str(bad)) == (b"a", b"b", "b'bad'")
+    assert answering.calls == [([b"a", b"bad", b"b"], MODEL)]
+
+
+def test_what_fails_as_a_whole_fails_for_each():
+    async def asked():
+        waiting = Waiting(Answering().together)
+        return await asyncio.gather(
+            *(waiting.answer(body, MODEL) for body in (b"all", b"a")), return_exceptions=True
+        )
+
+    assert [str(answer) for answer in asyncio.run(asked())] == ["all", "all"]
+
+
+def test_others_are_looked_after_between_calls_and_each_keeps_the_model_it_began_with():
+    answering, turns = Answering(), []
+    half, later = b"x" * (SMALL // 2), object()
+
+    async def asked():
+        waiting = Waiting(answering.together)
+        asks = [waiting.answer(half, MODEL if place < 3 else later) for place in range(4)]
+        answers = asyncio.gather(*asks)
+        while not answers.done():
+            turns.append(len(answering.calls))
+            await asyncio.sleep(0)
+        assert len(await answers) == 4
+
+    asyncio.run(asked())
+    assert [(len(bodies), model) for bodies, model in answering.calls] == [(2, MODEL), (1, MODEL), (1, later)]
+    assert {0, 1, 3} <= set(turns)
+
+
+def test_who_does_not_wait_any_more_keeps_nobody_from_an_answer():
+    async def asked():
+        waiting = Waiting(Answering().together)
+        gone, there = (asyncio.ensure_future(waiting.answer(body, MODEL)) for body in (b"a", b"b"))
+        await asyncio.sleep(0)
+        gone.cancel()
+        return (await there).content
+
+    assert asyncio.run(asked()) == b"b"
+
+
+@pytest.mark.parametrize(
+    ("media_type", "size", "loaded"), [(JSON, SMALL + 1, True), ("text/xml", 1, True), (JSON, 1, False)]
+)
+def test_large_bodies_other_types_and_models_that_must_be_loaded_go_to_a_thread(media_type, size, loaded):
+    answering = Answering()
+    handlers = {JSON: answering.handle, "text/xml": answering.handle}
+    door = SimpleNamespace(together=answering.together, handlers=handlers)
+    model = SimpleNamespace(loaded=MODEL if loaded else None, get=lambda: MODEL)
+
+    async def asked():
+        answered, _ = await Desk.of(door, model, CapacityLimiter(1)).answer(media_type, b"x" * size)
+        return answered
+
+    assert len(asyncio.run(asked()).content) == size
+    assert (answering.calls, answering.alone) == ([], [(size, MODEL)])

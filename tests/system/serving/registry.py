@@ -1,0 +1,59 @@
+"""A registry of MLflow with small models of comparisons, whose aliases a test moves."""
+
+import shutil
+
+from sklearn.linear_model import LogisticRegression
+
+from tests.system.conftest import fitted
+from training.registry import tracking
+from training.registry.champions import CHAMPION, DIGEST, files_digest, registered
+
+NAME = "regression-comparison"
+
+
+class Registry:
+    """A store with versions of a model."""
+
+    def __init__(self, root):
+        self.root, self.store = root, tracking.client()
+        self.store.create_registered_model(NAME)
+        self.versions = 0
+
+    def add(self, model=None, spoil=None):
+        """Register another version; `spoil` damages its files after that, or before where it takes two."""
+        self.versions += 1
+        directory = self.root / f"model-{self.versions}"
+        (model or fitted(LogisticRegression())).write(directory)
+        if spoil is not None:
+            spoil(directory)
+        tags = {DIGEST: files_digest(directory), "model": "logistic"}
+        return str(self.store.create_model_version(NAME, directory.as_uri(), tags=tags).version)
+
+    def lead(self, version):
+        """Let a version be champion."""
+        self.store.set_registered_model_alias(NAME, CHAMPION, version)
+
+    def files(self, version):
+        return registered(f"models:/{NAME}/{version}").directory
+
+    def go(self):
+        """Take the store away, as a disk that is not there any more."""
+        (self.root / "mlflow.db").rename(self.root / "away.db")
+        for rest in self.root.glob("mlflow.db-*"):
+            shutil.move(rest, self.root / f"away.db{rest.name.removeprefix('mlflow.db')}")
+
+    def come_back(self):
+        for rest in self.root.glob("away.db-*"):
+            shutil.move(rest, self.root / f"mlflow.db{rest.name.removeprefix('away.db')}")
+        (self.root / "away.db").rename(self.root / "mlflow.db")
+
+
+def truncate(path):
+    """Leave the first half of a file."""
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def with_a_feature_of_tomorrow(directory):
+    """Let a model take a feature that this code does not compute."""
+    card = directory / "card.json"
+    card.write_text(card.read_text().replace("medians_min", "medians_tomorrow"))

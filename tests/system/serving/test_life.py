@@ -1,0 +1,155 @@
+"""A server under load, while its registry, its models, its processes and itself come and go."""
+
+import json
+import os
+import signal
+import time
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+
+from tests.system.conftest import Listening
+from tests.system.serving.load import Load
+from tests.system.serving.registry import NAME, Registry, truncate, with_a_feature_of_tomorrow
+
+#: The seconds for which the registry is away.
+AWAY = float(os.environ.get("PERFJUDGE_AWAY", "2"))
+MOVES = 20
+# inside MLflow 3.17, and may go with it
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as AnyType"),
+    pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy"),
+    pytest.mark.filterwarnings("ignore:Operation with range is deprecated"),
+]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    root = tmp_path_factory.mktemp("store")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{root / 'mlflow.db'}")
+        registry = Registry(root)
+        for _ in range(3):
+            registry.add()
+        yield registry
+
+
+@pytest.fixture
+def registry(store):
+    store.lead("1")
+    return store
+
+
+@contextmanager
+def serving(*arguments):
+    server = Listening("--watch", "0.1", *arguments)
+    try:
+        yield server
+    finally:
+        if server.process.poll() is None:
+            server.stop()
+
+
+def told(server, path):
+    """What one of the processes answers, on a connection of its own."""
+    connection = HTTPConnection(server.url.removeprefix("http://"), timeout=60)
+    connection.request("GET", path, headers={"Connection": "close"})
+    answer = connection.getresponse()
+    assert answer.status == 200
+    return json.load(answer)
+
+
+def state(server):
+    """What one of the processes says of itself, and of its model: its version, and its trouble."""
+    ready = told(server, "/readyz")
+    (own,) = (one for one in ready["models"] if one["serves"] == NAME)
+    return ready["status"], own["version"], own["trouble"]
+
+
+def said(server):
+    """What stands in its log, which it goes on to write."""
+    return os.pread(server.said.fileno(), 2**20, 0).decode()
+
+
+def until(holds):
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def until_it_answers(server, load, version):
+    """Wait until all is well with a version; asked several times, for nobody knows which process answers."""
+    until(lambda: load.now == {version} and all(state(server) == ("ok", version, None) for _ in range(8)))
+
+
+def workers_of(server):
+    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
+    return {int(one) for one in children if b"spawn_main" in Path(f"/proc/{one}/cmdline").read_bytes()}
+
+
+@pytest.mark.slow
+def test_no_request_fails_whatever_happens_to_registry_models_workers_and_server(registry):
+    with serving("--workers", "2") as server, Load(server) as load:
+        for move in range(MOVES):
+            version = str(2 + move % 2)
+            registry.lead(version)
+            until_it_answers(server, load, version)
+
+        changed = registry.add()
+        truncate(registry.files(changed) / "model.npz")
+        registry.lead(changed)
+        until(lambda: said(server).count("have changed since it was registered") == 2)
+        status, version, trouble = state(server)
+        assert (status, version, "have changed since" in trouble) == ("degraded", "3", True)
+        (listed,) = (one for one in told(server, "/v1/models")["models"] if one["serves"] == NAME)
+        assert (listed["version"], listed["trouble"]) == ("3", trouble)
+
+        registry.lead(registry.add(spoil=lambda directory: truncate(directory / "card.json")))
+        until(lambda: said(server).count("card.json") == 2)
+        registry.lead(registry.add(spoil=with_a_feature_of_tomorrow))
+        until(lambda: said(server).count('feature "medians_tomorrow" is not computed') == 2)
+        registry.lead("2")
+        until_it_answers(server, load, "2")
+
+        registry.go()
+        until(lambda: said(server).count("which is not there") == 2)
+        time.sleep(AWAY)
+        status, version, trouble = state(server)
+        assert (status, version, "which is not there" in trouble) == ("degraded", "2", True)
+        assert load.failed == []
+
+        before = workers_of(server)
+        os.kill(min(before), signal.SIGKILL)
+        # the next one has its model from the one that is left, for the registry is still away
+        until(lambda: said(server).count("which is not there") == 3)
+        assert len(workers_of(server) & before) == 1
+        registry.come_back()
+        last = registry.add()
+        registry.lead(last)
+        until_it_answers(server, load, last)
+        lost = len(load.failed)
+        assert lost <= len(load.clients)
+        assert all("Connection" in why or "Disconnected" in why for why in load.failed)
+
+        code, log = server.stop()
+    assert (code, len(load.failed)) == (0, lost)
+    assert all(client.refused for client in load.clients)
+    assert set(load.answered) == {"1", "2", "3", last}
+    # a line where trouble begins, and one where it ends, of each process; one was killed in between
+    assert (log.count("have changed since"), log.count("which is not there")) == (2, 3)
+    assert log.count("all is well again") == 4
+    assert log.count("another takes its place") == 1
+    print(load.answered, load.slowest, lost)  # noqa: T201
+
+
+def test_a_server_that_is_alone_follows_too_and_ends_after_its_last_answer(registry):
+    with serving() as server, Load(server, 4) as load:
+        registry.lead("2")
+        until_it_answers(server, load, "2")
+        code, log = server.stop()
+    assert (code, log, load.failed) == (-signal.SIGTERM, "", [])
+    assert all(client.refused for client in load.clients)
+    assert set(load.answered) == {"1", "2"}
