@@ -91,7 +91,8 @@ def test_large_bodies_other_types_and_models_that_must_be_loaded_go_to_a_thread(
     model = SimpleNamespace(loaded=MODEL if loaded else None, get=lambda: MODEL)
 
     async def asked():
-        return await Desk.of(door, model, CapacityLimiter(1)).answer(media_type, b"x" * size)
+        answered, _ = await Desk.of(door, model, CapacityLimiter(1)).answer(media_type, b"x" * size)
+        return answered
 
     assert len(asyncio.run(asked()).content) == size
     assert (answering.calls, answering.alone) == ([], [(size, MODEL)])

@@ -45,7 +45,9 @@ def registry(store):
 
 @contextmanager
 def serving(*arguments):
-    server = Listening("--watch", "0.1", *arguments)
+    # a line per request is not looked at here
+    quiet = "--log-level", "warning", "--log-format", "text"
+    server = Listening("--watch", "0.1", *quiet, *arguments)
     try:
         yield server
     finally:
