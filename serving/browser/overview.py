@@ -18,7 +18,6 @@ from data.errors import InputError
 from data.families import FAMILIES
 from data.places import Places
 from serving.browser.figures import ChampionFigures, figures_of
-from serving.browser.recent import Recent
 from serving.browser.sending import page, report
 from serving.doors.drift import FEWEST, ModelDrift
 from serving.doors.lazy import Lazy
@@ -90,7 +89,6 @@ class DriftLine:
 
 def install(app: FastAPI) -> None:
     """Let `app` show its first page and the reports of the project, and tell who is lost where they are."""
-    app.state.recent = Recent(app.state.settings.shared)
 
     @app.get("/", include_in_schema=False)
     def overview(request: Request) -> Response:

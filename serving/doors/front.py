@@ -17,6 +17,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from data.ending import summary
+from serving.browser.recent import Recent
 from serving.doors import access, logs, problems
 from serving.doors.access import Access
 from serving.doors.counters import ServerCounters
@@ -52,6 +53,7 @@ def install(app: FastAPI, settings: ServerSettings) -> None:
     """
     allowed = Access.of(doors(), settings.tokens)
     app.state.drift = Drift(app.state.models, settings.shared)
+    app.state.recent = Recent(settings.shared)
     app.state.metrics = ServerCounters(settings.shared, app.state.drift)
     app.add_middleware(Front, state=app.state, settings=settings, allowed=allowed)
     described = app.openapi

@@ -122,11 +122,11 @@ def test_processes_of_one_server_know_each_others_verdicts(tmp_path, monkeypatch
     assert [one.line.name for one in there.newest()] == ["there", "here"]
 
 
-def test_drift_is_told_or_how_many_questions_are_lacking(app):
+def test_drift_is_told_or_how_many_questions_are_lacking(app, monkeypatch):
     feature = SimpleNamespace(feature="medians_min", index=0.3)
     few = SimpleNamespace(ref=SimpleNamespace(name="few", version="1"), rows=150, features=())
     many = SimpleNamespace(ref=SimpleNamespace(name="many", version="1"), rows=1500, features=(feature,))
-    app.state.drift = SimpleNamespace(found=lambda: {"a": few, "b": many})
+    monkeypatch.setattr(app.state.drift, "found", lambda: {"a": few, "b": many})
     page = get(app, "/").text
     assert "50 more questions are needed" in page
     assert "medians_min <b>0.30</b> (far off)" in page
