@@ -91,7 +91,7 @@ from training.evaluation.metrics import spread
 from training.registry.contest import Candidate, promoted
 from training.registry.kept_verdicts import OOF, Kept
 from training.registry.stored import StoredCard, StoredModel
-from training.registry.tracking import scores_by_name
+from training.registry.runs import TrackedRun, scores_by_name
 from training.registry.unseen import by_errors
 
 PLACES = Places("boots")
@@ -118,7 +118,8 @@ def evaluate():
         rows.assign(predicted=predicted, measured=measured, group=rows["machine"]).to_parquet(path)
     line = {"kind": "model", "mape": spread(abs(predicted / measured - 1), None)}
     splits = {"machines": {"scheme": "4 folds of machines", "folds": 4, "entries": {"line": line}}}
-    about = {"champion": "line", "data": {"digest": digest_of(FEATURES), "boots": len(rows)}}
+    data = {"path": "data/raw/boots", "format": "csv", "digest": digest_of(FEATURES), "boots": len(rows)}
+    about = {"champion": "line", "data": data}
     write_json(PLACES.metrics, about | {"family": "boots", "seed": load(Boots).seed, "splits": splits})
 
 def train():
@@ -128,7 +129,8 @@ def train():
 def promote():
     knobs, metrics = load(Boots), written(PLACES.metrics, "evaluate")
     how, oof = knobs.section.promote, pd.read_parquet(PLACES.evaluated / OOF)
-    kept = Kept("boots", how.name, PLACES.models, scores_by_name(metrics["splits"], "line"), [], oof)
+    run = TrackedRun("line", scores_by_name(metrics["splits"], "line"))
+    kept = Kept("boots", metrics["data"], FEATURES, PLACES.models, [run], oof)
     means = kept.means(Line.read, by_errors(["machine"], how, knobs.seed, "unseen machines"))
     print(promoted(Candidate(how.name, "line", PLACES.models, PLACES.metrics, lambda: means)))
 """,

@@ -21,16 +21,18 @@ PARAMS = of_content(Corun, {"seed": 1, "corun": {"promote": {"name": NAME}}}, Pa
 
 def candidate(root, error):
     """The candidate of what the stages before promotion would write, for a model that is wrong by `error`."""
+    entry = {"kind": "regression", "mape": {"mean": error, "pooled": error}}
     metrics = {
         "champion": "forest",
         "seed": 1,
-        "data": {"digest": f"{error}"},
-        "splits": {"pairs": {"entries": {"forest": {"mape": {"mean": error, "pooled": error}}}}},
+        "data": {"path": "raw", "format": "tables", "digest": f"{error}", "tasks": 30},
+        "splits": {"pairs": {"entries": {"forest": entry}}},
         "online": None,
     }
     places = Places("corun", root)
-    for place in (places.evaluated, places.tuned):
+    for place in (places.evaluated, places.tuned, places.processed):
         place.mkdir(parents=True)
+    pd.DataFrame({"task": ["t0"], "rate": [1.0]}).to_parquet(places.processed / "features.parquet")
     places.metrics.write_text(json.dumps(metrics))
     rows = [
         {"task": f"t{n}", "corunners": "c", "machine": "m", "model": "forest", "design": "pairs",
