@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _TENTHS = 10
+#: What is measured over a wider range is drawn on logarithms.
+_DECADE = 10
 
 
 def of_verdicts(verdicts: pd.DataFrame, title: str) -> dict[str, Figure]:
@@ -82,12 +84,14 @@ def predicted_measured(rows: pd.DataFrame, tolerance: float, title: str, unit: s
     figure = _figure()
     axes = figure.subplots()
     ends = np.array([rows["measured"].min(), rows["measured"].max()])
-    axes.loglog(rows["measured"], rows["predicted"], ".", color="black", alpha=0.4)
-    axes.loglog(ends, ends, color="grey")
+    axes.plot(rows["measured"], rows["predicted"], ".", color="black", alpha=0.4)
+    axes.plot(ends, ends, color="grey")
     label = f"within {tolerance:.0%}"
     axes.fill_between(ends, ends * (1 - tolerance), ends * (1 + tolerance), color="silver", label=label)
     axes.set(title=title, xlabel=f"measured {unit}", ylabel=f"predicted {unit}")
     axes.legend(loc="upper left")
+    if ends[1] > _DECADE * ends[0]:
+        axes.set(xscale="log", yscale="log")
     return figure
 
 
@@ -102,5 +106,5 @@ def _figure() -> Figure:
 
     figure = Figure(figsize=(6, 4.5))
     # a layout that is found by drawing twice takes twice as long
-    figure.subplots_adjust(left=0.14, right=0.97, top=0.9, bottom=0.13)
+    figure.subplots_adjust(left=0.15, right=0.97, top=0.9, bottom=0.13)
     return figure
