@@ -91,7 +91,7 @@ from training.evaluation.metrics import spread
 from training.registry.contest import Candidate, promoted
 from training.registry.kept_verdicts import OOF, Kept
 from training.registry.stored import StoredCard, StoredModel
-from training.registry.tracking import scores_by_name
+from training.registry.runs import TrackedRun, scores_by_name
 from training.registry.unseen import by_errors
 
 PLACES = Places("boots")
@@ -116,10 +116,10 @@ def evaluate():
     predicted = cross_val_predict(LinearRegression(), vectors, measured, cv=4)
     with replacing(PLACES.evaluated / OOF) as path:
         rows.assign(predicted=predicted, measured=measured, group=rows["machine"]).to_parquet(path)
-    line = {"kind": "model", "mape": spread(abs(predicted / measured - 1), None)}
-    splits = {"machines": {"scheme": "4 folds of machines", "folds": 4, "entries": {"line": line}}}
-    about = {"champion": "line", "data": {"digest": digest_of(FEATURES), "boots": len(rows)}}
-    write_json(PLACES.metrics, about | {"family": "boots", "seed": load(Boots).seed, "splits": splits})
+    entries = {"line": {"kind": "model", "mape": spread(abs(predicted / measured - 1), None)}}
+    splits = {"machines": {"scheme": "4 folds of machines", "folds": 4, "entries": entries}}
+    data = {"path": "raw", "format": "csv", "digest": digest_of(FEATURES), "boots": len(rows)}
+    write_json(PLACES.metrics, dict(champion="line", data=data, seed=load(Boots).seed, splits=splits))
 
 def train():
     rows, card = pd.read_parquet(FEATURES), Card("line", ("log_memory",), digest_of(FEATURES))
@@ -127,9 +127,9 @@ def train():
 
 def promote():
     knobs, metrics = load(Boots), written(PLACES.metrics, "evaluate")
-    how, oof = knobs.section.promote, pd.read_parquet(PLACES.evaluated / OOF)
-    kept = Kept("boots", how.name, PLACES.models, scores_by_name(metrics["splits"], "line"), [], oof)
-    means = kept.means(Line.read, by_errors(["machine"], how, knobs.seed, "unseen machines"))
+    how, run = knobs.section.promote, TrackedRun("line", scores_by_name(metrics["splits"], "line"))
+    oof, compare = pd.read_parquet(PLACES.evaluated / OOF), by_errors(["machine"], how, knobs.seed, "boots")
+    means = Kept("boots", metrics["data"], FEATURES, PLACES.models, [run], oof).means(Line.read, compare)
     print(promoted(Candidate(how.name, "line", PLACES.models, PLACES.metrics, lambda: means)))
 """,
     "serving/boots/__init__.py": '''

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -20,25 +19,18 @@ from training.comparisons.decision import decided, read_changes
 from training.comparisons.examples import FeatureTable
 from training.comparisons.family import Family
 from training.comparisons.ready import ReadyModel
-from training.comparisons.stored import TrainedModel
+from training.comparisons.stored import Card, TrainedModel
 from training.comparisons.tune import Classified
 from training.estimators.catalogue import CATALOGUE
 from training.estimators.frozen import FILE as FROZEN
 from training.estimators.pipelines import fail_probability
 from training.evaluation.bootstrap import paired_difference
-from training.evaluation.figures import confusion_matrix, precision_recall
-from training.evaluation.metrics import as_dict, scores_of
+from training.evaluation.figures import of_verdicts
+from training.evaluation.metrics import as_dict, ranked, scores_of
 from training.evaluation.tuned import read_tuned
 from training.registry.contest import Compared, Means
-from training.registry.tracking import (
-    Tracked,
-    TrackedRun,
-    client,
-    experiment_of,
-    mlflow,
-    scores_by_name,
-    trials_of,
-)
+from training.registry.runs import Logbook, TrackedRun, headline, scores_by_name, trials_of
+from training.registry.tracking import Tracked, client, mlflow
 from training.registry.trusted import TRUSTED_TYPES
 
 _REQUIREMENTS = ["scikit-learn", "xgboost-cpu", "skops"]
@@ -133,60 +125,48 @@ def track(outs: Outs, tags: dict[str, str]) -> Tracked:
     Tracked
         The best one.
     """
-    store, best = client(), outs.metrics["champion"]
-    experiment = experiment_of(store, outs.family.name)
-    known = _known(store, experiment, tags["evidence"])
-    for name in read_tuned(outs.family.places.tuned, Classified)["all"]:
-        if name not in known and name != best:
-            _track_model(store, experiment, outs, name, tags["evidence"])
-    return _track_model(store, experiment, outs, best, tags["evidence"])
+    family, best = outs.family, outs.metrics["champion"]
+    book = Logbook(family.name, outs.metrics["data"], family.features, tags["evidence"])
+    known = {name for name, own in book.known().items() if _has_files(own)}
+    searched = read_tuned(family.places.tuned, Classified)["all"]
+    for name in reversed(ranked(outs.metrics["splits"]["grouped"]["entries"])):
+        if name in searched and name not in known and name != best:
+            _track_model(book, outs, name)
+    return _track_model(book, outs, best)
 
 
-def _known(store: Any, experiment: str, evidence: str) -> set[str]:
-    """Return the models that were logged completely, and whose files are still there."""
-    finished = f"tags.evidence = '{evidence}' and attributes.status = 'FINISHED'"
-    tags = [run.data.tags for run in store.search_runs([experiment], finished, max_results=1000)]
-    files = mlflow().artifacts.list_artifacts
-    return {own["model"] for own in tags if "model_uri" in own and files(artifact_uri=own["model_uri"])}
+def _has_files(tags: dict[str, str]) -> bool:
+    return "model_uri" in tags and bool(mlflow().artifacts.list_artifacts(artifact_uri=tags["model_uri"]))
 
 
-def _track_model(store: Any, experiment: str, outs: Outs, name: str, evidence: str) -> Tracked:
-    places, grouped = outs.family.places, outs.grouped(name)
-    model = TrainedModel.read(places.models / name)
-    params = {**model.card.params, "threshold": model.card.threshold, "seed": model.card.seed}
-    tags = {"evidence": evidence, "model": name, "data_digest": outs.table.digest}
-    run = TrackedRun(name, scores_by_name(outs.metrics["splits"], name), params, tags)
-    nested = (*trials_of(places.tuned, name), *_folds(outs.verdicts, name, model.card.seed))
-    title = f"{CATALOGUE[name].title}, folds of whole operations"
-    with run.logged(store, experiment, nested) as run_id:
-        store.log_inputs(run_id, [_dataset(outs.metrics["data"])])
-        store.log_figure(run_id, confusion_matrix(grouped, title), "confusion.png")
-        store.log_figure(run_id, precision_recall(grouped, title), "precision-recall.png")
+def _track_model(book: Logbook, outs: Outs, name: str) -> Tracked:
+    model, grouped = TrainedModel.read(outs.family.places.models / name), outs.grouped(name)
+    with book.logged(_run(outs, model.card, grouped)) as run_id:
         model_id = _log_model(run_id, outs, model, grouped)
         tracked = Tracked(run_id, f"models:/{model_id}", model_id)
-        store.set_tag(run_id, "model_uri", tracked.model_uri)
+        book.store.set_tag(run_id, "model_uri", tracked.model_uri)
     return tracked
 
 
-def _dataset(data: dict[str, Any]) -> Any:
-    from mlflow.entities import Dataset, DatasetInput
-
-    # MLflow keeps 36 characters of a digest; the whole one is the run's tag data_digest
-    dataset = Dataset(
-        name=data["path"],
-        digest=data["digest"][:36],
-        source_type=data["format"],
-        source=json.dumps({"path": data["path"]}),
-        profile=json.dumps({"comparisons": data["comparisons"], "fails": data["fails"]}),
+def _run(outs: Outs, card: Card, grouped: pd.DataFrame) -> TrackedRun:
+    name, splits = card.model, outs.metrics["splits"]
+    title = f"{CATALOGUE[name].title}, folds of whole operations"
+    return TrackedRun(
+        name,
+        {**headline(splits["grouped"]["entries"][name]), **scores_by_name(splits, name)},
+        {**card.params, "threshold": card.threshold, "seed": card.seed},
+        {"model": name},
+        nested=(*_folds(outs.verdicts, name, card.seed), *trials_of(outs.family.places.tuned, name)),
+        figures=lambda: of_verdicts(grouped, title),
     )
-    return DatasetInput(dataset)
 
 
 def _folds(verdicts: pd.DataFrame, model: str, seed: int) -> Iterator[TrackedRun]:
     own = verdicts[verdicts["entry"] == model]
     for (split, repeat, fold), rows in own.groupby(["split", "repeat", "fold"], sort=True):
         params = {"threshold": rows["threshold"].iloc[0], "seed": seed}
-        yield TrackedRun(f"{split} r{repeat}f{fold}", as_dict(scores_of(rows)), params, {"split": str(split)})
+        title, tags = f"{model} {split} r{repeat} f{fold:02}", {"kind": "fold", "split": str(split)}
+        yield TrackedRun(title, as_dict(scores_of(rows)), params, tags)
 
 
 def _log_model(run: str, outs: Outs, model: TrainedModel, grouped: pd.DataFrame) -> str:

@@ -213,6 +213,7 @@ def _row(task: SearchTask, trial: Any) -> TrialRow:
         trial.state.name.lower(),
         float(trial.value) if complete else None,
         json.dumps(trial.params, sort_keys=True),
+        json.dumps([value for _, value in sorted(trial.intermediate_values.items())]),
     )
 
 

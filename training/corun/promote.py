@@ -24,7 +24,7 @@ def candidates(knobs: Params[Corun], metrics: dict[str, Any], places: Places = P
     def online() -> Means:
         from training.corun.contest import online
 
-        return online(knobs, metrics["online"], places)
+        return online(knobs, metrics, places)
 
     section, scores = knobs.section, places.metrics
     best, directory = metrics["champion"], places.models

@@ -170,9 +170,14 @@ def entries(verdicts: pd.DataFrame, split: str) -> dict[str, Any]:
 
 
 def best_model(summaries: dict[str, Any]) -> str:
-    """Return the model with the highest pooled balanced accuracy, then mean average precision, then name."""
+    """Return the model that is `ranked` first."""
+    return ranked(summaries)[0]
+
+
+def ranked(summaries: dict[str, Any]) -> list[str]:
+    """Sort models by pooled balanced accuracy, the highest first, then mean average precision, then name."""
     models = {name: content for name, content in summaries.items() if content["kind"] == "model"}
-    return min(
+    return sorted(
         models,
         key=lambda name: (
             -models[name]["balanced_accuracy"]["pooled"],

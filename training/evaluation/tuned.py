@@ -35,7 +35,20 @@ T = TypeVar("T", bound=Tuned)
 
 @dataclass(frozen=True)
 class TrialRow:
-    """One trial of a search, as trials.parquet holds it; its parameters as JSON."""
+    """One trial of a search, as trials.parquet holds it.
+
+    Attributes
+    ----------
+    part, model : str
+    trial : int
+    state : {"complete", "pruned", "fail"}
+    value : float or None
+        None unless it is complete.
+    params : str
+        As JSON.
+    reported : str
+        What it was worth after each step, as a list in JSON: all that is known of one that was pruned.
+    """
 
     part: str
     model: str
@@ -43,6 +56,7 @@ class TrialRow:
     state: str
     value: float | None
     params: str
+    reported: str = "[]"
 
 
 @dataclass(frozen=True)

@@ -15,4 +15,10 @@ def _evaluate() -> None:
     evaluate_stage()
 
 
-SUPPLY = TrainingSupply(profile=_profile, evaluate=_evaluate)
+def _promote() -> None:
+    from training.fingerprints.promote import promote_stage
+
+    promote_stage()
+
+
+SUPPLY = TrainingSupply(profile=_profile, evaluate=_evaluate, promote=_promote)

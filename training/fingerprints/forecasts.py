@@ -191,6 +191,11 @@ def _means(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 
 
 def champion(summaries: dict[str, Any]) -> str:
-    """Return the model with the smallest pooled median error, then by name."""
+    """Return the model that is `ranked` first."""
+    return ranked(summaries)[0]
+
+
+def ranked(summaries: dict[str, Any]) -> list[str]:
+    """Sort models by pooled median error, the smallest first, then by name."""
     models = [name for name, content in summaries.items() if content["kind"] == "model"]
-    return min(models, key=lambda name: (summaries[name]["median_error"]["pooled"], name))
+    return sorted(models, key=lambda name: (summaries[name]["median_error"]["pooled"], name))

@@ -1,7 +1,8 @@
-"""The engine of matrices that wants to be champion, and how two of them are compared."""
+"""The engine of matrices that wants to be champion, what is logged of all engines, how two are compared."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -9,11 +10,12 @@ import pandas as pd
 from data.matrices.params import Matrices
 from data.params import Params
 from data.places import Places
-from training.evaluation.metrics import as_dict, scores_of
-from training.matrices.engine.stored import TrainedEngine
+from training.evaluation.figures import of_verdicts
+from training.evaluation.metrics import as_dict, ranked, scores_of
+from training.matrices.engine.stored import EngineCard, TrainedEngine
 from training.registry.contest import Means
 from training.registry.kept_verdicts import OOF, Kept
-from training.registry.tracking import TrackedRun, scores_by_name
+from training.registry.runs import TrackedRun, headline, scores_by_name
 from training.registry.unseen import by_verdicts
 
 KEPT = ["pair_id", "workload", "verdict", "status"]
@@ -21,16 +23,31 @@ KEPT = ["pair_id", "workload", "verdict", "status"]
 
 def means(knobs: Params[Matrices], metrics: dict[str, Any], split: str, places: Places) -> Means:
     """Return how the champion of metrics.json is read, compared and logged, by its scores in `split`."""
-    how, entry = knobs.section.promote, metrics["champion"]
+    how, best = knobs.section.promote, metrics["champion"]
     oof = pd.read_parquet(places.evaluated / OOF)
-    rows, scores = oof[oof["entry"] == entry], scores_by_name({split: metrics["splits"][split]}, entry)
-    said = rows[KEPT].assign(group=rows["workload"])
-    kept = Kept("matrices", f"{how.name} {entry}", places.models, scores, _folds(rows, split), said)
+    names = ranked(metrics["splits"][split]["entries"])
+    runs = [_run(name, metrics, split, oof[oof["entry"] == name]) for name in names]
+    said = oof[oof["entry"] == best][KEPT].assign(group=oof["workload"])
+    runs[0].params.update(EngineCard.read(places.models).params)
+    kept = Kept("matrices", metrics["data"], places.interim / "matrices.parquet", places.models, runs, said)
     return kept.means(TrainedEngine.read, by_verdicts(["pair_id"], how, knobs.seed, "the same unseen pairs"))
 
 
-def _folds(rows: pd.DataFrame, split: str) -> list[TrackedRun]:
+def _run(name: str, metrics: dict[str, Any], split: str, rows: pd.DataFrame) -> TrackedRun:
+    entry, seed = metrics["splits"][split]["entries"][name], metrics["seed"]
+    return TrackedRun(
+        name,
+        {**headline(entry), **scores_by_name(metrics["splits"], name)},
+        {"classifier": rows["model"].iloc[0], "scheme": rows["scheme"].iloc[0], "seed": seed},
+        {"model": name},
+        nested=_folds(name, rows, split),
+        figures=partial(of_verdicts, rows, f"{name}, folds of whole test cases"),
+    )
+
+
+def _folds(name: str, rows: pd.DataFrame, split: str) -> list[TrackedRun]:
+    tags = {"kind": "fold", "split": split}
     return [
-        TrackedRun(f"{split} f{fold}", as_dict(scores_of(own)), {}, {"split": split})
+        TrackedRun(f"{name} {split} f{fold:02}", as_dict(scores_of(own)), {}, tags)
         for fold, own in rows.groupby("fold", sort=True)
     ]

@@ -10,12 +10,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlparse
 from zipfile import BadZipFile
 
 from data.errors import InputError
 from data.params import FamilyType, Params, load
-from training.registry.store_file import UnknownTablesError, local_store, project_root, tracking_uri
+from training.registry.store_file import local_store, project_root, tracking_uri
 
 CHAMPION = "champion"
 CHALLENGER = "challenger"
@@ -229,24 +230,25 @@ def registered(uri: str) -> Version | None:
     InputError
         If the registry does not answer, or `uri` is nothing of the kind.
     """
-    address = _MODEL_URI.fullmatch(uri)
-    if address is None:
+    if _MODEL_URI.fullmatch(uri) is None:
         told = f"{uri!r} is no model; expected models:/NAME@ALIAS, models:/NAME/VERSION or a directory"
         raise InputError(told)
-    name, alias, number = address.groups()
     store = local_store()
-    if store is None:
-        return _asked(name, alias, number)
-    try:
-        row = store.version(name, alias, number)
-    except UnknownTablesError:
-        return _asked(name, alias, number)
-    return None if row is None else Version(name, row.version, row.tags, row.location)
+    found = _asked(uri) if store is None else store.answer(uri, _asked)
+    return None if found is None else Version(**found)
 
 
-def _asked(name: str, alias: str | None, number: str | None) -> Version | None:
+def refresh() -> None:
+    """Ask again what was asked of a local store that has changed, so that the next process need not."""
+    store = local_store()
+    if store is not None:
+        store.refresh(_asked)
+
+
+def _asked(uri: str) -> dict[str, Any] | None:
     from training.registry.tracking import client, mlflow
 
+    name, alias, number = _MODEL_URI.fullmatch(uri).groups()  # type: ignore[union-attr] # its callers checked
     try:
         store = client()
         found = (
@@ -257,4 +259,4 @@ def _asked(name: str, alias: str | None, number: str | None) -> Version | None:
         if exc.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
             return None
         raise InputError(f"MLflow at {_shown()} does not answer as expected ({exc})") from exc
-    return Version(name, str(found.version), dict(found.tags), location)
+    return {"name": name, "version": str(found.version), "tags": dict(found.tags), "location": location}

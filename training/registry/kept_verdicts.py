@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,8 @@ from typing import Any
 import pandas as pd
 
 from training.registry.contest import Compared, Means
-from training.registry.tracking import Tracked, TrackedRun, client, experiment_of
+from training.registry.runs import Logbook, TrackedRun
+from training.registry.tracking import Tracked
 
 #: The file beside a registered model with what it said of cases it had not seen.
 OOF = "oof.parquet"
@@ -20,26 +20,28 @@ OOF = "oof.parquet"
 
 @dataclass(frozen=True)
 class Kept:
-    """What is logged of a candidate.
+    """What is logged of a candidate, and of those that it was chosen from.
 
     Attributes
     ----------
-    experiment, title : str
-        Of its run.
+    family : str
+    data : dict
+        Of metrics.json.
+    vectors : Path
+        The table that was learned from.
     directory : Path
-        Where it lies.
-    scores : dict
-        By name.
-    nested : iterable of TrackedRun
+        Where the candidate lies.
+    runs : sequence of TrackedRun
+        The best first, which is the candidate's.
     oof : DataFrame
-        What it said of unseen cases.
+        What the candidate said of unseen cases.
     """
 
-    experiment: str
-    title: str
+    family: str
+    data: dict[str, Any]
+    vectors: Path
     directory: Path
-    scores: dict[str, Any]
-    nested: Iterable[TrackedRun]
+    runs: Sequence[TrackedRun]
     oof: pd.DataFrame
 
     def means(
@@ -51,16 +53,16 @@ class Kept:
         return Means(read, lambda champion: compare(self.oof, pd.read_parquet(champion / OOF)), self.track)
 
     def track(self, tags: dict[str, str]) -> Tracked:
-        """Log the run and its nested ones, and the files."""
-        store = client()
-        card = json.loads((self.directory / "card.json").read_text(encoding="utf-8"))
-        run = TrackedRun(self.title, self.scores, card.get("params", {}), tags)
-        with (
-            run.logged(store, experiment_of(store, self.experiment), self.nested) as run_id,
-            tempfile.TemporaryDirectory() as temporary,
-        ):
-            store.log_artifacts(run_id, str(self.directory), "model")
+        """Log the candidate with its files, and the others unless they are known."""
+        book = Logbook(self.family, self.data, self.vectors, tags["evidence"])
+        known = book.known()
+        for run in reversed(self.runs[1:]):
+            if run.name not in known:
+                with book.logged(run):
+                    pass
+        with book.logged(self.runs[0]) as run_id, tempfile.TemporaryDirectory() as temporary:
+            book.store.log_artifacts(run_id, str(self.directory), "model")
             path = Path(temporary) / OOF
             self.oof.to_parquet(path, index=False)
-            store.log_artifact(run_id, str(path), "model")
-        return Tracked(run_id, f"{store.get_run(run_id).info.artifact_uri}/model")
+            book.store.log_artifact(run_id, str(path), "model")
+        return Tracked(run_id, f"{book.store.get_run(run_id).info.artifact_uri}/model")

@@ -1,46 +1,26 @@
-"""Where MLflow keeps its runs and models, and what its file says of registered models.
+"""Where MLflow keeps its runs and models, and what it said of its file, remembered until the file changes.
 
-To ask MLflow it has to be imported, which takes longer than to judge; its tables are read as soon as they are
-opened. Tables of another form than the version of MLflow that is locked writes are left to MLflow.
+To ask MLflow it has to be imported, which takes longer than to judge; a file's size and time say soon enough
+whether its answers still hold.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
-from contextlib import closing
+from collections.abc import Callable
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from data.errors import InputError
+from data.tables.files import write_json
 
-#: The seconds for which a store is waited for that is being written.
-_PATIENCE = 2
-_VERSION = """
-    SELECT version, coalesce(nullif(storage_location, ''), source) FROM model_versions
-    WHERE workspace = 'default' AND current_stage <> 'Deleted_Internal' AND name = :name
-    AND version = CASE WHEN :alias IS NULL THEN :version ELSE (
-        SELECT version FROM registered_model_aliases
-        WHERE workspace = 'default' AND name = :name AND alias = :alias
-    ) END
-"""
-_TAGS = """
-    SELECT key, value FROM model_version_tags
-    WHERE workspace = 'default' AND name = :name AND version = :version
-"""
-
-
-class UnknownTablesError(Exception):
-    """The tables are not of the form that this code knows: MLflow has to be asked."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """A registered version as the file has it: its number, its tags, and where its files are."""
-
-    version: str
-    tags: dict[str, str]
-    location: str
+#: How a file of SQLite begins, see https://www.sqlite.org/fileformat.html.
+_HEADER = b"SQLite format 3\0"
+Answer = dict[str, Any] | None
 
 
 def tracking_uri() -> str:
@@ -73,35 +53,59 @@ class StoreFile:
         """
         if not self.path.exists():
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with closing(sqlite3.connect(self.path)) as file:
-                file.execute("PRAGMA journal_mode=WAL")
+            self._run("PRAGMA journal_mode=WAL")
 
-    def version(self, name: str, alias: str | None, number: str | None) -> Row | None:
-        """Return the version of a model that has an alias, or else a number; None if there is none.
+    def answer(self, question: str, ask: Callable[[str], Answer]) -> Answer:
+        """Return the remembered answer, or else ask; None without asking where there is no file.
 
         Raises
         ------
-        UnknownTablesError
-            If only MLflow can tell.
         InputError
-            If the file cannot be read, or is none of SQLite.
+            If the file is none of SQLite, or as `ask`.
         """
         if not self.path.is_file():
+            # a client would make one
             return None
-        try:
-            return self._version(name, alias, number)
-        except sqlite3.DatabaseError as exc:
-            if exc.sqlite_errorcode == sqlite3.SQLITE_ERROR:
-                raise UnknownTablesError(str(exc)) from exc
-            raise InputError(f"is not a store of MLflow that can be read ({exc})", file=self.path) from exc
+        state, noted = self._state(), self._noted()
+        known = noted.get("answers", {})
+        answers = dict(known) if noted.get("state") == state else {}
+        if question not in answers:
+            self._check()
+            answers |= {one: ask(one) for one in {*known, question} - set(answers)}
+            # where nothing can be written, MLflow is asked each time
+            with suppress(OSError):
+                write_json(self._notes, {"state": state, "answers": answers})
+        return answers[question]
 
-    def _version(self, name: str, alias: str | None, number: str | None) -> Row | None:
-        # opened for reading, a file that is moved away meanwhile is not made anew
-        with closing(sqlite3.connect(f"{self.path.as_uri()}?mode=ro", _PATIENCE, uri=True)) as file:
-            asked = {"name": name, "alias": alias, "version": number}
-            found = file.execute(_VERSION, asked).fetchone()
-            if found is None:
-                return None
-            version, location = found
-            tags = file.execute(_TAGS, {"name": name, "version": version})
-            return Row(str(version), dict(tags.fetchall()), location)
+    def refresh(self, ask: Callable[[str], Answer]) -> None:
+        """Ask anew what was asked before, if the file has changed since."""
+        noted = self._noted()
+        if self.path.is_file() and noted.get("answers") and noted.get("state") != self._state():
+            # what is in the log now would be moved later, and change the file
+            self._run("PRAGMA wal_checkpoint(TRUNCATE)")
+            self.answer(next(iter(noted["answers"])), ask)
+
+    def _run(self, statement: str) -> None:
+        with closing(sqlite3.connect(self.path)) as file:
+            file.execute(statement)
+
+    @property
+    def _notes(self) -> Path:
+        return self.path.with_name(f"{self.path.name}-answers.json")
+
+    def _check(self) -> None:
+        with self.path.open("rb") as file:
+            if file.read(len(_HEADER)) not in (_HEADER, b""):
+                raise InputError("is not a store of MLflow (no file of SQLite)", file=self.path)
+
+    def _state(self) -> list[list[int]]:
+        """Return sizes and times of the file, and of its log if that holds anything."""
+        log = self.path.with_name(f"{self.path.name}-wal")
+        found = [path.stat() for path in (self.path, log) if path.is_file()]
+        return [[one.st_size, one.st_mtime_ns] for one in found if one.st_size]
+
+    def _noted(self) -> dict[str, Any]:
+        try:
+            return dict(json.loads(self._notes.read_text(encoding="utf-8")))
+        except (OSError, ValueError):
+            return {}

@@ -1,19 +1,17 @@
-"""MLflow, spoken to through its client: runs, what is nested in them, and registered versions."""
+"""MLflow, spoken to through its client, and registered versions."""
 
 from __future__ import annotations
 
-import json
 import logging
 import os
-import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from training.registry.store_file import local_store, tracking_uri
 
+#: The tag of a model's run that says what the model is in the registry.
+STANDING = "standing"
 #: Set before MLflow is imported for the first time; it reads them once.
 _QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -54,79 +52,49 @@ class Tracked:
     model_id: str | None = None
 
 
-@dataclass(frozen=True)
-class TrackedRun:
-    """What is logged of a model, or below that of a fold or of a trial of its search."""
-
-    name: str
-    metrics: dict[str, Any]
-    params: dict[str, Any] = field(default_factory=dict)
-    tags: dict[str, str] = field(default_factory=dict)
-
-    @contextmanager
-    def logged(self, store: Any, experiment: str, nested: Iterable[TrackedRun] = ()) -> Iterator[str]:
-        """Log it and what is nested in it; give its id for the block, and after that mark it as finished.
-
-        Metrics without a value are left out.
-        """
-        from mlflow.entities import Metric, Param
-
-        run_id = store.create_run(experiment, run_name=self.name, tags=self.tags).info.run_id
-        now = int(time.time() * 1000)
-        known = {name: value for name, value in self.metrics.items() if value is not None}
-        store.log_batch(
-            run_id,
-            metrics=[Metric(name, float(value), now, 0) for name, value in known.items()],
-            params=[Param(name, str(value)) for name, value in self.params.items()],
-        )
-        for one in nested:
-            below = replace(one, tags={"mlflow.parentRunId": run_id, **one.tags})
-            with below.logged(store, experiment):
-                pass
-        yield run_id
-        store.set_terminated(run_id)
-
-
-def experiment_of(store: Any, name: str) -> str:
-    """Return the id of the experiment called `name`, made if there is none."""
-    found = store.get_experiment_by_name(name)
-    if found is not None:
-        return str(found.experiment_id)
-    local = local_store()
-    place = None if local is None else (local.path.parent / "mlruns" / name).as_uri()
-    return str(store.create_experiment(name, artifact_location=place))
-
-
-def trials_of(directory: Path, model: str) -> Iterator[TrackedRun]:
-    """Return the trials of the search for `model` on all rows, from the trials.parquet in `directory`."""
-    import pandas as pd
-
-    trials = pd.read_parquet(directory / "trials.parquet")
-    for row in trials[(trials["part"] == "all") & (trials["model"] == model)].to_dict("records"):
-        scores = {"value": None if pd.isna(row["value"]) else row["value"]}
-        params, tags = json.loads(row["params"]), {"trial_state": row["state"]}
-        yield TrackedRun(f"trial {row['trial']}", scores, params, tags)
-
-
 def register(name: str, tracked: Tracked, tags: dict[str, str], alias: str) -> None:
-    """Make a version of `name` from a model in MLflow, and let it bear `alias`."""
+    """Make a version of `name` from a model in MLflow, and let it bear `alias`; its run says so.
+
+    The run of the version that bore the alias before says that it did.
+    """
     store = client()
-    try:
-        store.get_registered_model(name)
-    except mlflow().exceptions.MlflowException:
-        store.create_registered_model(name)
+    former = _bearer(store, name, alias)
     version = store.create_model_version(
-        name, tracked.model_uri, run_id=tracked.run_id, tags=tags, model_id=tracked.model_id
+        name,
+        tracked.model_uri,
+        run_id=tracked.run_id,
+        tags=tags,
+        model_id=tracked.model_id,
+        description=f"{tags['model']}: {tags['reason']}",
     )
     store.set_registered_model_alias(name, alias, version.version)
+    own = f"[{name} v{version.version}](#/models/{name}/versions/{version.version})"
+    _stands(store, tracked.run_id, alias, f"**{alias.capitalize()}**: {own}; {tags['reason']}.")
+    if former is not None:
+        # its run may have been deleted
+        with suppress(mlflow().exceptions.MlflowException):
+            _stands(store, former.run_id, f"former {alias}", f"No longer {alias} since {own}.")
 
 
-def scores_by_name(splits: dict[str, Any], entry: str) -> dict[str, Any]:
-    """Return the scores of an entry of metrics.json as ``<split>_<score>_<mean, std or pooled>``."""
-    return {
-        f"{split}_{score}_{kind}": value
-        for split, content in splits.items()
-        for score, spread in content["entries"].get(entry, {}).items()
-        if isinstance(spread, dict)
-        for kind, value in spread.items()
-    }
+def _bearer(store: Any, name: str, alias: str) -> Any:
+    """Return the version of `name` that bears `alias`, or None; `name` is made if there is none."""
+    try:
+        model = store.get_registered_model(name)
+    except mlflow().exceptions.MlflowException:
+        model = store.create_registered_model(name)
+    number = model.aliases.get(alias)
+    return None if number is None else store.get_model_version(name, number)
+
+
+def _stands(store: Any, run_id: str, standing: str, said: str) -> None:
+    """Let a run say what its model is in the registry, and since when."""
+    store.set_tag(run_id, STANDING, standing)
+    note(store, run_id, said)
+
+
+def note(store: Any, run_id: str, said: str) -> None:
+    """Add a paragraph to the description of a run."""
+    from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
+
+    before = store.get_run(run_id).data.tags.get(MLFLOW_RUN_NOTE)
+    store.set_tag(run_id, MLFLOW_RUN_NOTE, f"{before}\n\n{said}" if before else said)

@@ -12,6 +12,7 @@ from data.places import Places
 from training.corun.promote import candidates
 from training.corun.stored import ImpactCard, TrainedImpact
 from training.evaluation.tuned import Found, TrialRow, Tuned, write_found
+from training.registry import tracking
 from training.registry.champions import CHALLENGER, CHAMPION, version_of
 from training.registry.contest import promoted
 
@@ -21,16 +22,18 @@ PARAMS = of_content(Corun, {"seed": 1, "corun": {"promote": {"name": NAME}}}, Pa
 
 def candidate(root, error):
     """The candidate of what the stages before promotion would write, for a model that is wrong by `error`."""
+    entry = {"kind": "regression", "mape": {"mean": error, "pooled": error}}
     metrics = {
         "champion": "forest",
         "seed": 1,
-        "data": {"digest": f"{error}"},
-        "splits": {"pairs": {"entries": {"forest": {"mape": {"mean": error, "pooled": error}}}}},
+        "data": {"path": "raw", "format": "tables", "digest": f"{error}", "tasks": 30},
+        "splits": {"pairs": {"entries": {"forest": entry}}},
         "online": None,
     }
     places = Places("corun", root)
-    for place in (places.evaluated, places.tuned):
+    for place in (places.evaluated, places.tuned, places.processed):
         place.mkdir(parents=True)
+    pd.DataFrame({"task": ["t0"], "rate": [1.0]}).to_parquet(places.processed / "features.parquet")
     places.metrics.write_text(json.dumps(metrics))
     rows = [
         {"task": f"t{n}", "corunners": "c", "machine": "m", "model": "forest", "design": "pairs",
@@ -86,3 +89,19 @@ def test_a_candidate_that_cannot_be_read_itself_is_not_registered(tmp_path, stor
     with pytest.raises(InputError, match=r"broken/models/corun/forest: cannot be read"):
         promoted(broken)
     assert version_of(NAME, CHAMPION) is None
+
+
+def test_a_model_of_impact_is_logged_with_data_set_picture_folds_and_trials(tmp_path, store):
+    promoted(candidate(tmp_path / "good", 0.05))
+    client = tracking.client()
+    run = client.get_run(client.get_model_version(NAME, "1").run_id)
+    assert (run.info.run_name, run.data.tags["standing"]) == ("static forest", "champion")
+    assert run.data.metrics == {"mape": 0.05, "pairs/mape_mean": 0.05, "pairs/mape_pooled": 0.05}
+    (given,) = run.inputs.dataset_inputs
+    assert (given.dataset.name, given.dataset.digest) == ("raw", "0.05")
+    assert [one.path for one in client.list_artifacts(run.info.run_id)] == ["model", "predicted-measured.png"]
+    nested = client.search_runs([client.get_experiment_by_name("folds and trials").experiment_id])
+    names = ["static forest pairs f00", "static forest pairs f01", "forest trial 000"]
+    assert [(one.info.run_name, one.data.tags["mlflow.parentRunId"]) for one in nested] == [
+        (name, run.info.run_id) for name in names
+    ]

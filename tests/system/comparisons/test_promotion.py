@@ -26,8 +26,8 @@ from training.comparisons.promote import promote
 from training.comparisons.train import train
 from training.comparisons.tune import tune
 from training.estimators import frozen
-from training.registry import tracking
-from training.registry.champions import CHALLENGER, CHAMPION, DIGEST, registered, version_of
+from training.registry import contest, tracking
+from training.registry.champions import CHALLENGER, CHAMPION, DIGEST, version_of
 from training.registry.tracking import mlflow
 
 NAME = "regression-comparison"
@@ -133,6 +133,128 @@ def test_a_model_in_the_store_has_its_arrays_beside_it(trained, store, tmp_path)
     assert isinstance(arrays, frozen.Linear)
 
 
+#: Of a model of the small family: a grouped and a stratified split of two folds each, and three trials.
+CHILDREN = [
+    *(f"{MODEL} {split} r0 f0{fold}" for split in ("grouped", "stratified") for fold in (0, 1)),
+    *(f"{MODEL} trial 00{number}" for number in range(3)),
+]  # fmt: skip
+FIGURES = {"confusion.png", "precision-recall.png", "reliability.png"}
+
+
+def runs_of(experiment):
+    """The runs as MLflow's pages list them: what began last comes first."""
+    client = tracking.client()
+    found = client.get_experiment_by_name(experiment)
+    assert found.tags["mlflow.experimentKind"] == "custom_model_development"
+    return list(client.search_runs([found.experiment_id], max_results=1000))
+
+
+def children_of(run):
+    nested = runs_of("folds and trials")
+    return [one for one in nested if one.data.tags["mlflow.parentRunId"] == run.info.run_id]
+
+
+@pytest.fixture(scope="module")
+def filled(trained, tmp_path_factory):
+    """A store after a promotion; the second trial of the best model was pruned, after two steps."""
+    path = trained.places.tuned / "trials.parquet"
+    kept = pd.read_parquet(path)
+    second = (kept["part"] == "all") & (kept["model"] == MODEL) & (kept["trial"] == 1)
+    had = {"state": "pruned", "value": np.nan, "reported": "[0.5, 0.25]"}
+    kept.assign(**{name: kept[name].mask(second, one) for name, one in had.items()}).to_parquet(path)
+    store = f"sqlite:///{tmp_path_factory.mktemp('filled') / 'mlflow.db'}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLFLOW_TRACKING_URI", store)
+        promote(trained)
+    kept.to_parquet(path)
+    return store
+
+
+@pytest.fixture
+def models(filled, monkeypatch):
+    """The runs of the experiment that one opens."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", filled)
+    return runs_of("comparisons")
+
+
+@pytest.mark.slow
+def test_the_experiment_shows_models_the_best_first_and_folds_and_trials_lie_beside_it(models, trained):
+    assert [run.info.run_name for run in models] == [MODEL, "logistic"]
+    assert {run.info.status for run in models} == {"FINISHED"}
+    best, other = models
+    assert [run.info.run_name for run in children_of(best)] == CHILDREN
+    assert len(children_of(other)) == len(CHILDREN)
+    assert {one.path for one in tracking.client().list_artifacts(other.info.run_id)} == FIGURES
+    entry = json.loads(trained.places.metrics.read_text())["splits"]["grouped"]["entries"][MODEL]
+    assert best.data.metrics["recall"] == entry["recall"]["pooled"]
+    assert best.data.metrics["grouped/recall_std"] == entry["recall"]["std"]
+    assert set(children_of(best)[0].data.metrics) <= set(best.data.metrics)
+
+
+def test_a_run_names_its_data_set_and_the_commit(models, trained):
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+    table = pd.read_parquet(trained.features)
+    for run in models:
+        assert run.data.tags["mlflow.source.git.commit"] == commit.stdout.strip()
+        assert run.data.tags["mlflow.source.git.dirty"] in {"true", "false"}
+        (given,) = run.inputs.dataset_inputs
+        assert run.data.tags["data_digest"].startswith(given.dataset.digest)
+        assert json.loads(given.dataset.profile)["comparisons"] == len(table)
+        columns = json.loads(given.dataset.schema)["mlflow_colspec"]
+        assert [one["name"] for one in columns] == list(table.columns)
+        assert {one["name"]: one["type"] for one in columns}["noise"] == "double"
+
+
+def test_pruned_trials_carry_what_they_had(models):
+    (whole, pruned, _), client = children_of(models[0])[-3:], tracking.client()
+    assert (pruned.info.status, pruned.data.tags["trial_state"]) == ("KILLED", "pruned")
+    assert "value" not in pruned.data.metrics
+    assert pruned.data.params
+    history = client.get_metric_history(pruned.info.run_id, "reported")
+    assert [(one.step, one.value) for one in history] == [(0, 0.5), (1, 0.25)]
+    assert (whole.info.status, whole.data.tags["trial_state"]) == ("FINISHED", "complete")
+    assert whole.data.metrics["value"] == whole.data.metrics["reported"]
+
+
+@pytest.mark.slow
+def test_runs_say_who_is_champion_and_who_was(trained, worse, store):
+    promote(trained)
+    promote(worse)
+    client, versions = tracking.client(), ("1", "2")
+    first, second = (client.get_run(client.get_model_version(NAME, one).run_id) for one in versions)
+    assert (first.data.tags["standing"], second.data.tags["standing"]) == ("champion", "challenger")
+    assert f"**Champion**: [{NAME} v1](#/models/{NAME}/versions/1)" in described(first)
+    assert "**Challenger**" in described(second)
+    assert "worse than v1" in described(second)
+    standings = [run.data.tags["standing"] for run in runs_of("comparisons")]
+    assert sorted(standings) == ["candidate", "candidate", "challenger", "champion"]
+
+    with_renamed_type(version_of(NAME, CHAMPION).directory / "model.skops")
+    promote(worse)
+    former = client.get_run(first.info.run_id)
+    assert former.data.tags["standing"] == "former champion"
+    assert f"No longer champion since [{NAME} v3]" in described(former)
+    assert client.get_model_version(NAME, "3").description.startswith(
+        f"{version_of(NAME, CHAMPION).tags['model']}: "
+    )
+
+
+def described(run):
+    return run.data.tags["mlflow.note.content"]
+
+
+@pytest.mark.slow
+def test_what_was_logged_in_another_form_is_logged_once_more(trained, store, capsys, monkeypatch):
+    monkeypatch.setattr(contest, "RUNS", 1)
+    promote(trained)
+    monkeypatch.undo()
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{store}")
+    promote(trained)
+    assert f"{NAME} v2 ({MODEL}) is champion: not worse than v1" in told(capsys)
+    promote(trained)
+    assert f"{NAME} v2 ({MODEL}) stands" in told(capsys)
+
+
 def told(capsys):
     return " ".join(capsys.readouterr().out.split())
 
@@ -208,21 +330,20 @@ def in_a_new_process(script):
 
 
 @pytest.mark.slow
-def test_the_store_is_read_as_mlflow_reads_it_but_without_mlflow(trained, worse, store):
+def test_after_a_promotion_a_new_process_knows_who_bears_which_alias_without_mlflow(trained, store):
     promote(trained)
-    promote(worse)
-    asked = f"[version_of('{NAME}', one).version for one in ('champion', 'challenger')]"
-    told = in_a_new_process(
-        "import sys; from training.registry.champions import version_of;"
-        f"print({asked}, 'mlflow' in sys.modules)"
+    asked = f"version_of('{NAME}', 'champion').version, version_of('{NAME}', 'challenger')"
+    known = f"import sys; from training.registry.champions import refresh, version_of; print({asked});"
+    noticed = f"{known} version_of('corun-static', 'champion'); print('mlflow' in sys.modules)"
+    changed = (
+        f"from training.registry import tracking; store = tracking.client(); {known}"
+        f"store.set_model_version_tag('{NAME}', '1', 'seen', 'yes'); version_of('corun-static', 'champion');"
+        f"store.set_model_version_tag('{NAME}', '1', 'seen', 'twice'); refresh()"
     )
-    assert told == ["['1',", "'2']", "False"]
-    theirs = tracking.client().get_model_version_by_alias(NAME, CHALLENGER)
-    ours = version_of(NAME, CHALLENGER)
-    location = tracking.client().get_model_version_download_uri(NAME, theirs.version)
-    assert (ours.version, ours.tags, ours.location) == (str(theirs.version), theirs.tags, location)
-    assert registered(f"models:/{NAME}/2") == ours
-    assert registered(f"models:/{NAME}/3") is None
+    # the process that writes has to end: SQLite then moves what is left in its log
+    in_a_new_process(changed)
+    answered = ["1", "None", "False"]
+    assert in_a_new_process(noticed) == in_a_new_process(noticed) == answered
 
 
 @pytest.mark.slow
@@ -308,6 +429,7 @@ def test_a_tracking_server_serves_as_well_as_a_file(trained, worse, server, monk
     assert load().ref.version == "1"
     assert version_of(NAME, CHALLENGER).version == "2"
     client = tracking.client()
+    own = client.get_run(client.get_model_version(NAME, "1").run_id)
     # the small family has a feature that the door does not compute
     served = Lazy(replace(LOADER, trial=None))
     assert served.get().ref.version == "1"
@@ -319,17 +441,8 @@ def test_a_tracking_server_serves_as_well_as_a_file(trained, worse, server, monk
         served.look()
     assert "MLflow at http://127.0.0.1:9 does not answer" in served.trouble
     assert served.get().ref.version == "2"
-    runs = client.search_runs([client.get_experiment_by_name("comparisons").experiment_id], max_results=1000)
-    (own,) = (run for run in runs if run.info.run_id == client.get_model_version(NAME, "1").run_id)
-    nested = [run for run in runs if run.data.tags.get("mlflow.parentRunId") == own.info.run_id]
-    # three trials; a stratified and a grouped split of two folds each
-    assert sorted(run.info.run_name for run in nested) == [
-        "grouped r0f0", "grouped r0f1", "stratified r0f0", "stratified r0f1", "trial 0", "trial 1", "trial 2"
-    ]  # fmt: skip
-    assert {run.info.status for run in (own, *nested)} == {"FINISHED"}
-    assert {one.path for one in client.list_artifacts(own.info.run_id)} >= {
-        "confusion.png", "precision-recall.png"
-    }  # fmt: skip
+    assert [run.info.run_name for run in children_of(own)] == CHILDREN
+    assert {one.path for one in client.list_artifacts(own.info.run_id)} == FIGURES
 
 
 def test_an_unreachable_server_is_named(monkeypatch):

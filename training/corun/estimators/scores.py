@@ -129,6 +129,11 @@ def _again(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def best(summaries: dict[str, Any]) -> str:
-    """Return the regression with the smallest pooled mean error (then by name): ranges are no numbers."""
+    """Return the regression that is `ranked` first."""
+    return ranked(summaries)[0]
+
+
+def ranked(summaries: dict[str, Any]) -> list[str]:
+    """Sort regressions by pooled mean error, the smallest first, then by name: ranges are no numbers."""
     models = {name: content for name, content in summaries.items() if content["kind"] == "regression"}
-    return min(models, key=lambda name: (models[name]["mape"]["pooled"], name))
+    return sorted(models, key=lambda name: (models[name]["mape"]["pooled"], name))

@@ -1,0 +1,237 @@
+"""Runs in MLflow: a family's experiment holds its models, and one for all what is nested in them.
+
+MLflow's table of runs shows a hundred at once. Folds and trials are some thirty a model, so they have an
+experiment of their own, where each names its model's run as parent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from training.registry.commit import source_of
+from training.registry.store_file import local_store, project_root
+from training.registry.tracking import STANDING, client, note
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Figures = Mapping[str, "Figure"]
+#: The tag of an experiment that makes MLflow's pages those of model training; MLflow has no name for it.
+KIND, TRAINING = "mlflow.experimentKind", "custom_model_development"
+#: The experiment of folds and of trials.
+NESTED = "folds and trials"
+_ENDED = {"complete": "FINISHED", "pruned": "KILLED", "fail": "FAILED"}
+#: What stands in a data set's profile is counts; these are its address.
+_ADDRESS = ("path", "format", "digest")
+#: MLflow's types by the beginnings of Arrow's.
+_TYPES = {"double": "double", "float": "double", "int": "long", "bool": "boolean", "timestamp": "datetime"}
+
+
+@dataclass(frozen=True)
+class TrackedRun:
+    """What is logged of a model, or below that of a fold or of a trial of its search.
+
+    Attributes
+    ----------
+    name : str
+    metrics : dict
+        By name; those without a value are left out.
+    params, tags : dict
+    series : dict of dict
+        Metrics that have a value per step.
+    status : {"FINISHED", "KILLED", "FAILED"}
+    nested : iterable of TrackedRun
+    figures : callable
+        Returns pictures by file name.
+    """
+
+    name: str
+    metrics: dict[str, Any]
+    params: dict[str, Any] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=dict)
+    series: dict[str, dict[int, float]] = field(default_factory=dict)
+    status: str = "FINISHED"
+    nested: Iterable[TrackedRun] = ()
+    figures: Callable[[], Figures] = dict
+
+    def begin(self, store: Any, experiment: str, tags: dict[str, str]) -> str:
+        """Make the run, with all but its figures and what is nested in it; return its id."""
+        from mlflow.entities import Metric, Param
+
+        run = store.create_run(experiment, tags={**self.tags, **tags}, run_name=self.name)
+        now = run.info.start_time
+        single = {name: {0: value} for name, value in self.metrics.items() if value is not None}
+        store.log_batch(
+            run.info.run_id,
+            metrics=[
+                Metric(name, float(value), now, step)
+                for name, values in {**single, **self.series}.items()
+                for step, value in values.items()
+            ],
+            params=[Param(name, str(value)) for name, value in self.params.items()],
+        )
+        return str(run.info.run_id)
+
+
+@dataclass(frozen=True)
+class Logbook:
+    """Where one promotion of a family logs its models.
+
+    Attributes
+    ----------
+    family : str
+    data : dict
+        Of metrics.json: what the models learned from.
+    vectors : Path
+        The table that they learned from; its columns are the data set's schema.
+    evidence : str
+        The digest of what speaks for them; runs bear it as a tag.
+    """
+
+    family: str
+    data: dict[str, Any]
+    vectors: Path
+    evidence: str
+
+    @cached_property
+    def store(self) -> Any:
+        """A client."""
+        return client()
+
+    @cached_property
+    def models(self) -> str:
+        """The experiment of the models."""
+        return _experiment(
+            self.store, self.family, f"Models of {self.family}, the best of each promotion first."
+        )
+
+    @cached_property
+    def nested(self) -> str:
+        """The experiment of what is nested in the models."""
+        return _experiment(self.store, NESTED, "What is nested in the models; each run names its parent.")
+
+    def known(self) -> dict[str, dict[str, str]]:
+        """Return the tags of the models that were logged completely on this evidence, by name."""
+        finished = f"tags.evidence = '{self.evidence}' and attributes.status = 'FINISHED'"
+        runs = self.store.search_runs([self.models], finished, max_results=1000)
+        return {run.info.run_name: run.data.tags for run in runs}
+
+    @contextmanager
+    def logged(self, run: TrackedRun) -> Iterator[str]:
+        """Log a model and what is nested in it; give its id for the block, then mark it as finished.
+
+        MLflow lists first what began last, so the best model is to be logged last.
+        """
+        from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
+
+        run_id = run.begin(self.store, self.models, self._tags)
+        self.store.log_inputs(run_id, [self._dataset])
+        for name, figure in run.figures().items():
+            self.store.log_figure(run_id, figure, name)
+        above = {MLFLOW_PARENT_RUN_ID: run_id, "family": self.family, "model": run.name}
+        for one in reversed([*run.nested]):
+            below = one.begin(self.store, self.nested, above)
+            self.store.set_terminated(below, one.status)
+        note(self.store, run_id, f"[Folds and trials]({self._children(run_id)})")
+        yield run_id
+        self.store.set_terminated(run_id)
+
+    def _children(self, run_id: str) -> str:
+        wanted = quote(f"tags.mlflow.parentRunId = '{run_id}'", safe="")
+        return f"#/experiments/{self.nested}/runs?searchFilter={wanted}"
+
+    @cached_property
+    def _tags(self) -> dict[str, str]:
+        own = {"evidence": self.evidence, "data_digest": self.data["digest"], STANDING: "candidate"}
+        return own | source_of(project_root(), "training/promote.py")
+
+    @cached_property
+    def _dataset(self) -> Any:
+        from mlflow.entities import Dataset, DatasetInput, InputTag
+        from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT
+
+        # MLflow keeps 36 characters of a digest; the whole one is the run's tag data_digest
+        dataset = Dataset(
+            name=self.data["path"],
+            digest=self.data["digest"][:36],
+            source_type=self.data["format"],
+            source=json.dumps({"path": self.data["path"]}),
+            schema=json.dumps({"mlflow_colspec": columns(self.vectors)}),
+            profile=json.dumps({name: one for name, one in self.data.items() if name not in _ADDRESS}),
+        )
+        return DatasetInput(dataset, [InputTag(MLFLOW_DATASET_CONTEXT, "training")])
+
+
+def _experiment(store: Any, name: str, about: str) -> str:
+    """Return the id of the experiment called `name`, made if there is none."""
+    from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
+
+    found = store.get_experiment_by_name(name)
+    if found is None:
+        local = local_store()
+        place = None if local is None else (local.path.parent / "mlruns" / name).as_uri()
+        found = store.get_experiment(store.create_experiment(name, artifact_location=place))
+    for tag, value in {KIND: TRAINING, MLFLOW_RUN_NOTE: about}.items():
+        if found.tags.get(tag) != value:
+            store.set_experiment_tag(found.experiment_id, tag, value)
+    return str(found.experiment_id)
+
+
+def columns(table: Path) -> list[dict[str, Any]]:
+    """Return names and types of the columns of a Parquet file, as MLflow has them in a schema."""
+    import pyarrow.parquet as pq
+
+    return [
+        {"name": one.name, "type": _type(str(one.type)), "required": not one.nullable}
+        for one in pq.read_schema(table)
+    ]
+
+
+def _type(arrow: str) -> str:
+    return next((name for start, name in _TYPES.items() if arrow.startswith(start)), "string")
+
+
+def trials_of(directory: Path, model: str) -> Iterator[TrackedRun]:
+    """Return the trials of the search for `model` on all rows, from the trials.parquet in `directory`.
+
+    Those that were pruned have no value, but what they reported before: a value per inner fold.
+    """
+    import pandas as pd
+
+    trials = pd.read_parquet(directory / "trials.parquet")
+    for row in trials[(trials["part"] == "all") & (trials["model"] == model)].to_dict("records"):
+        yield TrackedRun(
+            f"{model} trial {row['trial']:03}",
+            {"value": None if pd.isna(row["value"]) else row["value"]},
+            json.loads(row["params"]),
+            {"kind": "trial", "trial_state": row["state"]},
+            {"reported": dict(enumerate(json.loads(row["reported"])))},
+            _ENDED[row["state"]],
+        )
+
+
+def scores_by_name(splits: dict[str, Any], entry: str) -> dict[str, Any]:
+    """Return the scores of an entry of metrics.json as ``<split>/<score>_<mean, std or pooled>``."""
+    return {
+        f"{split}/{score}_{kind}": value
+        for split, content in splits.items()
+        for score, spread in content["entries"].get(entry, {}).items()
+        if isinstance(spread, dict)
+        for kind, value in spread.items()
+    }
+
+
+def headline(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return one figure per score of an entry of metrics.json: of all rows, or else the mean of the folds."""
+    scores = {name: spread for name, spread in entry.items() if isinstance(spread, dict)}
+    return {
+        name: spread["mean"] if spread.get("pooled") is None else spread["pooled"]
+        for name, spread in scores.items()
+    }
