@@ -42,7 +42,7 @@ def reasons(sides: Sides) -> NDArray[np.object_]:
     for name, values in lowest.items():
         _note(found, sides, values <= 0, f"{name} holds a value that is not above 0", values)
     for name, samples, five in sides.both:
-        fallen = (samples.lengths == 0) & (np.diff(five, axis=1) < 0).any(axis=1)
+        fallen = (samples.lengths == 0) & (five[:, 1:] < five[:, :-1]).any(axis=1)
         _note(found, sides, fallen, f"{name} has five numbers that don't ascend from min to max")
     return found
 
