@@ -21,7 +21,8 @@ from data.comparisons.sides import Sides
 from data.comparisons.tables import COMPARISON_DTYPES, RESULT_DTYPES, ComparisonTables
 from data.tables.specs import typed
 from features.comparisons.vectors import columns, vectors
-from serving.comparisons.judge import judge
+from serving.comparisons.body import answer_json
+from serving.comparisons.judge import Verdict, judge
 from serving.models import ModelRef, Served
 from training.comparisons.ready import ReadyModel
 from training.comparisons.stored import Card, TrainedModel
@@ -70,34 +71,33 @@ def trained(name: str) -> TrainedModel:
     from training.estimators.pipelines import answering, pipeline
 
     tables, slower = synthetic(1000, seed=1)
-    features = vectors(Sides.of(tables))[list(columns("extended"))]
-    known = features.fillna(0.0)
+    features = vectors(Sides.of(tables))
     model = CATALOGUE[name]
-    fitted = pipeline(model, model.start, slower.astype(int), 0).fit(features.to_numpy(), slower.astype(int))
-    reference = known[~slower].median().to_dict()
-    card = Card(name, tuple(features.columns), 0.5, dict(model.start), reference, "0" * 64, 0)
+    fitted = pipeline(model, model.start, slower.astype(int), 0).fit(features, slower.astype(int))
+    names, ordinary = columns("extended"), np.median(np.nan_to_num(features[~slower]), axis=0)
+    reference = dict(zip(names, ordinary.tolist(), strict=True))
+    card = Card(name, names, 0.5, dict(model.start), reference, "0" * 64, 0)
     return TrainedModel(answering(fitted), card)
 
 
-def singly(tables: ComparisonTables, served: Served) -> float:
-    """Return the seconds per verdict when comparisons are handed over one at a time."""
-    parts = []
-    for row in range(SINGLY):
-        asked = tables.comparisons.iloc[[row]]
-        mine = tables.results["operation"] == asked["operation"].iloc[0]
-        parts.append(ComparisonTables(tables.results[mine], asked.reset_index(drop=True), tables.labels))
-    return best(lambda: [judge(part, served).verdicts for part in parts], 2) / SINGLY
+def singly(served: Served) -> float:
+    """Return the seconds per verdict when requests hold a comparison each, from bytes to bytes."""
+    bodies = [json.dumps({"comparisons": [_asked(row)]}).encode() for row in range(SINGLY)]
+    return best(lambda: [answer_json(body, served) for body in bodies], 2) / SINGLY
 
 
 def verdict_rows() -> Iterator[tuple[object, ...]]:
     """Measure verdicts with features, probability and reasons, as objects that can be read."""
     tables, _ = synthetic(VERDICTS)
-    few, _ = synthetic(SINGLY)
     for name in MODELS:
         model = Served(ReadyModel.of(trained(name)), ModelRef(name, "1", "benchmark"))
-        together = best(partial(judge, tables, model), 2) / VERDICTS
-        alone = singly(few, model)
+        together = best(partial(_verdicts, tables, model), 2) / VERDICTS
+        alone = singly(model)
         yield f"a verdict, {name}", f"{together * 1e6:.1f} us", f"{alone * 1e6:.0f} us", alone / together
+
+
+def _verdicts(tables: ComparisonTables, served: Served) -> Sequence[Verdict]:
+    return judge(tables, served).verdicts
 
 
 def cold_rows() -> Iterator[tuple[object, ...]]:
@@ -132,7 +132,7 @@ def main() -> None:
         [
             f"A verdict: {VERDICTS:,} synthetic comparisons of two configurations, judged in one call:",
             f"{REPETITIONS} samples a side; features, probability, reasons and verdict objects.",
-            f"One at a time: the first {SINGLY} of them, a call each.",
+            f"One at a time: {SINGLY} requests of one such comparison, from JSON to JSON.",
             "The shorter of two runs each.",
             machine(),
         ],

@@ -63,7 +63,7 @@ class Comparison(RequestPart):
 AsGiven = PlainValidator(lambda content: content, json_schema_input_type=Comparison)
 
 
-_EXAMPLE: JsonDict = {
+_ONE: JsonDict = {
     "comparison_id": "bt_C_x-42",
     "benchmark": "NASParallel",
     "operation": "bt_C_x",
@@ -83,11 +83,13 @@ _EXAMPLE: JsonDict = {
         },
     ],
 }
+#: What may be asked.
+EXAMPLE: JsonDict = {"comparisons": [_ONE]}
 
 
 class JudgeRequest(RequestPart):
     """Comparisons to be judged."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"comparisons": [_EXAMPLE]}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE]})
 
     comparisons: Annotated[list[Annotated[Comparison, AsGiven]], Field(min_length=1)]

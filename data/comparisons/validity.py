@@ -29,10 +29,13 @@ def reasons(sides: Sides) -> NDArray[np.object_]:
         don't ascend.
     """
     found = np.full(sides.n_comparisons, "", object)
+    if _nothing_wrong(sides):
+        return found
     absent = np.ones(sides.n_comparisons, bool)
     absent[sides.comparison] = False
     found[absent] = "has no measurement"
     _note_one_sided(found, sides)
+    _note(found, sides, _twice(sides), "a number of threads stands twice")
     for name, samples, five in sides.both:
         wrong = ~np.isfinite(five).all(axis=1) | _any(samples, ~np.isfinite(samples.values))
         _note(found, sides, wrong, f"{name} holds a value that is not finite")
@@ -45,6 +48,33 @@ def reasons(sides: Sides) -> NDArray[np.object_]:
         fallen = (samples.lengths == 0) & (five[:, 1:] < five[:, :-1]).any(axis=1)
         _note(found, sides, fallen, f"{name} has five numbers that don't ascend from min to max")
     return found
+
+
+def _nothing_wrong(sides: Sides) -> bool:
+    """Tell at a glance whether all can be judged; False where it takes a closer look."""
+    history, lengths = sides.history, sides.pooled.lengths
+    five = np.concatenate((sides.baseline_five, sides.target_five))
+    given = five[lengths == 0]
+    return bool(
+        sides.per_comparison.all()
+        and not _twice(sides).any()
+        and (lengths != 1).all()
+        and _usual(five)
+        and (given[:, 1:] >= given[:, :-1]).all()
+        and history.shares(sides.baseline)
+        and history.shares(sides.target)
+        and _usual(history.values)  # of all lists
+    )
+
+
+def _twice(sides: Sides) -> NDArray[np.bool_]:
+    """Mark configurations with the threads of the one before: they stand by their threads."""
+    same = (np.diff(sides.comparison) == 0) & (np.diff(sides.threads) == 0)
+    return np.append(np.zeros(min(len(sides.threads), 1), bool), same)
+
+
+def _usual(values: Floats) -> bool:
+    return bool(values.min(initial=1.0) > 0 and values.max(initial=1.0) < np.inf)
 
 
 def unusable(tables: ComparisonTables) -> NDArray[np.object_]:

@@ -9,6 +9,9 @@ import numpy as np
 from data.comparisons.sides import Floats, Ints, Sides
 from features.comparisons.wild import Wild, without_wild
 
+#: No change is larger: it could be more than numbers can tell.
+FARTHEST = 1e9
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -20,7 +23,7 @@ class Asked:
     wild : Wild
         What was left out of them.
     change : ndarray of shape (n_configurations,)
-        The target's median against the baseline's, as a share of it; negative is worse.
+        The target's median against the baseline's, as a share of it, `FARTHEST` at most; negative is worse.
     worst, best : ndarray of shape (n_comparisons,)
         The configuration with the smallest and with the largest change; -1 where there is none.
     """
@@ -38,10 +41,11 @@ class Asked:
         before, after = sides.baseline_five[:, 2], sides.target_five[:, 2]
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             change = sides.sign * (after - before) / np.abs(before)
-        worst, best = np.full((2, sides.n_comparisons), -1)
-        order = np.lexsort((change, sides.comparison))
-        present, first, many = np.unique(sides.comparison, return_index=True, return_counts=True)
-        worst[present], best[present] = order[first], order[first + many - 1]
+            change = np.minimum(np.maximum(change, -FARTHEST, out=change), FARTHEST, out=change)
+        order = np.append(np.lexsort((change, sides.comparison)), -1)
+        many = sides.per_comparison
+        ends = many.cumsum()
+        worst, best = (order[np.where(many, at, -1)] for at in (ends - many, ends - 1))
         return cls(sides, wild, change, worst, best)
 
     @property

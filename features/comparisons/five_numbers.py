@@ -19,18 +19,18 @@ def oriented(five: Floats, sign: Floats) -> Floats:
 
     Parameters
     ----------
-    five : ndarray of shape (n_configurations, 5)
+    five : ndarray of shape (..., n_configurations, 5)
     sign : ndarray of shape (n_configurations,)
 
     Returns
     -------
-    ndarray of shape (n_configurations, 5)
+    ndarray of shape (..., n_configurations, 5)
         Ascending, so min and max, and the quartiles, have changed places where values are mirrored.
     """
     lower = sign < 0
     if not lower.any():
         return five
-    return np.where(lower[:, None], -five[:, ::-1], five)
+    return np.where(lower[:, None], -five[..., ::-1], five)
 
 
 def relative_differences(baseline: Floats, target: Floats) -> Floats:
@@ -60,8 +60,8 @@ def relative_differences(baseline: Floats, target: Floats) -> Floats:
 
 def spread(five: Floats) -> Floats:
     """Return the standard deviation that the quartiles suggest, at least `NOISE_FLOOR` of the median."""
-    middle = np.abs(five[:, 2])
-    return np.maximum((five[:, 3] - five[:, 1]) / _IQR, NOISE_FLOOR * middle)
+    middle = np.abs(five[..., 2])
+    return np.maximum((five[..., 3] - five[..., 1]) / _IQR, NOISE_FLOOR * middle)
 
 
 def overlap(baseline: Floats, target: Floats) -> Floats:

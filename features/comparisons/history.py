@@ -9,7 +9,7 @@ from data.comparisons.sides import Floats, Ints, Samples, Sides
 from features.comparisons.five_numbers import NOISE_FLOOR
 from features.comparisons.ranks import sampled
 from features.comparisons.reduce import signed_root
-from features.comparisons.versions import first, last, levels, mean, quantile
+from features.comparisons.versions import first, last, levels, mean, quantile, total_of
 
 #: Versions looked at: the last ones of history and baseline, the first ones of the target.
 _VERSIONS = 40
@@ -44,10 +44,22 @@ HISTORY = (
 )
 
 
-def version_features(sides: Sides) -> Floats:
+def with_versions(sides: Sides) -> Ints:
+    """Return which configurations have at least two versions on a side, or history."""
+    versions = _several(sides.baseline) | _several(sides.target) | (sides.history.lengths > 0)
+    return np.flatnonzero(sampled(sides) & versions)
+
+
+def version_features(sides: Sides, rows: Ints) -> Floats:
     """Describe the step from baseline to target against what versions do in this series.
 
-    Every version counts with its median. Needs at least two versions on a side, or history.
+    Every version counts with its median.
+
+    Parameters
+    ----------
+    sides : Sides
+    rows : ndarray of int
+        What `with_versions` returns; of other configurations nothing is known.
 
     Returns
     -------
@@ -55,11 +67,6 @@ def version_features(sides: Sides) -> Floats:
         In the order of `HISTORY`. Negative is worse. NaN where it cannot be known.
     """
     result = np.full((len(HISTORY), len(sides.sign)), np.nan)
-    rows = np.flatnonzero(
-        sampled(sides) & (_several(sides.baseline) | _several(sides.target) | (sides.history.lengths > 0))
-    )
-    if not len(rows):
-        return result
     baseline, target, history = (levels(side) for side in (sides.baseline, sides.target, sides.history))
     for start in range(0, len(rows), _BLOCK):
         block = rows[start : start + _BLOCK]
@@ -128,10 +135,15 @@ def _version_t(b: Floats, t: Floats, floor: Floats) -> Floats:
     """Return the t statistic of the versions' medians, with the variance of both sides pooled."""
     n_b, n_t = (np.isfinite(side).sum(axis=1) for side in (b, t))
     mean_b, mean_t = mean(b), mean(t)
-    squares = np.nansum((b - mean_b[:, None]) ** 2, axis=1) + np.nansum((t - mean_t[:, None]) ** 2, axis=1)
+    squares = _squares(b - mean_b[:, None]) + _squares(t - mean_t[:, None])
     degrees = n_b + n_t - 2
     deviation = np.sqrt(squares / np.where(degrees > 0, degrees, np.nan))
     return np.asarray((mean_t - mean_b) / (np.maximum(deviation, floor) * np.sqrt(1 / n_b + 1 / n_t)))
+
+
+def _squares(deviations: Floats) -> Floats:
+    """Return the sum of the squares of what is known of every row."""
+    return total_of(np.where(np.isnan(deviations), 0.0, deviations) ** 2)
 
 
 def _split(b: Floats, t: Floats) -> tuple[Floats, Floats]:
@@ -147,7 +159,7 @@ def _split(b: Floats, t: Floats) -> tuple[Floats, Floats]:
     both = np.hstack([b, t])
     known = np.isfinite(both)
     centred = np.where(known, both - mean(both)[:, None], 0.0)
-    total = (centred**2).sum(axis=1)
+    total = _squares(centred)
     n = known.sum(axis=1)[:, None]
     left = np.cumsum(known, axis=1)[:, :-1]
     sums = np.cumsum(centred, axis=1)[:, :-1]
@@ -180,8 +192,10 @@ def _against_past_steps(
     contrast, excess, rank = np.full((3, len(past)), np.nan)
     versions = np.minimum(np.isfinite(t).sum(axis=1), _WINDOW)
     known = np.isfinite(past).sum(axis=1)
-    for width in range(1, min(_WINDOW, past.shape[1] // 2) + 1):
+    for width in sorted(set(versions.tolist()) - {0}):
         rows = np.flatnonzero((versions == width) & (known >= 2 * width))
+        if not len(rows):
+            continue
         least = (jitter if width == 1 else floor)[rows]
         windows = np.lib.stride_tricks.sliding_window_view(past[rows], 2 * width, axis=1)
         steps = np.abs(_contrast(windows[..., :width], windows[..., width:], least[:, None]))

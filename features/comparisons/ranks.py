@@ -44,6 +44,15 @@ class Moments:
     mean: Floats
     variance: Floats
 
+    def halves(self) -> tuple[Moments, Moments]:
+        """Return those of the first half of the lists, and of the second."""
+        half = len(self.n) // 2
+        first, second = slice(half), slice(half, None)
+        return self._of(first), self._of(second)
+
+    def _of(self, rows: slice) -> Moments:
+        return Moments(self.n[rows], self.mean[rows], self.variance[rows])
+
 
 def rank_test(baseline: Samples, target: Samples, sign: Floats) -> RankTest:
     """Compare the samples of both sides by rank, all configurations in one sort.
@@ -58,9 +67,9 @@ def rank_test(baseline: Samples, target: Samples, sign: Floats) -> RankTest:
     n_b, n_t = baseline.lengths, target.lengths
     rank_sum, ties = np.zeros(len(sign)), np.zeros(len(sign))
     key = n_b * (n_t.max(initial=0) + 1) + n_t
-    for pair in np.unique(key[(n_b > 0) & (n_t > 0)]):
-        rows = np.flatnonzero(key == pair)
-        values = np.hstack([_matrix(baseline, rows), _matrix(target, rows)]) * sign[rows, None]
+    for pair in sorted(set(key[(n_b > 0) & (n_t > 0)].tolist())):
+        rows = (key == pair).nonzero()[0]
+        values = np.concatenate((_matrix(baseline, rows), _matrix(target, rows)), axis=1) * sign[rows, None]
         rank_sum[rows], ties[rows] = _rank_sums(values, int(n_b[rows[0]]))
     with np.errstate(invalid="ignore", divide="ignore"):
         wins = rank_sum - n_t * (n_t + 1) / 2
@@ -123,7 +132,7 @@ def _matrix(samples: Samples, rows: Ints) -> Floats:
 def _rank_sums(values: Floats, n_baseline: int) -> tuple[Floats, Floats]:
     """Sum the midranks of the target, which follows the baseline in every row, and t^3 - t over its ties."""
     order = np.argsort(values, axis=1)
-    ordered = np.take_along_axis(values, order, axis=1)
+    ordered = values[np.arange(len(values))[:, None], order]
     is_target = order >= n_baseline
     same = ordered[:, 1:] == ordered[:, :-1]
     ranks = np.arange(1.0, values.shape[1] + 1)

@@ -43,10 +43,10 @@ def over_configurations(values: Floats, comparison: Ints, n_comparisons: int) ->
     Extent
     """
     counts = np.bincount(comparison, minlength=n_comparisons)
-    firsts = np.cumsum(counts) - counts
     same = counts.max(initial=0)
     if same > 0 and counts.min() == same:  # the common case, without copies
         return _extent([values[:, i::same] for i in range(same)])
+    firsts = np.cumsum(counts) - counts
     result = Extent(*(np.full((len(values), n_comparisons), np.nan) for _ in range(3)))
     for size in np.unique(counts[counts > 0]):
         rows = np.flatnonzero(counts == size)
@@ -64,37 +64,28 @@ def signed_root(values: Floats) -> Floats:
 
 def _extent(planes: list[Floats]) -> Extent:
     """Reduce one array per configuration; element ``j`` of each belongs to the same comparison."""
-    # A minimum is NaN where anything is, and costs less than asking every value.
-    unknown = np.any([np.isnan(plane.min(axis=1, initial=np.inf)) for plane in planes], axis=0)
-    if unknown.any():
-        return _extent_with_gaps(planes, unknown)
+    if len(planes) <= 2:  # noqa: PLR2004 - all three follow from the two ends
+        low, high = np.fmin(planes[0], planes[-1]), np.fmax(planes[0], planes[-1])
+        return Extent(low, (low + high) / 2 if len(planes) > 1 else low, high)
+    gaps = np.array([np.isnan(plane) for plane in planes])
+    if gaps.any():
+        return _extent_with_gaps(planes, gaps)
     ordered = _sorted(planes)
     low, high = ordered[(len(planes) - 1) // 2], ordered[len(planes) // 2]
     return Extent(ordered[0], low if low is high else (low + high) / 2, ordered[-1])
 
 
-def _extent_with_gaps(planes: list[Floats], unknown: NDArray[np.bool_]) -> Extent:
-    """Reduce the features that have gaps apart from the others, and leave alone those that nobody knows."""
-    somewhere = np.any([np.isfinite(plane).any(axis=1) for plane in planes], axis=0)
-    result = Extent(*(np.full(planes[0].shape, np.nan) for _ in range(3)))
-    for features, reduce in ((~unknown, _extent), (unknown & somewhere, _extent_of_known)):
-        if features.any():
-            for whole, own in zip(result, reduce([plane[features] for plane in planes]), strict=True):
-                whole[features] = own
-    return result
-
-
-def _extent_of_known(planes: list[Floats]) -> Extent:
-    stack = np.stack(planes)
-    known = np.isfinite(stack).sum(axis=0)
-    ordered = np.sort(stack, axis=0)  # NaN goes last
+def _extent_with_gaps(planes: list[Floats], gaps: NDArray[np.bool_]) -> Extent:
+    """Reduce what has gaps: they go last, as if they were infinite, and are not counted."""
+    known = len(planes) - gaps.sum(axis=0)
+    filled = [np.where(gap, np.inf, plane) for gap, plane in zip(gaps, planes, strict=True)]
+    ordered = np.array(_sorted(filled))
 
     def at(index: Ints) -> Floats:
         return np.asarray(np.take_along_axis(ordered, np.maximum(index, 0)[None], axis=0)[0])
 
-    middle = (at((known - 1) // 2) + at(known // 2)) / 2
-    middle[known == 0] = np.nan
-    return Extent(ordered[0], middle, at(known - 1))
+    ends = (ordered[0], (at((known - 1) // 2) + at(known // 2)) / 2, at(known - 1))
+    return Extent(*(np.where(known > 0, end, np.nan) for end in ends))
 
 
 def _sorted(planes: list[Floats]) -> list[Floats]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -20,17 +21,15 @@ from features.comparisons.five_numbers import (
     spread,
     superiority,
 )
-from features.comparisons.history import HISTORY, version_features
+from features.comparisons.history import HISTORY, version_features, with_versions
 from features.comparisons.ranks import moments, rank_test, sampled, welch_t
 from features.comparisons.reduce import over_configurations, signed_root
 
 PLACES = Places("comparisons")
 #: The order of figure 6.5, lines 31-34.
-SEED_FEATURES = tuple(
-    f"{statistic}_{reduction}"
-    for statistic in ("medians", "mins", "maxes", "q1s", "q3s")
-    for reduction in ("min", "med", "max")
-)
+_STATISTICS = ("medians", "mins", "maxes", "q1s", "q3s")
+_REDUCTIONS = ("min", "med", "max")
+SEED_FEATURES = tuple(f"{statistic}_{reduction}" for statistic in _STATISTICS for reduction in _REDUCTIONS)
 
 #: What is computed per configuration, and which of its lowest, middle and highest value is kept; the sum of
 #: z values is divided by the root of their number (Stouffer): small shifts everywhere add up.
@@ -51,6 +50,14 @@ _PER_CONFIGURATION: dict[str, tuple[str, ...]] = {
 EXTENDED_FEATURES = tuple(
     f"{name}_{reduction}" for name, reductions in _PER_CONFIGURATION.items() for reduction in reductions
 )
+#: What the two sides tell, without versions.
+_OF_SIDES = [name for name in _PER_CONFIGURATION if name not in HISTORY]
+#: Of these rows, those in units of noise; and with them, those of which the root is taken.
+_NOISY = slice(_OF_SIDES.index("welch_t"), _OF_SIDES.index("pooled_effect") + 1)
+_ROOTED = slice(_NOISY.start, _OF_SIDES.index("highs") + 1)
+_SEED = len(SEED_FEATURES)
+#: Where the sum stands.
+_SUM = (SEED_FEATURES + EXTENDED_FEATURES).index("rank_z_sum")
 
 #: Comparisons handled at once: few enough that what is computed in between stays in the processor's cache.
 _BLOCK = 16_384
@@ -67,12 +74,12 @@ def columns(features: Literal["seed", "extended"]) -> tuple[str, ...]:
     return SEED_FEATURES if features == "seed" else SEED_FEATURES + EXTENDED_FEATURES
 
 
-def seed_vectors(sides: Sides) -> pd.DataFrame:
+def seed_vectors(sides: Sides) -> Floats:
     """Return the vector of figure 6.5 for every comparison (seed 000, section 6.5).
 
     Returns
     -------
-    DataFrame of shape (n_comparisons, 15)
+    ndarray of shape (n_comparisons, 15)
         Columns `SEED_FEATURES`. Negative ``medians_*`` mean a worse target, also where lower is better.
     """
     n = sides.n_comparisons
@@ -87,35 +94,48 @@ def seed_vectors(sides: Sides) -> pd.DataFrame:
         extent = over_configurations(differences, sides.comparison[rows] - start, stop - start)
         for column, values in enumerate(extent):
             vector[:, column, start:stop] = signed_root(values)
-    return pd.DataFrame(vector.reshape(15, n).T, columns=list(SEED_FEATURES), copy=False)
+    return vector.reshape(15, n).T
 
 
-def vectors(sides: Sides) -> pd.DataFrame:
+def vectors(sides: Sides) -> Floats:
     """Return all features of every comparison, computed for all of them at once.
 
     Returns
     -------
-    DataFrame of shape (n_comparisons, n_features)
-        Columns `SEED_FEATURES` and `EXTENDED_FEATURES`, float64, between -`_BOUND` and `_BOUND`, or NaN
-        where a feature cannot be known: everything about versions without history and with one version a
-        side. Where there are five numbers instead of samples, what only samples tell is estimated from them.
+    ndarray of shape (n_comparisons, n_features)
+        In the order of ``columns("extended")``, between -`_BOUND` and `_BOUND`, or NaN where a feature cannot
+        be known: everything about versions without history and with one version a side. Where there are five
+        numbers instead of samples, what only samples tell is estimated from them.
     """
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        return pd.concat([seed_vectors(sides), _extended(sides)], axis=1).clip(-_BOUND, _BOUND)
+        return _vectors(sides)
 
 
-def _extended(sides: Sides) -> pd.DataFrame:
+def _vectors(sides: Sides) -> Floats:
     values = _per_configuration(sides)
-    stacked = np.vstack([values[name] for name in _PER_CONFIGURATION])
-    extent = over_configurations(stacked, sides.comparison, sides.n_comparisons)
-    total = _stouffer(values["rank_z"], sides)
-    kept = dict(zip(("min", "med", "max"), extent, strict=True))
-    extended = {
-        f"{name}_{reduction}": total if reduction == "sum" else kept[reduction][row]
-        for row, (name, reductions) in enumerate(_PER_CONFIGURATION.items())
-        for reduction in reductions
-    }
-    return pd.DataFrame(extended, columns=list(EXTENDED_FEATURES))
+    extent = over_configurations(values, sides.comparison, sides.n_comparisons)
+    kept = _kept(len(values))
+    found = np.full((_SEED + len(EXTENDED_FEATURES), sides.n_comparisons), np.nan)
+    found[: len(kept)] = np.concatenate(extent)[kept]
+    found[:_SEED] = signed_root(found[:_SEED])
+    found[_SUM] = _stouffer(values[len(_STATISTICS)], sides)
+    bounded = np.minimum(np.maximum(found, -_BOUND, out=found), _BOUND, out=found)
+    return bounded.T.copy()
+
+
+@cache
+def _kept(n_rows: int) -> Ints:
+    """Return where features stand among the lowest, the middle and the highest of so many rows.
+
+    Those of rows that are not there are left out: they are the last ones. The sum is not among them, and
+    something else in its place.
+    """
+    rows = [*_STATISTICS, *_PER_CONFIGURATION][:n_rows]
+    parts = [name.rpartition("_") for name in SEED_FEATURES + EXTENDED_FEATURES]
+    order = [*_REDUCTIONS, "sum"]
+    return np.array(
+        [order.index(kind) % 3 * n_rows + rows.index(row) for row, _, kind in parts if row in rows]
+    )
 
 
 def featurize(tables: ComparisonTables, valid: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -141,7 +161,7 @@ def featurize(tables: ComparisonTables, valid: pd.DataFrame) -> dict[str, pd.Dat
     head["status"] = judged.loc[kept, "status"].to_numpy()
     sides = Sides.of(ComparisonTables(tables.results, chosen, tables.labels))
     return {
-        "features": pd.concat([head, vectors(sides)], axis=1),
+        "features": pd.concat([head, pd.DataFrame(vectors(sides), columns=[*columns("extended")])], axis=1),
         "changes": head[["comparison_id"]].assign(worst_change=Asked.of(sides).worst_change),
     }
 
@@ -154,25 +174,38 @@ def _stouffer(z: Floats, sides: Sides) -> Floats:
     return np.bincount(owner, z[known], minlength=n) / np.sqrt(np.where(count > 0, count, np.nan))
 
 
-def _per_configuration(sides: Sides) -> dict[str, Floats]:
-    """Compute what `_PER_CONFIGURATION` names, each of shape (n_configurations,)."""
-    values = _of_five_numbers(sides) | _of_samples(sides)
-    values |= dict(zip(HISTORY, version_features(sides), strict=True))
-    given = np.flatnonzero(~sampled(sides))
-    for name, estimate in _of_summaries(sides, given).items():
-        values[name][given] = estimate
-    return {name: np.where(np.isfinite(column), column, np.nan) for name, column in values.items()}
+def _per_configuration(sides: Sides) -> Floats:
+    """Compute what `_ROWS` names, a row each; nothing of `HISTORY` if no configuration has any.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_configurations)
+        All but the seed's statistics are finite or NaN.
+    """
+    b, t = oriented(np.array((sides.baseline_five, sides.target_five)), sides.sign)
+    values = _of_five_numbers(b, t) | _of_samples(sides)
+    given = (~sampled(sides)).nonzero()[0]
+    if len(given):
+        for name, estimate in _of_summaries(b[given], t[given]).items():
+            values[name][given] = estimate
+    own = np.array([values[name] for name in _OF_SIDES])
+    cut = own[_NOISY]
+    np.minimum(np.maximum(cut, -_LARGEST, out=cut), _LARGEST, out=cut)
+    own[_ROOTED] = signed_root(own[_ROOTED])
+    rows = with_versions(sides)
+    found = np.concatenate((own, version_features(sides, rows))) if len(rows) else own
+    found[~np.isfinite(found)] = np.nan
+    return np.concatenate((relative_differences(b, t), found))
 
 
-def _of_five_numbers(sides: Sides) -> dict[str, Floats]:
-    b, t = oriented(sides.baseline_five, sides.sign), oriented(sides.target_five, sides.sign)
+def _of_five_numbers(b: Floats, t: Floats) -> dict[str, Floats]:
     shift, size = t[:, 2] - b[:, 2], np.abs(b[:, 2])
-    noise_b, noise_t = spread(b), spread(t)
+    noise_b, noise_t = spread(np.array((b, t)))
     return {
-        "baseline_effect": _compressed(shift / noise_b),
-        "pooled_effect": _compressed(shift / np.sqrt((noise_b**2 + noise_t**2) / 2)),
-        "lows": signed_root((t[:, 0] - b[:, 0]) / size),
-        "highs": signed_root((t[:, 4] - b[:, 4]) / size),
+        "baseline_effect": shift / noise_b,
+        "pooled_effect": shift / np.sqrt((noise_b**2 + noise_t**2) / 2),
+        "lows": (t[:, 0] - b[:, 0]) / size,
+        "highs": (t[:, 4] - b[:, 4]) / size,
         "overlap": overlap(b, t),
         "baseline_noise": noise_b / size,
         "spread_ratio": np.log(noise_t / noise_b),
@@ -181,36 +214,30 @@ def _of_five_numbers(sides: Sides) -> dict[str, Floats]:
 
 def _of_samples(sides: Sides) -> dict[str, Floats]:
     ranks = rank_test(sides.baseline, sides.target, sides.sign)
-    baseline, target = moments(sides.baseline), moments(sides.target)
+    baseline, target = moments(sides.pooled).halves()
     fewer = np.minimum(baseline.n, target.n).astype(np.float64)
     return {
         "rank_z": ranks.z,
         "superiority": ranks.superiority,
-        "welch_t": _compressed(welch_t(baseline, target, sides.sign)),
+        "welch_t": welch_t(baseline, target, sides.sign),
         "repetitions": np.log2(np.where(fewer > 0, fewer, np.nan)),
     }
 
 
-def _of_summaries(sides: Sides, given: Ints) -> dict[str, Floats]:
+def _of_summaries(b: Floats, t: Floats) -> dict[str, Floats]:
     """Estimate what `_of_samples` computes where a source gave only five numbers.
 
     They are taken as the quantiles of `SUMMARISED` repetitions a side: the spread of a rank test under no
     change, and the error of a mean, follow from their number.
     """
-    b = oriented(sides.baseline_five, sides.sign)[given]
-    t = oriented(sides.target_five, sides.sign)[given]
     better, n = superiority(b, t), float(SUMMARISED)
     error = np.sqrt((spread(b) ** 2 + spread(t) ** 2) / n)
     return {
         "superiority": better,
         "rank_z": (better - 0.5) / np.sqrt((2 * n + 1) / (12 * n * n)),
-        "welch_t": _compressed((t[:, 2] - b[:, 2]) / error),
+        "welch_t": (t[:, 2] - b[:, 2]) / error,
         "repetitions": np.where(np.isnan(better), np.nan, np.log2(n)),
     }
-
-
-def _compressed(statistic: Floats) -> Floats:
-    return signed_root(np.clip(statistic, -_LARGEST, _LARGEST))
 
 
 def featurize_stage() -> None:

@@ -32,10 +32,17 @@ def levels(samples: Samples) -> Samples:
     starts = np.flatnonzero(edge[:-1])
     versions = Samples(values, orders, starts, np.r_[starts[1:], len(values)])
     medians = np.empty(len(starts))
-    for rows, matrix in versions.matrices():
-        medians[rows] = np.median(matrix, axis=1)
+    for rows, ordered in versions.ordered:
+        medians[rows] = _medians(ordered)
     before = np.r_[np.cumsum(edge[:-1]) - edge[:-1], len(starts)]
     return Samples(medians, orders[starts], before[samples.starts], before[samples.stops])
+
+
+def _medians(ordered: Floats) -> Floats:
+    """Return what ``numpy.median`` does of ascending rows."""
+    low, high = ordered[:, (ordered.shape[1] - 1) // 2], ordered[:, ordered.shape[1] // 2]
+    middle = (low + high) / 2 if ordered.shape[1] % 2 == 0 else low
+    return np.where(np.isnan(ordered[:, -1]), np.nan, middle)
 
 
 def first(samples: Samples, width: int) -> Floats:
@@ -94,9 +101,14 @@ def quantile(rows: Floats, share: float) -> Floats:
     return np.asarray(ordered[each, low] * (1 - weight) + ordered[each, high] * weight)
 
 
+def total_of(rows: Floats) -> Floats:
+    """Return the sum of every row, from left to right: zeros around it don't change its last digit."""
+    return rows.cumsum(axis=1)[:, -1] if rows.shape[1] else np.zeros(len(rows))
+
+
 def mean(rows: Floats) -> Floats:
     """Return the mean of the known values of every row, NaN for unknown rows."""
     known = np.isfinite(rows)
-    total = np.where(known, rows, 0.0).sum(axis=1)
+    total = total_of(np.where(known, rows, 0.0))
     count = known.sum(axis=1)
     return np.asarray(total / np.where(count > 0, count, np.nan))

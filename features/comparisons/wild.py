@@ -44,6 +44,10 @@ class Wild:
     median: Floats
 
 
+_NO_ROWS = np.zeros(0, np.int64)
+_NOTHING = Wild(_NO_ROWS, _NO_ROWS, np.zeros(0, str), _NO_ROWS, np.zeros(0), np.zeros(0))
+
+
 def without_wild(sides: Sides) -> tuple[Sides, Wild]:
     """Leave out the one sample of a side that lies far outside all others of it.
 
@@ -57,6 +61,8 @@ def without_wild(sides: Sides) -> tuple[Sides, Wild]:
     wild : Wild
         What is missing in it.
     """
+    if not any(_outlying(ordered).any() for _, ordered in sides.pooled.ordered):
+        return sides, _NOTHING
     found = {name: _wild(getattr(sides, name), sides) for name in ("baseline", "target")}
     parts = []
     for name, at in found.items():
@@ -76,9 +82,8 @@ def without_wild(sides: Sides) -> tuple[Sides, Wild]:
 def _wild(samples: Samples, sides: Sides) -> Ints:
     """Return the position of the wild sample of every configuration, -1 where there is none."""
     at = np.full(len(samples.starts), -1)
-    for rows, index in samples.indices():
-        if index.shape[1] >= FEWEST:
-            at[rows] = _farthest(samples.values[index], index)
+    for rows, index in samples.indices:
+        at[rows] = _farthest(samples.values[index], index)
     wild, n = at >= 0, sides.n_comparisons
     many = np.bincount(sides.comparison[wild], minlength=n)
     accident = (many == 1) | (2 * many <= np.bincount(sides.comparison, minlength=n))
@@ -87,17 +92,26 @@ def _wild(samples: Samples, sides: Sides) -> Ints:
 
 def _farthest(values: Floats, index: Ints) -> Ints:
     """Return which position each row of `values` has its wild sample at, -1 where it has none."""
-    far = _FAR_OF_FEW.get(values.shape[1], FAR)
-    ordered = np.sort(values, axis=1)
-    # what is infinite data.comparisons.validity reports
-    with np.errstate(invalid="ignore", over="ignore"):
-        least = SPAN * np.abs(ordered[:, values.shape[1] // 2])
-        above = ordered[:, -1] - ordered[:, -2] > far * np.maximum(ordered[:, -2] - ordered[:, 0], least)
-        below = ordered[:, 1] - ordered[:, 0] > far * np.maximum(ordered[:, -1] - ordered[:, 1], least)
+    above, below = _outlying(np.sort(values, axis=1))
     at, rows = np.full(len(values), -1), np.flatnonzero(above | below)
     column = np.where(above[rows], values[rows].argmax(axis=1), values[rows].argmin(axis=1))
     at[rows] = index[rows, column]
     return at
+
+
+def _outlying(ordered: Floats) -> NDArray[np.bool_]:
+    """Tell of ascending rows whether their largest and their smallest value is wild, shape (2, n_rows)."""
+    size = ordered.shape[1]
+    if size < FEWEST:
+        return np.zeros((2, len(ordered)), bool)
+    far = _FAR_OF_FEW.get(size, FAR)
+    first, second, before_last, last = (ordered[:, column] for column in (0, 1, -2, -1))
+    # what is infinite data.comparisons.validity reports
+    with np.errstate(invalid="ignore", over="ignore"):
+        least = SPAN * np.abs(ordered[:, size // 2])
+        above = last - before_last > far * np.maximum(before_last - first, least)
+        below = second - first > far * np.maximum(last - second, least)
+    return np.array((above, below))
 
 
 def _without(samples: Samples, rows: Ints, at: Ints) -> Samples:

@@ -30,8 +30,8 @@ def _page(root: Path) -> str:
 
 def _doors() -> Sequence[Door]:
     from data.comparisons.request import JudgeRequest
-    from serving.comparisons.body import answer_json, answer_xml
-    from serving.comparisons.model import LOADER
+    from serving.comparisons.body import answer_json, answer_many, answer_xml
+    from serving.comparisons.loader import LOADER
     from serving.comparisons.schemas import JudgeAnswer
     from serving.comparisons.xml_schema import xml_schema
     from serving.doors.bodies import JSON
@@ -48,6 +48,7 @@ def _doors() -> Sequence[Door]:
             _MODEL,
             LOADER,
             described=xml_schema(),
+            together=answer_many,
         )
     ]
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from http import HTTPStatus
 
+from data.comparisons import posted
+from data.comparisons.posted import NamedSides, PostedComparison
 from data.errors import InputError, MalformedError, RepeatedError
 from data.tables.problems import Problems
 from serving.comparisons import render
-from serving.comparisons.judge import judge
+from serving.comparisons.judge import Judgement, judge, judged
 from serving.comparisons.model import Judge
 from serving.doors.bodies import NAME, NOTES, Answered, parse_json
 from serving.doors.problems import RefusedError
@@ -32,10 +35,44 @@ def answer_json(body: bytes, served: Judge) -> Answered:
     InputError
         If it is not a request.
     """
-    from data.comparisons.formats.comparison_json import tables_of
+    return _answered(judged(NamedSides.posted(_comparisons(body)), served))
 
-    judgement = judge(tables_of(parse_json(body), NAME), served)
-    return Answered(render.as_json(judgement).encode(), judgement)
+
+def answer_many(bodies: Sequence[bytes], served: Judge) -> list[Answered | Exception]:
+    """Judge the comparisons of several requests at once.
+
+    Returns
+    -------
+    list
+        For each request what `answer_json` returns or raises.
+    """
+    read = [_read(body) for body in bodies]
+    right = [comparisons for comparisons in read if not isinstance(comparisons, Exception)]
+    judgement = judged(NamedSides.posted([one for comparisons in right for one in comparisons]), served)
+    answers = map(_answered, judgement.parts([len(comparisons) for comparisons in right]))
+    return [found if isinstance(found, Exception) else next(answers) for found in read]
+
+
+def _read(body: bytes) -> list[PostedComparison] | Exception:
+    try:
+        return _comparisons(body)
+    except (RefusedError, InputError) as exc:
+        return exc
+
+
+def _comparisons(body: bytes) -> list[PostedComparison]:
+    """Return what is asked; what is not right at first sight is read again, to say what is wrong with it."""
+    found = posted.read(body)
+    if found is None:
+        from data.comparisons.formats.comparison_json import checked
+
+        content = parse_json(body)
+        found = [posted.posted(one) for _, one in checked(content, NAME, Problems(), None)]
+    return found
+
+
+def _answered(judgement: Judgement) -> Answered:
+    return Answered(render.as_json(judgement).encode(), judgement, vectors=judgement.asked)
 
 
 def answer_xml(body: bytes, served: Judge) -> Answered:
@@ -54,4 +91,4 @@ def answer_xml(body: bytes, served: Judge) -> Answered:
     except MalformedError as exc:
         raise RefusedError(HTTPStatus.BAD_REQUEST, str(exc)) from exc
     headers = {NOTES: "; ".join(judgement.notes)} if judgement.notes else {}
-    return Answered(filled, judgement, "application/xml", headers)
+    return Answered(filled, judgement, "application/xml", headers, judgement.asked)

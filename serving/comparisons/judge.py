@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from data.comparisons import validity
-from data.comparisons.sides import Sides
+from data.comparisons.posted import NamedSides
 from data.comparisons.tables import ComparisonTables
 from features.comparisons.asked import Asked
 from features.comparisons.vectors import vectors
@@ -21,9 +20,8 @@ from serving.comparisons.moves import Move, floored, improved, left_out, moves
 from serving.models import ModelRef
 from serving.pages.verdict_lines import Answer
 from training.comparisons.decision import below_floor
-from training.comparisons.ready import ReadyModel
 from training.comparisons.stored import Card
-from training.estimators.answering import Unit
+from training.estimators.answering import Floats, Unit
 
 #: How many reasons a verdict gives.
 REASONS = 3
@@ -92,11 +90,12 @@ class Judgement:
     unit : {"log-odds", "probability"}
         The unit of all contributions.
     threshold : float
-    comparisons : DataFrame
-        What was judged, one row each.
     answers : ndarray of str, shape (n_comparisons,)
-    told : iterator of Verdict
-        The verdicts one by one, once.
+        The verdicts, in the order of the comparisons.
+    told : callable
+        Yields the same one by one, with all that is to be said; anew whenever it is called.
+    asked : ndarray of shape (n_asked, n_features)
+        The vectors that the model was asked about: of all comparisons but those that it did not decide.
     notes : tuple of str
         What had to be assumed of the input, one line each.
     """
@@ -104,9 +103,9 @@ class Judgement:
     model: ModelRef
     unit: Unit
     threshold: float
-    comparisons: pd.DataFrame
     answers: NDArray[np.str_]
-    told: Iterator[Verdict]
+    told: Callable[[], Iterable[Verdict]]
+    asked: Floats
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -118,80 +117,95 @@ class Judgement:
 
     @cached_property
     def verdicts(self) -> Sequence[Verdict]:
-        """The verdicts one by one, in the order of the comparisons."""
-        return tuple(self.told)
+        """The verdicts one by one, kept."""
+        return tuple(self.told())
 
     @property
     def statuses(self) -> dict[str, str]:
         """Return the verdict of every comparison by its id."""
-        return dict(zip(self.comparisons["comparison_id"].tolist(), self.answers.tolist(), strict=True))
+        return {one.comparison_id: one.verdict for one in self.verdicts}
+
+    def parts(self, sizes: Sequence[int]) -> Iterator[Judgement]:
+        """Yield the judgements of the first, the next, ... so many comparisons."""
+        start, asked = 0, 0
+        for size in sizes:
+            own = self.verdicts[start : start + size]
+            then = asked + sum(one.decided_by == "model" for one in own)
+            told, answers = partial(iter, own), self.answers[start : start + size]
+            yield replace(self, answers=answers, told=told, asked=self.asked[asked:then])
+            start, asked = start + size, then
 
 
 def judge(
     tables: ComparisonTables, served: Judge, reasons: int = REASONS, notes: Sequence[str] = ()
 ) -> Judgement:
-    """Give a verdict on every comparison of `tables`.
+    """Give a verdict on every comparison of `tables`; see `judged`. Labels are not looked at."""
+    return judged(NamedSides.of(tables), served, reasons, notes)
+
+
+def judged(named: NamedSides, served: Judge, reasons: int = REASONS, notes: Sequence[str] = ()) -> Judgement:
+    """Give a verdict on every comparison.
 
     Parameters
     ----------
-    tables : ComparisonTables
-        Labels are not looked at.
+    named : NamedSides
     served : Judge
         The model; its card's threshold decides between pass and fail, but its floor comes first.
     reasons : int
         How many reasons each verdict gives.
     notes : sequence of str
-        What had to be assumed to read the tables; it goes into the answer.
+        What had to be assumed to read the comparisons; it goes into the answer.
 
     Returns
     -------
     Judgement
-        In the order of the comparisons table.
+        In the order of the comparisons. What is said of one does not depend on the others.
     """
-    sides, model, comparisons = Sides.of(tables), served.model, tables.comparisons
-    problems = np.asarray(validity.reasons(sides), str)
-    judged, asked, card = problems == "", Asked.of(sides), model.card
-    below = judged & below_floor(asked.worst_change, card.floor)
-    left = judged & ~below
-    features = vectors(asked.sides)[left]
+    model, problems, asked = served.model, validity.reasons(named.sides), Asked.of(named.sides)
+    card, judgeable = model.card, problems == ""
+    below = judgeable & below_floor(asked.worst_change, card.floor)
+    left = judgeable & ~below
+    columns = model.asked(vectors(asked.sides))[left]
     probability = np.where(below, 0.0, np.nan)
-    if left.any():
-        probability[left] = model.probability(features)
-    answers = np.where(judged, np.where(probability >= card.threshold, "fail", "pass"), "invalid")
-    names = [comparisons[name] for name in ("comparison_id", "benchmark", "operation")]
-    columns = (column.tolist() for column in (*names, answers, probability, problems, below))
-    told = _verdicts(zip(*columns, strict=True), asked, card, _reasons(features, model, reasons))
-    return Judgement(served.ref, model.unit, card.threshold, comparisons, answers, told, tuple(notes))
+    amounts = np.zeros_like(columns)
+    if len(columns):
+        probability[left], amounts = model.answers(columns)
+    answers = np.where(judgeable, np.where(probability >= card.threshold, "fail", "pass"), "invalid")
+    names = named.identifiers, named.benchmarks, named.operations
+    found = [*names, *(one.tolist() for one in (answers, probability, problems, below))]
+    told = partial(_verdicts, found, asked, card, partial(_reasons, columns, amounts, card.features, reasons))
+    return Judgement(served.ref, model.unit, card.threshold, answers, told, columns, tuple(notes))
 
 
 def _verdicts(
-    rows: Iterable[tuple[Any, ...]], asked: Asked, card: Card, given: Iterator[tuple[Reason, ...]]
+    columns: Sequence[Sequence[Any]],
+    asked: Asked,
+    card: Card,
+    reasons: Callable[[], Iterator[tuple[Reason, ...]]],
 ) -> Iterator[Verdict]:
-    """Yield the verdicts of comparisons; `given` has the reasons of those that the model decided."""
-    remarks = left_out(asked.wild)
+    """Yield the verdicts of comparisons; `reasons` yields those of what the model decided."""
+    remarks, given, floor, threshold = left_out(asked.wild), reasons(), floored(card.floor), card.threshold
     moved = (moves(asked, found) for found in (asked.worst, improved(asked, card.floor)))
-    for place, (row, worst, best) in enumerate(zip(rows, *moved, strict=True)):
-        identity, benchmark, operation, answer, probability, problem, below = row
-        start = identity, benchmark, operation, answer
+    rows = zip(zip(*columns[:4], strict=True), *columns[4:], *moved, strict=True)
+    start: tuple[str, str, str, Answer]
+    for place, (start, probability, problem, below, worst, best) in enumerate(rows):
         if problem:
-            yield Verdict(*start, None, card.threshold, (), problem, "validity")
+            yield Verdict(*start, None, threshold, (), problem, "validity")
             continue
-        told = (*((floored(card.floor),) if below else ()), *remarks.get(place, ()))
-        reasons = () if below else next(given)
+        told = (*((floor,) if below else ()), *remarks.get(place, ()))
+        why = () if below else next(given)
         decided: DecidedBy = "floor" if below else "model"
-        yield Verdict(*start, probability, card.threshold, reasons, None, decided, told, worst, best)
+        yield Verdict(*start, probability, threshold, why, None, decided, told, worst, best)
 
 
-def _reasons(features: pd.DataFrame, model: ReadyModel, count: int) -> Iterator[tuple[Reason, ...]]:
+def _reasons(
+    columns: Floats, contributions: Floats, names: Sequence[str], count: int
+) -> Iterator[tuple[Reason, ...]]:
     """Yield what speaks loudest for each verdict, the strongest first."""
-    if not len(features):
-        return
-    names = model.card.features
-    amounts = model.contributions(features)
-    index = strongest(amounts, count)
-    values = np.take_along_axis(features[list(names)].to_numpy(np.float64), index, axis=1)
-    columns = index, values, np.take_along_axis(amounts, index, axis=1)
-    for row in zip(*(column.tolist() for column in columns), strict=True):
+    index = strongest(contributions, count)
+    each = np.arange(len(index))[:, None]
+    told = (one.tolist() for one in (index, columns[each, index], contributions[each, index]))
+    for row in zip(*told, strict=True):
         yield tuple(
             Reason(names[feature], value if value == value else None, contribution)  # noqa: PLR0124
             for feature, value, contribution in zip(*row, strict=True)
@@ -209,5 +223,5 @@ def strongest(values: NDArray[np.float64], count: int) -> NDArray[np.int64]:
         return np.zeros((len(values), count), np.int64)
     size = np.abs(values)
     top = np.argpartition(size, n_features - count, axis=1)[:, n_features - count :]
-    order = np.argsort(-np.take_along_axis(size, top, axis=1), axis=1, kind="stable")
-    return np.take_along_axis(top, order, axis=1)
+    each = np.arange(len(values))[:, None]
+    return np.asarray(top[each, np.argsort(-size[each, top], axis=1, kind="stable")])

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
-
-import pandas as pd
 
 from data.comparisons.params import Comparisons
-from serving.comparisons.schemas import ServedJudge
 from serving.models import Served, Source
-from serving.supply import Loader
 from training.comparisons.ready import ReadyModel
 from training.comparisons.stored import Card
 from training.registry.champions import project_params
@@ -45,24 +40,4 @@ def load(uri: str | None = None, floor: float | None = None) -> Judge:
     return replace(served, model=model)
 
 
-def warmed_up(uri: str | None = None, floor: float | None = None) -> Judge:
-    """Load the same, and what its first answer would otherwise wait for."""
-    served = load(uri, floor)
-    served.model.contributions(pd.DataFrame([served.model.card.reference]))
-    return served
-
-
-def _told(served: Judge) -> dict[str, Any]:
-    card = served.model.card
-    return {
-        "contribution_unit": served.model.unit,
-        "estimator": card.model,
-        "threshold": card.threshold,
-        "floor": card.floor,
-        "features": card.features,
-        "data_digest": card.data_digest,
-    }
-
-
 JUDGES = Source(registered, ReadyModel.read, Card.read)
-LOADER = Loader(registered, warmed_up, _told, ServedJudge)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -40,16 +40,12 @@ class Move(NamedTuple):
         return f"{counted(self.threads, 'thread')}: median {_change(self.change)}"
 
 
-def moves(asked: Asked, configurations: Ints) -> Sequence[Move | None]:
-    """Return what the median of each of these configurations did; None for -1."""
-    places, sides = np.flatnonzero(configurations >= 0), asked.sides
-    rows = configurations[places]
-    found: list[Move | None] = [None] * len(configurations)
+def moves(asked: Asked, configurations: Ints) -> Iterator[Move | None]:
+    """Yield what the median of each of these configurations did; None for -1."""
+    sides, known = asked.sides, configurations >= 0
     columns = (sides.threads, sides.baseline_five[:, 2], sides.target_five[:, 2], asked.change)
-    told = map(Move, *(column[rows].tolist() for column in columns))
-    for place, move in zip(places.tolist(), told, strict=True):
-        found[place] = move
-    return found
+    told = map(Move, *(column[configurations[known]].tolist() for column in columns))
+    return (next(told) if one else None for one in known.tolist())
 
 
 def improved(asked: Asked, floor: float) -> Ints:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from json.encoder import encode_basestring_ascii as _quoted
 
 from data.comparisons.missing import Missing, counted
 from serving.comparisons.judge import Judgement, Reason, Verdict
+from serving.comparisons.moves import Move
 from serving.pages.verdict_lines import Lines, VerdictLine
 
 
 def as_json(judgement: Judgement) -> str:
     """Return the answer of the design's contract as one JSON document, a verdict a line."""
     model = json.dumps({**asdict(judgement.model), "contribution_unit": judgement.unit}, allow_nan=False)
-    encode = json.JSONEncoder(allow_nan=False).encode
-    verdicts = ",\n  ".join(encode(_verdict(verdict)) for verdict in judgement.verdicts)
+    verdicts = ",\n  ".join(map(_verdict, judgement.told()))
     listed = f"[\n  {verdicts}\n]" if verdicts else "[]"
     notes = json.dumps(judgement.notes)
     return f'{{"model": {model},\n"verdicts": {listed},\n"notes": {notes}}}\n'
@@ -58,10 +58,37 @@ def _which(judgement: Judgement, versions: Sequence[str]) -> Sequence[str]:
     return [f"{name} ({told})" for name, told in zip(names, versions, strict=True)]
 
 
-def _verdict(verdict: Verdict) -> dict[str, Any]:
-    moves = {"moved": verdict.moved, "improved": verdict.improved}
-    told: dict[str, Any] = {name: None if move is None else move._asdict() for name, move in moves.items()}
-    return verdict._asdict() | told | {"reasons": [reason._asdict() for reason in verdict.reasons]}
+def _verdict(verdict: Verdict) -> str:
+    """Return what ``json.dumps`` makes of a verdict, in a tenth of its time. All its numbers are finite."""
+    invalid = "null" if verdict.invalid_reason is None else _quoted(verdict.invalid_reason)
+    remarks = ", ".join(map(_quoted, verdict.remarks))
+    reasons = ", ".join(map(_reason_json, verdict.reasons))
+    return (
+        f'{{"comparison_id": {_quoted(verdict.comparison_id)}, "benchmark": {_quoted(verdict.benchmark)},'
+        f' "operation": {_quoted(verdict.operation)}, "verdict": "{verdict.verdict}",'
+        f' "probability": {_number(verdict.probability)}, "threshold": {verdict.threshold!r},'
+        f' "reasons": [{reasons}], "invalid_reason": {invalid}, "decided_by": "{verdict.decided_by}",'
+        f' "remarks": [{remarks}], "moved": {_move(verdict.moved)}, "improved": {_move(verdict.improved)}}}'
+    )
+
+
+def _reason_json(reason: Reason) -> str:
+    feature, value, contribution = reason
+    return f'{{"feature": "{feature}", "value": {_number(value)}, "contribution": {contribution!r}}}'
+
+
+def _move(move: Move | None) -> str:
+    if move is None:
+        return "null"
+    threads, before, after, change = move
+    return (
+        f'{{"threads": {threads}, "baseline_median": {before!r}, "target_median": {after!r},'
+        f' "change": {change!r}}}'
+    )
+
+
+def _number(value: float | None) -> str:
+    return "null" if value is None else repr(value)
 
 
 def _why(verdict: Verdict) -> str:

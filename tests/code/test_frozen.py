@@ -1,7 +1,6 @@
 import json
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from data.errors import InputError
@@ -9,6 +8,7 @@ from training.comparisons.ready import ReadyModel
 from training.comparisons.stored import Card, TrainedModel
 from training.estimators import frozen
 from training.estimators.answering import Fitted
+from training.estimators.boosted import Boosted
 from training.estimators.catalogue import CATALOGUE
 from training.estimators.pipelines import answering, fail_probability, pipeline
 
@@ -47,27 +47,26 @@ def test_arrays_read_from_disk_answer_as_the_pipeline_does(frozen_model, tmp_pat
     unseen = np.concatenate([vectors(3000, seed=9), np.full((1, 6), np.nan), np.full((1, 6), -1e6)])
     expected = fail_probability(frozen_model.model, unseen)
     assert np.ptp(expected) > 0.5
-    np.testing.assert_allclose(read.probability(unseen), expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(read.answers(unseen, np.zeros(6))[0], expected, rtol=0, atol=1e-12)
     assert ReadyModel.read(tmp_path).card == frozen_model.card
 
 
 def test_the_answer_to_one_does_not_depend_on_the_others(frozen_model):
-    unseen = pd.DataFrame(vectors(1200, seed=4), columns=list(NAMES))
-    model = ReadyModel.of(frozen_model)
-    last = unseen.tail(1)
-    np.testing.assert_allclose(model.probability(unseen)[-1:], model.probability(last), rtol=0, atol=1e-15)
-    np.testing.assert_allclose(model.contributions(unseen)[-1:], model.contributions(last), atol=1e-15)
-    assert model.contributions(unseen.head(0)).shape == (0, 6)
+    unseen, model = vectors(1200, seed=4), ReadyModel.of(frozen_model)
+    for together, alone in zip(model.answers(unseen), model.answers(unseen[-1:]), strict=True):
+        assert together[-1].tolist() == alone[0].tolist()
+    assert [answer.shape for answer in model.answers(unseen[:0])] == [(0,), (0, 6)]
 
 
 @pytest.mark.parametrize("name", sorted(set(CATALOGUE) - set(FREEZING)))
-def test_other_models_answer_from_their_pipeline(name, tmp_path):
+def test_other_models_answer_as_their_pipeline_does(name, tmp_path):
     model = trained(name)
     model.write(tmp_path)
     unseen = vectors(50, seed=3)
     read = ReadyModel.read(tmp_path).answering
-    assert isinstance(read, Fitted)
-    assert read.probability(unseen).tolist() == fail_probability(model.model, unseen).tolist()
+    assert isinstance(read, Boosted if name == "xgboost" else Fitted)
+    found = read.answers(unseen, np.zeros(6))[0]
+    assert found.tolist() == fail_probability(model.model, unseen).tolist()
 
 
 def test_arrays_of_another_model_are_not_asked(tmp_path):
@@ -76,7 +75,7 @@ def test_arrays_of_another_model_are_not_asked(tmp_path):
     new.write(tmp_path / "new")
     (tmp_path / "old" / frozen.FILE).rename(tmp_path / "new" / frozen.FILE)
     unseen = vectors(50, seed=3)
-    found = ReadyModel.read(tmp_path / "new").answering.probability(unseen)
+    found = ReadyModel.read(tmp_path / "new").answering.answers(unseen, np.zeros(6))[0]
     assert frozen.read(tmp_path / "new" / frozen.FILE, tmp_path / "new" / "model.skops") is None
     np.testing.assert_allclose(found, fail_probability(new.model, unseen), atol=1e-12)
 

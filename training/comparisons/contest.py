@@ -112,7 +112,8 @@ def champion_verdicts(
     missing = [name for name in model.card.features if name not in frame.columns]
     if missing:
         raise InputError(f"the feature {missing[0]!r} is no longer computed")
-    probability = decided(model.probability(frame), changes, model.card.floor)
+    asked = frame[list(model.card.features)].to_numpy(np.float64)
+    probability = decided(model.probability(asked), changes, model.card.floor)
     direct = np.where(probability >= model.card.threshold, "fail", "pass")
     own = stored.set_index("comparison_id")["verdict"].reindex(frame["comparison_id"])
     return np.asarray(np.where(own.isna(), direct, own.to_numpy(object)) == "fail")

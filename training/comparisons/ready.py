@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
+from numpy.typing import NDArray
 
+from data.errors import InputError
+from features.comparisons.vectors import columns
 from training.comparisons.stored import Card, TrainedModel
 from training.estimators import frozen
 from training.estimators.answering import Answering, Fitted, Floats, Unit
+from training.estimators.boosted import boosted
 from training.registry.stored import MODEL, beside_model, require_width
 
 
@@ -24,7 +28,8 @@ class ReadyModel:
     @classmethod
     def of(cls, model: TrainedModel) -> ReadyModel:
         """Make a trained model ready."""
-        return cls(frozen.freeze(model.model) or Fitted(model.model), model.card)
+        pipeline = model.model
+        return cls(frozen.freeze(pipeline) or boosted(pipeline) or Fitted(pipeline), model.card)
 
     @classmethod
     def read(cls, directory: Path) -> ReadyModel:
@@ -47,18 +52,28 @@ class ReadyModel:
         """The unit of `contributions`."""
         return self.answering.unit
 
-    def probability(self, features: pd.DataFrame) -> Floats:
-        """Return the probability of ``fail``, shape (n_comparisons,).
+    def asked(self, vectors: Floats) -> Floats:
+        """Return what the model is asked.
 
         Parameters
         ----------
-        features : DataFrame
-            At least the card's columns, one row per comparison.
-        """
-        return self.answering.probability(self._columns(features))
+        vectors : ndarray of shape (n_comparisons, n_all_features)
+            As `features.comparisons.vectors` gives them.
 
-    def contributions(self, features: pd.DataFrame) -> Floats:
-        """Say what each feature contributes to the probability of ``fail``: positive = towards fail.
+        Returns
+        -------
+        ndarray of shape (n_comparisons, n_features)
+            Columns as in the card.
+
+        Raises
+        ------
+        InputError
+            If a feature of the card is no longer computed.
+        """
+        return vectors[:, self._places]
+
+    def answers(self, asked: Floats) -> tuple[Floats, Floats]:
+        """Give the probability of ``fail``, and say what each feature contributes: positive = towards fail.
 
         Linear models: coefficient x deviation from the card's reference (log-odds). XGBoost: its own
         exact contributions (log-odds). Trees and forests: the change of probability along the path
@@ -67,16 +82,29 @@ class ReadyModel:
 
         Parameters
         ----------
-        features : DataFrame
-            At least the card's columns, one row per comparison.
+        asked : ndarray of shape (n_comparisons, n_features)
+            Columns as in the card.
 
         Returns
         -------
-        ndarray of shape (n_comparisons, n_features)
-            Columns as in the card.
+        probability : ndarray of shape (n_comparisons,)
+        contributions : ndarray of shape (n_comparisons, n_features)
         """
-        reference = np.array([self.card.reference[name] for name in self.card.features], np.float64)
-        return self.answering.contributions(self._columns(features), reference)
+        return self.answering.answers(asked, self.reference)
 
-    def _columns(self, features: pd.DataFrame) -> Floats:
-        return features[list(self.card.features)].to_numpy(np.float64)
+    def probability(self, asked: Floats) -> Floats:
+        """Give the first of `answers` alone."""
+        return self.answers(asked)[0]
+
+    @cached_property
+    def reference(self) -> Floats:
+        """What the card says of an ordinary comparison, shape (n_features,)."""
+        return np.array([self.card.reference[name] for name in self.card.features], np.float64)
+
+    @cached_property
+    def _places(self) -> NDArray[np.intp]:
+        known = columns("extended")
+        for name in self.card.features:
+            if name not in known:
+                raise InputError(f"the feature {name!r} is no longer computed")
+        return np.array([known.index(name) for name in self.card.features], np.intp)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,17 +19,10 @@ class Answering(Protocol):
     def unit(self) -> Unit:
         """The unit of its contributions."""
 
-    def probability(self, columns: Floats) -> Floats:
-        """Return the probability of ``fail``, shape (n_rows,).
+    def answers(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
+        """Give the probability of ``fail``, and say what each feature contributes; positive = towards fail.
 
-        Parameters
-        ----------
-        columns : ndarray of shape (n_rows, n_features)
-            NaN where a feature cannot be known.
-        """
-
-    def contributions(self, columns: Floats, reference: Floats) -> Floats:
-        """Say what each feature contributes; positive = towards fail.
+        What is answered of a row does not depend on the others.
 
         Parameters
         ----------
@@ -40,7 +33,8 @@ class Answering(Protocol):
 
         Returns
         -------
-        ndarray of shape (n_rows, n_features)
+        probability : ndarray of shape (n_rows,)
+        contributions : ndarray of shape (n_rows, n_features)
         """
 
 
@@ -48,40 +42,22 @@ class Answering(Protocol):
 class Fitted:
     """A pipeline of scikit-learn that answers itself, whatever its classifier.
 
-    Contributions: XGBoost gives its own exact ones, in log-odds. Of any other model it is how much the
-    probability falls when that one feature is replaced by its reference.
+    Contributions: how much the probability falls when that one feature is replaced by its reference.
     """
 
     pipeline: Any
 
-    @property
-    def unit(self) -> Unit:
-        """The unit of its contributions."""
-        return "log-odds" if self._boosting() else "probability"
+    unit: ClassVar[Unit] = "probability"
 
-    def probability(self, columns: Floats) -> Floats:
-        """Return the probability of ``fail``; see `Answering`."""
-        return np.asarray(self.pipeline.predict_proba(columns)[:, 1], np.float64)
-
-    def contributions(self, columns: Floats, reference: Floats) -> Floats:
-        """Say what each feature contributes; see `Answering`."""
-        return self._of_boosting(columns) if self._boosting() else self._occlusion(columns, reference)
-
-    def _boosting(self) -> bool:
-        return hasattr(self.pipeline[-1], "get_booster")
-
-    def _of_boosting(self, columns: Floats) -> Floats:
-        import xgboost
-
-        prepared = xgboost.DMatrix(self.pipeline[:-1].transform(columns))
-        found = self.pipeline[-1].get_booster().predict(prepared, pred_contribs=True)
-        return np.asarray(found, np.float64)[:, :-1]
-
-    def _occlusion(self, columns: Floats, reference: Floats) -> Floats:
-        full = self.probability(columns)
-        values = np.empty_like(columns)
+    def answers(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
+        """Answer; see `Answering`."""
+        full = self._probability(columns)
+        contributions = np.empty_like(columns)
         for feature in range(columns.shape[1]):
             without = columns.copy()
             without[:, feature] = reference[feature]
-            values[:, feature] = full - self.probability(without)
-        return values
+            contributions[:, feature] = full - self._probability(without)
+        return full, contributions
+
+    def _probability(self, columns: Floats) -> Floats:
+        return np.asarray(self.pipeline.predict_proba(columns)[:, 1], np.float64)

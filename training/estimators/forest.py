@@ -65,11 +65,11 @@ def chained(trees: Sequence[Tree]) -> dict[str, Any]:
 
 
 class Level(NamedTuple):
-    """One level down: which rows move in some tree, and between which nodes."""
+    """One level down: which rows move in some tree, what their nodes look at, and where they come to."""
 
     part: slice
     owners: Whole
-    parents: Whole
+    features: Whole
     children: Whole
 
 
@@ -116,14 +116,15 @@ class Forest:
 
     def summed(self, rows: Single) -> Floats:
         """Return the sum of the leaves that a row comes to, shape (n_rows,)."""
-        total = np.full(len(rows), self._of_leaf[self.roots].sum())
+        total = np.full(len(rows), self.of_leaf[self.roots].sum())
         for step in self.steps(rows):
             part = total[step.part]
-            part += np.bincount(step.owners, self._of_leaf.take(step.children), minlength=part.size)
+            part += np.bincount(step.owners, self.of_leaf.take(step.children), minlength=part.size)
         return total
 
     @cached_property
-    def _of_leaf(self) -> Floats:
+    def of_leaf(self) -> Floats:
+        """What a leaf answers; 0 of any other node."""
         return np.where(self.feature == LEAF, self.value, 0.0)
 
     def steps(self, rows: Single) -> Iterator[Level]:
@@ -134,12 +135,13 @@ class Forest:
             own = rows[part]
             owners = np.repeat(np.arange(len(own)), len(self.roots))
             nodes = np.tile(self.roots, len(own))
-            while len(moving := np.flatnonzero(self.feature.take(nodes) != LEAF)):
-                owners, nodes = owners.take(moving), nodes.take(moving)
-                values = own.take(owners * own.shape[1] + self.feature.take(nodes))
-                reached = children.take(2 * nodes + self.below(values, nodes))
-                yield Level(part, owners, nodes, reached)
-                nodes = reached
+            features = self.feature.take(nodes)
+            while len(moving := (features != LEAF).nonzero()[0]):
+                owners, nodes, features = owners.take(moving), nodes.take(moving), features.take(moving)
+                values = own.take(owners * own.shape[1] + features)
+                nodes = children.take(2 * nodes + self.below(values, nodes))
+                yield Level(part, owners, features, nodes)
+                features = self.feature.take(nodes)
 
     def below(self, values: Single, nodes: Whole) -> NDArray[np.bool_]:
         """Tell which values are not above the threshold of their node."""

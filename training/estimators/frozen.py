@@ -6,8 +6,9 @@ it learned is a few arrays, which lie beside ``model.skops`` in ``model.npz``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,7 +22,7 @@ from data.tables.digest import digest_of
 from data.tables.files import replacing
 from training.estimators import forest
 from training.estimators.answering import Floats, Unit
-from training.estimators.forest import Forest, Single, Tree, chained
+from training.estimators.forest import LEAF, Forest, Single, Tree, chained
 
 #: The file beside ``model.skops``.
 FILE = "model.npz"
@@ -47,6 +48,14 @@ class Preparation:
         if (self.scale <= 0).any():
             raise ValueError("scale holds what is not above 0")
 
+    @classmethod
+    def of(cls, steps: Sequence[Any]) -> Preparation | None:
+        """Take from fitted steps what they do; None if they do anything else."""
+        kinds = [type(step).__name__ for step in steps]
+        if kinds != ["SimpleImputer", "StandardScaler"] or np.isnan(steps[0].statistics_).any():
+            return None
+        return Preparation(steps[0].statistics_, steps[1].mean_, steps[1].scale_)
+
     def prepared(self, columns: Floats) -> Floats:
         """Return what the classifier takes, shape (n_rows, n_features)."""
         return np.asarray((np.where(np.isnan(columns), self.fill, columns) - self.mean) / self.scale)
@@ -67,14 +76,13 @@ class Linear(Preparation):
 
     unit: ClassVar[Unit] = "log-odds"
 
-    def probability(self, columns: Floats) -> Floats:
-        """Return the probability of ``fail``; see `Answering`."""
-        log_odds = self.prepared(columns) @ self.coefficients + self.intercept
-        return np.asarray(np.exp(-np.logaddexp(0.0, -log_odds)))
-
-    def contributions(self, columns: Floats, reference: Floats) -> Floats:
-        """Return coefficient x deviation from the reference; see `Answering`."""
-        return (self.prepared(columns) - self.prepared(reference)) * self.coefficients
+    def answers(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
+        """Answer; contributions are coefficient x deviation from the reference; see `Answering`."""
+        prepared = self.prepared(columns)
+        # not a product of matrices, whose last digit depends on how many rows there are
+        log_odds = (prepared * self.coefficients).sum(axis=1) + self.intercept
+        contributions = (prepared - self.prepared(reference)) * self.coefficients
+        return np.asarray(np.exp(-np.logaddexp(0.0, -log_odds))), contributions
 
 
 @dataclass(frozen=True)
@@ -98,25 +106,31 @@ class Trees(Forest, Preparation):
         """The probability before any feature is looked at: the mean of the roots."""
         return float(self.value[self.roots].mean())
 
-    def probability(self, columns: Floats) -> Floats:
-        """Return the mean of the leaves that a row comes to; see `Answering`."""
-        return self.summed(self._single(columns)) / len(self.roots)
-
-    def contributions(self, columns: Floats, reference: Floats) -> Floats:
-        """Return how the probability changes on the way from the roots to the leaves; see `Answering`.
+    def answers(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
+        """Return the mean of the leaves that a row comes to, and how it changes on the way; see `Answering`.
 
         Every split moves the expected probability from that of its node to that of the child; the
         difference belongs to the split's feature (Saabas, "Interpreting random forests", 2014). A row sums
         to its probability - `base_rate`.
         """
         del reference
-        total = np.zeros(columns.shape)
+        answer = np.full(len(columns), self.of_leaf[self.roots].sum())
+        moved = np.zeros(columns.shape)
         for step in self.steps(self._single(columns)):
-            part = total[step.part]
-            cells = step.owners * columns.shape[1] + self.feature.take(step.parents)
-            moved = self.value.take(step.children) - self.value.take(step.parents)
-            part += np.bincount(cells, moved, minlength=part.size).reshape(part.shape)
-        return total / len(self.roots)
+            own, part = answer[step.part], moved[step.part]
+            cells = step.owners * columns.shape[1] + step.features
+            own += np.bincount(step.owners, self.of_leaf.take(step.children), minlength=own.size)
+            rises = np.bincount(cells, self._rise.take(step.children), minlength=part.size)
+            part += rises.reshape(part.shape)
+        return answer / len(self.roots), moved / len(self.roots)
+
+    @cached_property
+    def _rise(self) -> Floats:
+        """By how much the value of every node is above that of its parent."""
+        rise, inner = np.zeros(len(self.value)), (self.feature != LEAF).nonzero()[0]
+        children = self.children[inner]
+        rise[children] = self.value[children] - self.value[inner, None]
+        return rise
 
     def _single(self, columns: Floats) -> Single:
         # scikit-learn compares values of single precision with thresholds of double precision
@@ -151,15 +165,15 @@ def freeze(pipeline: Any) -> Frozen | None:
     Linear or Trees or None
         None if it is another pipeline, or its classifier is no linear model and has no trees.
     """
-    steps = [step for _, step in pipeline.steps if not hasattr(step, "fit_resample")]
-    kinds = [type(step).__name__ for step in steps]
-    if kinds[:-1] != ["SimpleImputer", "StandardScaler"] or np.isnan(steps[0].statistics_).any():
+    *before, classifier = [step for _, step in pipeline.steps if not hasattr(step, "fit_resample")]
+    prepared, kind = Preparation.of(before), type(classifier).__name__
+    if prepared is None:
         return None
-    preparation = (steps[0].statistics_, steps[1].mean_, steps[1].scale_)
-    if kinds[-1] == "LogisticRegression":
-        return Linear(*preparation, steps[-1].coef_[0], steps[-1].intercept_[0])
-    if kinds[-1] in _OF_TREES:
-        return _trees(preparation, [tree.tree_ for tree in getattr(steps[-1], "estimators_", steps[-1:])])
+    preparation = prepared.fill, prepared.mean, prepared.scale
+    if kind == "LogisticRegression":
+        return Linear(*preparation, classifier.coef_[0], classifier.intercept_[0])
+    if kind in _OF_TREES:
+        return _trees(preparation, [tree.tree_ for tree in getattr(classifier, "estimators_", [classifier])])
     return None
 
 

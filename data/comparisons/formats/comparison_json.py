@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
@@ -77,15 +78,28 @@ def tables_of(
     InputError
         If there is no comparison, or, unless ``problems.keep_going``, at the first thing that is wrong.
     """
-    problems, taken, builder = problems or Problems(), taken or Taken(), Builder()
+    taken, builder = taken or Taken(), Builder()
+    for place, comparison in checked(content, name, problems or Problems(), taken):
+        _add(comparison, f"{name} {place}", taken, builder)
+    return builder.take()
+
+
+def checked(
+    content: object, name: str, problems: Problems, taken: Taken | None
+) -> Iterator[tuple[str, Comparison]]:
+    """Yield the comparisons of a request, each with its place; parameters and errors as of `tables_of`."""
     request = _given(JudgeRequest, content, name, "")
-    for index, comparison in enumerate(request.comparisons):
+    for index, given in enumerate(request.comparisons):
         place = f"comparisons[{index}]"
         try:
-            _add(_given(Comparison, comparison, name, place), name, place, taken, builder)
+            comparison = _given(Comparison, given, name, place)
+            # where each is judged in its own place, what stands twice is for the judge to see
+            if taken is not None:
+                _require_once(comparison, name, place, taken)
         except InputError as error:
             problems.add(error)
-    return builder.take()
+        else:
+            yield place, comparison
 
 
 @dataclass
@@ -105,18 +119,23 @@ class Taken:
         return name[2]
 
 
-def _add(comparison: Comparison, name: str, place: str, taken: Taken, builder: Builder) -> None:
-    """Put one comparison into the tables, once nothing in it stands twice."""
+def _require_once(comparison: Comparison, name: str, place: str, taken: Taken) -> None:
+    """Refuse what stands twice: a number of threads, or an identifier, which is taken from now on."""
     seen: set[int] = set()
     for index, one in enumerate(comparison.configurations):
         if one.threads in seen:
             twice = f"{place}.configurations[{index}].threads {one.threads} stands twice"
             raise InputError(twice, file=name)
         seen.add(one.threads)
-    identifier, benchmark, operation = comparison.comparison_id, comparison.benchmark, comparison.operation
+    identifier = comparison.comparison_id
     if identifier in taken.identifiers:
         raise InputError(f"{place}.comparison_id {_quoted(identifier)} stands twice", file=name)
     taken.identifiers.add(identifier)
+
+
+def _add(comparison: Comparison, source: str, taken: Taken, builder: Builder) -> None:
+    """Put one comparison into the tables."""
+    identifier, benchmark, operation = comparison.comparison_id, comparison.benchmark, comparison.operation
     machine = taken.machine(benchmark, operation, comparison.machine)
     baseline = max((len(one.history) for one in comparison.configurations), default=0)
     common = (benchmark, benchmark, operation, machine, comparison.unit, comparison.better)
@@ -126,7 +145,7 @@ def _add(comparison: Comparison, name: str, place: str, taken: Taken, builder: B
         for order, samples in enumerate(versions, baseline + 2 - len(versions)):
             _add_samples(samples, series, order, builder)
     orders = (baseline, baseline, baseline + 1, baseline + 1)
-    builder.comparisons.append((identifier, benchmark, operation, machine, *orders, f"{name} {place}"))
+    builder.comparisons.append((identifier, benchmark, operation, machine, *orders, source))
 
 
 def _add_samples(samples: Samples, series: Series, order: int, builder: Builder) -> None:

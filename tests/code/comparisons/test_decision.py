@@ -43,11 +43,8 @@ def judged(served, *configurations, floor=None):  # noqa: F811 - a fixture's nam
 class AlwaysFails:
     unit = "probability"
 
-    def probability(self, columns):
-        return np.ones(len(columns))
-
-    def contributions(self, columns, reference):
-        return np.zeros(columns.shape)
+    def answers(self, columns, reference):
+        return np.ones(len(columns)), np.zeros(columns.shape)
 
 
 @pytest.fixture

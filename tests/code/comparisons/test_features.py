@@ -8,15 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data.comparisons.tables import ComparisonTables
+from features.comparisons import vectors as computed
 from features.comparisons.history import HISTORY
-from features.comparisons.vectors import (
-    EXTENDED_FEATURES,
-    SEED_FEATURES,
-    columns,
-    featurize,
-    seed_vectors,
-    vectors,
-)
+from features.comparisons.vectors import EXTENDED_FEATURES, SEED_FEATURES, columns, featurize
 from tests.code.comparisons.sides_by_hand import sides_of, sides_of_summaries
 
 # Seed 000, figure 6.1: min, q1, median, q3, max of bt_C_x with 4 and 8 threads, baseline and target.
@@ -40,6 +34,14 @@ settings.load_profile("brief")
 five_numbers = st.lists(st.floats(1.0, 1e6), min_size=5, max_size=5).map(sorted)
 configurations = st.lists(st.tuples(five_numbers, five_numbers), min_size=1, max_size=11)
 side = st.lists(st.lists(st.floats(50.0, 150.0), min_size=2, max_size=4), min_size=1, max_size=3)
+
+
+def vectors(sides):
+    return pd.DataFrame(computed.vectors(sides), columns=list(columns("extended")))
+
+
+def seed_vectors(sides):
+    return pd.DataFrame(computed.seed_vectors(sides), columns=list(SEED_FEATURES))
 
 
 def root(value):
@@ -142,7 +144,7 @@ def test_the_order_of_samples_and_configurations_does_not_matter(results):
 def test_a_comparison_has_the_same_vector_alone_and_among_others(comparisons):
     together = vectors(sides_of(comparisons))
     alone = pd.concat([vectors(sides_of([comparison])) for comparison in comparisons], ignore_index=True)
-    pd.testing.assert_frame_equal(together, alone, rtol=1e-9, atol=1e-9)
+    pd.testing.assert_frame_equal(together, alone, check_exact=True)
 
 
 @given(st.lists(st.lists(st.tuples(side, side, side), min_size=1, max_size=3), min_size=1, max_size=4))

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from features.comparisons.history import HISTORY, version_features
+from features.comparisons.history import HISTORY, version_features, with_versions
 from features.comparisons.versions import first, last, levels, quantile
 from tests.code.comparisons.sides_by_hand import samples, sides_of
 
@@ -11,7 +11,7 @@ LOW = [[90.0], [91.0], [89.0], [90.0], [90.0]]
 
 def features(baseline, target, history=(), better="higher"):
     sides = sides_of([[(baseline, target, list(history))]], better)
-    return dict(zip(HISTORY, version_features(sides)[:, 0], strict=True))
+    return dict(zip(HISTORY, version_features(sides, with_versions(sides))[:, 0], strict=True))
 
 
 def test_the_level_of_a_version_is_the_median_of_its_samples():

@@ -1,5 +1,4 @@
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.impute import SimpleImputer
@@ -32,9 +31,9 @@ def trained(classifier):
 @pytest.fixture
 def features():
     rng = np.random.default_rng(1)
-    frame = pd.DataFrame(rng.normal(size=(50, 3)), columns=list(NAMES))
-    frame.loc[3, "noise"] = np.nan
-    return frame
+    columns = rng.normal(size=(50, 3))
+    columns[3, NAMES.index("noise")] = np.nan
+    return columns
 
 
 def log_odds(model, features):
@@ -52,7 +51,7 @@ def log_odds(model, features):
 )
 def test_contributions_of_trees_sum_to_the_probability_less_the_base_rate(classifier, features):
     model = trained(classifier)
-    found = model.contributions(features)
+    _, found = model.answers(features)
     assert model.unit == "probability"
     total = found.sum(axis=1) + model.answering.base_rate
     np.testing.assert_allclose(total, model.probability(features), atol=1e-12)
@@ -60,15 +59,15 @@ def test_contributions_of_trees_sum_to_the_probability_less_the_base_rate(classi
 
 def test_contributions_of_a_linear_model_sum_to_the_log_odds_less_those_of_the_reference(features):
     model = trained(LogisticRegression())
-    found = model.contributions(features)
-    at_reference = log_odds(model, pd.DataFrame([model.card.reference]))
+    _, found = model.answers(features)
+    at_reference = log_odds(model, model.reference[None])
     assert model.unit == "log-odds"
     np.testing.assert_allclose(found.sum(axis=1), log_odds(model, features) - at_reference)
 
 
 def test_contributions_of_boosting_sum_to_the_log_odds_up_to_a_constant(features):
     model = trained(XGBClassifier(n_estimators=20, max_depth=3, nthread=1))
-    found = model.contributions(features)
+    _, found = model.answers(features)
     rest = log_odds(model, features) - found.sum(axis=1)
     assert model.unit == "log-odds"
     np.testing.assert_allclose(rest, rest[0], atol=1e-4)
@@ -76,9 +75,10 @@ def test_contributions_of_boosting_sum_to_the_log_odds_up_to_a_constant(features
 
 def test_any_other_model_answers_by_what_changes_when_a_feature_becomes_ordinary(features):
     model = trained(KNeighborsClassifier(5))
-    found = model.contributions(features)
-    ordinary = features.assign(worse=model.card.reference["worse"])
-    fall = model.probability(features) - model.probability(ordinary)
+    probability, found = model.answers(features)
+    ordinary = features.copy()
+    ordinary[:, 0] = model.reference[0]
+    fall = probability - model.probability(ordinary)
     assert model.unit == "probability"
     np.testing.assert_allclose(found[:, 0], fall)
 
@@ -96,8 +96,7 @@ def test_any_other_model_answers_by_what_changes_when_a_feature_becomes_ordinary
     ids=lambda classifier: type(classifier).__name__,
 )
 def test_what_makes_a_comparison_fail_contributes_most_and_towards_fail(classifier):
-    rows = pd.DataFrame([[-2.0, 0.1, 0.1], [2.0, 0.1, 0.1]], columns=list(NAMES))
-    found = trained(classifier).contributions(rows)
+    _, found = trained(classifier).answers(np.array([[-2.0, 0.1, 0.1], [2.0, 0.1, 0.1]]))
     assert strongest(found, 1)[0] == [0]
     assert found[0, 0] > 0 >= found[1, 0]
 

@@ -5,13 +5,12 @@ import pytest
 
 from data.errors import InputError
 from features.comparisons.asked import Asked
-from features.comparisons.vectors import columns, vectors
+from features.comparisons.vectors import vectors
 from serving.comparisons.model import load
 from tests.code.comparisons.sides_by_hand import sides_of
 from training.estimators.catalogue import CATALOGUE
 from training.estimators.pipelines import fail_probability, pipeline
 
-COLUMNS = list(columns("extended"))
 DRAWS = 20
 
 
@@ -52,16 +51,16 @@ def failed(request):
             model = load().model
         except InputError as exc:
             pytest.skip(f"there is no champion: {exc}")
-        return lambda asked: model.probability(vectors(asked.sides)) >= model.card.threshold
+        return lambda asked: model.probability(model.asked(vectors(asked.sides))) >= model.card.threshold
     generator = np.random.default_rng(1)
     worse = np.where(np.arange(160) % 4 == 0, generator.uniform(0.03, 0.3, 160), 0.0)
     known = [
         drawn(generator, 1, share, noise)[0] for share, noise in zip(worse, [0.005, 0.02] * 80, strict=True)
     ]
-    x, y = vectors(sides(known, "lower"))[COLUMNS].to_numpy(), (worse > 0).astype(np.int64)
+    x, y = vectors(sides(known, "lower")), (worse > 0).astype(np.int64)
     entry = CATALOGUE[request.param]
     fitted = pipeline(entry, entry.start, y, 1).fit(x, y)
-    return lambda asked: fail_probability(fitted, vectors(asked.sides)[COLUMNS].to_numpy()) >= 0.5
+    return lambda asked: fail_probability(fitted, vectors(asked.sides)) >= 0.5
 
 
 @pytest.mark.parametrize("better", ["lower", "higher"])

@@ -1,0 +1,200 @@
+"""Requests to judge as they mostly come: whole and right, so that they are read in one go, into arrays.
+
+What is refused here may still be right (`data.comparisons.formats.comparison_json` has the last word, and
+says what is wrong); what is read here is always right.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Annotated, Literal
+
+import msgspec
+import numpy as np
+
+from data.comparisons.request import MAX_THREADS, Comparison
+from data.comparisons.sides import HISTORY_VERSIONS, Samples, Sides, five_numbers
+from data.comparisons.tables import FIVE_NUMBERS, ComparisonTables
+
+
+class Posted(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    """A part of a request. Names and bounds are those of `data.comparisons.request`."""
+
+
+class PostedFive(Posted):
+    """A summary in place of samples."""
+
+    min: float
+    q1: float
+    median: float
+    q3: float
+    max: float
+    mean: float = 0.0
+    stdev: float = 0.0
+
+
+PostedSamples = list[float] | PostedFive
+
+
+class PostedConfiguration(Posted):
+    """The samples of both sides at one number of threads."""
+
+    threads: Annotated[int, msgspec.Meta(ge=1, le=MAX_THREADS)]
+    baseline: PostedSamples
+    target: PostedSamples
+    history: list[PostedSamples] = []
+
+
+class PostedComparison(Posted):
+    """One operation, measured before and after."""
+
+    comparison_id: str
+    operation: str
+    better: Literal["lower", "higher"]
+    configurations: list[PostedConfiguration]
+    benchmark: str = "unknown"
+    machine: str = "unknown"
+    unit: str = "unknown"
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether every name has something written in it."""
+        names = (self.comparison_id, self.operation, self.benchmark, self.machine, self.unit)
+        return all(map(str.strip, names))
+
+
+class PostedRequest(Posted):
+    """Comparisons to be judged."""
+
+    comparisons: Annotated[list[PostedComparison], msgspec.Meta(min_length=1)]
+
+
+_REQUESTS = msgspec.json.Decoder(PostedRequest)
+
+
+def read(body: bytes) -> list[PostedComparison] | None:
+    """Return the comparisons of a request; None if anything may be wrong with it."""
+    try:
+        found = _REQUESTS.decode(body).comparisons
+    except ValueError:
+        return None
+    return found if all(one.is_sound for one in found) else None
+
+
+def posted(comparison: Comparison) -> PostedComparison:
+    """Return the same of a comparison that was checked elsewhere."""
+    return msgspec.convert(comparison.model_dump(exclude_unset=True), PostedComparison)
+
+
+@dataclass(frozen=True)
+class NamedSides:
+    """Comparisons by what they are called, and their sides.
+
+    Attributes
+    ----------
+    identifiers, benchmarks, operations : sequence of str
+        One of each per comparison.
+    sides : Sides
+    """
+
+    identifiers: Sequence[str]
+    benchmarks: Sequence[str]
+    operations: Sequence[str]
+    sides: Sides
+
+    @classmethod
+    def of(cls, tables: ComparisonTables) -> NamedSides:
+        """Name and gather the comparisons of `tables`."""
+        identifiers, benchmarks, operations = (
+            tables.comparisons[name].tolist() for name in ("comparison_id", "benchmark", "operation")
+        )
+        return cls(identifiers, benchmarks, operations, Sides.of(tables))
+
+    @classmethod
+    def posted(cls, comparisons: Sequence[PostedComparison]) -> NamedSides:
+        """Gather comparisons of requests: the sides that their tables would have."""
+        lists = _Lists()
+        for row, comparison in enumerate(comparisons):
+            lists.add(row, comparison)
+        return cls(
+            [one.comparison_id for one in comparisons],
+            [one.benchmark for one in comparisons],
+            [one.operation for one in comparisons],
+            lists.sides(len(comparisons)),
+        )
+
+
+_FIVE = attrgetter(*FIVE_NUMBERS)
+_BY_THREADS = attrgetter("threads")
+
+
+@dataclass
+class _Lists:
+    """Lists of samples on their way into arrays.
+
+    Attributes
+    ----------
+    values : array of float
+    versions : array of int
+        The order and the number of samples of every version: earlier ones below 0, the baseline's 0, the
+        target's 1.
+    configurations : array of int
+        Of each: its comparison's row, its threads, and how many samples its history and its sides have.
+    signs : array of float
+    given : list
+        Five numbers: of which side (0 or 1), of which configuration.
+    """
+
+    values: array[float] = field(default_factory=lambda: array("d"))
+    versions: array[int] = field(default_factory=lambda: array("q"))
+    configurations: array[int] = field(default_factory=lambda: array("q"))
+    signs: array[float] = field(default_factory=lambda: array("d"))
+    given: list[tuple[int, int, tuple[float, ...]]] = field(default_factory=list)
+
+    def add(self, row: int, comparison: PostedComparison) -> None:
+        """Add a comparison: its configurations by their threads."""
+        sign = -1.0 if comparison.better == "lower" else 1.0
+        for one in sorted(comparison.configurations, key=_BY_THREADS):
+            if one.baseline or one.target:
+                self._add(row, one)
+                self.signs.append(sign)
+
+    def _add(self, row: int, one: PostedConfiguration) -> None:
+        start = len(self.values)
+        if one.history:
+            self._past(one.history)
+        past, lengths = len(self.values) - start, []
+        for side, samples in enumerate((one.baseline, one.target)):
+            if isinstance(samples, list):
+                self.values.extend(samples)
+                self.versions.extend((side, len(samples)))
+                lengths.append(len(samples))
+            else:
+                self.given.append((side, len(self.signs), _FIVE(samples)))
+                lengths.append(0)
+        self.configurations.extend((row, one.threads, past, *lengths))
+
+    def _past(self, history: list[PostedSamples]) -> None:
+        """Add the newest earlier versions that have samples."""
+        past = [samples for samples in history if samples and isinstance(samples, list)][-HISTORY_VERSIONS:]
+        for order, samples in enumerate(past, -len(past)):
+            self.values.extend(samples)
+            self.versions.extend((order, len(samples)))
+
+    def sides(self, n_comparisons: int) -> Sides:
+        """Return what was added."""
+        versions = np.array(self.versions, np.int64).reshape(-1, 2)
+        values, orders = np.array(self.values, np.float64), versions[:, 0].repeat(versions[:, 1])
+        configurations = np.array(self.configurations, np.int64).reshape(-1, 5)
+        stops = configurations[:, 2:].cumsum().reshape(-1, 3)
+        starts = stops - configurations[:, 2:]
+        history, baseline, target = (Samples(values, orders, starts[:, at], stops[:, at]) for at in range(3))
+        five = five_numbers(baseline.followed(target)).reshape(2, -1, len(FIVE_NUMBERS))
+        for side, configuration, numbers in self.given:
+            five[side, configuration] = numbers
+        owners, threads = configurations[:, 0], configurations[:, 1]
+        signs = np.array(self.signs)
+        return Sides(owners, n_comparisons, threads, signs, baseline, target, history, five[0], five[1])

@@ -1,0 +1,210 @@
+import json
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
+
+from data.comparisons import posted
+from data.comparisons.formats.comparison_json import Taken, checked, tables_of
+from data.comparisons.request import EXAMPLE, Comparison, Configuration, FiveNumbers, JudgeRequest, Name
+from data.comparisons.sides import Samples, five_numbers
+from data.errors import InputError
+from data.tables.problems import Problems
+from features.comparisons.vectors import columns
+from serving.comparisons import render
+from serving.comparisons.body import answer_json, answer_many
+from serving.comparisons.judge import judge
+from serving.doors.bodies import parse_json
+from serving.doors.problems import RefusedError
+from serving.models import ModelRef, Served
+from training.comparisons.ready import ReadyModel
+from training.comparisons.stored import Card, TrainedModel
+from training.estimators.catalogue import CATALOGUE
+from training.estimators.pipelines import answering, pipeline
+
+usual = st.floats(90.0, 110.0)
+odd = st.sampled_from([100, 100.0, 100.5, 0, -0.0, -1.0, 450.0, 1e-300, 1.7e308, 5e-324, 2**70])
+sample = usual | st.integers(95, 105) | odd
+five = st.lists(usual | usual | odd, min_size=5, max_size=5).map(
+    lambda given: dict(zip(("min", "q1", "median", "q3", "max"), sorted(given), strict=True))
+)
+some = st.lists(usual, min_size=2, max_size=12) | st.lists(sample, max_size=6) | five
+history = st.lists(st.lists(usual, max_size=3) | some, max_size=12) | st.integers(38, 45).map(
+    lambda length: [[100.0 + version % 7] for version in range(length)]
+)
+configuration = st.fixed_dictionaries(
+    {"threads": st.integers(1, 9), "baseline": some, "target": some}, optional={"history": history}
+)
+name = st.sampled_from(["x", "größe", 'a "<b>"', "\U0001f600\u2028", " y"])
+comparison = st.fixed_dictionaries(
+    {
+        "operation": name,
+        "better": st.sampled_from(["lower", "higher"]),
+        "configurations": st.lists(configuration, max_size=5, unique_by=lambda one: one["threads"]),
+    },
+    optional={"benchmark": name, "machine": name, "unit": name},
+)
+#: What may be wrong with the text of a request, or only looks so.
+SLIPS = [
+    '"', ",", "0", "-", "NaN", "-Infinity", "e5", ".", "null", "true", "[", "]", "{", "}", "\\", "\\ud800",
+    "1e999", " ", "\ufeff", "\x01", "9" * 30, "9" * 5000, '"threads": 0, ', '"threads": 2, ', '"better": 1, ',
+    '"target": [NaN], ', '"unit": "\\ud83d", ', '"unit": "\\ud83d\\ude00", ', '"unit": "\\u00a0", ',
+    '"x": 1, ', '"history": null, ', '"history": [[]], ', "1.0", "1e0",
+]  # fmt: skip
+
+
+ONE = EXAMPLE["comparisons"][0]
+TWICE = [{"threads": 1, "baseline": [], "target": []}] * 2
+
+
+def numbered(comparisons):
+    return [one | {"comparison_id": f"c{place}"} for place, one in enumerate(comparisons)]
+
+
+def body(comparisons):
+    return json.dumps({"comparisons": comparisons}).encode()
+
+
+def last_word(content):
+    """Read a request part by part, as it is read to say what is wrong with it."""
+    parts = checked(parse_json(content), "body", Problems(), Taken())
+    return [posted.posted(comparison) for _, comparison in parts]
+
+
+@pytest.fixture(scope="module", params=["logistic", "random-forest", "xgboost"])
+def served(request):
+    generator, names = np.random.default_rng(3), columns("extended")
+    features = generator.normal(0, 0.5, (300, len(names)))
+    features[generator.random(features.shape) < 0.1] = np.nan
+    fails = (np.nan_to_num(features[:, 0]) + generator.normal(0, 0.2, 300) < -0.2).astype(np.int64)
+    model = CATALOGUE[request.param]
+    fitted = answering(pipeline(model, model.start, fails, 0).fit(features, fails))
+    card = Card(request.param, names, 0.5, {}, dict.fromkeys(names, 0.0), "0" * 64, 0)
+    return Served(ReadyModel.of(TrainedModel(fitted, card)), ModelRef("m", "7", "models:/m/7"))
+
+
+def told(content):
+    """Return the verdicts of an answer, as they are written."""
+    return [line.strip().rstrip(",") for line in content.decode().splitlines()[2:-2]]
+
+
+@given(st.lists(comparison, min_size=1, max_size=5).map(numbered))
+@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_verdict_has_the_same_bytes_alone_together_among_others_and_from_tables(served, comparisons):
+    bodies = [body([one]) for one in comparisons]
+    alone = [answer_json(one, served) for one in bodies]
+    together = answer_many(bodies, served)
+    assert [one.content for one in together] == [one.content for one in alone]
+    assert [one.vectors.tobytes() for one in together] == [one.vectors.tobytes() for one in alone]
+    batch = answer_json(body(comparisons), served).content
+    assert told(batch) == [line for one in alone for line in told(one.content)]
+    assert render.as_json(judge(tables_of({"comparisons": comparisons}), served)).encode() == batch
+    assert [json.dumps(json.loads(line)) for line in told(batch)] == told(batch)
+
+
+@given(st.lists(comparison, min_size=1, max_size=3).map(numbered))
+@settings(deadline=None, max_examples=50)
+def test_a_right_request_is_read_at_first_sight(comparisons):
+    content = body(comparisons)
+    assert posted.read(content) == last_word(content)
+
+
+@given(
+    st.lists(comparison, min_size=1, max_size=2).map(numbered).map(body),
+    st.lists(st.tuples(st.floats(0, 1), st.sampled_from(SLIPS), st.integers(0, 3)), min_size=1, max_size=2),
+)
+@settings(deadline=None, max_examples=250)
+def test_what_is_read_at_first_sight_is_what_the_last_word_reads(content, slips):
+    text = content.decode()
+    for share, slip, dropped in slips:
+        place = int(share * len(text))
+        if slip.endswith(", "):  # a key, which may then stand twice
+            place = text.rfind("{", 0, place + 1) + 1
+            text = text[:place] + slip + text[place:]
+        else:
+            text = text[:place] + slip + text[place + dropped :]
+    found = posted.read(text.encode("utf-8", "surrogatepass"))
+    if found is not None:
+        assert found == last_word(text.encode())
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"comparisons": []}',
+        body([ONE] * 2),
+        body([ONE | {"operation": "\u2003"}]),
+        body([ONE | {"configurations": TWICE}]),
+        body(EXAMPLE["comparisons"]).replace(b'"threads": 4', b'"threads": 4.0'),
+        body(EXAMPLE["comparisons"]).replace(b"7406.4", b"true"),
+        body(EXAMPLE["comparisons"]).replace(b"7406.4", b"1e999"),
+        body(EXAMPLE["comparisons"]).replace(b"7406.4", b'"7406.4"'),
+        body(EXAMPLE["comparisons"]) + b" {}",
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_not_read_at_first_sight(content):
+    assert posted.read(content) is None
+    with pytest.raises((InputError, RefusedError)):
+        last_word(content)
+
+
+def test_both_ways_to_read_a_name_call_the_same_letters_spaces():
+    spaces = [chr(code) for code in range(0x110000) if chr(code).isspace()]
+    assert len(spaces) > 20
+    known = TypeAdapter(Name)
+    for space in spaces:
+        with pytest.raises(ValidationError):
+            known.validate_python(space)
+    for letter in ("\u200b", "\u2060", "\ufeff", "\u180e", "\x00", "\x1b", "\u2800"):
+        assert known.validate_python(letter).strip()
+
+
+@pytest.mark.parametrize(
+    ("described", "read"),
+    [
+        (JudgeRequest, posted.PostedRequest),
+        (Comparison, posted.PostedComparison),
+        (Configuration, posted.PostedConfiguration),
+        (FiveNumbers, posted.PostedFive),
+    ],
+)
+def test_what_is_described_and_what_is_read_have_the_same_keys(described, read):
+    assert sorted(described.model_fields) == sorted(read.__struct_fields__)
+
+
+def test_one_bad_request_leaves_the_others_that_wait_with_it_alone(served):
+    good = json.dumps(EXAMPLE).encode()
+    bodies = [b"{", good, b'{"comparisons": 3}', b"\xef\xbb\xbf" + good]
+    no_json, first, no_request, second = answer_many(bodies, served)
+    for found, content in ((no_json, bodies[0]), (no_request, bodies[2])):
+        with pytest.raises(type(found)) as caught:
+            answer_json(content, served)
+        assert str(caught.value) == str(found)
+    assert first.content == second.content == answer_json(good, served).content
+    assert first.vectors.shape == (1, len(columns("extended")))
+    assert all(isinstance(one, InputError | RefusedError) for one in answer_many(bodies[:1], served))
+
+
+@pytest.mark.parametrize("better", ["lower", "higher"])
+def test_a_change_that_numbers_cannot_tell_is_told_as_a_very_large_one(served, better):
+    configurations = [{"threads": 1, "baseline": [1e-300] * 3, "target": [1e300] * 3}]
+    asked = {"comparison_id": "a", "operation": "x", "better": better, "configurations": configurations}
+    (verdict,) = json.loads(answer_json(body([asked]), served).content)["verdicts"]
+    assert abs(verdict["moved"]["change"]) == 1e9
+
+
+lists = st.lists(st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=9), max_size=5)
+
+
+@given(lists)
+@settings(deadline=None, max_examples=100)
+def test_five_numbers_are_numpy_s_quantiles_to_the_last_digit(given):
+    lengths = np.array([len(one) for one in given], np.int64)
+    stops, values = np.cumsum(lengths), np.array([value for one in given for value in one], np.float64)
+    found = five_numbers(Samples(values, np.zeros(len(values), np.int64), stops - lengths, stops))
+    for one, numbers in zip(given, found, strict=True):
+        with np.errstate(invalid="ignore", over="ignore"):
+            expected = np.quantile(one, (0, 0.25, 0.5, 0.75, 1)) if one else np.full(5, np.nan)
+        np.testing.assert_array_equal(numbers, expected)
