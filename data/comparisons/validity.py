@@ -35,7 +35,7 @@ def reasons(sides: Sides) -> NDArray[np.object_]:
     absent[sides.comparison] = False
     found[absent] = "has no measurement"
     _note_one_sided(found, sides)
-    _note(found, sides, _twice(sides), "a number of threads stands twice")
+    _note(found, sides, _twice(sides), "configuration stands twice")
     for name, samples, five in sides.both:
         wrong = ~np.isfinite(five).all(axis=1) | _any(samples, ~np.isfinite(samples.values))
         _note(found, sides, wrong, f"{name} holds a value that is not finite")
