@@ -61,10 +61,9 @@ class PostedComparison(Posted):
 
     @property
     def is_sound(self) -> bool:
-        """Whether every name has something written in it, and no number of threads stands twice."""
+        """Whether every name has something written in it."""
         names = (self.comparison_id, self.operation, self.benchmark, self.machine, self.unit)
-        threads = {one.threads for one in self.configurations}
-        return all(map(str.strip, names)) and len(threads) == len(self.configurations)
+        return all(map(str.strip, names))
 
 
 class PostedRequest(Posted):
@@ -82,8 +81,7 @@ def read(body: bytes) -> list[PostedComparison] | None:
         found = _REQUESTS.decode(body).comparisons
     except ValueError:
         return None
-    once = len({one.comparison_id for one in found}) == len(found)
-    return found if once and all(one.is_sound for one in found) else None
+    return found if all(one.is_sound for one in found) else None
 
 
 def posted(comparison: Comparison) -> PostedComparison:

@@ -35,6 +35,7 @@ def reasons(sides: Sides) -> NDArray[np.object_]:
     absent[sides.comparison] = False
     found[absent] = "has no measurement"
     _note_one_sided(found, sides)
+    _note(found, sides, _twice(sides), "configuration stands twice")
     for name, samples, five in sides.both:
         wrong = ~np.isfinite(five).all(axis=1) | _any(samples, ~np.isfinite(samples.values))
         _note(found, sides, wrong, f"{name} holds a value that is not finite")
@@ -44,7 +45,7 @@ def reasons(sides: Sides) -> NDArray[np.object_]:
     for name, values in lowest.items():
         _note(found, sides, values <= 0, f"{name} holds a value that is not above 0", values)
     for name, samples, five in sides.both:
-        fallen = (samples.lengths == 0) & (np.diff(five, axis=1) < 0).any(axis=1)
+        fallen = (samples.lengths == 0) & (five[:, 1:] < five[:, :-1]).any(axis=1)
         _note(found, sides, fallen, f"{name} has five numbers that don't ascend from min to max")
     return found
 
@@ -56,6 +57,7 @@ def _nothing_wrong(sides: Sides) -> bool:
     given = five[lengths == 0]
     return bool(
         sides.per_comparison.all()
+        and not _twice(sides).any()
         and (lengths != 1).all()
         and _usual(five)
         and (given[:, 1:] >= given[:, :-1]).all()
@@ -63,6 +65,12 @@ def _nothing_wrong(sides: Sides) -> bool:
         and history.shares(sides.target)
         and _usual(history.values)  # of all lists
     )
+
+
+def _twice(sides: Sides) -> NDArray[np.bool_]:
+    """Mark configurations with the threads of the one before: they stand by their threads."""
+    same = (np.diff(sides.comparison) == 0) & (np.diff(sides.threads) == 0)
+    return np.append(np.zeros(min(len(sides.threads), 1), bool), same)
 
 
 def _usual(values: Floats) -> bool:

@@ -64,10 +64,10 @@ def _comparisons(body: bytes) -> list[PostedComparison]:
     """Return what is asked; what is not right at first sight is read again, to say what is wrong with it."""
     found = posted.read(body)
     if found is None:
-        from data.comparisons.formats.comparison_json import Taken, checked
+        from data.comparisons.formats.comparison_json import checked
 
         content = parse_json(body)
-        found = [posted.posted(one) for _, one in checked(content, NAME, Problems(), Taken())]
+        found = [posted.posted(one) for _, one in checked(content, NAME, Problems(), None)]
     return found
 
 

@@ -89,6 +89,24 @@ def test_the_state_of_the_server_is_told_as_described(client, schema, path):
     assert schema[path]["GET"].Case().call_and_validate(session=client).status_code == 200
 
 
+def test_the_example_of_xml_is_judged(client, schema):
+    content = schema.raw_schema["paths"][JUDGE]["post"]["requestBody"]["content"]["text/xml"]["schema"]
+    case = schema[JUDGE]["POST"].Case(body=content["examples"][0], media_type="text/xml")
+    assert b'result_status="pass"' in case.call_and_validate(session=client).content
+
+
+TWICE = """<comparison_results>
+  <comparison_result benchmark_name="b" operation_name="a"/>
+  <comparison_result benchmark_name="b" operation_name="a"/>
+</comparison_results>"""
+
+
+def test_xml_that_holds_a_comparison_twice_is_answered_with_invalid(client):
+    answer = client.post(JUDGE, data=TWICE, headers={"content-type": "text/xml"})
+    assert (answer.status_code, answer.text.count('result_status="invalid"')) == (200, 2)
+    assert "is invalid (1)" in answer.headers["perfjudge-notes"]
+
+
 def machines():
     """Fingerprints, and an application on some of their machines."""
     return fingerprint_inputs.request(fingerprint_inputs.fingerprints(6), "cached")

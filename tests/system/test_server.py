@@ -140,7 +140,6 @@ BAD = {
         422,
         "target",
     ),
-    "one id twice": (asked(comparison("a"), comparison("a")).encode(), JSON, 422, "a"),
     "no XML": (b"<comparison_results", XML, 400, "XML"),
     "an empty XML body": (b"", XML, 400, "XML"),
     "an entity bomb": (

@@ -84,14 +84,18 @@ def tables_of(
     return builder.take()
 
 
-def checked(content: object, name: str, problems: Problems, taken: Taken) -> Iterator[tuple[str, Comparison]]:
+def checked(
+    content: object, name: str, problems: Problems, taken: Taken | None
+) -> Iterator[tuple[str, Comparison]]:
     """Yield the comparisons of a request, each with its place; parameters and errors as of `tables_of`."""
     request = _given(JudgeRequest, content, name, "")
     for index, given in enumerate(request.comparisons):
         place = f"comparisons[{index}]"
         try:
             comparison = _given(Comparison, given, name, place)
-            _require_once(comparison, name, place, taken)
+            # where each is judged in its own place, what stands twice is for the judge to see
+            if taken is not None:
+                _require_once(comparison, name, place, taken)
         except InputError as error:
             problems.add(error)
         else:

@@ -572,7 +572,8 @@ def test_openapi_describes_the_request_with_an_example_of_its_shape(listening_ma
     body = described["paths"][JUDGE]["post"]["requestBody"]["content"]["application/json"]["schema"]
     example = described["components"]["schemas"][body["$ref"].rsplit("/", 1)[-1]]["examples"][0]
     # its metrics are not those of this model, which is told; its shape is right
-    assert "raw metrics that the model knows" in post(listening_matrices, example).json()["detail"]
+    (one,) = post(listening_matrices, example).json()["verdicts"]
+    assert "raw metrics that the model knows" in one["invalid_reason"]
 
 
 def test_verdicts_on_matrices_are_counted(listening_matrices):
