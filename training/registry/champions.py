@@ -249,13 +249,17 @@ def _asked(uri: str) -> dict[str, Any] | None:
     from training.registry.tracking import client, mlflow
 
     name, alias, number = _MODEL_URI.fullmatch(uri).groups()  # type: ignore[union-attr] # its callers checked
+    flow, local = mlflow(), local_store()
+    # a file that went while MLflow was imported, MLflow would make anew
+    if local is not None and not local.path.is_file():
+        return None
     try:
         store = client()
         found = (
             store.get_model_version_by_alias(name, alias) if alias else store.get_model_version(name, number)
         )
         location = store.get_model_version_download_uri(name, found.version)
-    except mlflow().exceptions.MlflowException as exc:
+    except flow.exceptions.MlflowException as exc:
         if exc.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
             return None
         raise InputError(f"MLflow at {_shown()} does not answer as expected ({exc})") from exc

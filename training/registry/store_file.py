@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import time
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -18,9 +19,9 @@ from typing import Any
 from data.errors import InputError
 from data.tables.files import write_json
 
-#: How a file of SQLite begins, see https://www.sqlite.org/fileformat.html.
-_HEADER = b"SQLite format 3\0"
 Answer = dict[str, Any] | None
+#: Seconds that are longer than any tick by which files tell the time of a change.
+_TICK = 0.05
 
 
 def tracking_uri() -> str:
@@ -66,15 +67,17 @@ class StoreFile:
         if not self.path.is_file():
             # a client would make one
             return None
-        state, noted = self._state(), self._noted()
+        now, state, noted = time.time(), self._state(), self._noted()
         known = noted.get("answers", {})
         answers = dict(known) if noted.get("state") == state else {}
         if question not in answers:
             self._check()
             answers |= {one: ask(one) for one in {*known, question} - set(answers)}
-            # where nothing can be written, MLflow is asked each time
-            with suppress(OSError):
-                write_json(self._notes, {"state": state, "answers": answers})
+            # what was written a moment ago may be written again within the same tick of the file's clock
+            if now - max((changed for _, changed in state), default=0) / 1e9 > _TICK:
+                # where nothing can be written, MLflow is asked each time
+                with suppress(OSError):
+                    write_json(self._notes, {"state": state, "answers": answers})
         return answers[question]
 
     def refresh(self, ask: Callable[[str], Answer]) -> None:
@@ -83,6 +86,7 @@ class StoreFile:
         if self.path.is_file() and noted.get("answers") and noted.get("state") != self._state():
             # what is in the log now would be moved later, and change the file
             self._run("PRAGMA wal_checkpoint(TRUNCATE)")
+            time.sleep(2 * _TICK)
             self.answer(next(iter(noted["answers"])), ask)
 
     def _run(self, statement: str) -> None:
@@ -94,9 +98,13 @@ class StoreFile:
         return self.path.with_name(f"{self.path.name}-answers.json")
 
     def _check(self) -> None:
-        with self.path.open("rb") as file:
-            if file.read(len(_HEADER)) not in (_HEADER, b""):
-                raise InputError("is not a store of MLflow (no file of SQLite)", file=self.path)
+        # by SQLite itself: closing a file that was opened otherwise takes away the locks of its connections
+        try:
+            self._run("PRAGMA schema_version")
+        except sqlite3.OperationalError as exc:
+            raise InputError(f"cannot be read ({exc})", file=self.path) from exc
+        except sqlite3.DatabaseError as exc:
+            raise InputError("is not a store of MLflow (no file of SQLite)", file=self.path) from exc
 
     def _state(self) -> list[list[int]]:
         """Return sizes and times of the file, and of its log if that holds anything."""
