@@ -114,7 +114,7 @@ def test_a_wrong_request_is_told_in_one_line(content, message):
     [
         ({"threads": True}, ".threads=true is not a whole number from 1 to 999999"),
         ({"threads": 0}, ".threads=0 is not a whole number from 1 to 999999"),
-        ({"threads": 2.0}, ".threads=2.0 is not a whole number from 1 to 999999"),
+        ({"threads": 2.5}, ".threads=2.5 is not a whole number from 1 to 999999"),
         ({"baseline": [1, 2, "x"]}, '.baseline[2]="x" is not a number'),
         ({"baseline": [1, True]}, ".baseline[1]=true is not a number"),
         ({"baseline": [[1]]}, ".baseline[0]=[...] is not a number"),

@@ -579,9 +579,8 @@ def test_openapi_describes_the_request_with_an_example_of_its_shape(listening_ma
 def test_verdicts_on_matrices_are_counted(listening_matrices):
     def counted():
         text = httpx.get(f"{listening_matrices.url}/metrics", timeout=30).text
-        found = [
-            line for line in text.splitlines() if line.startswith('perfjudge_verdicts_total{verdict="fail"}')
-        ]
+        named = 'perfjudge_verdicts_total{door="/v1/matrices/judge",verdict="fail"}'
+        found = [line for line in text.splitlines() if line.startswith(named)]
         return float(found[0].rsplit(" ", 1)[-1]) if found else 0.0
 
     before = counted()
