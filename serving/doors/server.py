@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from math import ceil
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -18,8 +19,8 @@ from serving.doors.api import create_app
 from serving.doors.lazy import Lazy, all_models
 from serving.doors.settings import ServerSettings
 
-#: Seconds that requests have to end once the server is told to.
-GRACE = 20
+#: Seconds for which a worker may say nothing of itself before another one takes its place.
+SILENCE = 20
 #: Seconds for which a connection is kept that nobody uses: longer than clients keep it, who would else ask
 #: while it is being closed.
 KEPT = 75
@@ -56,13 +57,13 @@ def serve(settings: ServerSettings, host: str, port: int, workers: int) -> int:
     if workers == 1:
         from serving.doors.ending import Alone
 
-        Alone(_configured(create_app(models, settings)), announce).run(sockets=[listening])
+        Alone(_configured(settings, create_app(models, settings)), announce).run(sockets=[listening])
         return 0
     from serving.doors.workers import Workers
 
     with TemporaryDirectory(prefix="perfjudge-") as shared:
         replace(settings, shared=shared).hand_on()
-        config = _configured("serving.doors.api:application", factory=True, workers=workers)
+        config = _configured(settings, "serving.doors.api:application", factory=True, workers=workers)
         # constructed, it takes signals; requests wait in the queue of the socket until a process answers
         several = Workers(config, sockets=[listening])
         announce()
@@ -70,7 +71,7 @@ def serve(settings: ServerSettings, host: str, port: int, workers: int) -> int:
     return 0
 
 
-def _configured(app: Any, **further: Any) -> Any:
+def _configured(settings: ServerSettings, app: Any, **further: Any) -> Any:
     import uvicorn
 
     return uvicorn.Config(
@@ -83,8 +84,9 @@ def _configured(app: Any, **further: Any) -> Any:
         server_header=False,
         backlog=BACKLOG,
         timeout_keep_alive=KEPT,
-        timeout_graceful_shutdown=GRACE,
-        timeout_worker_healthcheck=GRACE,
+        # who was told to end answers whatever may still be answered in time
+        timeout_graceful_shutdown=ceil(settings.timeout),
+        timeout_worker_healthcheck=SILENCE,
         **further,
     )
 
