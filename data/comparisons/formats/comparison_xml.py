@@ -27,6 +27,8 @@ STATUSES = ("pass", "fail", "invalid")
 #: What base_result and target_result call the statistics of the tables; they may lack the last two.
 ATTRIBUTES = dict(zip(STATS, ("min", "first_q", "median", "third_q", "max", "mean", "stdev"), strict=True))
 BASE, TARGET, EARLIER = "base_result", "target_result", "history"
+#: What comparisons are made of; all that is to be read stands in attributes.
+_PARTS = {"comparison_result", "result", BASE, TARGET, EARLIER, "samples"}
 _ORDER = re.compile(r"-?[0-9]{1,18}")
 
 
@@ -176,6 +178,8 @@ class _Reader:
             try:
                 if opened:
                     self._begin(element)
+                elif self.open is not None:
+                    self._require_no_text(self.open, element)
             except InputError as error:
                 self.open = self.side = None
                 self.run.problems.add(error)
@@ -201,6 +205,11 @@ class _Reader:
             self.side = self._side(self.open, element)
         elif self.open is not None and self.side is not None and element.tag == "samples":
             self.side.samples.append(self._samples(self.open, element))
+
+    def _require_no_text(self, comparison: _Comparison, element: Element) -> None:
+        text = (element.text or "").strip()
+        if text and element.tag in _PARTS:
+            raise self.walk.error(f'<{element.tag}> holds text: "{text[:60]}"', comparison.place)
 
     def _comparison(self, element: Element) -> _Comparison:
         if self.report is None:

@@ -58,6 +58,10 @@ ONE = {
         operation(inner=result(threads="four")),
         f'{PLACE}: threads_no="four" is not a whole number',
     ),
+    "text in an earlier version": (
+        operation(inner=result().replace("</result>", "<history>null</history></result>")),
+        f'{PLACE}: <history> holds text: "null"',
+    ),
     "unknown label": (
         operation(status="maybe"),
         f'{PLACE}: result_status="maybe" is unknown; expected "pass" or "fail" or "invalid"',
