@@ -11,10 +11,14 @@ from data.tables.given import Section
 
 
 class LabelRules(Section):
-    """How marked change points become labelled comparisons (sap-hana)."""
+    """How marked change points become labelled comparisons (sap-hana).
+
+    ``versions_later`` after the target are known to who judges in hindsight.
+    """
 
     versions_before: Count = 10
     versions_after: Count = 5
+    versions_later: Annotated[int, Field(ge=0)] = 40
     clean_every: Count = 10
     annotators: Count = 3
     within: Count = 5
@@ -39,10 +43,13 @@ class IngestComparisons(Ingest):
     measure: Measure = Measure()
 
 
-class FeaturizeComparisons(Section):
-    """Which of the features the models see."""
+FeatureSet = Literal["seed", "extended", "retrospective"]
 
-    set: Literal["seed", "extended"] = "extended"
+
+class FeaturizeComparisons(Section):
+    """Which of the features the models see; those of the set ``retrospective`` look past the target."""
+
+    set: FeatureSet = "extended"
 
 
 class Tune(Section):
@@ -86,3 +93,13 @@ class Comparisons(FamilySection):
     evaluate: Evaluate = Evaluate()
     decide: Decide = Decide()
     promote: Promote = Promote(name="regression-comparison")
+
+    @property
+    def registered(self) -> str:
+        """The name under which what is trained is registered."""
+        return self.retrospective if self.featurize.set == "retrospective" else self.promote.name
+
+    @property
+    def retrospective(self) -> str:
+        """The name of models that look past the target: nobody is to meet one unasked."""
+        return f"{self.promote.name}-retrospective"

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from data.comparisons.request import MAX_THREADS, Comparison
-from data.comparisons.sides import HISTORY_VERSIONS, Samples, Sides, five_numbers
+from data.comparisons.sides import HISTORY_VERSIONS, LATER_VERSIONS, Samples, Sides, five_numbers
 from data.comparisons.tables import FIVE_NUMBERS, ComparisonTables
 
 
@@ -46,6 +46,7 @@ class PostedConfiguration(Posted):
     baseline: PostedSamples
     target: PostedSamples
     history: list[PostedSamples] = []
+    later: list[PostedSamples] = []
 
 
 class PostedComparison(Posted):
@@ -140,9 +141,10 @@ class _Lists:
     values : array of float
     versions : array of int
         The order and the number of samples of every version: earlier ones below 0, the baseline's 0, the
-        target's 1.
+        target's 1, later ones above.
     configurations : array of int
-        Of each: its comparison's row, its threads, and how many samples its history and its sides have.
+        Of each: its comparison's row, its threads, and how many samples its history, its sides and its later
+        versions have.
     signs : array of float
     given : list
         Five numbers: of which side (0 or 1), of which configuration.
@@ -163,10 +165,8 @@ class _Lists:
                 self.signs.append(sign)
 
     def _add(self, row: int, one: PostedConfiguration) -> None:
-        start = len(self.values)
-        if one.history:
-            self._past(one.history)
-        past, lengths = len(self.values) - start, []
+        past = self._versions(one.history, slice(-HISTORY_VERSIONS, None)) if one.history else 0
+        lengths = []
         for side, samples in enumerate((one.baseline, one.target)):
             if isinstance(samples, list):
                 self.values.extend(samples)
@@ -175,26 +175,34 @@ class _Lists:
             else:
                 self.given.append((side, len(self.signs), _FIVE(samples)))
                 lengths.append(0)
-        self.configurations.extend((row, one.threads, past, *lengths))
+        later = self._versions(one.later, slice(LATER_VERSIONS), 2) if one.later else 0
+        self.configurations.extend((row, one.threads, past, *lengths, later))
 
-    def _past(self, history: list[PostedSamples]) -> None:
-        """Add the newest earlier versions that have samples."""
-        past = [samples for samples in history if samples and isinstance(samples, list)][-HISTORY_VERSIONS:]
-        for order, samples in enumerate(past, -len(past)):
+    def _versions(self, given: list[PostedSamples], kept: slice, first: int | None = None) -> int:
+        """Add those of the versions with samples that are `kept`; return how many samples they have.
+
+        Their orders begin with `first`; without it they end with -1.
+        """
+        start = len(self.values)
+        versions = [samples for samples in given if samples and isinstance(samples, list)][kept]
+        for order, samples in enumerate(versions, -len(versions) if first is None else first):
             self.values.extend(samples)
             self.versions.extend((order, len(samples)))
+        return len(self.values) - start
 
     def sides(self, n_comparisons: int) -> Sides:
         """Return what was added."""
         versions = np.array(self.versions, np.int64).reshape(-1, 2)
         values, orders = np.array(self.values, np.float64), versions[:, 0].repeat(versions[:, 1])
-        configurations = np.array(self.configurations, np.int64).reshape(-1, 5)
-        stops = configurations[:, 2:].cumsum().reshape(-1, 3)
+        configurations = np.array(self.configurations, np.int64).reshape(-1, 6)
+        stops = configurations[:, 2:].cumsum().reshape(-1, 4)
         starts = stops - configurations[:, 2:]
-        history, baseline, target = (Samples(values, orders, starts[:, at], stops[:, at]) for at in range(3))
+        lists = [Samples(values, orders, starts[:, at], stops[:, at]) for at in range(4)]
+        history, baseline, target, later = lists
         five = five_numbers(baseline.followed(target)).reshape(2, -1, len(FIVE_NUMBERS))
         for side, configuration, numbers in self.given:
             five[side, configuration] = numbers
         owners, threads = configurations[:, 0], configurations[:, 1]
         signs = np.array(self.signs)
-        return Sides(owners, n_comparisons, threads, signs, baseline, target, history, five[0], five[1])
+        samples = baseline, target, history, later
+        return Sides(owners, n_comparisons, threads, signs, *samples, five[0], five[1])

@@ -45,6 +45,11 @@ class Configuration(RequestPart):
     baseline: Samples
     target: Samples
     history: list[Samples] = Field(default=[], description="One list per earlier version, oldest first.")
+    later: list[Samples] = Field(
+        default=[],
+        description="One list per version after the target, oldest first; only a model that judges in"
+        " hindsight looks at it.",
+    )
 
 
 class Comparison(RequestPart):

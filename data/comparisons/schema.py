@@ -11,7 +11,7 @@ from data.tables.problems import Problems
 
 
 def check(tables: ComparisonTables) -> None:
-    """Check all three tables: among others, that the baseline lies before the target.
+    """Check all three tables: among others, that baseline, target and later versions follow each other.
 
     Raises
     ------
@@ -25,11 +25,13 @@ def check(tables: ComparisonTables) -> None:
 
 
 def _require_ordered(comparisons: pd.DataFrame) -> None:
+    later = comparisons["later_to"].fillna(comparisons["target_to"])
     ordered = (
         (comparisons["baseline_from"] <= comparisons["baseline_to"])
         & (comparisons["baseline_to"] < comparisons["target_from"])
         & (comparisons["target_from"] <= comparisons["target_to"])
+        & (comparisons["target_to"] <= later)
     )
     for row in np.flatnonzero(~ordered):
-        told = "must satisfy baseline_from <= baseline_to < target_from <= target_to"
+        told = "must satisfy baseline_from <= baseline_to < target_from <= target_to <= later_to"
         raise InputError(told, place=f"comparisons row {row}")

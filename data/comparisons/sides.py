@@ -18,6 +18,8 @@ Ints = NDArray[np.int64]
 
 #: Earlier versions kept as history of a comparison, the newest ones.
 HISTORY_VERSIONS = 40
+#: Versions after the target kept as what came later, the first ones.
+LATER_VERSIONS = 40
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class Sides:
-    """Baseline, target and history of every configuration of every comparison.
+    """Baseline, target, history and later versions of every configuration of every comparison.
 
     A configuration is present if either side has anything for it.
 
@@ -119,8 +121,9 @@ class Sides:
     threads : ndarray of shape (n_configurations,)
     sign : ndarray of shape (n_configurations,)
         1 where higher is better, -1 where lower is better.
-    baseline, target, history : Samples
-        History is what lies before the baseline, at most `HISTORY_VERSIONS` versions of it.
+    baseline, target, history, later : Samples
+        History is what lies before the baseline, at most `HISTORY_VERSIONS` versions of it. Later is what
+        lies after the target, at most `LATER_VERSIONS` versions, and nothing unless it is said to be known.
     baseline_five, target_five : ndarray of shape (n_configurations, 5)
         min, q1, median, q3, max: of the samples, or as the source gave them; NaN where there is neither.
     """
@@ -132,6 +135,7 @@ class Sides:
     baseline: Samples
     target: Samples
     history: Samples
+    later: Samples
     baseline_five: Floats
     target_five: Floats
 
@@ -148,8 +152,10 @@ class Sides:
             comparisons[name].to_numpy(np.int64)[comparison]
             for name in ("baseline_from", "baseline_to", "target_from", "target_to")
         )
-        samples = raw.between(series, first, last), raw.between(series, begin, end), raw.before(series, first)
-        baseline, target = map(five_numbers, samples[:2])
+        known = comparisons["later_to"].fillna(comparisons["target_to"]).to_numpy(np.int64)[comparison]
+        samples = raw.between(series, first, last), raw.between(series, begin, end)
+        versions = raw.before(series, first), raw.after(series, end, known)
+        baseline, target = map(five_numbers, samples)
         if summary.any():
             given = _summaries(results[summary], result_series[summary])
             baseline = _filled(baseline, given, series, first)
@@ -165,7 +171,8 @@ class Sides:
             sign[present],
             samples[0].of(present),
             samples[1].of(present),
-            samples[2].of(present),
+            versions[0].of(present),
+            versions[1].of(present),
             baseline[present],
             target[present],
         )
@@ -260,14 +267,19 @@ class _Table:
         """Return the first row of each series at that order or later."""
         if not len(self.series):
             return np.zeros(len(series), np.int64)
-        low, span = int(self.orders.min()), int(np.ptp(self.orders)) + 2
-        distinct, code = np.unique(self.series, return_inverse=True)
-        rank = code * span + (self.orders - low)
+        distinct, low, span, rank = self._ranked
         place = np.searchsorted(distinct, series)
         found = np.clip(place, 0, len(distinct) - 1)
         known = distinct[found] == series
         at = np.searchsorted(rank, found * span + np.clip(order - low, 0, span - 1))
         return np.where(known, at, 0)
+
+    @cached_property
+    def _ranked(self) -> tuple[Ints, int, int, Ints]:
+        """The series, the lowest order, how many there may be, and the place of each sample among all."""
+        low, span = int(self.orders.min()), int(np.ptp(self.orders)) + 2
+        begins = np.diff(self.series, prepend=-1) != 0
+        return self.series[begins], low, span, (np.cumsum(begins) - 1) * span + (self.orders - low)
 
     def between(self, series: Ints, first: Ints, last: Ints) -> Samples:
         return Samples(
@@ -277,16 +289,25 @@ class _Table:
     def before(self, series: Ints, first: Ints) -> Samples:
         """Return the samples of the last `HISTORY_VERSIONS` versions before `first`."""
         stops = self._position(series, first)
-        version = np.cumsum(
-            np.r_[True, (np.diff(self.orders) != 0) | (np.diff(self.series) != 0)]
-            if len(self.series)
-            else np.zeros(0, bool)
-        )
         starts = self._position(series, np.full(len(series), np.iinfo(np.int32).min, np.int64))
-        if len(version):
-            newest = version[np.maximum(stops - 1, 0)]
-            starts = np.maximum(starts, np.searchsorted(version, newest - HISTORY_VERSIONS + 1))
+        if len(self.series):
+            newest = self._version[np.maximum(stops - 1, 0)]
+            starts = np.maximum(starts, np.searchsorted(self._version, newest - HISTORY_VERSIONS + 1))
         return Samples(self.values, self.orders, np.minimum(starts, stops), stops)
+
+    def after(self, series: Ints, last: Ints, known: Ints) -> Samples:
+        """Return the samples of the first `LATER_VERSIONS` versions after `last`, up to and with `known`."""
+        starts, stops = self._position(series, last + 1), self._position(series, known + 1)
+        if len(self.series):
+            oldest = self._version[np.minimum(starts, len(self.series) - 1)]
+            stops = np.minimum(stops, np.searchsorted(self._version, oldest + LATER_VERSIONS))
+        return Samples(self.values, self.orders, starts, np.maximum(starts, stops))
+
+    @cached_property
+    def _version(self) -> Ints:
+        """Number the versions of all series, shape (n_samples,)."""
+        begins = (np.diff(self.orders, prepend=0) != 0) | (np.diff(self.series, prepend=-1) != 0)
+        return np.cumsum(begins)
 
 
 def _summaries(results: pd.DataFrame, series: Ints) -> pd.DataFrame:

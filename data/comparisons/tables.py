@@ -34,6 +34,7 @@ COMPARISON_DTYPES = {
     "baseline_to": "int64",
     "target_from": "int64",
     "target_to": "int64",
+    "later_to": "Int64",
     "source": "str",
 }
 LABEL_DTYPES = {
@@ -58,8 +59,9 @@ class ComparisonTables(Tables):
         One row per sample (``stat`` missing) or per summary statistic (``stat`` one of `STATS`),
         with the columns of `RESULT_DTYPES`, and any further columns.
     comparisons : DataFrame
-        One row per comparison, with the columns of `COMPARISON_DTYPES`. ``source`` is ``file:line``,
-        for messages.
+        One row per comparison, with the columns of `COMPARISON_DTYPES`. ``later_to`` is the last order
+        after the target's that may be looked at in hindsight, missing where none may; ``source`` is
+        ``file:line``, for messages.
     labels : DataFrame
         One row per person's verdict, with the columns of `LABEL_DTYPES`.
     """
@@ -76,7 +78,9 @@ class ComparisonTables(Tables):
                 one_of("stat", *STATS, gaps=True),
             ),
         ),
-        "comparisons": Spec(COMPARISON_DTYPES, optional=("source",), rules=[Rule("comparison_id")]),
+        "comparisons": Spec(
+            COMPARISON_DTYPES, optional=("later_to", "source"), rules=[Rule("comparison_id")]
+        ),
         "labels": Spec(
             LABEL_DTYPES,
             optional=("labelled_by", "labelled_at"),

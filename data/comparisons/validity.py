@@ -12,8 +12,8 @@ from data.comparisons.sides import Floats, Samples, Sides
 from data.comparisons.tables import COMPARISON_DTYPES, ComparisonTables
 from data.errors import InputError
 
-#: What two comparisons must not have in common.
-CONTENT = [name for name in COMPARISON_DTYPES if name not in {"comparison_id", "source"}]
+#: What two comparisons must not have in common; what came after them is the same for both, known or not.
+CONTENT = [name for name in COMPARISON_DTYPES if name not in {"comparison_id", "later_to", "source"}]
 REPEATED = "repeats an earlier comparison"
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
-from typing import Literal
 
 import numpy as np
 import pandas as pd
 
+from data.comparisons.params import Comparisons, FeatureSet
 from data.comparisons.sides import Floats, Ints, Sides
 from data.comparisons.stages import Valid
 from data.comparisons.tables import ComparisonTables
+from data.params import load
 from data.places import Places
 from data.tables.files import replacing
 from features.comparisons.asked import Asked
@@ -22,6 +24,7 @@ from features.comparisons.five_numbers import (
     superiority,
 )
 from features.comparisons.history import HISTORY, version_features, with_versions
+from features.comparisons.later import LATER_FEATURES, later_vectors
 from features.comparisons.ranks import moments, rank_test, sampled, welch_t
 from features.comparisons.reduce import over_configurations, signed_root
 
@@ -69,9 +72,23 @@ _BOUND = 1e9
 SUMMARISED = 5
 
 
-def columns(features: Literal["seed", "extended"]) -> tuple[str, ...]:
+def columns(features: FeatureSet) -> tuple[str, ...]:
     """Return the columns that models see under the knob ``comparisons.featurize.set``."""
-    return SEED_FEATURES if features == "seed" else SEED_FEATURES + EXTENDED_FEATURES
+    known = SEED_FEATURES + EXTENDED_FEATURES
+    return {"seed": SEED_FEATURES, "extended": known, "retrospective": known + LATER_FEATURES}[features]
+
+
+def computed(features: FeatureSet) -> FeatureSet:
+    """Return which set is computed where the models see this one: what is known, unless they look past it."""
+    return "retrospective" if features == "retrospective" else "extended"
+
+
+def set_of(features: Iterable[str]) -> FeatureSet:
+    """Return the smallest set that has all these features."""
+    given = set(features)
+    if given & set(LATER_FEATURES):
+        return "retrospective"
+    return "seed" if given <= set(SEED_FEATURES) else "extended"
 
 
 def seed_vectors(sides: Sides) -> Floats:
@@ -97,18 +114,25 @@ def seed_vectors(sides: Sides) -> Floats:
     return vector.reshape(15, n).T
 
 
-def vectors(sides: Sides) -> Floats:
+def vectors(sides: Sides, features: FeatureSet = "extended") -> Floats:
     """Return all features of every comparison, computed for all of them at once.
+
+    Parameters
+    ----------
+    sides : Sides
+    features : {"extended", "retrospective"}
+        Which set; versions after the target are looked at for the latter only.
 
     Returns
     -------
     ndarray of shape (n_comparisons, n_features)
-        In the order of ``columns("extended")``, between -`_BOUND` and `_BOUND`, or NaN where a feature cannot
+        In the order of ``columns(features)``, between -`_BOUND` and `_BOUND`, or NaN where a feature cannot
         be known: everything about versions without history and with one version a side. Where there are five
         numbers instead of samples, what only samples tell is estimated from them.
     """
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        return _vectors(sides)
+        found = _vectors(sides)
+        return np.hstack([found, later_vectors(sides)]) if features == "retrospective" else found
 
 
 def _vectors(sides: Sides) -> Floats:
@@ -138,7 +162,9 @@ def _kept(n_rows: int) -> Ints:
     )
 
 
-def featurize(tables: ComparisonTables, valid: pd.DataFrame) -> dict[str, pd.DataFrame]:
+def featurize(
+    tables: ComparisonTables, valid: pd.DataFrame, features: FeatureSet = "extended"
+) -> dict[str, pd.DataFrame]:
     """Return the training tables, of every valid, labelled comparison.
 
     Parameters
@@ -146,6 +172,8 @@ def featurize(tables: ComparisonTables, valid: pd.DataFrame) -> dict[str, pd.Dat
     tables : ComparisonTables
     valid : DataFrame
         ``comparison_id``, ``valid`` and ``status`` of every comparison, as the stage validate writes it.
+    features : {"extended", "retrospective"}
+        What is computed, as for `vectors`.
 
     Returns
     -------
@@ -160,8 +188,9 @@ def featurize(tables: ComparisonTables, valid: pd.DataFrame) -> dict[str, pd.Dat
     head["fold_group"] = head["benchmark"] + "/" + head["operation"]
     head["status"] = judged.loc[kept, "status"].to_numpy()
     sides = Sides.of(ComparisonTables(tables.results, chosen, tables.labels))
+    described = pd.DataFrame(vectors(sides, features), columns=[*columns(features)])
     return {
-        "features": pd.concat([head, pd.DataFrame(vectors(sides), columns=[*columns("extended")])], axis=1),
+        "features": pd.concat([head, described], axis=1),
         "changes": head[["comparison_id"]].assign(worst_change=Asked.of(sides).worst_change),
     }
 
@@ -243,6 +272,7 @@ def _of_summaries(b: Floats, t: Floats) -> dict[str, Floats]:
 def featurize_stage() -> None:
     """Stage featurize: the vectors of labelled comparisons, and how far their medians moved."""
     valid = Valid.read(PLACES.valid).comparisons
-    for name, table in featurize(ComparisonTables.read(PLACES.interim), valid).items():
+    wanted = computed(load(Comparisons).section.featurize.set)
+    for name, table in featurize(ComparisonTables.read(PLACES.interim), valid, wanted).items():
         with replacing(PLACES.processed / f"{name}.parquet") as path:
             table.to_parquet(path, index=False, compression="zstd")

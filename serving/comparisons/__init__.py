@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from data.tables.formats import Format
-from serving.comparisons.commands import Assumed, Floor, add
+from serving.comparisons.commands import Assumed, Floor, Retrospective, add
 from serving.supply import (
     MEBIBYTE,
     Counts,
@@ -75,7 +75,9 @@ _MODEL = Registered("model", "Judges comparisons.", {"floor": Floor})
 SUPPLY = ServingSupply(
     page=_page,
     importing=Importing("comparisons", _import, _formats, {"better": Assumed}),
-    judging=Judging("comparisons", _judge, {"better": Assumed, "floor": Floor}),
+    judging=Judging(
+        "comparisons", _judge, {"better": Assumed, "floor": Floor, "retrospective": Retrospective}
+    ),
     models=(_MODEL,),
     doors=_doors,
     commands=add,

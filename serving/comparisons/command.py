@@ -29,6 +29,7 @@ def judge_source(
     keep_going: bool,
     better: str | None = None,
     floor: float | None = None,
+    retrospective: bool = False,
 ) -> int:
     """Judge all comparisons of `source`, whatever its format, and return the exit code.
 
@@ -39,7 +40,7 @@ def judge_source(
     InputError
         If the source cannot be read, or there is no such model.
     """
-    served = load(uri, floor)
+    served = load(uri, floor, retrospective=retrospective)
     kind = formats.sniff(source)
     problems = Problems(keep_going)
     tables = read_source(kind, [source], problems, Measure.model_validate({"better": better}))

@@ -36,6 +36,14 @@ Assumed = Annotated[
     typer.Option("--better", help="Which values are better, where the input does not say. Default: higher."),
 ]
 
+Retrospective = Annotated[
+    bool | None,
+    typer.Option(
+        "--retrospective",
+        help="Judge by the champion of those models that look at versions after the target, too.",
+    ),
+]
+
 
 def add(app: typer.Typer) -> None:
     """Add the commands to the command line."""

@@ -17,7 +17,7 @@ from data.comparisons.tables import ComparisonTables
 from features.comparisons.asked import Asked
 from features.comparisons.vectors import vectors
 from serving.comparisons.model import Judge
-from serving.comparisons.moves import Move, floored, improved, left_out, moves
+from serving.comparisons.moves import Move, floored, improved, in_hindsight, left_out, moves
 from serving.models import ModelRef
 from serving.pages.verdict_lines import Answer, VerdictLine
 from training.comparisons.decision import below_floor
@@ -60,7 +60,8 @@ class Verdict(NamedTuple):
         Why it cannot be judged.
     decided_by : {"model", "floor", "validity"}
     remarks : tuple of str
-        That it is below the floor, and which wild samples were left out.
+        That it is below the floor, which wild samples were left out, and whether versions after the target
+        are known that the model does not look at, or not known though it does.
     moved : Move or None
         The configuration that moved most towards worse; None if the comparison cannot be judged.
     improved : Move or None
@@ -172,7 +173,7 @@ def judged(named: NamedSides, served: Judge, reasons: int = REASONS, notes: Sequ
     card, judgeable = model.card, problems == ""
     below = judgeable & below_floor(asked.worst_change, card.floor)
     left = judgeable & ~below
-    columns = model.asked(vectors(asked.sides))[left]
+    columns = model.asked(vectors(asked.sides, model.computed))[left]
     probability = np.where(below, 0.0, np.nan)
     amounts = np.zeros_like(columns)
     if len(columns):
@@ -180,18 +181,23 @@ def judged(named: NamedSides, served: Judge, reasons: int = REASONS, notes: Sequ
     answers = np.where(judgeable, np.where(probability >= card.threshold, "fail", "pass"), "invalid")
     names = named.identifiers, named.benchmarks, named.operations
     found = [*names, *(one.tolist() for one in (answers, probability, problems, below))]
-    told = partial(_verdicts, found, asked, card, partial(_reasons, columns, amounts, card.features, reasons))
+    # what stood aside: wild samples, and versions after the target
+    aside = left_out(asked.wild), in_hindsight(asked.sides, looked_at=model.computed == "retrospective")
+    told = partial(
+        _verdicts, found, asked, aside, card, partial(_reasons, columns, amounts, card.features, reasons)
+    )
     return Judgement(served.ref, model.unit, card.threshold, answers, told, columns, tuple(notes))
 
 
 def _verdicts(
     columns: Sequence[Sequence[Any]],
     asked: Asked,
+    aside: tuple[dict[int, tuple[str, ...]], ...],
     card: Card,
     reasons: Callable[[], Iterator[tuple[Reason, ...]]],
 ) -> Iterator[Verdict]:
     """Yield the verdicts of comparisons; `reasons` yields those of what the model decided."""
-    remarks, given, floor, threshold = left_out(asked.wild), reasons(), floored(card.floor), card.threshold
+    given, floor, threshold = reasons(), floored(card.floor), card.threshold
     moved = (moves(asked, found) for found in (asked.worst, improved(asked, card.floor)))
     rows = zip(zip(*columns[:4], strict=True), *columns[4:], *moved, strict=True)
     start: tuple[str, str, str, Answer]
@@ -199,7 +205,7 @@ def _verdicts(
         if problem:
             yield Verdict(*start, None, threshold, (), problem, "validity")
             continue
-        told = (*((floor,) if below else ()), *remarks.get(place, ()))
+        told = (*((floor,) if below else ()), *(one for said in aside for one in said.get(place, ())))
         why = () if below else next(given)
         decided: DecidedBy = "floor" if below else "model"
         yield Verdict(*start, probability, threshold, why, None, decided, told, worst, best)

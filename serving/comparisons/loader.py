@@ -19,6 +19,7 @@ def _told(served: Judge) -> dict[str, Any]:
         "estimator": card.model,
         "threshold": card.threshold,
         "floor": card.floor,
+        "set": card.set,
         "features": card.features,
         "data_digest": card.data_digest,
     }

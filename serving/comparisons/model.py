@@ -18,13 +18,15 @@ def registered() -> str:
     return project_params(Comparisons).section.promote.name
 
 
-def load(uri: Address = None, floor: float | None = None) -> Judge:
+def load(uri: Address = None, floor: float | None = None, *, retrospective: bool = False) -> Judge:
     """Load the model that gives the verdicts.
 
     Parameters
     ----------
     uri : str or Version, optional
         As of `serving.models.loaded`. By default the champion.
+    retrospective : bool
+        Whether the champion of those that look at versions after the target is meant.
     floor : float, optional
         The smallest change of a median that may be called a regression, as a share; by default its own.
 
@@ -33,11 +35,15 @@ def load(uri: Address = None, floor: float | None = None) -> Judge:
     InputError
         As of `serving.models.loaded`.
     """
-    served = JUDGES.load(uri)
+    served = JUDGES.load(_in_hindsight() if retrospective and uri is None else uri)
     if floor is None:
         return served
     model = replace(served.model, card=replace(served.model.card, floor=floor))
     return replace(served, model=model)
+
+
+def _in_hindsight() -> str:
+    return f"models:/{project_params(Comparisons).section.retrospective}@champion"
 
 
 JUDGES = Source(registered, ReadyModel.read, Card.read)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data.comparisons.missing import counted
+from data.comparisons.sides import Sides
 from features.comparisons.asked import Asked
 from features.comparisons.wild import Wild
 
@@ -67,6 +68,17 @@ def left_out(wild: Wild) -> dict[int, tuple[str, ...]]:
         told = f"one sample of {samples} is left out: {value:.4g} against a median of {median:.4g} ({place})"
         found[row] = (*found.get(row, ()), told)
     return found
+
+
+def in_hindsight(sides: Sides, *, looked_at: bool) -> dict[int, tuple[str, ...]]:
+    """Say where versions after the target are known for nothing, or wanted and not known, by comparison."""
+    if looked_at:
+        lacking = np.bincount(sides.comparison, sides.later.lengths, sides.n_comparisons) == 0
+        rows, told = np.flatnonzero(lacking), "judged in hindsight, but no version after the target is known"
+    else:
+        rows = np.unique(sides.comparison[sides.later.lengths > 0])
+        told = "versions after the target are known; this model does not look at them"
+    return dict.fromkeys(rows.tolist(), (told,))
 
 
 def floored(floor: float) -> str:

@@ -40,7 +40,8 @@ class VerdictAnswer(BaseModel):
     invalid_reason: str | None
     decided_by: Literal["model", "floor", "validity"]
     remarks: list[str] = Field(
-        description="That no median got worse by at least the floor; which wild samples were left out."
+        description="That no median got worse by at least the floor; which wild samples were left out;"
+        " whether versions after the target are known for nothing, or wanted and not known."
     )
     moved: MoveAnswer | None = Field(
         description="The configuration that moved most towards worse; null if the verdict is invalid."
@@ -97,3 +98,6 @@ class ServedJudge(ServedModel):
     contribution_unit: Literal["log-odds", "probability"]
     threshold: float
     floor: float = Field(description="The smallest change of a median that may fail, of the baseline's.")
+    set: Literal["seed", "extended", "retrospective"] = Field(
+        description="Which features it sees; only retrospective looks at versions after the target."
+    )

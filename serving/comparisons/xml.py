@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data.comparisons.formats.comparison_xml import ATTRIBUTES, BASE, EARLIER, TARGET, UUIDS
+from data.comparisons.formats.comparison_xml import ATTRIBUTES, BASE, EARLIER, LATER, TARGET, UUIDS
 from data.comparisons.sides import Samples, Sides
 from data.comparisons.tables import OPERATION, ComparisonTables
 from data.comparisons.units import UNKNOWN
@@ -37,7 +37,7 @@ def as_xml(judgement: Judgement, tables: ComparisonTables) -> bytes:
         Its notes become elements ``note``.
     tables : ComparisonTables
         What the judgement was made from. Samples are written beside the numbers of the figure, and the
-        versions before the baseline that the features look at; summaries stay summaries.
+        versions before the baseline and after the target that features look at; summaries stay summaries.
 
     Returns
     -------
@@ -124,8 +124,9 @@ class _Content:
             given = {name: repr(float(value)) for name, value in sorted(named.items()) if np.isfinite(value)}
             if given:
                 _add_samples(etree, etree.SubElement(node, tag, given), samples, row)
-        if self.sides.history.lengths[row]:
-            _add_samples(etree, etree.SubElement(node, EARLIER), self.sides.history, row)
+        for tag, samples in ((EARLIER, self.sides.history), (LATER, self.sides.later)):
+            if samples.lengths[row]:
+                _add_samples(etree, etree.SubElement(node, tag), samples, row)
 
 
 def _add_samples(etree: Any, node: Any, samples: Samples, row: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from data.comparisons.formats.comparison_xml import ATTRIBUTES, BASE, EARLIER, STATUSES, TARGET, UUIDS
+from data.comparisons.formats.comparison_xml import ATTRIBUTES, BASE, EARLIER, LATER, STATUSES, TARGET, UUIDS
 from data.comparisons.tables import FIVE_NUMBERS
 
 Schema = dict[str, Any]
@@ -29,11 +29,11 @@ def xml_schema() -> Schema:
     five = [attribute for name, attribute in ATTRIBUTES.items() if name in FIVE_NUMBERS]
     side = _element(dict.fromkeys(ATTRIBUTES.values(), _NUMBER), five, versions)
     threads = _TEXT | {"pattern": "^0*[1-9][0-9]*$", "maxLength": 6}
-    earlier = _element({}, (), versions)
+    around = _element({}, (), versions)
     result = _element(
         {"threads_no": threads, "median_diff": _TEXT},
         ("threads_no",),
-        {BASE: side, TARGET: side, EARLIER: earlier},
+        {BASE: side, TARGET: side, EARLIER: around, LATER: around},
     )
     comparison = _element(
         {

@@ -11,7 +11,7 @@ from training.registry.contest import Candidate, Means, promoted
 def promote(family: Family) -> None:
     """Bring the registry up to date with what DVC holds, then print the opponents' table."""
     scores = family.places.metrics
-    metrics, name = written(scores, "evaluate"), family.section.promote.name
+    metrics, name = written(scores, "evaluate"), family.section.registered
     model = metrics["champion"]
 
     def means() -> Means:

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from data.comparisons.params import FeatureSet
 from data.errors import InputError
-from features.comparisons.vectors import columns
+from features.comparisons.vectors import columns, computed
 from training.comparisons.stored import Card, TrainedModel
 from training.estimators import frozen
 from training.estimators.answering import Answering, Fitted, Floats, Unit
@@ -58,7 +59,7 @@ class ReadyModel:
         Parameters
         ----------
         vectors : ndarray of shape (n_comparisons, n_all_features)
-            As `features.comparisons.vectors` gives them.
+            As `features.comparisons.vectors` gives those of the set `computed`.
 
         Returns
         -------
@@ -97,13 +98,18 @@ class ReadyModel:
         return self.answers(asked)[0]
 
     @cached_property
+    def computed(self) -> FeatureSet:
+        """The set of features that it takes to ask it."""
+        return computed(self.card.set)
+
+    @cached_property
     def reference(self) -> Floats:
         """What the card says of an ordinary comparison, shape (n_features,)."""
         return np.array([self.card.reference[name] for name in self.card.features], np.float64)
 
     @cached_property
     def _places(self) -> NDArray[np.intp]:
-        known = columns("extended")
+        known = columns(self.computed)
         for name in self.card.features:
             if name not in known:
                 raise InputError(f"the feature {name!r} is no longer computed")

@@ -8,6 +8,8 @@ from typing import Any, Self
 
 from pydantic import FiniteFloat
 
+from data.comparisons.params import FeatureSet
+from features.comparisons.vectors import set_of
 from training.estimators import frozen
 from training.registry.deciles import Deciles
 from training.registry.stored import StoredCard, StoredModel, require_width, store
@@ -49,6 +51,11 @@ class Card(StoredCard):
     #: Cards of before there was one have that of `data.params.Decide`, too.
     floor: float = 0.005
     usual: dict[str, Deciles] = field(default_factory=dict)
+
+    @property
+    def set(self) -> FeatureSet:
+        """Which set of features it sees."""
+        return set_of(self.features)
 
     def __post_init__(self) -> None:
         """Refuse a card whose parts don't belong together."""

@@ -70,8 +70,9 @@ def tables_of(
     Returns
     -------
     ComparisonTables
-        The baseline's order is the length of the longest history, the target's is one more. Comparisons of
-        the same operation share no samples: from the second on, their machine is called ``<machine> #2``.
+        The baseline's order is the length of the longest history, the target's is one more, and later
+        versions follow. Comparisons of the same operation share no samples: from the second on, their machine
+        is called ``<machine> #2``.
 
     Raises
     ------
@@ -141,10 +142,11 @@ def _add(comparison: Comparison, source: str, taken: Taken, builder: Builder) ->
     common = (benchmark, benchmark, operation, machine, comparison.unit, comparison.better)
     for one in comparison.configurations:
         series = Series(f"{identifier}/{one.threads}", *common, one.threads)
-        versions = [*one.history, one.baseline, one.target]
-        for order, samples in enumerate(versions, baseline + 2 - len(versions)):
+        versions = [*one.history, one.baseline, one.target, *one.later]
+        for order, samples in enumerate(versions, baseline - len(one.history)):
             _add_samples(samples, series, order, builder)
-    orders = (baseline, baseline, baseline + 1, baseline + 1)
+    later = max((len(one.later) for one in comparison.configurations), default=0)
+    orders = (baseline, baseline, baseline + 1, baseline + 1, baseline + 1 + later if later else None)
     builder.comparisons.append((identifier, benchmark, operation, machine, *orders, source))
 
 

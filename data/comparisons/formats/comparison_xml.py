@@ -2,8 +2,8 @@
 
 Added are, all of them optional: ``comparison_id``, ``unit`` and ``better`` of a ``comparison_result``,
 ``machine`` of ``comparison_results``, and the samples themselves: elements
-``<samples order="3" values="1.5 1.6"/>`` within ``base_result``, ``target_result`` and ``history`` (earlier
-versions, beside those two). ``order`` sorts versions.
+``<samples order="3" values="1.5 1.6"/>`` within ``base_result``, ``target_result``, ``history`` and ``later``
+(versions before and after those two, beside them). ``order`` sorts versions.
 """
 
 from __future__ import annotations
@@ -26,9 +26,11 @@ UUIDS = ("base_uuid", "report_uuid", "target_uuid")
 STATUSES = ("pass", "fail", "invalid")
 #: What base_result and target_result call the statistics of the tables; they may lack the last two.
 ATTRIBUTES = dict(zip(STATS, ("min", "first_q", "median", "third_q", "max", "mean", "stdev"), strict=True))
-BASE, TARGET, EARLIER = "base_result", "target_result", "history"
+BASE, TARGET, EARLIER, LATER = "base_result", "target_result", "history", "later"
+#: What holds the versions of a number of threads; those without five numbers.
+VERSIONS, WITHOUT_NUMBERS = (EARLIER, BASE, TARGET, LATER), {EARLIER, LATER}
 #: What comparisons are made of; all that is to be read stands in attributes.
-_PARTS = {"comparison_result", "result", BASE, TARGET, EARLIER, "samples"}
+_PARTS = {"comparison_result", "result", *VERSIONS, "samples"}
 _ORDER = re.compile(r"-?[0-9]{1,18}")
 
 
@@ -72,8 +74,9 @@ def read(
     """Read comparison XML, one comparison after the other.
 
     Samples become results, or the five numbers (and mean and stdev) where there are none. Orders are counted
-    anew: earlier versions from 0 on, then the baseline's, then the target's. Where no machine is named, the
-    report stands for it; reports never mix: the second comparison of an operation is on ``<machine> #2``.
+    anew: earlier versions from 0 on, then the baseline's, the target's and later ones. Where no machine is
+    named, the report stands for it; reports never mix: the second comparison of an operation is on
+    ``<machine> #2``.
 
     Parameters
     ----------
@@ -118,7 +121,7 @@ def tables_of(body: bytes, name: str = "request.xml", problems: Problems | None 
 
 @dataclass
 class _Side:
-    """What stands in one ``base_result``, ``target_result`` or ``history``: samples come with their order."""
+    """What stands in one element of `VERSIONS`: samples come with their order."""
 
     numbers: dict[str, float]
     samples: list[tuple[int, array[float]]] = field(default_factory=list)
@@ -145,7 +148,7 @@ class _Comparison:
         """Count the versions of a side by their orders, ascending; five numbers alone are one, too."""
         sides = (side for (_, own), side in self.sides.items() if own == tag)
         given: list[int | None] = [*sorted({order for side in sides for order, _ in side.samples})]
-        versions = given or ([] if tag == EARLIER else [None])
+        versions = given or ([] if tag in WITHOUT_NUMBERS else [None])
         return {order: place for place, order in enumerate(versions, following)}
 
 
@@ -183,7 +186,7 @@ class _Reader:
             except InputError as error:
                 self.open = self.side = None
                 self.run.problems.add(error)
-            if element.tag in {BASE, TARGET, EARLIER} and not opened:
+            if element.tag in VERSIONS and not opened:
                 self.side = None
             if element.tag == "comparison_result" and not opened:
                 found = True
@@ -201,7 +204,7 @@ class _Reader:
             self.open = self._comparison(element)
         elif self.open is not None and element.tag == "result":
             self.threads = self.walk.whole(element, "threads_no", self.open.place)
-        elif self.open is not None and element.tag in {BASE, TARGET, EARLIER}:
+        elif self.open is not None and element.tag in VERSIONS:
             self.side = self._side(self.open, element)
         elif self.open is not None and self.side is not None and element.tag == "samples":
             self.side.samples.append(self._samples(self.open, element))
@@ -250,7 +253,7 @@ class _Reader:
         if key in comparison.sides:
             twice = f'threads_no="{self.threads}" has a second <{tag}>'
             raise self.walk.error(twice, comparison.place, RepeatedError)
-        given = {} if tag == EARLIER else numbers(self.walk, element, f"{comparison.place} {tag}")
+        given = {} if tag in WITHOUT_NUMBERS else numbers(self.walk, element, f"{comparison.place} {tag}")
         comparison.sides[key] = side = _Side(given)
         return side
 
@@ -267,16 +270,17 @@ class _Reader:
         machine = self.report_attributes.get("machine") or self.report
         machine = self.run.taken.machine(done.benchmark, done.operation, machine)
         orders: dict[str, dict[int | None, int]] = {}
-        for tag in (EARLIER, BASE, TARGET):
+        for tag in VERSIONS:
             orders[tag] = done.orders(tag, sum(map(len, orders.values())))
         common = (done.benchmark, done.benchmark, done.operation, machine, done.unit, done.better)
         for (threads, tag), side in done.sides.items():
             self._results(Series(f"{done.key}/{threads}", *common, threads), side, orders[tag])
         source = f"{self.document.name}:{done.line} {done.place}"
         bounds = (end(orders[tag].values()) for tag in (BASE, TARGET) for end in (min, max))
+        later = max(orders[LATER].values(), default=None)
         uuids = (self.report_attributes.get(name) for name in UUIDS)
         self.run.builder.comparisons.append(
-            (done.key, done.benchmark, done.operation, machine, *bounds, source, *uuids)
+            (done.key, done.benchmark, done.operation, machine, *bounds, later, source, *uuids)
         )
         if done.status in {"pass", "fail"}:
             self.run.builder.labels.append((done.key, done.status, UNKNOWN))

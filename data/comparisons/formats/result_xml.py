@@ -47,7 +47,7 @@ def read(
     if not results:
         raise InputError("holds settings only; expected results", file=paths[0])
     builder = Builder(piece, further_results=tuple(TIMES))
-    versions = _Versions(builder, problems)
+    versions = _Versions(builder, problems, len(results) - 1)
     for path in results:
         try:
             run = result_run.read(path, problems, measure or Measure())
@@ -60,10 +60,10 @@ def read(
 
 
 class _Versions:
-    """The runs so far, of which only the last is kept."""
+    """The runs so far, of which only the last is kept; there is none after the order `newest`."""
 
-    def __init__(self, builder: Builder, problems: Problems) -> None:
-        self.builder, self.problems = builder, problems
+    def __init__(self, builder: Builder, problems: Problems, newest: int) -> None:
+        self.builder, self.problems, self.newest = builder, problems, newest
         self.last: ResultRun | None = None
         self.order = -1
         self.identifiers: set[str] = set()
@@ -107,7 +107,8 @@ class _Versions:
     def _comparison(self, target: ResultRun, key: str, operation: RunOperation) -> None:
         self.identifiers.add(key)
         benchmark, machine = target.benchmark(operation), target.settings.machine or UNKNOWN
-        orders = (self.order - 1, self.order - 1, self.order, self.order)
+        later = self.newest if self.newest > self.order else None
+        orders = (self.order - 1, self.order - 1, self.order, self.order, later)
         source = f"{target.path}:{operation.line} {operation.place}"
         self.builder.comparisons.append((key, benchmark, operation.name, machine, *orders, source))
 

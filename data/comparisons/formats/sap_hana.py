@@ -221,10 +221,12 @@ def _compare(
 
 def _add(series: _Series, boundary: Boundary, rules: LabelRules, builder: Builder) -> None:
     at = boundary.version
-    first, stop = at - rules.versions_before, at + rules.versions_after
+    first, stop, count = at - rules.versions_before, at + rules.versions_after, len(series.starts) - 1
+    later = min(stop + rules.versions_later, count) - 1
     key = f"{BENCHMARK}/{series.name}/{at}"
     source = f'{series.file}:{series.starts[at] + 2} operation "{series.name}"'
-    builder.comparisons.append((key, BENCHMARK, series.name, MACHINE, first, at - 1, at, stop - 1, source))
+    orders = (first, at - 1, at, stop - 1, later if later >= stop else None)
+    builder.comparisons.append((key, BENCHMARK, series.name, MACHINE, *orders, source))
     failed = boundary.changed and series.worsened(first, at, stop)
     people = ", ".join(boundary.annotators)
     labelled_by = f"consensus of {people}" if boundary.changed else f"no mark by {people}"

@@ -17,18 +17,19 @@ def samples(lists):
 
 
 def sides_of(comparisons, better="higher"):
-    """Make `Sides`; a comparison is a list of ``(baseline, target)`` or ``(baseline, target, history)``."""
+    """Make `Sides`; a comparison is a list of ``(baseline, target)`` and perhaps ``history`` and ``later``."""
     configurations = [configuration for comparison in comparisons for configuration in comparison]
     owner = np.repeat(np.arange(len(comparisons)), [len(comparison) for comparison in comparisons])
     baseline = samples([configuration[0] for configuration in configurations])
     target = samples([configuration[1] for configuration in configurations])
-    history = samples(
-        [configuration[2] if len(configuration) > 2 else [] for configuration in configurations]
+    history, later = (
+        samples([configuration[at] if len(configuration) > at else [] for configuration in configurations])
+        for at in (2, 3)
     )
     sign = np.full(len(owner), -1.0 if better == "lower" else 1.0)
     return Sides(
         owner, len(comparisons), np.arange(len(owner)), sign,
-        baseline, target, history, five_numbers(baseline), five_numbers(target),
+        baseline, target, history, later, five_numbers(baseline), five_numbers(target),
     )  # fmt: skip
 
 
@@ -41,5 +42,5 @@ def sides_of_summaries(comparisons, better="higher"):
     sign = np.full(len(owner), -1.0 if better == "lower" else 1.0)
     return Sides(
         owner, len(comparisons), np.arange(len(owner)), sign,
-        nothing, nothing, nothing, five[:, 0], five[:, 1],
+        nothing, nothing, nothing, nothing, five[:, 0], five[:, 1],
     )  # fmt: skip

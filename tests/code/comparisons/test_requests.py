@@ -35,7 +35,8 @@ history = st.lists(st.lists(usual, max_size=3) | some, max_size=12) | st.integer
     lambda length: [[100.0 + version % 7] for version in range(length)]
 )
 configuration = st.fixed_dictionaries(
-    {"threads": st.integers(1, 9), "baseline": some, "target": some}, optional={"history": history}
+    {"threads": st.integers(1, 9), "baseline": some, "target": some},
+    optional={"history": history, "later": history},
 )
 name = st.sampled_from(["x", "größe", 'a "<b>"', "\U0001f600\u2028", " y"])
 comparison = st.fixed_dictionaries(
@@ -75,7 +76,7 @@ def last_word(content):
 
 @pytest.fixture(scope="module", params=["logistic", "random-forest", "xgboost"])
 def served(request):
-    generator, names = np.random.default_rng(3), columns("extended")
+    generator, names = np.random.default_rng(3), columns("retrospective")
     features = generator.normal(0, 0.5, (300, len(names)))
     features[generator.random(features.shape) < 0.1] = np.nan
     fails = (np.nan_to_num(features[:, 0]) + generator.normal(0, 0.2, 300) < -0.2).astype(np.int64)
@@ -181,7 +182,7 @@ def test_one_bad_request_leaves_the_others_that_wait_with_it_alone(served):
             answer_json(content, served)
         assert str(caught.value) == str(found)
     assert first.content == second.content == answer_json(good, served).content
-    assert first.vectors.shape == (1, len(columns("extended")))
+    assert first.vectors.shape == (1, len(columns("retrospective")))
     assert all(isinstance(one, InputError | RefusedError) for one in answer_many(bodies[:1], served))
 
 

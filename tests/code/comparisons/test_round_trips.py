@@ -18,16 +18,16 @@ from data.comparisons.formats.comparison_json import tables_of as of_json
 from data.comparisons.formats.comparison_status import with_status
 from data.comparisons.formats.comparison_xml import tables_of
 from data.comparisons.importing import import_tables
-from data.comparisons.tables import ComparisonTables
+from data.comparisons.tables import OPERATION, ComparisonTables
 from data.tables.problems import Problems
-from features.comparisons.vectors import EXTENDED_FEATURES, SEED_FEATURES
+from features.comparisons.vectors import columns
 from serving.comparisons.judge import judge
 from serving.comparisons.xml import as_xml
 from serving.models import ModelRef, Served
 from training.comparisons.ready import ReadyModel
 from training.comparisons.stored import Card, TrainedModel
 
-FEATURES = SEED_FEATURES + EXTENDED_FEATURES
+FEATURES = columns("retrospective")
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +59,7 @@ CONFIGURATIONS = st.lists(
             "baseline": SIDES,
             "target": SIDES,
             "history": st.lists(SIDES, max_size=9),
+            "later": st.lists(SIDES, max_size=4),
         }
     ),
     max_size=3,
@@ -80,9 +81,11 @@ def widened(tables, baseline, target):
     comparisons = tables.comparisons.copy()
     comparisons["baseline_from"] = (comparisons["baseline_to"] - baseline).clip(lower=0)
     results = tables.results.copy()
-    late = results["order"] > comparisons["baseline_to"].max()
-    results.loc[late, "order"] += np.arange(late.sum()) % (target + 1)
-    comparisons["target_to"] += target
+    ends = results[OPERATION].merge(comparisons, on=OPERATION)["target_to"]
+    results.loc[results["order"] > ends, "order"] += target
+    own = tables.results["order"] == ends
+    results.loc[own, "order"] += np.arange(own.sum()) % (target + 1)
+    comparisons[["target_to", "later_to"]] += target
     return ComparisonTables(results, comparisons, tables.labels)
 
 

@@ -76,6 +76,16 @@ def test_samples_are_the_raw_values_around_the_boundary(data_set):
     assert tables.comparisons["source"].iloc[0].endswith('00052__elapsed-time__ms.csv:10 operation "00052"')
 
 
+@pytest.mark.parametrize(("versions", "later"), [(0, [0, 0]), (1, [2, 0]), (3, [6, 0]), (40, [8, 0])])
+def test_so_many_versions_after_the_target_are_known_as_the_series_has_and_the_rules_say(
+    data_set, versions, later
+):
+    rules = RULES.model_copy(update={"versions_later": versions})
+    tables = formats.read("sap-hana", [data_set(rows([10] * 4 + [20] * 6))], label_rules=rules).tables
+    assert Sides.of(tables).later.lengths.tolist() == later
+    assert tables.comparisons["later_to"].isna().tolist() == [not known for known in later]
+
+
 def test_marks_of_the_second_split_count_from_version_750(data_set):
     marks = {"sap_52_split2": {"8": [4], "11": [4], "15": [4]}}
     path = data_set(rows([10] * 754 + [20] * 6), marks=marks)

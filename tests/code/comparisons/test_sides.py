@@ -72,6 +72,14 @@ def test_history_keeps_the_newest_forty_versions():
     assert samples(sides.history, 0) == list(range(10, 50))
 
 
+def test_later_are_the_first_forty_versions_after_the_target_that_are_said_to_be_known():
+    results = [result("x", 1, order, float(order)) for order in range(60)] + [result("y", 1, 5, 1.0)]
+    known = [None, 12, 14, 59]
+    pairs = [comparison("x", (5, 9), (10, 12)) | {"later_to": later} for later in known]
+    found = Sides.of(ComparisonTables.of_rows(results, pairs, [])).later
+    assert [samples(found, row) for row in range(4)] == [[], [], [13, 14], list(range(13, 53))]
+
+
 def test_no_comparisons_give_no_configurations():
     sides = Sides.of(ComparisonTables.of_rows([result("x", 1, 0, 1.0)], [], []))
     assert len(sides.comparison) == 0

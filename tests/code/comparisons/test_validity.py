@@ -101,7 +101,7 @@ def test_the_five_numbers_of_a_summary_must_be_above_0():
 
 def test_the_values_of_the_history_must_be_above_0_and_those_of_later_versions_need_not():
     results = samples(1, [1.0, 0.0], [1.0, 2.0], [3.0, 4.0], [-5.0])
-    pairs = [comparison("a", target=2) | {"baseline_from": 1, "baseline_to": 1}]
+    pairs = [comparison("a", target=2) | {"baseline_from": 1, "baseline_to": 1, "later_to": 3}]
     assert reasons(Sides.of(tables(results, pairs))).tolist() == [
         "threads 1: the history holds a value that is not above 0: 0"
     ]

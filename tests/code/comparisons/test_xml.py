@@ -127,18 +127,21 @@ def test_samples_are_read_in_place_of_the_five_numbers_and_versions_are_counted_
         f'<result threads_no="4"><base_result {FIVE}><samples order="7" values="10 11"/>'
         f'<samples order="9" values="12 13"/></base_result>'
         f'<target_result {FIVE}><samples order="30" values="14"/><samples order="30" values="15"/>'
-        '</target_result><history><samples order="-2" values="8 9"/></history></result>'
+        '</target_result><history><samples order="-2" values="8 9"/></history>'
+        '<later><samples order="40" values="7"/><samples order="50" values="6"/></later></result>'
     )
     text = report(comparison(content=inner, unit="ms", better="lower", comparison_id="c"))
     tables = tables_of(text.replace("report_uuid", 'machine="m" report_uuid').encode())
     assert tables.results[["order", "value"]].to_numpy().tolist() == [
         [1, 10], [1, 11], [2, 12], [2, 13], [3, 14], [3, 15], [0, 8], [0, 9],
+        [4, 7], [5, 6],
     ]  # fmt: skip
     assert tables.results["stat"].isna().all()
     assert tables.results.iloc[0][["machine", "unit", "better"]].tolist() == ["m", "ms", "lower"]
     row = tables.comparisons.iloc[0]
     assert row["comparison_id"] == "c"
-    assert row[["baseline_from", "baseline_to", "target_from", "target_to"]].tolist() == [1, 2, 3, 3]
+    orders = ["baseline_from", "baseline_to", "target_from", "target_to", "later_to"]
+    assert row[orders].tolist() == [1, 2, 3, 3, 5]
 
 
 def test_two_reports_on_one_machine_never_mix():

@@ -40,9 +40,14 @@ def test_what_is_left_out_is_unknown():
 
 
 def test_all_configurations_of_a_comparison_share_the_order_of_the_baseline():
-    tables = tables_of(request(configuration(2, history=[[7], [8, 9]]), configuration(4, history=[[6]])))
+    two, four = configuration(2, history=[[7], [8, 9]]), configuration(4, history=[[6]], later=[[5], [4]])
+    tables = tables_of(request(two, four))
     comparison = tables.comparisons.iloc[0]
-    assert comparison[["baseline_from", "target_to"]].tolist() == [2, 3]
+    assert comparison[["baseline_from", "target_to", "later_to"]].tolist() == [2, 3, 5]
+    assert tables.results.query("order > 3")[["threads", "order", "value"]].to_numpy().tolist() == [
+        [4, 4, 5],
+        [4, 5, 4],
+    ]
     history = tables.results.query("order < 2")
     rows = history[["threads", "order", "value"]].to_numpy().tolist()
     assert rows == [[2, 0, 7], [2, 1, 8], [2, 1, 9], [4, 1, 6]]

@@ -77,6 +77,7 @@ def test_every_version_is_compared_with_the_one_before(files):
     assert sides.baseline_five[:, 2].tolist() == [1, 2]
     assert sides.target_five[:, 2].tolist() == [2, 3]
     assert sides.history.lengths.tolist() == [0, 2]
+    assert sides.later.lengths.tolist() == [2, 0]
 
 
 def test_files_of_one_name_in_two_directories_get_distinct_identifiers(tmp_path):

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from data.comparisons import schema
@@ -44,6 +46,12 @@ def test_a_target_before_its_baseline_is_refused(tables):
         match="comparisons row 0: must satisfy baseline_from <= baseline_to < target_from <= target_to",
     ):
         schema.check(tables)
+
+
+def test_later_versions_before_the_target_are_refused(tables):
+    schema.check(replace(tables, comparisons=tables.comparisons.assign(later_to=1)))
+    with pytest.raises(InputError, match="<= target_to <= later_to"):
+        schema.check(replace(tables, comparisons=tables.comparisons.assign(later_to=0)))
 
 
 def test_an_unknown_status_is_refused(tables):
