@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from data.comparisons.sides import Floats, Ints, Sides
+from features.comparisons.copies import without_copies
 from features.comparisons.wild import Wild, without_wild
 
 #: No change is larger: it could be more than numbers can tell.
@@ -15,7 +16,7 @@ FARTHEST = 1e9
 
 @dataclass(frozen=True)
 class Asked:
-    """Comparisons as they are judged: without wild samples, and with what their medians did.
+    """Comparisons as they are judged: without copies and wild samples, and with what their medians did.
 
     Attributes
     ----------
@@ -36,8 +37,8 @@ class Asked:
 
     @classmethod
     def of(cls, sides: Sides) -> Asked:
-        """Leave out wild samples, and compare the medians."""
-        sides, wild = without_wild(sides)
+        """Leave out copies and wild samples, and compare the medians."""
+        sides, wild = without_wild(without_copies(sides))
         before, after = sides.baseline_five[:, 2], sides.target_five[:, 2]
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             change = sides.sign * (after - before) / np.abs(before)

@@ -65,16 +65,22 @@ def spread(five: Floats) -> Floats:
 
 
 def overlap(baseline: Floats, target: Floats) -> Floats:
-    """Return how far the ranges of the two sides overlap, by the range of both together.
+    """Return how far the target's range reaches up into the baseline's, by the range of both together.
+
+    Parameters
+    ----------
+    baseline, target : ndarray of shape (n_configurations, 5)
+        As `oriented` gives them.
 
     Returns
     -------
     ndarray of shape (n_configurations,)
-        1 for equal ranges, 0 for ranges that touch, towards -1 for ranges far apart; 1 if all is equal.
+        1 for a target that is nowhere worse, 0 where its best value is the baseline's worst, towards -1 for a
+        target far below; 1 if all is equal. A worse target never has more of it.
     """
-    shared = np.minimum(baseline[:, 4], target[:, 4]) - np.maximum(baseline[:, 0], target[:, 0])
+    reach = target[:, 4] - baseline[:, 0]
     whole = np.maximum(baseline[:, 4], target[:, 4]) - np.minimum(baseline[:, 0], target[:, 0])
-    return np.where(whole == 0, 1.0, shared / np.where(whole == 0, 1.0, whole))
+    return np.where(whole == 0, 1.0, reach / np.where(whole == 0, 1.0, whole))
 
 
 def superiority(baseline: Floats, target: Floats) -> Floats:

@@ -42,6 +42,8 @@ HISTORY = (
     "history_trend",
     "history_range",
 )
+#: See `features.comparisons.vectors.DIRECTIONS`: all but what happened before the target.
+HISTORY_DIRECTIONS = {name: 0 if name == "history_trend" else -1 for name in HISTORY}
 
 
 def with_versions(sides: Sides) -> Ints:
@@ -116,7 +118,7 @@ def _described(b: Floats, t: Floats, h: Floats) -> Floats:
             (target - long_ago) / scatter * with_history,
             _above(past, t) * with_history,
             _share(past <= target[:, None], past) * enough,
-            _share(np.abs(past - target[:, None]) <= np.abs(step)[:, None] / 2, past) * enough,
+            _share(past <= (target - step / 2)[:, None], past) * enough,
             contrast,
             excess * enough,
             rank * enough,
@@ -147,14 +149,14 @@ def _squares(deviations: Floats) -> Floats:
 
 
 def _split(b: Floats, t: Floats) -> tuple[Floats, Floats]:
-    """Find the step that explains most of both windows.
+    """Find the step that explains most of both windows; negative is worse.
 
     Returns
     -------
     gain : ndarray
-        The share of the versions' variance that a step at the boundary explains, 0..1.
+        The share of the versions' variance that a step at the boundary explains, with the step's sign.
     sharpness : ndarray
-        The same by what the best step anywhere in the windows explains: 1 if that is the boundary.
+        The same by what the best step anywhere in the windows explains: of size 1 if that is the boundary.
     """
     both = np.hstack([b, t])
     known = np.isfinite(both)
@@ -169,7 +171,8 @@ def _split(b: Floats, t: Floats) -> tuple[Floats, Floats]:
     whole = np.where(total > 0, total, np.nan)
     best = explained.max(axis=1)
     sharpness = explained[:, boundary] / np.where(best > 0, best, np.nan)
-    return explained[:, boundary] / whole, sharpness
+    sign = np.sign(mean(t) - mean(b))
+    return sign * explained[:, boundary] / whole, sign * sharpness
 
 
 def _against_past_steps(
@@ -185,9 +188,9 @@ def _against_past_steps(
     contrast : ndarray
         The step at the boundary, as a signed root; NaN if the past holds fewer than two such windows.
     excess : ndarray
-        Logarithm of its size by the 95 % quantile of the past steps' sizes.
+        Logarithm of 1 + its size by the 95 % quantile of the past steps' sizes, with its sign.
     rank : ndarray
-        The share of past steps that were at least as large.
+        The share of past steps that were smaller, with its sign.
     """
     contrast, excess, rank = np.full((3, len(past)), np.nan)
     versions = np.minimum(np.isfinite(t).sum(axis=1), _WINDOW)
@@ -202,8 +205,8 @@ def _against_past_steps(
         here = _contrast(past[rows, -width:], t[rows, :width], least)
         contrast[rows] = signed_root(np.clip(here, -_LARGEST, _LARGEST))
         size, large = np.abs(here), quantile(steps, 0.95)
-        excess[rows] = np.log(np.maximum(size, _SMALLEST) / np.maximum(large, _SMALLEST))
-        rank[rows] = _share(steps >= size[:, None], steps)
+        excess[rows] = np.sign(here) * np.log1p(np.minimum(size, _LARGEST) / np.maximum(large, _SMALLEST))
+        rank[rows] = np.sign(here) * _share(steps < size[:, None], steps)
     return contrast, excess, rank
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 
 import numpy as np
@@ -23,10 +23,12 @@ from features.comparisons.five_numbers import (
     spread,
     superiority,
 )
-from features.comparisons.history import HISTORY, version_features, with_versions
+from features.comparisons.copies import without_copies
+from features.comparisons.history import HISTORY, HISTORY_DIRECTIONS, version_features, with_versions
 from features.comparisons.later import LATER_FEATURES, later_vectors
 from features.comparisons.ranks import moments, rank_test, sampled, welch_t
 from features.comparisons.reduce import over_configurations, signed_root
+from features.comparisons.runs import ORDINARY, RUNS_DIRECTIONS, run_features
 
 PLACES = Places("comparisons")
 #: The order of figure 6.5, lines 31-34.
@@ -48,16 +50,31 @@ _PER_CONFIGURATION: dict[str, tuple[str, ...]] = {
     "baseline_noise": ("max",),
     "spread_ratio": ("med",),
     "repetitions": ("min",),
+    "run_step": ("min",),
+    "run_spread": ("max",),
     **dict.fromkeys(HISTORY, ("min",)),
 }
 EXTENDED_FEATURES = tuple(
     f"{name}_{reduction}" for name, reductions in _PER_CONFIGURATION.items() for reduction in reductions
 )
+#: Whether a larger value makes ``fail`` less probable (-1) or more (1), by what is computed per
+#: configuration; 0: it does not change where all of the target's samples get worse by a factor.
+_DIRECTIONS = {
+    **dict.fromkeys(_STATISTICS[1:], 0),
+    **dict.fromkeys(("baseline_noise", "spread_ratio", "repetitions"), 0),
+    **RUNS_DIRECTIONS,
+    **HISTORY_DIRECTIONS,
+}
+DIRECTIONS: Mapping[str, int] = {
+    name: _DIRECTIONS.get(name.rpartition("_")[0], -1) for name in SEED_FEATURES + EXTENDED_FEATURES
+}
+#: The feature that says how large the step is, in its own error.
+EVIDENCE = "run_step_min"
 #: What the two sides tell, without versions.
 _OF_SIDES = [name for name in _PER_CONFIGURATION if name not in HISTORY]
 #: Of these rows, those in units of noise; and with them, those of which the root is taken.
-_NOISY = slice(_OF_SIDES.index("welch_t"), _OF_SIDES.index("pooled_effect") + 1)
-_ROOTED = slice(_NOISY.start, _OF_SIDES.index("highs") + 1)
+_NOISY = [*map(_OF_SIDES.index, ("welch_t", "baseline_effect", "pooled_effect", "run_step"))]
+_ROOTED = [*_NOISY, *map(_OF_SIDES.index, ("lows", "highs"))]
 _SEED = len(SEED_FEATURES)
 #: Where the sum stands.
 _SUM = (SEED_FEATURES + EXTENDED_FEATURES).index("rank_z_sum")
@@ -114,7 +131,9 @@ def seed_vectors(sides: Sides) -> Floats:
     return vector.reshape(15, n).T
 
 
-def vectors(sides: Sides, features: FeatureSet = "extended") -> Floats:
+def vectors(
+    sides: Sides, features: FeatureSet = "extended", run_spread: float = ORDINARY
+) -> Floats:
     """Return all features of every comparison, computed for all of them at once.
 
     Parameters
@@ -122,6 +141,8 @@ def vectors(sides: Sides, features: FeatureSet = "extended") -> Floats:
     sides : Sides
     features : {"extended", "retrospective"}
         Which set; versions after the target are looked at for the latter only.
+    run_spread : float
+        What two runs of a build differ by where no versions tell, as a share; see `features.comparisons.runs`.
 
     Returns
     -------
@@ -131,12 +152,13 @@ def vectors(sides: Sides, features: FeatureSet = "extended") -> Floats:
         numbers instead of samples, what only samples tell is estimated from them.
     """
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        found = _vectors(sides)
+        sides = without_copies(sides)
+        found = _vectors(sides, run_spread)
         return np.hstack([found, later_vectors(sides)]) if features == "retrospective" else found
 
 
-def _vectors(sides: Sides) -> Floats:
-    values = _per_configuration(sides)
+def _vectors(sides: Sides, run_spread: float) -> Floats:
+    values = _per_configuration(sides, run_spread)
     extent = over_configurations(values, sides.comparison, sides.n_comparisons)
     kept = _kept(len(values))
     found = np.full((_SEED + len(EXTENDED_FEATURES), sides.n_comparisons), np.nan)
@@ -203,7 +225,7 @@ def _stouffer(z: Floats, sides: Sides) -> Floats:
     return np.bincount(owner, z[known], minlength=n) / np.sqrt(np.where(count > 0, count, np.nan))
 
 
-def _per_configuration(sides: Sides) -> Floats:
+def _per_configuration(sides: Sides, run_spread: float) -> Floats:
     """Compute what `_ROWS` names, a row each; nothing of `HISTORY` if no configuration has any.
 
     Returns
@@ -213,13 +235,13 @@ def _per_configuration(sides: Sides) -> Floats:
     """
     b, t = oriented(np.array((sides.baseline_five, sides.target_five)), sides.sign)
     values = _of_five_numbers(b, t) | _of_samples(sides)
+    values |= dict(zip(RUNS_DIRECTIONS, run_features(sides, run_spread), strict=True))
     given = (~sampled(sides)).nonzero()[0]
     if len(given):
         for name, estimate in _of_summaries(b[given], t[given]).items():
             values[name][given] = estimate
     own = np.array([values[name] for name in _OF_SIDES])
-    cut = own[_NOISY]
-    np.minimum(np.maximum(cut, -_LARGEST, out=cut), _LARGEST, out=cut)
+    own[_NOISY] = np.clip(own[_NOISY], -_LARGEST, _LARGEST)
     own[_ROOTED] = signed_root(own[_ROOTED])
     rows = with_versions(sides)
     found = np.concatenate((own, version_features(sides, rows))) if len(rows) else own
@@ -237,7 +259,7 @@ def _of_five_numbers(b: Floats, t: Floats) -> dict[str, Floats]:
         "highs": (t[:, 4] - b[:, 4]) / size,
         "overlap": overlap(b, t),
         "baseline_noise": noise_b / size,
-        "spread_ratio": np.log(noise_t / noise_b),
+        "spread_ratio": np.log(noise_t / np.abs(t[:, 2]) / (noise_b / size)),
     }
 
 

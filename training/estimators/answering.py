@@ -10,6 +10,24 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Unit = Literal["log-odds", "probability"]
+#: By how much the log-odds of a sure fail rise with every unit of its step.
+STEEPNESS = 3.0
+
+
+def raised(probability: Floats, evidence: Floats, sure: float) -> Floats:
+    """Leave only the doubt that the step leaves, too.
+
+    Parameters
+    ----------
+    probability : ndarray of shape (n_rows,)
+        Of ``fail``, as a classifier learned it.
+    evidence : ndarray of shape (n_rows,)
+        The signed root of the step in its own error; negative is worse.
+    sure : float
+        A step of this size halves the doubt; it is gone soon behind it.
+    """
+    beyond = STEEPNESS * (-evidence * np.abs(evidence) - sure)
+    return np.asarray(1 - (1 - probability) * np.exp(-np.logaddexp(0.0, beyond)))
 
 
 class Answering(Protocol):

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from training.estimators.answering import Floats, Unit
-from training.estimators.frozen import Preparation
+from training.estimators.frozen import by_name
+from training.estimators.preparation import Preparation
 
 
 @dataclass(frozen=True)
@@ -29,15 +30,16 @@ class Boosted(Preparation):
         import xgboost
 
         del reference
-        prepared = xgboost.DMatrix(self.prepared(columns), nthread=1)
-        found = self.booster.predict(prepared), self.booster.predict(prepared, pred_contribs=True)[:, :-1]
-        return np.asarray(found[0], np.float64), np.asarray(found[1], np.float64)
+        prepared = self.prepared(columns)
+        rows = xgboost.DMatrix(prepared, nthread=1)
+        found = self.booster.predict(rows), self.booster.predict(rows, pred_contribs=True)[:, :-1]
+        probability, contributions = (np.asarray(one, np.float64) for one in found)
+        return self.told_in_odds(probability, contributions, prepared)
 
 
 def boosted(pipeline: Any) -> Boosted | None:
     """Take from a fitted pipeline what it answers with; None if that is not XGBoost's."""
-    *before, classifier = [step for _, step in pipeline.steps if not hasattr(step, "fit_resample")]
-    preparation = Preparation.of(before)
-    if preparation is None or not hasattr(classifier, "get_booster"):
+    found = Preparation.of(pipeline)
+    if found is None or not hasattr(found[1], "get_booster"):
         return None
-    return Boosted(preparation.fill, preparation.mean, preparation.scale, classifier.get_booster())
+    return Boosted(*by_name(found[0]).values(), found[1].get_booster())

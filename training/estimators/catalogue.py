@@ -20,7 +20,9 @@ class ClassWeights:
     failed: float
 
 
-Build = Callable[[Params, int, ClassWeights | None], Any]
+Directions = tuple[int, ...]
+#: ``build(params, seed, weights)``, and the directions of the columns where the model is to keep them.
+Build = Callable[..., Any]
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,8 @@ class Model:
     start : dict
         Every search tries it first; that of comparisons is the configuration of seed 000, section 6.7.
     build : callable
-        ``build(params, seed, weights)`` gives an unfitted model.
+        ``build(params, seed, weights, directions=None)`` gives an unfitted model; with directions, one that
+        keeps them: a column's is -1 where a larger value never makes ``fail`` more probable.
     space : mapping
         What the model's own parameters may be.
     weighted : bool
@@ -59,29 +62,56 @@ def mapping(balance: ClassWeights | None) -> dict[int, float] | None:
     return None if balance is None else {0: balance.passed, 1: balance.failed}
 
 
-def neighbours(params: Params, seed: int, balance: ClassWeights | None, **more: Any) -> Any:
-    """Build nearest neighbours."""
+def neighbours(
+    params: Params,
+    seed: int,
+    balance: ClassWeights | None,
+    directions: Directions | None = None,
+    **more: Any,
+) -> Any:
+    """Build nearest neighbours; one-sided ones where there are directions to keep."""
     from sklearn.neighbors import KNeighborsClassifier
 
-    del seed, balance
+    del balance
+    if directions is not None:
+        from training.estimators.one_sided import OneSidedNeighbours
+
+        return OneSidedNeighbours(params["k"], params["p"], directions=directions, seed=seed, **more)
     # no tree of neighbours: it would have to be stored, in types that only its own code can check
     return KNeighborsClassifier(n_neighbors=params["k"], p=params["p"], algorithm="brute", **more)
 
 
-def logistic(params: Params, seed: int, balance: ClassWeights | None, **more: Any) -> Any:
+def logistic(
+    params: Params,
+    seed: int,
+    balance: ClassWeights | None,
+    directions: Directions | None = None,
+    **more: Any,
+) -> Any:
     """Build a logistic regression."""
     from sklearn.linear_model import LogisticRegression
 
+    if directions is not None:
+        from training.estimators.signed import SignedLogistic
+
+        return SignedLogistic(params["c"], directions=directions, class_weight=mapping(balance))
     return LogisticRegression(C=params["c"], class_weight=mapping(balance), random_state=seed, **more)
 
 
-def decision_tree(params: Params, seed: int, balance: ClassWeights | None, **more: Any) -> Any:
+def decision_tree(
+    params: Params,
+    seed: int,
+    balance: ClassWeights | None,
+    directions: Directions | None = None,
+    **more: Any,
+) -> Any:
     """Build a decision tree."""
     from sklearn.tree import DecisionTreeClassifier
 
     return DecisionTreeClassifier(
         min_samples_leaf=params["leaf"],
         criterion=params["criterion"],
+        monotonic_cst=directions,
         class_weight=mapping(balance),
         random_state=seed,
         **more,
@@ -95,19 +125,30 @@ def support_vectors(params: Params, seed: int, balance: ClassWeights | None, **m
     return SVC(C=params["c"], gamma="scale", class_weight=mapping(balance), random_state=seed, **more)
 
 
-def random_forest(params: Params, seed: int, balance: ClassWeights | None) -> Any:
+def random_forest(
+    params: Params, seed: int, balance: ClassWeights | None, directions: Directions | None = None
+) -> Any:
     """Build a random forest; each tree from a share of ``samples``, if that is given."""
     from sklearn.ensemble import RandomForestClassifier
 
     samples = params.get("samples")
-    return RandomForestClassifier(**forest(params, seed), class_weight=mapping(balance), max_samples=samples)
+    return RandomForestClassifier(
+        **forest(params, seed),
+        class_weight=mapping(balance),
+        max_samples=samples,
+        monotonic_cst=directions,
+    )
 
 
-def extra_trees(params: Params, seed: int, balance: ClassWeights | None) -> Any:
+def extra_trees(
+    params: Params, seed: int, balance: ClassWeights | None, directions: Directions | None = None
+) -> Any:
     """Build extremely randomised trees."""
     from sklearn.ensemble import ExtraTreesClassifier
 
-    return ExtraTreesClassifier(**forest(params, seed), class_weight=mapping(balance))
+    return ExtraTreesClassifier(
+        **forest(params, seed), class_weight=mapping(balance), monotonic_cst=directions
+    )
 
 
 def forest(params: Params, seed: int) -> dict[str, Any]:
@@ -121,13 +162,16 @@ def forest(params: Params, seed: int) -> dict[str, Any]:
     }
 
 
-def xgboost(params: Params, seed: int, balance: ClassWeights | None) -> Any:
+def xgboost(
+    params: Params, seed: int, balance: ClassWeights | None, directions: Directions | None = None
+) -> Any:
     """Build XGBoost for two classes."""
     from xgboost import XGBClassifier
 
     return XGBClassifier(
         **boosted(params, seed),
         learning_rate=params["rate_of_learning"],
+        monotone_constraints=directions,
         subsample=params["subsample"],
         scale_pos_weight=1.0 if balance is None else balance.failed / balance.passed,
     )

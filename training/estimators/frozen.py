@@ -6,7 +6,7 @@ it learned is a few arrays, which lie beside ``model.skops`` in ``model.npz``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -23,42 +23,14 @@ from data.tables.files import replacing
 from training.estimators import forest
 from training.estimators.answering import Floats, Unit
 from training.estimators.forest import LEAF, Forest, Single, Tree, chained
+from training.estimators.preparation import SPECS as PREPARATION
+from training.estimators.preparation import Preparation
+from training.estimators.voting import Votes
 
 #: The file beside ``model.skops``.
 FILE = "model.npz"
 #: Of the file's content; another version is not read.
-VERSION = 2
-
-
-@dataclass(frozen=True)
-class Preparation:
-    """What happens to the features first: gaps are filled, then all is standardised.
-
-    Attributes
-    ----------
-    fill, mean, scale : ndarray of shape (n_features,)
-    """
-
-    fill: Floats
-    mean: Floats
-    scale: Floats
-
-    def __post_init__(self) -> None:
-        """Refuse to divide by nothing."""
-        if (self.scale <= 0).any():
-            raise ValueError("scale holds what is not above 0")
-
-    @classmethod
-    def of(cls, steps: Sequence[Any]) -> Preparation | None:
-        """Take from fitted steps what they do; None if they do anything else."""
-        kinds = [type(step).__name__ for step in steps]
-        if kinds != ["SimpleImputer", "StandardScaler"] or np.isnan(steps[0].statistics_).any():
-            return None
-        return Preparation(steps[0].statistics_, steps[1].mean_, steps[1].scale_)
-
-    def prepared(self, columns: Floats) -> Floats:
-        """Return what the classifier takes, shape (n_rows, n_features)."""
-        return np.asarray((np.where(np.isnan(columns), self.fill, columns) - self.mean) / self.scale)
+VERSION = 3
 
 
 @dataclass(frozen=True)
@@ -82,7 +54,8 @@ class Linear(Preparation):
         # not a product of matrices, whose last digit depends on how many rows there are
         log_odds = (prepared * self.coefficients).sum(axis=1) + self.intercept
         contributions = (prepared - self.prepared(reference)) * self.coefficients
-        return np.asarray(np.exp(-np.logaddexp(0.0, -log_odds))), contributions
+        probability = np.asarray(np.exp(-np.logaddexp(0.0, -log_odds)))
+        return self.told_in_odds(probability, contributions, prepared)
 
 
 @dataclass(frozen=True)
@@ -116,13 +89,15 @@ class Trees(Forest, Preparation):
         del reference
         answer = np.full(len(columns), self.of_leaf[self.roots].sum())
         moved = np.zeros(columns.shape)
-        for step in self.steps(self._single(columns)):
+        prepared = self.prepared(columns)
+        # scikit-learn compares values of single precision with thresholds of double precision
+        for step in self.steps(prepared.astype(np.float32)):
             own, part = answer[step.part], moved[step.part]
             cells = step.owners * columns.shape[1] + step.features
             own += np.bincount(step.owners, self.of_leaf.take(step.children), minlength=own.size)
             rises = np.bincount(cells, self._rise.take(step.children), minlength=part.size)
             part += rises.reshape(part.shape)
-        return answer / len(self.roots), moved / len(self.roots)
+        return self.told(answer / len(self.roots), moved / len(self.roots), prepared)
 
     @cached_property
     def _rise(self) -> Floats:
@@ -132,22 +107,79 @@ class Trees(Forest, Preparation):
         rise[children] = self.value[children] - self.value[inner, None]
         return rise
 
-    def _single(self, columns: Floats) -> Single:
-        # scikit-learn compares values of single precision with thresholds of double precision
-        return self.prepared(columns).astype(np.float32)
+
+@dataclass(frozen=True)
+class Neighbours(Preparation):
+    """One-sided nearest neighbours; see `training.estimators.one_sided.OneSidedNeighbours`.
+
+    Attributes
+    ----------
+    axes : ndarray of shape (n_features, n_axes)
+    points : ndarray of shape (n_points, n_axes)
+    fails : ndarray of int, shape (n_points,)
+        1 where it failed.
+    mass : ndarray of shape (2,)
+    k, p, weighted : int
+    """
+
+    axes: Floats
+    points: Floats
+    fails: NDArray[np.int64]
+    mass: Floats
+    k: int
+    p: int
+    weighted: int
+
+    unit: ClassVar[Unit] = "probability"
+
+    def answers(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
+        """Answer; contributions divide what the reference does not have; see `Answering`.
+
+        The difference from the reference's probability belongs to the columns that lie on its side of it, by
+        how far they do.
+        """
+        prepared, ordinary = self.prepared(columns), self.prepared(reference[None])
+        share = self._votes.share(np.concatenate([prepared, ordinary]))
+        more = share[:-1] - share[-1]
+        apart = (ordinary - prepared) * self.axes.sum(axis=1) * np.where(more < 0, -1.0, 1.0)[:, None]
+        np.maximum(apart, 0.0, out=apart)
+        whole = apart.sum(axis=1, keepdims=True)
+        np.divide(apart, whole, out=apart, where=whole > 0)
+        apart *= more[:, None]
+        return self.told(share[:-1], apart, prepared)
+
+    @cached_property
+    def _votes(self) -> Votes:
+        return Votes(
+            self.axes,
+            self.points,
+            self.fails == 1,
+            self.mass,
+            int(self.k),
+            int(self.p),
+            bool(self.weighted),
+        )
 
 
-Frozen = Linear | Trees
-_KINDS: dict[str, type[Frozen]] = {"linear": Linear, "trees": Trees}
+Frozen = Linear | Trees | Neighbours
+_KINDS: dict[str, type[Frozen]] = {"linear": Linear, "trees": Trees, "neighbours": Neighbours}
 _FEATURES = ArraySpec("f", ("features",))
-_PREPARATION = {"fill": _FEATURES, "mean": _FEATURES, "scale": _FEATURES}
 _SPECS = {
-    "linear": {**_PREPARATION, "coefficients": _FEATURES, "intercept": ArraySpec("f", ())},
-    "trees": {**_PREPARATION, **forest.SPECS},
+    "linear": {**PREPARATION, "coefficients": _FEATURES, "intercept": ArraySpec("f", ())},
+    "trees": {**PREPARATION, **forest.SPECS},
+    "neighbours": {
+        **PREPARATION,
+        "axes": ArraySpec("f", ("features", "axes")),
+        "points": ArraySpec("f", ("points", "axes")),
+        "fails": ArraySpec("i", ("points",)),
+        "mass": ArraySpec("f", (2,)),
+        **dict.fromkeys(("k", "p", "weighted"), ArraySpec("i", ())),
+    },
 }
 #: What every file of arrays begins with: which model it belongs to.
 OWNER = {"version": ArraySpec("i", ()), "model_digest": ArraySpec("U", ())}
 #: Classes of scikit-learn whose trees are frozen.
+_LINEAR = {"LogisticRegression", "SignedLogistic"}
 _OF_TREES = {"DecisionTreeClassifier", "RandomForestClassifier", "ExtraTreesClassifier"}
 
 
@@ -162,22 +194,28 @@ def freeze(pipeline: Any) -> Frozen | None:
 
     Returns
     -------
-    Linear or Trees or None
+    Linear, Trees, Neighbours or None
         None if it is another pipeline, or its classifier is no linear model and has no trees.
     """
-    *before, classifier = [step for _, step in pipeline.steps if not hasattr(step, "fit_resample")]
-    prepared, kind = Preparation.of(before), type(classifier).__name__
-    if prepared is None:
+    found = Preparation.of(pipeline)
+    if found is None:
         return None
-    preparation = prepared.fill, prepared.mean, prepared.scale
-    if kind == "LogisticRegression":
+    prepared, classifier = found
+    preparation, kind = by_name(prepared).values(), type(classifier).__name__
+    if kind in _LINEAR:
         return Linear(*preparation, classifier.coef_[0], classifier.intercept_[0])
     if kind in _OF_TREES:
         return _trees(preparation, [tree.tree_ for tree in getattr(classifier, "estimators_", [classifier])])
+    if kind == "OneSidedNeighbours":
+        votes = classifier.votes
+        counts = np.int64(votes.k), np.int64(votes.p), np.int64(votes.weighted)
+        return Neighbours(
+            *preparation, votes.axes, votes.points, votes.fails.astype(np.int64), votes.mass, *counts
+        )
     return None
 
 
-def _trees(preparation: tuple[Floats, Floats, Floats], trees: list[Any]) -> Trees:
+def _trees(preparation: Iterable[Any], trees: list[Any]) -> Trees:
     weights = [tree.value[:, 0, :] for tree in trees]
     shares = [own[:, 1] / own.sum(axis=1) for own in weights]
     return Trees(
@@ -191,7 +229,7 @@ def write(path: Path, frozen: Frozen, model: Path) -> None:
     write_arrays(path, VERSION, model, {"kind": np.array(kind), **by_name(frozen)})
 
 
-def by_name(frozen: Frozen | Forest) -> dict[str, NDArray[Any]]:
+def by_name(frozen: Preparation | Forest) -> dict[str, NDArray[Any]]:
     """Return the arrays of `frozen`, by name."""
     return {field.name: np.asarray(getattr(frozen, field.name)) for field in fields(frozen)}
 
@@ -207,7 +245,7 @@ def read(path: Path, model: Path) -> Frozen | None:
 
     Returns
     -------
-    Linear or Trees or None
+    Linear, Trees, Neighbours or None
         None if there is no such file, or it is of another version or does not belong to the file `model`.
 
     Raises

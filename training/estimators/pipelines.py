@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training.estimators.catalogue import ClassWeights, Model, Params
+from training.estimators.guide import Guide
 from training.estimators.spaces import OneOf, Real, Space, Where
 
 #: How many neighbours SMOTE interpolates between.
@@ -75,7 +76,9 @@ def space_of(model: Model) -> Space:
     return {**model.space, **_RESAMPLING, **(_WEIGHTING if model.weighted else {})}
 
 
-def strict_pipeline(model: Model, params: Params, y: NDArray[np.int64], seed: int) -> Any:
+def strict_pipeline(
+    model: Model, params: Params, y: NDArray[np.int64], seed: int, guide: Guide | None = None
+) -> Any:
     """Build the unfitted pipeline, for labels `y` of shape (n_rows,).
 
     Parameters
@@ -86,6 +89,8 @@ def strict_pipeline(model: Model, params: Params, y: NDArray[np.int64], seed: in
     y : ndarray of shape (n_rows,)
         The labels it will be fitted to: 1 is fail.
     seed : int
+    guide : Guide or None
+        What the columns promise; None: nothing, and the model is the one of the textbook.
 
     Raises
     ------
@@ -93,8 +98,6 @@ def strict_pipeline(model: Model, params: Params, y: NDArray[np.int64], seed: in
         If the sampler cannot reach its rate with these labels.
     """
     from imblearn.pipeline import Pipeline
-    from sklearn.impute import SimpleImputer
-    from sklearn.preprocessing import StandardScaler
 
     counts, steps = ClassCounts.of(y), []
     if params["sampler"] != "none":
@@ -105,23 +108,44 @@ def strict_pipeline(model: Model, params: Params, y: NDArray[np.int64], seed: in
         raise InfeasibleError(f"there are fewer than {params['k']} comparisons to be neighbours")
     balanced = params.get("weights") == "balanced"
     weights = counts.weights(params["cost_ratio"]) if balanced else None
-    return Pipeline(
-        [
-            ("impute", SimpleImputer(strategy="median", keep_empty_features=True)),
-            ("scale", StandardScaler()),
-            *steps,
-            ("classify", model.build(params, seed, weights)),
-        ]
-    )
+    classify = _classifier(model, params, seed, weights, guide)
+    return Pipeline([*_preparing(guide), *steps, ("classify", classify)])
 
 
-def pipeline(model: Model, params: Params, y: NDArray[np.int64], seed: int) -> Any:
+def _preparing(guide: Guide | None) -> list[tuple[str, Any]]:
+    from sklearn.impute import SimpleImputer
+    from sklearn.preprocessing import StandardScaler
+
+    if guide is None:
+        median = SimpleImputer(strategy="median", keep_empty_features=True)
+        return [("impute", median), ("scale", StandardScaler())]
+    from training.estimators.evident import Gaps, Scaled
+
+    return [("impute", Gaps(guide.directions, guide.evidence)), ("scale", Scaled(guide.evidence))]
+
+
+def _classifier(
+    model: Model, params: Params, seed: int, weights: ClassWeights | None, guide: Guide | None
+) -> Any:
+    if guide is None:
+        return model.build(params, seed, weights)
+    built = model.build(params, seed, weights, guide.directions)
+    if guide.evidence is None:
+        return built
+    from training.estimators.evident import Evident
+
+    return Evident(built, guide.evidence)
+
+
+def pipeline(
+    model: Model, params: Params, y: NDArray[np.int64], seed: int, guide: Guide | None = None
+) -> Any:
     """Build the unfitted pipeline; what these labels don't allow is left out rather than an error."""
     try:
-        return strict_pipeline(model, params, y, seed)
+        return strict_pipeline(model, params, y, seed, guide)
     except InfeasibleError:
         nearest = {"k": min(params["k"], len(y))} if "k" in params else {}
-        return strict_pipeline(model, {**params, **nearest, "sampler": "none"}, y, seed)
+        return strict_pipeline(model, {**params, **nearest, "sampler": "none"}, y, seed, guide)
 
 
 def answering(fitted: Any) -> Any:

@@ -1,0 +1,114 @@
+"""The run, not only its repetitions: a step against what two runs of the same build differ by."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from data.comparisons.sides import Floats, Samples, Sides
+from features.comparisons.five_numbers import NOISE_FLOOR, spread
+from features.comparisons.ranks import Moments, moments
+from features.comparisons.versions import first, last, levels, mean, quantile, total_of
+
+#: Two runs of the same build differ by this share of their level (a standard deviation of one run), where
+#: nothing tells more.
+ORDINARY = 0.01
+#: What is known beforehand counts as so many versions.
+PRIOR_VERSIONS = 3.0
+#: Versions looked at: the last ones of history and baseline, the first ones of the target.
+_PAST, _AFTER = 30, 10
+#: A step between two versions counts as at most so many times the ordinary one: it may be a change.
+_ORDINARY_STEPS = 3.0
+#: The median of the size of a normal value.
+_MAD = 0.6745
+
+RUNS = ("run_step", "run_spread")
+RUNS_DIRECTIONS = {"run_step": -1, "run_spread": 0}
+
+
+class Yardstick(NamedTuple):
+    """What runs of every configuration differ by, and how many versions told so.
+
+    Attributes
+    ----------
+    spread : ndarray of shape (n_configurations,)
+        The standard deviation of one run, as a share of the level.
+    versions : ndarray of shape (n_configurations,)
+        Of history and baseline; where there is only one, `spread` is what was known beforehand.
+    """
+
+    spread: Floats
+    versions: Floats
+
+
+class Steps(NamedTuple):
+    """The step of every configuration, as a share of its level; negative is worse."""
+
+    step: Floats
+    error: Floats
+    yardstick: Yardstick
+
+
+def run_features(sides: Sides, prior: float = ORDINARY) -> Floats:
+    """Measure the step by the error that repetitions and runs together leave it.
+
+    Returns
+    -------
+    ndarray of shape (len(RUNS), n_configurations)
+    """
+    steps = run_steps(sides, prior)
+    return np.array((steps.step / steps.error, np.log(steps.yardstick.spread)))
+
+
+def run_steps(sides: Sides, prior: float = ORDINARY) -> Steps:
+    """Compare the target with the level of all earlier runs, or with the baseline where it is the only one."""
+    size = np.abs(sides.baseline_five[:, 2])
+    step, error2 = _of_repetitions(sides, size)
+    yardstick, n_past, n_after, long_step = _of_runs(sides, size, prior)
+    known = n_past > 1
+    step = np.where(known, long_step, step)
+    unknown = PRIOR_VERSIONS / (PRIOR_VERSIONS + yardstick.versions - 1)
+    runs2 = yardstick.spread**2 * (1 / n_after + 1 / n_past)
+    return Steps(step, np.sqrt(runs2 + unknown * error2), yardstick)
+
+
+def _of_repetitions(sides: Sides, size: Floats) -> tuple[Floats, Floats]:
+    """Return the lesser of what medians and means moved, and the square of its standard error."""
+    b5, t5 = sides.baseline_five, sides.target_five
+    baseline, target = moments(sides.pooled).halves()
+    medians = sides.sign * (t5[:, 2] - b5[:, 2])
+    means = sides.sign * (target.mean - baseline.mean)
+    step = np.fmax(medians, means) / size
+    n_b, n_t = _counts(baseline), _counts(target)
+    degrees = np.maximum(n_b + n_t - 2, 3.0)
+    error2 = _variance(b5, baseline) / n_b + _variance(t5, target) / n_t
+    return step, error2 * (degrees / (degrees - 2)) ** 2 / size**2
+
+
+def _counts(known: Moments) -> Floats:
+    return np.where(known.n > 0, known.n, 5).astype(np.float64)
+
+
+def _variance(five: Floats, known: Moments) -> Floats:
+    return np.asarray(np.fmax(spread(five) ** 2, known.variance))
+
+
+def _of_runs(sides: Sides, size: Floats, prior: float) -> tuple[Yardstick, Floats, Floats, Floats]:
+    sign = sides.sign[:, None] / size[:, None]
+    b = sign * last(levels(sides.baseline), _PAST)
+    t = sign * first(levels(sides.target), _AFTER)
+    h = sign * last(levels(sides.history), _PAST)
+    past = np.hstack([h, b])
+    n_past = np.maximum(np.isfinite(past).sum(axis=1), 1).astype(np.float64)
+    n_after = np.maximum(np.isfinite(t).sum(axis=1), 1).astype(np.float64)
+    order = np.argsort(np.isfinite(past), axis=1, kind="stable")
+    packed = np.take_along_axis(past, order, axis=1)[:, -_PAST:]
+    steps = np.abs(np.diff(packed, axis=1))
+    usual = quantile(steps, 0.5) / _MAD
+    bound = _ORDINARY_STEPS * np.fmax(usual, NOISE_FLOOR)[:, None]
+    squares = np.where(np.isfinite(steps), np.minimum(steps, bound) ** 2, 0.0)
+    pairs = np.isfinite(steps).sum(axis=1)
+    spread2 = (PRIOR_VERSIONS * prior**2 + total_of(squares) / 2) / (PRIOR_VERSIONS + pairs)
+    level = mean(packed)
+    return Yardstick(np.sqrt(spread2), n_past), np.minimum(n_past, _PAST), n_after, mean(t) - level

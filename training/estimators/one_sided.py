@@ -1,0 +1,87 @@
+"""Nearest neighbours that never take worse for better: distances count one way."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from training.estimators.inputs import labelled, unlabelled
+from training.estimators.voting import Votes, axes_of
+
+#: Of each class, so many rows are kept to vote at most; those that are kept stand for the others, too.
+MOST = 500
+
+
+class OneSidedNeighbours(ClassifierMixin, BaseEstimator):
+    """Nearest neighbours of two classes, monotone in every column that has a direction.
+
+    How far a failed neighbour is counts only where the row is *better* than it, how far a passed one is only
+    where the row is *worse*. So a row that gets worse comes no farther from any failed neighbour, and no
+    nearer to any passed one: among the nearest, and by weight, the share of the failed ones never falls.
+
+    Columns with a direction that tell much the same are one axis, their mean; the others don't count.
+
+    Parameters
+    ----------
+    k : int
+    p : int
+        Of the Minkowski distance.
+    directions : tuple of int
+        By column; see `training.estimators.guide.Guide`.
+    weights : {"uniform", "distance"}
+    seed : int
+        Of the draw, where there are more than `MOST` rows of a class.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (2,)
+    axes_ : ndarray of shape (n_features, n_axes)
+        What of each column goes into each axis; on an axis, less is worse.
+    points_ : ndarray of shape (n_kept, n_axes)
+    fails_ : ndarray of bool, shape (n_kept,)
+    mass_ : ndarray of shape (2,)
+        How many rows each kept pass, and each kept fail, stands for.
+    """
+
+    def __init__(
+        self, k: int, p: int, *, directions: tuple[int, ...], weights: str = "uniform", seed: int = 0
+    ) -> None:
+        self.k = k
+        self.p = p
+        self.directions = directions
+        self.weights = weights
+        self.seed = seed
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:  # noqa: N803
+        """Find the axes, and keep the rows."""
+        rows = labelled(self, X, y, None)
+        self.classes_ = rows.classes
+        self.axes_ = axes_of(rows.x, self.directions)
+        draw = np.random.default_rng(self.seed)
+        of_class = [np.flatnonzero(rows.y == one) for one in (0, 1)]
+        kept = [
+            one if len(one) <= MOST else np.sort(draw.choice(one, MOST, replace=False)) for one in of_class
+        ]
+        self.mass_ = np.array([len(all_) / len(some) for all_, some in zip(of_class, kept, strict=True)])
+        chosen = np.concatenate(kept)
+        self.points_, self.fails_ = rows.x[chosen] @ self.axes_, rows.y[chosen] == 1
+        return self
+
+    @property
+    def votes(self) -> Votes:
+        """What answers."""
+        return Votes(
+            self.axes_, self.points_, self.fails_, self.mass_, self.k, self.p, self.weights == "distance"
+        )
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:  # noqa: N803
+        """Return the share of both classes among the nearest, shape (n_rows, 2)."""
+        share = self.votes.share(unlabelled(self, X))
+        return np.column_stack([1 - share, share])
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
+        """Return the class of most of the nearest."""
+        return np.asarray(self.classes_[np.argmax(self.predict_proba(X), axis=1)])
