@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import FiniteFloat
 
 from training.estimators import frozen
-from training.evaluation.calibration import Calibration
+from training.evaluation.calibration import CalibrationMap
 from training.evaluation.cuts import Cuts, Wish, cuts_for
 from training.evaluation.promise import Promise
 from training.registry.deciles import Deciles

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from pydantic import FiniteFloat
 
 from data.errors import InputError
-from training.evaluation.promise import Promised, Promise
+from training.evaluation.calibration import log_odds
+from training.evaluation.promise import Promise, Promised
 
 Floats = NDArray[np.float64]
 Kind = Literal["missed", "false_alarms"]
@@ -103,6 +104,24 @@ def cuts_for(
         return Cuts(low, high)
     single = min(max(threshold, high), low)
     return Cuts(single, single)
+
+
+def nearest(threshold: float, probability: Floats, share: float) -> Cuts:
+    """Return the cuts that leave that share of the cases unsure which lies nearest to the threshold.
+
+    Parameters
+    ----------
+    threshold : float
+    probability : ndarray of shape (n_cases,)
+    share : float
+        Near is near in log-odds.
+    """
+    count = int(share * len(probability))
+    if count == 0:
+        return Cuts(threshold, threshold)
+    middle = log_odds(np.array(threshold))
+    chosen = probability[np.argsort(np.abs(log_odds(probability) - middle), kind="stable")[:count]]
+    return Cuts(min(float(chosen.min()), threshold), max(float(np.nextafter(chosen.max(), 2)), threshold))
 
 
 def _level(promise: Promise | None, name: Kind, share: float) -> Promised:
