@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from data.params import Count, FamilySection, Ingest, Promote
+from data.params import Count, FamilySection, Ingest, Promote, Share
 from data.tables.given import Section
 
 
@@ -72,14 +72,40 @@ class Evaluate(Section):
     grouped_folds: Annotated[int, Field(ge=2)] = 5
 
 
+class CostsOfVerdicts(Section):
+    """What a missed regression, a false alarm and a person's look cost, in one unit."""
+
+    miss: Annotated[float, Field(gt=0)]
+    false_alarm: Annotated[float, Field(gt=0)]
+    look: Annotated[float, Field(gt=0)]
+
+
 class Decide(Section):
     """What stands between a model's word and the verdict.
 
     ``floor`` is the smallest change of a median that may be called a regression, as a share of the
     baseline's; null or 0: any may.
+
+    ``fail`` begins at the threshold of the best balanced accuracy, or where at most ``false_alarms`` of the
+    passes raise an alarm. ``unsure`` begins where at most ``missed`` of the fails lie below, or so far
+    below ``fail`` that ``looks`` of the comparisons lie between; null: nothing is unsure. Or ``costs`` say
+    both. What is promised of misses and false alarms holds with ``confidence``.
     """
 
     floor: Annotated[float, Field(ge=0, lt=1)] | None = 0.005
+    missed: Share | None = None
+    false_alarms: Share | None = None
+    looks: Share | None = None
+    costs: CostsOfVerdicts | None = None
+    confidence: Share = 0.9
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if self.missed is not None and self.looks is not None:
+            raise ValueError("missed and looks both say where unsure begins; expected one of them")
+        if self.costs is not None and {self.missed, self.false_alarms, self.looks} != {None}:
+            raise ValueError("costs say where unsure and fail begin; expected no missed, false_alarms, looks")
+        return self
 
 
 class Comparisons(FamilySection):

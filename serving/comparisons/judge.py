@@ -66,6 +66,8 @@ class Verdict(NamedTuple):
         The configuration that moved most towards worse; None if the comparison cannot be judged.
     improved : Move or None
         Another one that got better, the most.
+    unsure_from : float
+        From here to the threshold the verdict is ``unsure``.
     """
 
     comparison_id: str
@@ -80,6 +82,7 @@ class Verdict(NamedTuple):
     remarks: tuple[str, ...] = ()
     moved: Move | None = None
     improved: Move | None = None
+    unsure_from: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,8 @@ class Judgement:
     model : ModelRef
     unit : {"log-odds", "probability"}
         The unit of all contributions.
-    threshold : float
+    card : Card
+        Of the model: what the probabilities are, what is promised, and where the verdicts begin.
     answers : ndarray of str, shape (n_comparisons,)
         The verdicts, in the order of the comparisons.
     told : callable
@@ -104,7 +108,7 @@ class Judgement:
 
     model: ModelRef
     unit: Unit
-    threshold: float
+    card: Card
     answers: NDArray[np.str_]
     told: Callable[[], Iterable[Verdict]]
     asked: Floats
@@ -158,7 +162,7 @@ def judged(named: NamedSides, served: Judge, reasons: int = REASONS, notes: Sequ
     ----------
     named : NamedSides
     served : Judge
-        The model; its card's threshold decides between pass and fail, but its floor comes first.
+        The model; its card's cuts decide between pass, unsure and fail, but its floor comes first.
     reasons : int
         How many reasons each verdict gives.
     notes : sequence of str
@@ -178,7 +182,7 @@ def judged(named: NamedSides, served: Judge, reasons: int = REASONS, notes: Sequ
     amounts = np.zeros_like(columns)
     if len(columns):
         probability[left], amounts = model.answers(columns)
-    answers = np.where(judgeable, np.where(probability >= card.threshold, "fail", "pass"), "invalid")
+    answers = np.where(below, "pass", card.deciding.answers(probability))
     names = named.identifiers, named.benchmarks, named.operations
     found = [*names, *(one.tolist() for one in (answers, probability, problems, below))]
     # what stood aside: wild samples, and versions after the target
@@ -186,7 +190,7 @@ def judged(named: NamedSides, served: Judge, reasons: int = REASONS, notes: Sequ
     told = partial(
         _verdicts, found, asked, aside, card, partial(_reasons, columns, amounts, card.features, reasons)
     )
-    return Judgement(served.ref, model.unit, card.threshold, answers, told, columns, tuple(notes))
+    return Judgement(served.ref, model.unit, card, answers, told, columns, tuple(notes))
 
 
 def _verdicts(
@@ -197,18 +201,18 @@ def _verdicts(
     reasons: Callable[[], Iterator[tuple[Reason, ...]]],
 ) -> Iterator[Verdict]:
     """Yield the verdicts of comparisons; `reasons` yields those of what the model decided."""
-    given, floor, threshold = reasons(), floored(card.floor), card.threshold
+    given, floor, cuts = reasons(), floored(card.floor), card.deciding
     moved = (moves(asked, found) for found in (asked.worst, improved(asked, card.floor)))
     rows = zip(zip(*columns[:4], strict=True), *columns[4:], *moved, strict=True)
     start: tuple[str, str, str, Answer]
     for place, (start, probability, problem, below, worst, best) in enumerate(rows):
         if problem:
-            yield Verdict(*start, None, threshold, (), problem, "validity")
+            yield Verdict(*start, None, cuts.high, (), problem, "validity", unsure_from=cuts.low)
             continue
         told = (*((floor,) if below else ()), *(one for said in aside for one in said.get(place, ())))
         why = () if below else next(given)
         decided: DecidedBy = "floor" if below else "model"
-        yield Verdict(*start, probability, threshold, why, None, decided, told, worst, best)
+        yield Verdict(*start, probability, cuts.high, why, None, decided, told, worst, best, cuts.low)
 
 
 def _reasons(

@@ -10,7 +10,7 @@ from json.encoder import encode_basestring_ascii as _quoted
 from data.comparisons.missing import Missing, counted
 from serving.comparisons.judge import Judgement, Reason, Verdict
 from serving.comparisons.moves import Move
-from serving.pages.verdict_lines import Lines, VerdictLine
+from serving.pages.verdict_lines import Answer, Lines, VerdictLine
 
 
 def as_json(judgement: Judgement) -> str:
@@ -42,11 +42,15 @@ def lines(judgement: Judgement, versions: Sequence[str]) -> Lines:
 
 def summary(judgement: Judgement) -> str:
     """Return how many comparisons got which verdict, in one line."""
-    answers = ", ".join(f"{judgement.count(answer)} {answer}" for answer in ("fail", "pass", "invalid"))
-    model = judgement.model
+    cuts, model = judgement.card.deciding, judgement.model
+    said: list[Answer] = (
+        ["fail", "unsure", "pass", "invalid"] if cuts.low < cuts.high else ["fail", "pass", "invalid"]
+    )
+    answers = ", ".join(f"{judgement.count(answer)} {answer}" for answer in said)
+    unsure = f", unsure from {cuts.low:.3f}" if "unsure" in said else ""
     return (
         f"{counted(len(judgement), 'comparison')}: {answers} (model {model.name} {model.version}, "
-        f"fail from a probability of {judgement.threshold:.3f})"
+        f"fail from a probability of {cuts.high:.3f}{unsure})"
     )
 
 
@@ -67,6 +71,7 @@ def _verdict(verdict: Verdict) -> str:
         f'{{"comparison_id": {_quoted(verdict.comparison_id)}, "benchmark": {_quoted(verdict.benchmark)},'
         f' "operation": {_quoted(verdict.operation)}, "verdict": "{verdict.verdict}",'
         f' "probability": {_number(verdict.probability)}, "threshold": {verdict.threshold!r},'
+        f' "unsure_from": {verdict.unsure_from!r},'
         f' "reasons": [{reasons}], "invalid_reason": {invalid}, "decided_by": "{verdict.decided_by}",'
         f' "remarks": [{remarks}], "moved": {_move(verdict.moved)}, "improved": {_move(verdict.improved)}}}'
     )

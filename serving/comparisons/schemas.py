@@ -33,9 +33,12 @@ class VerdictAnswer(BaseModel):
     comparison_id: str
     benchmark: str
     operation: str
-    verdict: Literal["pass", "fail", "invalid"]
+    verdict: Literal["pass", "fail", "unsure", "invalid"]
     probability: float | None = Field(description="Of a regression; null if the verdict is invalid.")
     threshold: float = Field(description="Fail from this probability on.")
+    unsure_from: float = Field(
+        description="Unsure from this probability to the threshold: let a person look."
+    )
     reasons: list[ReasonAnswer]
     invalid_reason: str | None
     decided_by: Literal["model", "floor", "validity"]
@@ -70,6 +73,7 @@ _EXAMPLE: JsonDict = {
             "verdict": "fail",
             "probability": 0.93,
             "threshold": 0.41,
+            "unsure_from": 0.18,
             "reasons": [{"feature": "medians_min", "value": -0.314, "contribution": 0.38}],
             "invalid_reason": None,
             "decided_by": "model",

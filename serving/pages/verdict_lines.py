@@ -14,10 +14,12 @@ from serving.pages.tables import printed
 if TYPE_CHECKING:
     from rich.table import Table
 
-Answer = Literal["pass", "fail", "invalid"]
+Answer = Literal["pass", "fail", "unsure", "invalid"]
 #: In the order in which they want attention.
-ANSWERS: tuple[Answer, ...] = ("fail", "invalid", "pass")
-_MARK = {"fail": "red", "pass": "green", "invalid": "yellow"}
+ANSWERS: tuple[Answer, ...] = ("fail", "unsure", "invalid", "pass")
+_MARK = {"fail": "red", "unsure": "magenta", "pass": "green", "invalid": "yellow"}
+#: What JUnit XML skips: somebody has to look.
+_SKIPPED = ("unsure", "invalid")
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class VerdictLine:
 
     Attributes
     ----------
-    verdict : {"pass", "fail", "invalid"}
+    verdict : {"pass", "fail", "unsure", "invalid"}
     probability : float or None
         Of a regression; None where the verdict is invalid.
     suite, name : str
@@ -126,7 +128,7 @@ def as_markdown(lines: Lines) -> str:
 
 
 def as_junit(lines: Lines) -> str:
-    """Return JUnit XML: a failure a regression, skipped what is invalid, and notes as what was printed."""
+    """Return JUnit XML: a regression fails, what is unsure or invalid is skipped, notes are printed."""
     from lxml import etree
 
     root = etree.Element("testsuites", name="perfjudge", tests=str(len(lines.rows)))
@@ -137,7 +139,7 @@ def as_junit(lines: Lines) -> str:
         suite = etree.SubElement(root, "testsuite", name=printable(name), tests=str(len(rows)))
         suite.set("failures", str(sum(row.verdict == "fail" for row in rows)))
         suite.set("errors", "0")
-        suite.set("skipped", str(sum(row.verdict == "invalid" for row in rows)))
+        suite.set("skipped", str(sum(row.verdict in _SKIPPED for row in rows)))
         for row, case in zip(rows, _case_names(rows, lines.alike), strict=True):
             _case(etree, suite, row, case)
         _output(etree, suite, lines.general)
@@ -182,8 +184,9 @@ def _case(etree: Any, suite: Any, row: VerdictLine, name: str) -> None:
     if row.verdict == "fail":
         message = f"regression with probability {row.chance}"
         etree.SubElement(case, "failure", type="regression", message=message).text = printable(row.why)
-    elif row.verdict == "invalid":
-        etree.SubElement(case, "skipped", message=printable(row.why))
+    elif row.verdict in _SKIPPED:
+        told = f"unsure, regression with probability {row.chance}: " if row.verdict == "unsure" else ""
+        etree.SubElement(case, "skipped", message=printable(f"{told}{row.why}"))
     _output(etree, case, row.notes)
 
 

@@ -9,9 +9,12 @@ import pandas as pd
 
 from data.tables.files import replacing, write_json
 from training.comparisons.curves import curves
-from training.comparisons.decision import decided, read_changes
+from training.comparisons.decision import below_floor, read_changes
 from training.comparisons.examples import FeatureTable
 from training.comparisons.family import Family
+from training.comparisons.held import Held, decision, read_held
+from training.comparisons.promises import FILE as PROMISES
+from training.comparisons.promises import outcomes, summaries
 from training.comparisons.splits import Part, parts, stratified
 from training.comparisons.train import Fit, tested
 from training.comparisons.tune import Classified
@@ -22,23 +25,37 @@ from training.evaluation.tuned import read_tuned, require_parts
 
 
 def evaluate(family: Family) -> None:
-    """Write metrics.json, oof.parquet and curves.parquet, and what DVC shows of them."""
+    """Write metrics.json, oof.parquet, promises.parquet and curves.parquet, and what DVC shows of them."""
     table = FeatureTable.read(family.features, family.columns())
-    verdicts = out_of_fold(family, table, read_tuned(family.places.tuned, Classified))
-    with replacing(family.places.evaluated / "oof.parquet") as path:
-        verdicts.to_parquet(path, index=False)
+    verdicts, counted = out_of_fold(family, table, read_tuned(family.places.tuned, Classified))
+    for name, frame in (("oof.parquet", verdicts), (PROMISES, counted)):
+        with replacing(family.places.evaluated / name) as path:
+            frame.to_parquet(path, index=False)
     folds = stratified(table.examples, family.section.evaluate, family.params.seed)
     with replacing(family.places.evaluated / "curves.parquet") as path:
         curves(table.examples, folds, family.params.seed, family.params.jobs).to_parquet(path, index=False)
-    content = metrics(family, table, verdicts)
+    content = {
+        **metrics(family, table, verdicts),
+        "promises": {split: summaries(verdicts, counted, split) for split in ("grouped", "stratified")},
+    }
     write_json(family.places.metrics, content)
     of_verdicts(content, "grouped", verdicts).write(family.places)
 
 
-def out_of_fold(family: Family, table: FeatureTable, tuned: dict[str, dict[str, Classified]]) -> pd.DataFrame:
-    """Return every model's and every rule's verdict on the test rows of every fold (oof.parquet)."""
-    examples, seed = table.examples, family.params.seed
-    change, floor = read_changes(family.changes, table), family.section.decide.floor or 0.0
+def out_of_fold(
+    family: Family, table: FeatureTable, tuned: dict[str, dict[str, Classified]]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return verdicts of models and rules on the test rows of all folds, and what became of promises there.
+
+    Returns
+    -------
+    verdicts : DataFrame
+        As oof.parquet has them.
+    counted : DataFrame
+        As promises.parquet has them.
+    """
+    examples, seed, how = table.examples, family.params.seed, family.section.decide
+    below = below_floor(read_changes(family.changes, table), how.floor or 0.0)
     folds = [part for part in parts(examples, family.section.evaluate, seed) if part.split != "all"]
     require_parts(family.places.tuned, tuned, [part.name for part in folds])
     cells = [(part, name, chosen) for part in folds for name, chosen in tuned[part.name].items()]
@@ -47,17 +64,22 @@ def out_of_fold(family: Family, table: FeatureTable, tuned: dict[str, dict[str, 
         for part, name, chosen in cells
     ]
     probabilities = side_by_side(tested, fits, family.params.jobs, f"evaluate {family.name}")
-    rows = [
-        _verdicts(table, part, name, decided(probability, change[part.test], floor), chosen.threshold)
-        for (part, name, chosen), probability in zip(cells, probabilities, strict=True)
-    ]
+    said = read_held(family.places.tuned, [(part.name, name) for part, name, _ in cells])
+    rows, counted = [], []
+    for (part, name, chosen), probability, inner in zip(cells, probabilities, said, strict=True):
+        inside = Held(examples.y[part.train], examples.groups[part.train], inner, below[part.train])
+        found = decision(inside, chosen.threshold, how, seed)
+        told = np.where(below[part.test], 0.0, found.calibration.of(probability))
+        rows.append(_verdicts(table, part, name, told, found.threshold))
+        became = outcomes(found, examples.y[part.test], told, below[part.test])
+        counted.append(became.assign(split=part.split, repeat=part.repeat, fold=part.fold, entry=name))
     rules = family.rules().reindex(table.frame["comparison_id"])
     rows += [
         _verdicts(table, part, str(rule), rules[rule].to_numpy(bool)[part.test])
         for part in folds
         for rule in rules
     ]
-    return pd.concat(rows, ignore_index=True)
+    return pd.concat(rows, ignore_index=True), pd.concat(counted, ignore_index=True)
 
 
 def _verdicts(

@@ -74,12 +74,12 @@ class ReadyModel:
         return vectors[:, self._places]
 
     def answers(self, asked: Floats) -> tuple[Floats, Floats]:
-        """Give the probability of ``fail``, and say what each feature contributes: positive = towards fail.
+        """Give the calibrated probability of ``fail``, and say what each feature contributes to the raw one.
 
-        Linear models: coefficient x deviation from the card's reference (log-odds). XGBoost: its own
-        exact contributions (log-odds). Trees and forests: the change of probability along the path
-        that the comparison takes. Any other model: how much the probability falls when that one feature
-        is replaced by its reference.
+        A positive contribution is one towards fail. Linear models: coefficient x deviation from the card's
+        reference (log-odds). XGBoost: its own exact contributions (log-odds). Trees and forests: the change
+        of probability along the path that the comparison takes. Any other model: how much the probability
+        falls when that one feature is replaced by its reference.
 
         Parameters
         ----------
@@ -91,7 +91,8 @@ class ReadyModel:
         probability : ndarray of shape (n_comparisons,)
         contributions : ndarray of shape (n_comparisons, n_features)
         """
-        return self.answering.answers(asked, self.reference)
+        raw, contributions = self.answering.answers(asked, self.reference)
+        return self.card.told(raw), contributions
 
     def probability(self, asked: Floats) -> Floats:
         """Give the first of `answers` alone."""

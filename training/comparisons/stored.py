@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import FiniteFloat
 
 from data.comparisons.params import FeatureSet
 from features.comparisons.vectors import set_of
 from training.estimators import frozen
+from training.evaluation.calibration import CalibrationMap
+from training.evaluation.cuts import Cuts, Wish, cuts_for
+from training.evaluation.promise import Promise
 from training.registry.deciles import Deciles
 from training.registry.stored import StoredCard, StoredModel, require_width, store
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,15 @@ class Card(StoredCard):
         The smallest change of a median that may be called a regression, as a share of the baseline's.
     usual : dict of str to Deciles
         What every feature held in the training rows that are not below the floor; empty in older cards.
+    calibration : CalibrationMap or None
+        From the model's own probability to the one that is told, which thresholds are about; None: they are
+        the same, as in older cards.
+    promise : Promise or None
+        What may be missed, and the cuts that keep it; None in older cards.
+    cuts : Cuts or None
+        Between which verdicts are ``unsure``; None: ``fail`` from the threshold on, else ``pass``.
+    wish : Wish
+        What these cuts were chosen for.
     """
 
     model: str
@@ -51,6 +67,23 @@ class Card(StoredCard):
     #: Cards of before there was one have that of `data.params.Decide`, too.
     floor: float = 0.005
     usual: dict[str, Deciles] = field(default_factory=dict)
+    calibration: CalibrationMap | None = None
+    promise: Promise | None = None
+    cuts: Cuts | None = None
+    wish: Wish = field(default_factory=Wish)
+
+    @property
+    def deciding(self) -> Cuts:
+        """Between which probabilities verdicts are ``unsure``."""
+        return self.cuts or Cuts(self.threshold, self.threshold)
+
+    def told(self, probability: Floats) -> Floats:
+        """Return what is told where the model says `probability`."""
+        return probability if self.calibration is None else self.calibration.of(probability)
+
+    def wishing(self, wish: Wish) -> Card:
+        """Return the card that decides as `wish` has it; InputError if the promise says nothing of that."""
+        return replace(self, cuts=cuts_for(self.promise, self.threshold, wish), wish=wish)
 
     @property
     def set(self) -> FeatureSet:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from training.comparisons.decision import below_floor, read_changes
 from training.comparisons.examples import Examples, FeatureTable
 from training.comparisons.family import Family
+from training.comparisons.held import Held, decision, read_held
 from training.comparisons.stored import Card, TrainedModel
 from training.comparisons.tune import Classified
 from training.estimators.catalogue import CATALOGUE
@@ -49,21 +50,29 @@ def train(family: Family) -> None:
     tuned = read_tuned(family.places.tuned, Classified)["all"]
     fits = [Fit(name, chosen, examples, examples.x[:0], seed) for name, chosen in tuned.items()]
     pipelines = side_by_side(fitted, fits, 1, f"train {family.name}")
-    reference, floor = table.reference(), family.section.decide.floor or 0.0
+    how = family.section.decide
+    reference, floor = table.reference(), how.floor or 0.0
     # of what lies below the floor no model is asked
-    asked = ~below_floor(read_changes(family.changes, table), floor)
-    usual = of_features(table.columns, examples.x[asked])
-    for fit, whole in zip(fits, pipelines, strict=True):
+    below = below_floor(read_changes(family.changes, table), floor)
+    usual = of_features(table.columns, examples.x[~below])
+    said = read_held(family.places.tuned, [("all", name) for name in tuned])
+    for fit, whole, probability in zip(fits, pipelines, said, strict=True):
         chosen = fit.tuned
+        held = Held(examples.y, examples.groups, probability, below)
+        found = decision(held, chosen.threshold, how, seed)
         card = Card(
             fit.model,
             table.columns,
-            chosen.threshold,
+            found.threshold,
             chosen.params,
             reference,
             table.digest,
             seed,
             floor,
             usual,
+            found.calibration,
+            found.promise,
+            found.cuts,
+            found.wish,
         )
         TrainedModel(answering(whole), card).write(family.places.models / fit.model)

@@ -15,6 +15,7 @@ from data.comparisons.params import Tune
 from data.tables.digest import digest_of
 from training.comparisons.examples import Examples, FeatureTable
 from training.comparisons.family import Family
+from training.comparisons.held import write_held
 from training.comparisons.splits import group_folds, parts
 from training.estimators import catalogue, pipelines, spaces
 from training.estimators.catalogue import CATALOGUE
@@ -115,7 +116,7 @@ def search(task: SearchTask) -> Found[Classified]:
         probability[fold.rows] = fold.judged(pipeline(model, params, fold.y, task.seed))
     cut = best_cut(task.examples.y, probability)
     tuned = Classified(params, float(study.best_value), cut.threshold)
-    return Found(task.part, task.model, tuned, [_row(task, trial) for trial in study.trials])
+    return Found(task.part, task.model, tuned, [_row(task, trial) for trial in study.trials], probability)
 
 
 @dataclass(frozen=True)
@@ -238,8 +239,10 @@ def tasks_of(family: Family, table: FeatureTable) -> list[SearchTask]:
 
 
 def tune(family: Family) -> None:
-    """Write tuned.json and trials.parquet."""
+    """Write tuned.json, trials.parquet and held.npz."""
     table = FeatureTable.read(family.features, family.columns())
     tasks = tasks_of(family, table)
     found = side_by_side(search, tasks, family.params.jobs, f"tune {family.name}")
     write_found(family.places.tuned, found)
+    said = [(one.part, one.model, one.held) for one in found if one.held is not None]
+    write_held(family.places.tuned, said)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.tables.files import replacing, write_json
@@ -61,12 +63,22 @@ class TrialRow:
 
 @dataclass(frozen=True)
 class Found(Generic[T]):
-    """The outcome of the search for a model in a part."""
+    """The outcome of the search for a model in a part.
+
+    Attributes
+    ----------
+    part, model : str
+    tuned : Tuned
+    trials : list of TrialRow
+    held : ndarray of shape (n_training_rows,) or None
+        What inner folds' models said of the training rows that they had not seen.
+    """
 
     part: str
     model: str
     tuned: T
     trials: list[TrialRow]
+    held: NDArray[np.float64] | None = field(default=None, compare=False)
 
 
 def write_found(directory: Path, found: Sequence[Found[Any]]) -> None:

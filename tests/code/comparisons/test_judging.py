@@ -87,11 +87,11 @@ def test_as_many_reasons_as_are_asked_for_the_strongest_first(tables, served):
 
 
 def test_the_threshold_itself_is_a_fail(tables, served):
-    probability = judge(tables, served).verdicts[0].probability
+    probability = judge(tables, served).verdicts[2].probability
     card = served.model.card
     moved = Card(card.model, card.features, probability, {}, card.reference, card.data_digest, 0)
     model = ReadyModel(served.model.answering, moved)
-    assert judge(tables, Served(model, served.ref)).verdicts[0].verdict == "fail"
+    assert judge(tables, Served(model, served.ref)).verdicts[2].verdict == "fail"
 
 
 def test_the_verdict_on_one_does_not_depend_on_the_others(tables, served):

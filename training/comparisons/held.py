@@ -1,0 +1,148 @@
+"""What models said of training rows that they had not seen, and what follows: a map, a promise, cuts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from data.comparisons.params import Decide
+from data.errors import InputError
+from data.tables.files import replacing
+from training.evaluation.calibration import CalibrationMap, calibrated
+from training.evaluation.cuts import Cuts, VerdictCosts, Wish, cuts_for, nearest
+from training.evaluation.promise import SHARES, Promise, Promised, kept
+
+Floats = NDArray[np.float64]
+#: The file beside tuned.json.
+FILE = "held.npz"
+#: Shares of the cases that may be sent to a person, the nearest to the threshold first.
+SENT = (0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4)
+
+
+@dataclass(frozen=True)
+class Held:
+    """The training rows of a part, and what inner folds' models said of them.
+
+    Attributes
+    ----------
+    y : ndarray of shape (n_rows,)
+        1 is fail.
+    groups : ndarray of shape (n_rows,)
+    probability : ndarray of shape (n_rows,)
+        Raw.
+    below : ndarray of bool, shape (n_rows,)
+        Which lie below the floor: they pass, whatever models say.
+    """
+
+    y: NDArray[np.int64]
+    groups: NDArray[np.str_]
+    probability: Floats
+    below: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """From a model's word to the verdict.
+
+    Attributes
+    ----------
+    calibration : CalibrationMap
+    threshold : float
+        ``fail`` is the better guess from this calibrated probability on.
+    promise : Promise
+    wish : Wish
+    cuts : Cuts
+    sending : tuple of Cuts
+        Those that send each share of `SENT` to a person.
+    """
+
+    calibration: CalibrationMap
+    threshold: float
+    promise: Promise
+    wish: Wish
+    cuts: Cuts
+    sending: tuple[Cuts, ...]
+
+
+def decision(held: Held, threshold: float, how: Decide, seed: int) -> Decision:
+    """Learn from held-out rows what stands between a model's word and the verdict.
+
+    Parameters
+    ----------
+    held : Held
+    threshold : float
+        On the scale of the raw probability.
+    how : Decide
+    seed : int
+    """
+    asked = ~held.below
+    known = held.y[asked], held.probability[asked], held.groups[asked]
+    calibration = calibrated(*known)
+    told = np.where(asked, calibration.of(held.probability), 0.0)
+    cut, wish, promise = calibration.at(threshold), wish_of(how), promised(held, told, how, seed)
+    sending = tuple(nearest(cut, told, share) for share in SENT)
+    return Decision(calibration, cut, promise, wish, cuts_for(promise, cut, wish, told), sending)
+
+
+def promised(held: Held, told: Floats, how: Decide, seed: int) -> Promise:
+    """Return what can be promised where `told` is said of the rows of `held`, each not below its floor."""
+    fails, passes = held.y == 1, held.y == 0
+    missed = kept(told[fails], held.groups[fails], _shares(how.missed), how.confidence, seed)
+    # an alarm is false from the cut on, so the cut is the next number above
+    turned = kept(-told[passes], held.groups[passes], _shares(how.false_alarms), how.confidence, seed)
+    return Promise(
+        how.confidence,
+        int(fails.sum()),
+        len(np.unique(held.groups[fails])),
+        tuple(missed),
+        tuple(_above(one) for one in turned),
+    )
+
+
+def _above(one: Promised) -> Promised:
+    cut = None if one.cut is None else float(np.nextafter(-one.cut, 2))
+    return Promised(one.share, cut, one.measured, one.held)
+
+
+def _shares(wished: float | None) -> list[float]:
+    return sorted({*SHARES, *([] if wished is None else [wished])})
+
+
+def wish_of(how: Decide) -> Wish:
+    """Return what the params ask for."""
+    costs = None if how.costs is None else VerdictCosts(**how.costs.model_dump())
+    return Wish(how.missed, how.false_alarms, how.looks, costs)
+
+
+def write_held(directory: Path, said: Iterable[tuple[str, str, Floats]]) -> None:
+    """Write what was said of the training rows of each part, by each model: part, model, probabilities."""
+    with replacing(directory / FILE) as path, path.open("wb") as file:
+        arrays: dict[str, Any] = {_key(part, model): told for part, model, told in said}
+        np.savez_compressed(file, **arrays)
+
+
+def read_held(directory: Path, cells: Iterable[tuple[str, str]]) -> list[Floats]:
+    """Return what was said, a part and a model each.
+
+    Raises
+    ------
+    InputError
+        If the file or one of them is missing.
+    """
+    path = directory / FILE
+    try:
+        with np.load(path, allow_pickle=False) as found:
+            return [found[_key(part, model)] for part, model in cells]
+    except OSError as exc:
+        raise InputError("no such file; run tune first", file=path) from exc
+    except KeyError as exc:
+        raise InputError(f"lacks {exc}; run tune first", file=path) from exc
+
+
+def _key(part: str, model: str) -> str:
+    return f"{part} {model}"

@@ -1,0 +1,117 @@
+"""What became of promises on folds that had no say in them: counts of mistakes, and of what was unsure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from training.comparisons.held import SENT, Decision
+from training.evaluation.calibration import calibration_error
+from training.evaluation.cuts import Cuts, Wish, cuts_for
+from training.evaluation.metrics import DIGITS
+
+Floats = NDArray[np.float64]
+
+#: The table of counts: one row a fold, an entry, a kind and a share.
+FILE = "promises.parquet"
+COUNTED = ("cases", "fails", "missed", "passes", "false_alarms", "unsure")
+
+
+def outcomes(found: Decision, y: NDArray[np.int64], told: Floats, below: NDArray[np.bool_]) -> pd.DataFrame:
+    """Count what cuts do to the test rows of a fold.
+
+    Parameters
+    ----------
+    found : Decision
+        From inside the training part.
+    y : ndarray of shape (n_rows,)
+        1 is fail.
+    told : ndarray of shape (n_rows,)
+        The calibrated probability, 0 below the floor.
+    below : ndarray of bool, shape (n_rows,)
+        What passes whatever models say.
+
+    Returns
+    -------
+    DataFrame
+        ``kind`` ("chosen", "missed", "false_alarms" or "sent"), ``share`` (what was asked for), ``made``
+        (whether that could be promised) and the counts `COUNTED`.
+    """
+    rows = [
+        {"kind": kind, "share": share, "made": made, **_counts(cuts, y, told, below)}
+        for kind, share, made, cuts in _asked(found)
+    ]
+    return pd.DataFrame(rows)
+
+
+def _asked(found: Decision) -> Iterator[tuple[str, float, bool, Cuts]]:
+    yield "chosen", 0.0, True, found.cuts
+    for one in found.promise.missed:
+        yield "missed", one.share, one.cut is not None, _cuts(found, Wish(missed=one.share))
+    for one in found.promise.false_alarms:
+        yield "false_alarms", one.share, one.cut is not None, _cuts(found, Wish(false_alarms=one.share))
+    for share, cuts in zip(SENT, found.sending, strict=True):
+        yield "sent", share, True, cuts
+
+
+def _cuts(found: Decision, wish: Wish) -> Cuts:
+    return cuts_for(found.promise, found.threshold, wish)
+
+
+def _counts(cuts: Cuts, y: NDArray[np.int64], told: Floats, below: NDArray[np.bool_]) -> dict[str, int]:
+    said, failed = np.where(below, "pass", cuts.answers(told)), y == 1
+    counts = (
+        len(y),
+        failed.sum(),
+        (failed & (said == "pass")).sum(),
+        (~failed).sum(),
+        (~failed & (said == "fail")).sum(),
+        (said == "unsure").sum(),
+    )
+    return dict(zip(COUNTED, map(int, counts), strict=True))
+
+
+def summaries(verdicts: pd.DataFrame, counted: pd.DataFrame, split: str) -> dict[str, Any]:
+    """Return what metrics.json says of each model's probabilities and promises in one split.
+
+    Parameters
+    ----------
+    verdicts : DataFrame
+        Rows of oof.parquet.
+    counted : DataFrame
+        Rows of promises.parquet.
+    """
+    told = verdicts[(verdicts["split"] == split) & (verdicts["kind"] == "model")]
+    counts = counted[counted["split"] == split].groupby("entry", sort=True)
+    return {str(entry): _summary(told[told["entry"] == entry], rows) for entry, rows in counts}
+
+
+def _summary(verdicts: pd.DataFrame, counted: pd.DataFrame) -> dict[str, Any]:
+    failed = (verdicts["status"] == "fail").to_numpy(np.int64)
+    error = calibration_error(failed, verdicts["probability"].to_numpy(np.float64))
+    kinds = {str(kind): rates(rows).to_dict("records") for kind, rows in counted.groupby("kind", sort=True)}
+    return {"calibration_error": round(error, DIGITS), **kinds}
+
+
+def rates(counted: pd.DataFrame) -> pd.DataFrame:
+    """Pool folds of one entry and kind: a row a share, with rates in place of counts.
+
+    Returns
+    -------
+    DataFrame
+        ``share``; ``folds``, ``made`` (in how many it could be promised) and ``held`` (in how many of these
+        it held); ``missed`` of the fails, ``false_alarms`` of the passes and ``unsure`` of all cases.
+    """
+    wrong = counted["missed"] / counted["fails"]
+    if (counted["kind"] == "false_alarms").any():
+        wrong = counted["false_alarms"] / counted["passes"]
+    kept = counted["made"] & (wrong <= counted["share"])
+    shares = counted.assign(held=kept, folds=1).groupby("share", sort=True)
+    sums = shares[[*COUNTED, "folds", "made", "held"]].sum().reset_index()
+    parts = {"missed": "fails", "false_alarms": "passes", "unsure": "cases"}
+    found = {name: (sums[name] / sums[whole]).round(DIGITS) for name, whole in parts.items()}
+    return sums[["share", "folds", "made", "held"]].assign(**found)

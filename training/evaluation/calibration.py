@@ -1,0 +1,184 @@
+"""From what a model calls a probability to one: a monotone map, learned from rows that it had not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import FiniteFloat
+
+Floats = NDArray[np.float64]
+Kind = Literal["none", "sigmoid", "beta", "isotonic"]
+#: A map of log-odds to log-odds.
+Line = Callable[[Floats], Floats]
+
+#: Probabilities nearer to 0 or 1 are not told apart when a map is learned; it leads from there to the ends.
+EXTREME = 1e-4
+#: So many knots between these.
+KNOTS = 65
+#: Of an isotonic map, as it has steps; the rest is the sigmoid's, so that it always rises.
+STEPS = 0.9
+#: Folds of whole groups: maps are learned without each once, judged by it, and averaged.
+FOLDS = 5
+#: How strongly slopes are held at 1, in squares of their difference.
+HELD = 1.0
+#: The ranges of a reliability diagram.
+RANGES = 10
+
+
+@dataclass(frozen=True)
+class CalibrationMap:
+    """A strictly increasing map of probabilities that leaves 0 and 1 where they are; rankings stay.
+
+    Attributes
+    ----------
+    kind : {"none", "sigmoid", "beta", "isotonic"}
+        What it was learned as.
+    raw, told : tuple of float
+        Its knots: what the model says, and what is told; straight between them.
+    """
+
+    kind: Kind
+    raw: tuple[FiniteFloat, ...]
+    told: tuple[FiniteFloat, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse what is no such map."""
+        if len(self.raw) != len(self.told) or not {*self.raw[:1], *self.told[:1]} == {0.0}:
+            raise ValueError("calibration: expected as many knots on both sides, from 0 on")
+        if self.raw[-1] != 1 or self.told[-1] != 1 or np.diff([self.raw, self.told]).min() <= 0:
+            raise ValueError("calibration: expected knots that increase up to 1")
+
+    def of(self, probability: Floats) -> Floats:
+        """Return what is told for raw probabilities, of any shape."""
+        return np.asarray(np.interp(probability, self.raw, self.told), np.float64)
+
+    def at(self, probability: float) -> float:
+        """Return what is told for one."""
+        return float(np.interp(probability, self.raw, self.told))
+
+
+def log_odds(probability: Floats) -> Floats:
+    """Return the log-odds of probabilities, those at the extremes as `EXTREME`."""
+    inside = np.clip(probability, EXTREME, 1 - EXTREME)
+    return np.asarray(np.log(inside / (1 - inside)))
+
+
+def calibrated(y: NDArray[np.int64], probability: Floats, groups: NDArray[np.str_]) -> CalibrationMap:
+    """Learn a map from probabilities of rows that their models had not seen.
+
+    Sigmoid (Platt 1999), beta (Kull and others 2017) and isotonic maps are learned `FOLDS` times without
+    some of the groups, and judged by the log loss there. The best is taken if it is better than none by more
+    than its standard error over groups; its maps are averaged on the scale of log-odds.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_rows,)
+        Labels, 1 is fail.
+    probability : ndarray of shape (n_rows,)
+        What models said of fail.
+    groups : ndarray of shape (n_rows,)
+        Kept whole.
+    """
+    place = np.unique(groups, return_inverse=True)[1]
+    fold = np.random.default_rng(0).permutation(place.max() + 1)[place] % FOLDS
+    odds = log_odds(probability)
+    usable = [one for one in range(FOLDS) if len(np.unique(y[fold != one])) > 1 and (fold == one).any()]
+    maps = {
+        kind: [learn(y[fold != one], odds[fold != one]) for one in usable] for kind, learn in _KINDS.items()
+    }
+    plain = _loss(y, odds)
+    best: Kind = "none"
+    gained = 0.0
+    for kind, learned in maps.items():
+        loss = plain.copy()
+        for one, line in zip(usable, learned, strict=True):
+            loss[fold == one] = _loss(y[fold == one], line(odds[fold == one]))
+        gain = np.bincount(place, weights=plain - loss)
+        if gain.sum() > max(gained, np.sqrt((gain**2).sum())):
+            best, gained = kind, float(gain.sum())
+    if best == "none":
+        return CalibrationMap("none", (0.0, 1.0), (0.0, 1.0))
+    return _knotted(best, maps[best])
+
+
+def _loss(y: NDArray[np.int64], odds: Floats) -> Floats:
+    """Return the log loss of every row."""
+    return np.asarray(np.logaddexp(0, np.where(y == 1, -odds, odds)))
+
+
+def _sigmoid(y: NDArray[np.int64], odds: Floats) -> Line:
+    slope, shift = _fitted(y, odds[:, None])
+    return lambda asked: slope * asked + shift
+
+
+def _beta(y: NDArray[np.int64], odds: Floats) -> Line:
+    low, high, shift = _fitted(y, _sides(odds))
+    return lambda asked: _sides(asked) @ np.array([low, high]) + shift
+
+
+def _sides(odds: Floats) -> Floats:
+    """Return ln p and -ln(1 - p), whose sum the log-odds are."""
+    return np.stack([-np.logaddexp(0, -odds), np.logaddexp(0, odds)], axis=1)
+
+
+def _isotonic(y: NDArray[np.int64], odds: Floats) -> Line:
+    from scipy.special import expit
+    from sklearn.isotonic import IsotonicRegression
+
+    steps, smooth = IsotonicRegression(out_of_bounds="clip").fit(odds, y), _sigmoid(y, odds)
+
+    def line(asked: Floats) -> Floats:
+        return log_odds(STEPS * steps.predict(asked) + (1 - STEPS) * expit(smooth(asked)))
+
+    return line
+
+
+_KINDS: dict[Kind, Callable[[NDArray[np.int64], Floats], Line]] = {
+    "sigmoid": _sigmoid,
+    "beta": _beta,
+    "isotonic": _isotonic,
+}
+
+
+def _fitted(y: NDArray[np.int64], columns: Floats) -> Floats:
+    """Return the slopes, above 0, and the shift of the likeliest line, slopes held a little at 1."""
+    from scipy.optimize import minimize
+    from scipy.special import expit
+
+    wide = np.column_stack([columns, np.ones(len(columns))])
+    away = np.r_[np.ones(columns.shape[1]), 0.0]
+
+    def value(line: Floats) -> tuple[float, Floats]:
+        odds, off = wide @ line, (line - 1) * away
+        loss = float(_loss(y, odds).sum() + HELD * (off**2).sum() / 2)
+        return loss, np.asarray(wide.T @ (expit(odds) - y) + HELD * off)
+
+    bounds = [(0.05, None)] * columns.shape[1] + [(None, None)]
+    found: Floats = minimize(value, away, jac=True, method="L-BFGS-B", bounds=bounds).x
+    return found
+
+
+def _knotted(kind: Kind, lines: list[Line]) -> CalibrationMap:
+    from scipy.special import expit
+
+    odds = np.linspace(log_odds(np.zeros(1))[0], log_odds(np.ones(1))[0], KNOTS)
+    told = expit(np.mean([line(odds) for line in lines], axis=0))
+    # what rounds to the knot before, or to the ends, would not rise
+    rising = np.flatnonzero(np.diff(np.maximum.accumulate(told), prepend=0.0) > 0)
+    kept = rising[told[rising] < 1]
+    raw = (0.0, *expit(odds)[kept].tolist(), 1.0)
+    return CalibrationMap(kind, raw, (0.0, *told[kept].tolist(), 1.0))
+
+
+def calibration_error(y: NDArray[np.int64], probability: Floats) -> float:
+    """Return the expected calibration error (Naeini and others 2015): in `RANGES` ranges of the same width.
+
+    The mean distance between the share of fails and the mean probability, weighted by the cases of a range.
+    """
+    number = np.minimum((probability * RANGES).astype(np.int64), RANGES - 1)
+    off = np.bincount(number, weights=y - probability, minlength=RANGES)
+    return float(np.abs(off).sum() / len(y))

@@ -1,0 +1,144 @@
+"""From which probability on a case is unsure, and from which it fails: by promises, looks or costs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import FiniteFloat
+
+from data.errors import InputError
+from training.evaluation.calibration import log_odds
+from training.evaluation.promise import Promise, Promised
+
+Floats = NDArray[np.float64]
+Kind = Literal["missed", "false_alarms"]
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """``pass`` below `low`, ``fail`` from `high` on, ``unsure`` between."""
+
+    low: FiniteFloat
+    high: FiniteFloat
+
+    def answers(self, probability: Floats) -> NDArray[np.str_]:
+        """Return the verdicts; NaN is ``invalid``."""
+        said = np.where(probability >= self.high, "fail", np.where(probability >= self.low, "unsure", "pass"))
+        return np.where(np.isnan(probability), "invalid", said)
+
+
+@dataclass(frozen=True)
+class VerdictCosts:
+    """What mistakes cost, in any unit; and a person's look."""
+
+    miss: FiniteFloat
+    false_alarm: FiniteFloat
+    look: FiniteFloat
+
+    def cuts(self) -> Cuts:
+        """Return between which calibrated probabilities a look costs least (Chow 1970)."""
+        low, high = self.look / self.miss, 1 - self.look / self.false_alarm
+        if low < high:
+            return Cuts(low, high)
+        equal = self.false_alarm / (self.miss + self.false_alarm)
+        return Cuts(equal, equal)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Where ``unsure`` and ``fail`` are to begin.
+
+    Attributes
+    ----------
+    missed, false_alarms : float or None
+        The share of the fails that may be missed, and of the passes that may raise an alarm; None: the
+        threshold decides.
+    looks : float or None
+        The share of the cases that may be ``unsure``, in place of `missed`.
+    costs : VerdictCosts or None
+        In place of all three.
+    """
+
+    missed: FiniteFloat | None = None
+    false_alarms: FiniteFloat | None = None
+    looks: FiniteFloat | None = None
+    costs: VerdictCosts | None = None
+
+
+def cuts_for(
+    promise: Promise | None, threshold: float, wish: Wish, probability: Floats | None = None
+) -> Cuts:
+    """Return the cuts that `wish` asks for.
+
+    What cannot be promised is kept by calling nothing ``pass``, or nothing ``fail``. Where both promises
+    leave room for one threshold, nothing is ``unsure``.
+
+    Parameters
+    ----------
+    promise : Promise or None
+    threshold : float
+        From which on ``fail`` is the better guess.
+    wish : Wish
+    probability : ndarray of shape (n_cases,), optional
+        What was said of usual cases; needed where the wish has `looks`.
+
+    Raises
+    ------
+    InputError
+        If the promise says nothing of a share that is wished for.
+    """
+    if wish.costs is not None:
+        return wish.costs.cuts()
+    high, none = threshold, float(np.nextafter(1, 2))
+    if wish.false_alarms is not None:
+        cut = _level(promise, "false_alarms", wish.false_alarms).cut
+        high = none if cut is None else cut
+    low = threshold if wish.looks is None else min(_below(high, wish.looks, probability), high)
+    if wish.missed is not None:
+        low = _level(promise, "missed", wish.missed).cut or 0.0
+    if low <= high:
+        return Cuts(low, high)
+    single = min(max(threshold, high), low)
+    return Cuts(single, single)
+
+
+def nearest(threshold: float, probability: Floats, share: float) -> Cuts:
+    """Return the cuts that leave that share of the cases unsure which lies nearest to the threshold.
+
+    Parameters
+    ----------
+    threshold : float
+    probability : ndarray of shape (n_cases,)
+    share : float
+        Near is near in log-odds.
+    """
+    count = int(share * len(probability))
+    if count == 0:
+        return Cuts(threshold, threshold)
+    middle = log_odds(np.array(threshold))
+    chosen = probability[np.argsort(np.abs(log_odds(probability) - middle), kind="stable")[:count]]
+    return Cuts(min(float(chosen.min()), threshold), max(float(np.nextafter(chosen.max(), 2)), threshold))
+
+
+def _level(promise: Promise | None, name: Kind, share: float) -> Promised:
+    if promise is None:
+        raise InputError("the model was trained without a promise; train it again", place=name)
+    levels: tuple[Promised, ...] = getattr(promise, name)
+    found = [one for one in levels if math.isclose(one.share, share)]
+    if not found:
+        known = ", ".join(f"{100 * one.share:g}" for one in levels)
+        raise InputError(f"{name}={100 * share:g} %: the model can promise one of {known} %")
+    return found[0]
+
+
+def _below(high: float, looks: float, probability: Floats | None) -> float:
+    """Return from where on `looks` of the cases lie below `high`."""
+    if probability is None:
+        raise InputError("looks can only be chosen where the model is trained")
+    under = np.sort(probability[probability < high])[::-1]
+    count = int(looks * len(probability))
+    return float(under[count - 1]) if 0 < count <= len(under) else 0.0 if count else high
