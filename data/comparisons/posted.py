@@ -7,8 +7,9 @@ says what is wrong); what is read here is always right.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from operator import attrgetter
 from typing import Annotated, Literal
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from data.comparisons.request import MAX_THREADS, Comparison
 from data.comparisons.sides import HISTORY_VERSIONS, LATER_VERSIONS, Samples, Sides, five_numbers
-from data.comparisons.tables import FIVE_NUMBERS, ComparisonTables
+from data.comparisons.tables import FIVE_NUMBERS, ComparisonTables, units
 
 
 class Posted(msgspec.Struct, gc=False, forbid_unknown_fields=True):
@@ -99,12 +100,15 @@ class NamedSides:
     identifiers, benchmarks, operations : sequence of str
         One of each per comparison.
     sides : Sides
+    units : callable
+        Returns the unit of each; only those who write for people ask.
     """
 
     identifiers: Sequence[str]
     benchmarks: Sequence[str]
     operations: Sequence[str]
     sides: Sides
+    units: Callable[[], Sequence[str]]
 
     @classmethod
     def of(cls, tables: ComparisonTables) -> NamedSides:
@@ -112,7 +116,7 @@ class NamedSides:
         identifiers, benchmarks, operations = (
             tables.comparisons[name].tolist() for name in ("comparison_id", "benchmark", "operation")
         )
-        return cls(identifiers, benchmarks, operations, Sides.of(tables))
+        return cls(identifiers, benchmarks, operations, Sides.of(tables), partial(units, tables))
 
     @classmethod
     def posted(cls, comparisons: Sequence[PostedComparison]) -> NamedSides:
@@ -125,6 +129,7 @@ class NamedSides:
             [one.benchmark for one in comparisons],
             [one.operation for one in comparisons],
             lists.sides(len(comparisons)),
+            lambda: [one.unit for one in comparisons],
         )
 
 

@@ -97,6 +97,15 @@ class ComparisonTables(Tables):
         return f"{len(self.comparisons)} comparisons, {len(self.labels)} labels"
 
 
+def units(tables: ComparisonTables) -> list[str]:
+    """Return the unit of every comparison; empty where none is known."""
+    known = tables.results["unit"].unique()
+    if len(known) <= 1:
+        return [str(known[0]) if len(known) and not pd.isna(known[0]) else ""] * len(tables.comparisons)
+    named = tables.results.drop_duplicates(OPERATION)[[*OPERATION, "unit"]]
+    return tables.comparisons[OPERATION].merge(named, on=OPERATION, how="left")["unit"].fillna("").tolist()
+
+
 def versions(tables: ComparisonTables) -> list[str]:
     """Return for every comparison its versions, such as ``v1 -> v2`` or ``v1..v3 -> v4``.
 

@@ -16,6 +16,7 @@ from data.params import load
 from data.places import Places
 from data.tables.files import replacing
 from features.comparisons.asked import Asked
+from features.comparisons.copies import without_copies
 from features.comparisons.five_numbers import (
     oriented,
     overlap,
@@ -23,7 +24,6 @@ from features.comparisons.five_numbers import (
     spread,
     superiority,
 )
-from features.comparisons.copies import without_copies
 from features.comparisons.history import HISTORY, HISTORY_DIRECTIONS, version_features, with_versions
 from features.comparisons.later import LATER_FEATURES, later_vectors
 from features.comparisons.ranks import moments, rank_test, sampled, welch_t

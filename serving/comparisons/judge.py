@@ -13,14 +13,18 @@ from numpy.typing import NDArray
 
 from data.comparisons import validity
 from data.comparisons.posted import NamedSides
+from data.comparisons.sides import Sides
 from data.comparisons.tables import ComparisonTables
 from features.comparisons.asked import Asked
 from features.comparisons.vectors import vectors
 from serving.comparisons.model import Judge
 from serving.comparisons.moves import Move, floored, improved, in_hindsight, left_out, moves
+from serving.comparisons.reasons.nearest import Precedent
+from serving.comparisons.reasons.telling import Reason, Telling, Unlike, Why
 from serving.models import ModelRef
 from serving.pages.verdict_lines import Answer, VerdictLine
-from training.comparisons.decision import below_floor
+from training.comparisons.decision import below_floor, decided
+from training.comparisons.ready import ReadyModel
 from training.comparisons.stored import Card
 from training.estimators.answering import Floats, Unit
 
@@ -31,22 +35,6 @@ REASONS = 3
 DecidedBy = Literal["model", "floor", "validity"]
 
 
-class Reason(NamedTuple):
-    """One feature of one comparison.
-
-    Attributes
-    ----------
-    value : float or None
-        In the feature's own units; None where it cannot be known.
-    contribution : float
-        Positive = towards fail, in the judgement's ``contribution_unit``.
-    """
-
-    feature: str
-    value: float | None
-    contribution: float
-
-
 class Verdict(NamedTuple):
     """What is said of one comparison.
 
@@ -54,8 +42,6 @@ class Verdict(NamedTuple):
     ----------
     probability : float or None
         Of a regression; None if the comparison cannot be judged, 0 below the floor.
-    reasons : tuple of Reason
-        The strongest contributions, the strongest first; empty unless the model decided.
     invalid_reason : str or None
         Why it cannot be judged.
     decided_by : {"model", "floor", "validity"}
@@ -66,6 +52,9 @@ class Verdict(NamedTuple):
         The configuration that moved most towards worse; None if the comparison cannot be judged.
     improved : Move or None
         Another one that got better, the most.
+    why : Why
+        What else there is to say, found out when somebody asks: `reasons`, `words`, `examples`, `flips_at`,
+        `unlike`.
     unsure_from : float
         From here to the threshold the verdict is ``unsure``.
     """
@@ -76,13 +65,41 @@ class Verdict(NamedTuple):
     verdict: Answer
     probability: float | None
     threshold: float
-    reasons: tuple[Reason, ...]
     invalid_reason: str | None
     decided_by: DecidedBy
-    remarks: tuple[str, ...] = ()
-    moved: Move | None = None
-    improved: Move | None = None
-    unsure_from: float = 1.0
+    remarks: tuple[str, ...]
+    moved: Move | None
+    improved: Move | None
+    why: Why
+    unsure_from: float
+
+    @property
+    def reasons(self) -> tuple[Reason, ...]:
+        """The strongest contributions, the strongest first; empty unless the model decided."""
+        return self.why.reasons
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What the verdict rests on, in sentences; empty if the comparison cannot be judged."""
+        return self.why.words
+
+    @property
+    def examples(self) -> tuple[Precedent, ...]:
+        """The most similar labelled comparison of each label, that of the same verdict first."""
+        return self.why.examples
+
+    @property
+    def flips_at(self) -> float | None:
+        """From which change of the worst median on the verdict is the other one; None if none flips it.
+
+        As a share of the baseline's median; negative is worse.
+        """
+        return self.why.flips_at
+
+    @property
+    def unlike(self) -> Unlike | None:
+        """A warning where the comparison is unlike those that the model was trained on."""
+        return self.why.unlike
 
 
 @dataclass(frozen=True)
@@ -183,14 +200,31 @@ def judged(named: NamedSides, served: Judge, reasons: int = REASONS, notes: Sequ
     if len(columns):
         probability[left], amounts = model.answers(columns)
     answers = np.where(below, "pass", card.deciding.answers(probability))
+    telling = Telling(
+        asked,
+        named.units,
+        answers,
+        np.where(left, left.cumsum() - 1, -1),
+        columns,
+        amounts,
+        card.features,
+        reasons,
+        partial(_decided, model),
+        model.precedents,
+    )
     names = named.identifiers, named.benchmarks, named.operations
     found = [*names, *(one.tolist() for one in (answers, probability, problems, below))]
     # what stood aside: wild samples, and versions after the target
     aside = left_out(asked.wild), in_hindsight(asked.sides, looked_at=model.computed == "retrospective")
-    told = partial(
-        _verdicts, found, asked, aside, card, partial(_reasons, columns, amounts, card.features, reasons)
-    )
+    told = partial(_verdicts, found, asked, aside, card, telling)
     return Judgement(served.ref, model.unit, card, answers, told, columns, tuple(notes))
+
+
+def _decided(model: ReadyModel, sides: Sides, worst_change: Floats) -> NDArray[np.str_]:
+    """Return the verdicts on comparisons that can be judged and hold no wild samples."""
+    card = model.card
+    probability = model.probability(model.asked(vectors(sides, model.computed)))
+    return np.asarray(card.deciding.answers(decided(probability, worst_change, card.floor)))
 
 
 def _verdicts(
@@ -198,47 +232,18 @@ def _verdicts(
     asked: Asked,
     aside: tuple[dict[int, tuple[str, ...]], ...],
     card: Card,
-    reasons: Callable[[], Iterator[tuple[Reason, ...]]],
+    telling: Telling,
 ) -> Iterator[Verdict]:
-    """Yield the verdicts of comparisons; `reasons` yields those of what the model decided."""
-    given, floor, cuts = reasons(), floored(card.floor), card.deciding
+    """Yield the verdicts of comparisons."""
+    floor, cuts = floored(card.floor), card.deciding
     moved = (moves(asked, found) for found in (asked.worst, improved(asked, card.floor)))
     rows = zip(zip(*columns[:4], strict=True), *columns[4:], *moved, strict=True)
     start: tuple[str, str, str, Answer]
     for place, (start, probability, problem, below, worst, best) in enumerate(rows):
+        why = Why(telling, place)
         if problem:
-            yield Verdict(*start, None, cuts.high, (), problem, "validity", unsure_from=cuts.low)
+            yield Verdict(*start, None, cuts.high, problem, "validity", (), None, None, why, cuts.low)
             continue
         told = (*((floor,) if below else ()), *(one for said in aside for one in said.get(place, ())))
-        why = () if below else next(given)
-        decided: DecidedBy = "floor" if below else "model"
-        yield Verdict(*start, probability, cuts.high, why, None, decided, told, worst, best, cuts.low)
-
-
-def _reasons(
-    columns: Floats, contributions: Floats, names: Sequence[str], count: int
-) -> Iterator[tuple[Reason, ...]]:
-    """Yield what speaks loudest for each verdict, the strongest first."""
-    index = strongest(contributions, count)
-    each = np.arange(len(index))[:, None]
-    told = (one.tolist() for one in (index, columns[each, index], contributions[each, index]))
-    for row in zip(*told, strict=True):
-        yield tuple(
-            Reason(names[feature], value if value == value else None, contribution)  # noqa: PLR0124
-            for feature, value, contribution in zip(*row, strict=True)
-        )
-
-
-def strongest(values: NDArray[np.float64], count: int) -> NDArray[np.int64]:
-    """Return which features contribute most, the strongest first, shape (n_comparisons, <= count).
-
-    Strong is a large contribution in either direction; its sign tells which.
-    """
-    n_features = values.shape[1]
-    count = min(count, n_features)
-    if count == 0 or not len(values):
-        return np.zeros((len(values), count), np.int64)
-    size = np.abs(values)
-    top = np.argpartition(size, n_features - count, axis=1)[:, n_features - count :]
-    each = np.arange(len(values))[:, None]
-    return np.asarray(top[each, np.argsort(-size[each, top], axis=1, kind="stable")])
+        by: DecidedBy = "floor" if below else "model"
+        yield Verdict(*start, probability, cuts.high, None, by, told, worst, best, why, cuts.low)

@@ -8,8 +8,9 @@ from dataclasses import asdict
 from json.encoder import encode_basestring_ascii as _quoted
 
 from data.comparisons.missing import Missing, counted
-from serving.comparisons.judge import Judgement, Reason, Verdict
+from serving.comparisons.judge import Judgement, Verdict
 from serving.comparisons.moves import Move
+from serving.comparisons.reasons.telling import Reason
 from serving.pages.verdict_lines import Answer, Lines, VerdictLine
 
 

@@ -18,6 +18,7 @@ from data.errors import InputError
 from training.comparisons.decision import decided, read_changes
 from training.comparisons.examples import FeatureTable
 from training.comparisons.family import Family
+from training.comparisons.precedents import FILE as EXAMPLES
 from training.comparisons.ready import ReadyModel
 from training.comparisons.stored import Card, TrainedModel
 from training.comparisons.tune import Classified
@@ -175,7 +176,7 @@ def _log_model(run: str, outs: Outs, model: TrainedModel, grouped: pd.DataFrame)
     from mlflow.models import infer_signature
 
     trained = outs.family.places.models / model.card.model
-    beside = [path for path in (trained / "card.json", trained / FROZEN) if path.is_file()]
+    beside = [path for path in (trained / name for name in ("card.json", FROZEN, EXAMPLES)) if path.is_file()]
     example = outs.table.frame[list(model.card.features)].head(_EXAMPLE_ROWS).astype(float)
     with tempfile.TemporaryDirectory() as temporary, warnings.catch_warnings(), flow.start_run(run_id=run):
         # MLflow tries the example out as a frame; the pipeline was fitted to the same columns without names

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from data.comparisons.params import FeatureSet
 from data.errors import InputError
 from features.comparisons.vectors import columns, computed
+from training.comparisons.precedents import Precedents
 from training.comparisons.stored import Card, TrainedModel
 from training.estimators import frozen
 from training.estimators.answering import Answering, Fitted, Floats, Unit
@@ -21,10 +22,11 @@ from training.registry.stored import MODEL, beside_model, require_width
 
 @dataclass(frozen=True)
 class ReadyModel:
-    """What answers, and its card."""
+    """What answers, its card, and the labelled comparisons beside it; None beside models that have none."""
 
     answering: Answering
     card: Card
+    precedents: Precedents | None = None
 
     @classmethod
     def of(cls, model: TrainedModel) -> ReadyModel:
@@ -43,10 +45,11 @@ class ReadyModel:
         """
         arrays = frozen.read(beside_model(directory, frozen.FILE), directory / MODEL)
         if arrays is None:
-            return cls.of(TrainedModel.read(directory))
-        card = Card.read(directory)
-        require_width(directory, card.features, len(arrays.fill))
-        return cls(arrays, card)
+            found = cls.of(TrainedModel.read(directory))
+        else:
+            found = cls(arrays, Card.read(directory))
+            require_width(directory, found.card.features, len(arrays.fill))
+        return replace(found, precedents=Precedents.read(directory, found.card.features))
 
     @property
     def unit(self) -> Unit:

@@ -12,6 +12,7 @@ from training.comparisons.decision import below_floor, read_changes
 from training.comparisons.examples import Examples, FeatureTable
 from training.comparisons.family import Family
 from training.comparisons.held import Held, decision, read_held
+from training.comparisons.remembering import remember
 from training.comparisons.stored import Card, TrainedModel
 from training.comparisons.tune import Classified
 from training.estimators.catalogue import CATALOGUE
@@ -75,4 +76,6 @@ def train(family: Family) -> None:
             found.cuts,
             found.wish,
         )
-        TrainedModel(answering(whole), card).write(family.places.models / fit.model)
+        model, directory = TrainedModel(answering(whole), card), family.places.models / fit.model
+        model.write(directory)
+        remember(model, table, family.places.interim / "labels.parquet", directory)

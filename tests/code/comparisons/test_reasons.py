@@ -9,7 +9,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from xgboost import XGBClassifier
 
-from serving.comparisons.judge import strongest
+from serving.comparisons.reasons.telling import strongest
 from training.comparisons.ready import ReadyModel
 from training.comparisons.stored import Card, TrainedModel
 

@@ -1,0 +1,131 @@
+"""What every feature stands for: in words, in a unit that people read, and the fact that tells of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from math import exp
+from typing import Literal, NamedTuple
+
+#: What can be told of a comparison; each is measured, whatever the model says.
+Fact = Literal[
+    "shift", "separation", "scatter", "spread", "edges", "repetitions", "builds", "steps", "levels", "trend"
+]
+FACTS: tuple[Fact, ...] = Fact.__args__  # type: ignore[attr-defined]
+
+
+class Meaning(NamedTuple):
+    """What a feature stands for.
+
+    Attributes
+    ----------
+    phrase : str
+        The feature in words.
+    shown : callable
+        Writes a value of it for people.
+    fact : Fact
+        What tells of it in the same terms.
+    """
+
+    phrase: str
+    shown: Callable[[float], str]
+    fact: Fact
+
+
+def _squared(value: float) -> float:
+    return abs(value) * value
+
+
+def percent(share: float) -> str:
+    """Write a share with two digits that matter, such as ``7.1 %`` or ``0.03 %``."""
+    size = abs(100 * share)
+    if size >= 1:
+        return f"{100 * share:.1f} %" if size < 100 else f"{100 * share:.0f} %"  # noqa: PLR2004
+    return f"{100 * share:.2g} %"
+
+
+def _rooted_share(value: float) -> str:
+    return percent(_squared(value))
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}"
+
+
+def _rooted(value: float) -> str:
+    return _number(_squared(value))
+
+
+def _times(value: float) -> str:
+    return f"{_number(exp(min(value, 700.0)))} times"
+
+
+def _count(value: float) -> str:
+    return f"{2.0 ** min(value, 60.0):.0f}"
+
+
+#: By the name before the reduction over configurations.
+_MEANINGS = {
+    "medians": Meaning("the change of the median", _rooted_share, "shift"),
+    "mins": Meaning("how far the target's least sample lies from its median", _rooted_share, "scatter"),
+    "maxes": Meaning("how far the target's largest sample lies from its median", _rooted_share, "scatter"),
+    "q1s": Meaning("how far the target's lower quartile lies from its median", _rooted_share, "scatter"),
+    "q3s": Meaning("how far the target's upper quartile lies from its median", _rooted_share, "scatter"),
+    "rank_z": Meaning("the rank test's z", _number, "separation"),
+    "superiority": Meaning(
+        "the share of pairs in which the target's sample is better", percent, "separation"
+    ),
+    "welch_t": Meaning("Welch's t", _rooted, "separation"),
+    "baseline_effect": Meaning("the change in spreads of the baseline", _rooted, "scatter"),
+    "pooled_effect": Meaning("the change in spreads of both sides", _rooted, "scatter"),
+    "lows": Meaning("the change of the worst samples", _rooted_share, "edges"),
+    "highs": Meaning("the change of the best samples", _rooted_share, "edges"),
+    "overlap": Meaning("how far the ranges of both sides overlap", percent, "separation"),
+    "baseline_noise": Meaning("the spread of the baseline's samples", percent, "scatter"),
+    "spread_ratio": Meaning("the target's spread by the baseline's", _times, "spread"),
+    "repetitions": Meaning("the number of samples a side", _count, "repetitions"),
+    "version_t": Meaning("the t statistic of the versions' medians", _number, "builds"),
+    "version_step": Meaning("the change in usual steps between builds", _number, "builds"),
+    "boundary_gain": Meaning("how much of the versions' variance the step explains", percent, "levels"),
+    "boundary_sharpness": Meaning("how sharply the step lies between the sides", percent, "levels"),
+    "first_version": Meaning("the first target build in usual steps between builds", _number, "builds"),
+    "best_version": Meaning("the best target build in usual steps between builds", _number, "builds"),
+    "last_version": Meaning("the last target build in usual steps between builds", _number, "builds"),
+    "history_step": Meaning("the target against all earlier builds, in their scatter", _number, "levels"),
+    "history_superiority": Meaning("the share of earlier builds that were worse", percent, "levels"),
+    "history_quantile": Meaning("the share of earlier builds that were as bad", percent, "levels"),
+    "history_seen": Meaning("the share of earlier builds at the target's level", percent, "levels"),
+    "local_contrast": Meaning("how far the step stands out from its surroundings", _rooted, "steps"),
+    "history_excess": Meaning("the step by the large steps between earlier builds", _times, "steps"),
+    "history_rank": Meaning("the share of earlier steps that were as large", percent, "steps"),
+    "history_trend": Meaning("the trend of the earlier builds in usual steps", _number, "trend"),
+    "history_range": Meaning("the change in ranges of the earlier builds", _number, "levels"),
+}
+_WHERE = {
+    "min": "at its least over the configurations",
+    "med": "in the middle of the configurations",
+    "max": "at its largest over the configurations",
+    "sum": "over all configurations",
+}
+
+
+@cache
+def meaning(feature: str) -> Meaning | None:
+    """Return what a feature stands for; None of one that nobody described."""
+    name, _, where = feature.rpartition("_")
+    found = _MEANINGS.get(name)
+    return None if found is None or where not in _WHERE else found
+
+
+def described(feature: str, configurations: int = 1) -> str:
+    """Name a feature in words; of one that nobody described, its own name."""
+    found = meaning(feature)
+    if found is None:
+        return feature
+    return f"{found.phrase} ({_WHERE[feature.rpartition('_')[2]]})" if configurations > 1 else found.phrase
+
+
+def shown(feature: str, value: float) -> str:
+    """Write a value of a feature for people."""
+    found = meaning(feature)
+    return _number(value) if found is None else found.shown(value)

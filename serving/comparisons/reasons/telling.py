@@ -1,0 +1,291 @@
+"""What there is to say of verdicts, found out when somebody asks: for many at once, a part at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from features.comparisons.asked import Asked
+from serving.comparisons.reasons.directions import Direction, direction
+from serving.comparisons.reasons.facts import Facts
+from serving.comparisons.reasons.features import FACTS, Fact, described, meaning, shown
+from serving.comparisons.reasons.flips import Decide, flips
+from serving.comparisons.reasons.nearest import Neighbours, Precedent
+from serving.comparisons.reasons.sentences import Prior, flip_told, sentences
+from training.comparisons.precedents import Precedents
+
+Floats = NDArray[np.float64]
+#: Comparisons whose facts, and whose flips, are found out together.
+_BLOCK, _FLIPPED = 1024, 64
+T = TypeVar("T")
+Leaning = Sequence[tuple[Fact, float]]
+
+
+class Reason(NamedTuple):
+    """One feature of one comparison.
+
+    Attributes
+    ----------
+    value : float or None
+        In the feature's own units; None where it cannot be known.
+    contribution : float
+        Positive = towards fail, in the judgement's ``contribution_unit``.
+    """
+
+    feature: str
+    value: float | None
+    contribution: float
+
+
+class Unlike(NamedTuple):
+    """That a comparison is unlike what the model was trained on, and in which feature most.
+
+    Attributes
+    ----------
+    value : float or None
+        None where it is missing, as it never was in training.
+    low, high : float
+        Between them lie 98 of 100 training comparisons.
+    words : str
+    """
+
+    feature: str
+    value: float | None
+    low: float
+    high: float
+    words: str
+
+
+@dataclass(frozen=True)
+class Telling:
+    """What verdicts rest on.
+
+    Attributes
+    ----------
+    asked : Asked
+    units : callable
+        Returns the unit of every comparison.
+    answers : ndarray of str, shape (n_comparisons,)
+    place : ndarray of int, shape (n_comparisons,)
+        The row of `columns` that is a comparison's; -1 where the model was not asked.
+    columns, contributions : ndarray of shape (n_asked, n_features)
+    features : tuple of str
+    count : int
+        How many features are told.
+    decide : Decide
+        Answers to comparisons that were not measured.
+    precedents : Precedents or None
+    """
+
+    asked: Asked
+    units: Callable[[], Sequence[str]]
+    answers: NDArray[np.str_]
+    place: NDArray[np.int64]
+    columns: Floats
+    contributions: Floats
+    features: tuple[str, ...]
+    count: int
+    decide: Decide
+    precedents: Precedents | None
+    _kept: dict[str, tuple[int, Sequence[Any]]] = field(default_factory=dict)
+
+    def reasons(self, row: int) -> tuple[Reason, ...]:
+        """Return the strongest contributions, the strongest first; none if the model was not asked."""
+        return self._found(row, self._reasons_of, _BLOCK)
+
+    def words(self, row: int) -> tuple[str, ...]:
+        """Return the sentences."""
+        found = self._found(row, self._facts_of, _BLOCK)
+        return () if found is None else sentences(found[0], self._direction(row), found[1], self._prior)
+
+    def flips_at(self, row: int) -> float | None:
+        """Return from which change of the median on the verdict is the other one."""
+        found = self._found(row, self._flips_of, _FLIPPED)
+        return found if found == found else None  # noqa: PLR0124 - known
+
+    def flip_told(self, row: int) -> str:
+        """Say the same in words; empty if nothing flips the verdict."""
+        change = self.flips_at(row)
+        if change is None:
+            return ""
+        return flip_told(change, self.answers[row] == "fail", self._direction(row))
+
+    def examples(self, row: int) -> tuple[Precedent, ...]:
+        """Return the nearest comparison of each label, that of the same verdict first."""
+        found = self._found(row, self._examples_of, _BLOCK)
+        if found is None or self.precedents is None:
+            return ()
+        neighbours, at = found
+        return neighbours.examples(self.precedents, at, int(self.answers[row] == "fail"))
+
+    def unlike(self, row: int) -> Unlike | None:
+        """Warn of a comparison that is unlike those in training."""
+        if self.precedents is None or self.place[row] < 0 or not self._strange[self.place[row]]:
+            return None
+        familiar, values = self.precedents.familiar, self.columns[self.place[row]]
+        at = familiar.strangest(values)
+        name, value = self.features[at], float(values[at])
+        low, high = float(familiar.low[at]), float(familiar.high[at])
+        usual = f"usually {shown(name, low)} to {shown(name, high)}"
+        known = value if value == value else None  # noqa: PLR0124 - known
+        told = "unknown" if known is None else shown(name, value)
+        within = known is not None and low <= value <= high
+        beside = ", strange beside the other features" if within else ""
+        configurations = int(self.asked.sides.per_comparison[row])
+        words = f"unlike the training data: {described(name, configurations)} is {told} ({usual}{beside})"
+        return Unlike(name, known, low, high, words)
+
+    def _found(self, row: int, of: Callable[[NDArray[np.int64]], Sequence[T]], size: int) -> T:
+        """Return what is found out of a comparison together with those beside it."""
+        start = row - row % size
+        known = self._kept.get(of.__name__)
+        if known is None or known[0] != start:
+            rows = np.arange(start, min(start + size, len(self.answers)))
+            known = self._kept[of.__name__] = (start, of(rows))
+        found: T = known[1][row - start]
+        return found
+
+    def _reasons_of(self, rows: NDArray[np.int64]) -> Sequence[tuple[Reason, ...]]:
+        known = self.place[rows] >= 0
+        own = self.place[rows[known]]
+        columns, amounts = self.columns[own], self.contributions[own]
+        index = strongest(amounts, self.count)
+        each = np.arange(len(index))[:, None]
+        told = (one.tolist() for one in (index, columns[each, index], amounts[each, index]))
+        found = (
+            tuple(
+                Reason(self.features[feature], value if value == value else None, contribution)  # noqa: PLR0124
+                for feature, value, contribution in zip(*row, strict=True)
+            )
+            for row in zip(*told, strict=True)
+        )
+        return [next(found) if one else () for one in known.tolist()]
+
+    def _facts_of(self, rows: NDArray[np.int64]) -> Sequence[tuple[Facts, Leaning] | None]:
+        judged = self.answers[rows] != "invalid"
+        facts = iter(Facts.of(self.asked, rows[judged]))
+        towards = np.where(self.answers[rows] == "pass", -1.0, 1.0)[:, None]
+        known = self.place[rows] >= 0
+        weights = np.zeros((len(rows), len(FACTS)))
+        weights[known] = self.contributions[self.place[rows[known]]] @ self._by_fact
+        weights *= towards
+        order = np.argsort(-np.abs(weights), axis=1, kind="stable")
+        ordered = np.take_along_axis(weights, order, axis=1).tolist()
+        leaning = (
+            [*zip(map(FACTS.__getitem__, at), own, strict=True)]
+            for at, own in zip(order.tolist(), ordered, strict=True)
+        )
+        return [
+            (next(facts), own) if one else None for own, one in zip(leaning, judged.tolist(), strict=True)
+        ]
+
+    def _flips_of(self, rows: NDArray[np.int64]) -> Sequence[float]:
+        found = np.full(len(rows), np.nan)
+        own = np.flatnonzero(self.answers[rows] != "invalid")
+        if len(own):
+            found[own] = flips(self.asked, rows[own], self.answers[rows[own]], self.decide)
+        return found.tolist()
+
+    def _examples_of(self, rows: NDArray[np.int64]) -> Sequence[tuple[Neighbours, int] | None]:
+        place = self.place[rows]
+        known = place >= 0
+        if self.precedents is None or not known.any():
+            return [None] * len(rows)
+        found = Neighbours.of(self.precedents, self.columns[place[known]], self.features)
+        own = (known.cumsum() - 1).tolist()
+        return [(found, at) if one else None for at, one in zip(own, known.tolist(), strict=True)]
+
+    @cached_property
+    def _by_fact(self) -> Floats:
+        """Which fact each feature stands for, shape (n_features, n_facts)."""
+        found = np.zeros((len(self.features), len(FACTS)))
+        for place, feature in enumerate(self.features):
+            if (known := meaning(feature)) is not None:
+                found[place, FACTS.index(known.fact)] = 1.0
+        return found
+
+    @cached_property
+    def _strange(self) -> NDArray[np.bool_]:
+        assert self.precedents is not None
+        return self.precedents.familiar.strange(self.columns)
+
+    @cached_property
+    def _named_units(self) -> Sequence[str]:
+        return self.units()
+
+    @cached_property
+    def _prior(self) -> Prior | None:
+        return None if self.precedents is None else Prior(*self.precedents.prior.tolist())
+
+    def _direction(self, row: int) -> Direction:
+        at = self.asked.worst[row]
+        return direction(self._named_units[row], float(self.asked.sides.sign[at]))
+
+
+def strongest(values: NDArray[np.float64], count: int) -> NDArray[np.int64]:
+    """Return which features contribute most, the strongest first, shape (n_comparisons, <= count).
+
+    Strong is a large contribution in either direction; its sign tells which.
+    """
+    n_features = values.shape[1]
+    count = min(count, n_features)
+    if count == 0 or not len(values):
+        return np.zeros((len(values), count), np.int64)
+    size = np.abs(values)
+    top = np.argpartition(size, n_features - count, axis=1)[:, n_features - count :]
+    each = np.arange(len(values))[:, None]
+    return np.asarray(top[each, np.argsort(-size[each, top], axis=1, kind="stable")])
+
+
+class Why:
+    """What there is to say of one verdict; found out when somebody asks."""
+
+    __slots__ = ("_row", "_telling")
+
+    def __init__(self, telling: Telling, row: int) -> None:
+        self._telling, self._row = telling, row
+
+    @property
+    def reasons(self) -> tuple[Reason, ...]:
+        """The strongest contributions, the strongest first; empty unless the model decided."""
+        return self._telling.reasons(self._row)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What the verdict rests on, in sentences; empty if the comparison cannot be judged."""
+        return self._telling.words(self._row)
+
+    @property
+    def examples(self) -> tuple[Precedent, ...]:
+        """The most similar labelled comparison of each label, that of the verdict first."""
+        return self._telling.examples(self._row)
+
+    @property
+    def flips_at(self) -> float | None:
+        """From which change of the worst median on the verdict is the other one, of the baseline's."""
+        return self._telling.flips_at(self._row)
+
+    @property
+    def flip_told(self) -> str:
+        """The same in words; empty if nothing flips the verdict."""
+        return self._telling.flip_told(self._row)
+
+    @property
+    def unlike(self) -> Unlike | None:
+        """A warning where it is unlike the training data."""
+        return self._telling.unlike(self._row)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Why) and self._all == other._all
+
+    def __hash__(self) -> int:
+        return hash(self._all)
+
+    @property
+    def _all(self) -> tuple[object, ...]:
+        return self.reasons, self.words, self.examples, self.flips_at, self.unlike
