@@ -11,7 +11,11 @@ from data.tables.given import Section
 
 
 class LabelRules(Section):
-    """How marked change points become labelled comparisons (sap-hana)."""
+    """How marked change points become labelled comparisons (sap-hana).
+
+    ``doubtful`` takes changes that fewer than ``annotators`` people marked, too: these have the people's own
+    labels only.
+    """
 
     versions_before: Count = 10
     versions_after: Count = 5
@@ -19,6 +23,7 @@ class LabelRules(Section):
     annotators: Count = 3
     within: Count = 5
     clear_of: Count = 12
+    doubtful: bool = False
 
 
 class Measure(Section):
@@ -37,6 +42,12 @@ class IngestComparisons(Ingest):
 
     label_rules: LabelRules = LabelRules()
     measure: Measure = Measure()
+
+
+class CheckComparisons(Section):
+    """How what several people say of one comparison becomes the status that trains."""
+
+    consensus: Literal["majority", "dawid-skene"] = "majority"
 
 
 class FeaturizeComparisons(Section):
@@ -80,7 +91,7 @@ class Comparisons(FamilySection):
 
     family: ClassVar[str] = "comparisons"
     ingest: IngestComparisons
-    checks: Section = Section()
+    checks: CheckComparisons = CheckComparisons()
     featurize: FeaturizeComparisons = FeaturizeComparisons()
     tune: Tune
     evaluate: Evaluate = Evaluate()
