@@ -14,6 +14,8 @@ class LabelRules(Section):
     """How marked change points become labelled comparisons (sap-hana).
 
     ``versions_later`` after the target are known to who judges in hindsight.
+    ``doubtful`` takes changes that fewer than ``annotators`` people marked, too: these have the people's own
+    labels only.
     """
 
     versions_before: Count = 10
@@ -23,6 +25,7 @@ class LabelRules(Section):
     annotators: Count = 3
     within: Count = 5
     clear_of: Count = 12
+    doubtful: bool = False
 
 
 class Measure(Section):
@@ -44,6 +47,12 @@ class IngestComparisons(Ingest):
 
 
 FeatureSet = Literal["seed", "extended", "retrospective"]
+
+
+class CheckComparisons(Section):
+    """How what several people say of one comparison becomes the status that trains."""
+
+    consensus: Literal["majority", "dawid-skene"] = "majority"
 
 
 class FeaturizeComparisons(Section):
@@ -113,7 +122,7 @@ class Comparisons(FamilySection):
 
     family: ClassVar[str] = "comparisons"
     ingest: IngestComparisons
-    checks: Section = Section()
+    checks: CheckComparisons = CheckComparisons()
     featurize: FeaturizeComparisons = FeaturizeComparisons()
     tune: Tune
     evaluate: Evaluate = Evaluate()

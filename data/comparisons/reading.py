@@ -31,6 +31,15 @@ class Series(NamedTuple):
     threads: int
 
 
+class LabelRow(NamedTuple):
+    """One label: a person's, if it names an annotator, otherwise one that the source has settled."""
+
+    comparison_id: str
+    status: str
+    labelled_by: str
+    annotator: str | None = None
+
+
 class Results:
     """Lists of values, each of one series at one version.
 
@@ -118,8 +127,7 @@ class Builder:
     results : Results
     comparisons : list of tuple
         In the order of the contract's columns, then the further ones.
-    labels : list of tuple
-        Comparison, status and who says so.
+    labels : list of LabelRow
     """
 
     def __init__(
@@ -133,7 +141,7 @@ class Builder:
         self._names = (*COMPARISON_DTYPES, *further_comparisons)
         self.results = Results(further_results)
         self.comparisons: list[tuple[Any, ...]] = []
-        self.labels: list[tuple[str, str, str]] = []
+        self.labels: list[LabelRow] = []
 
     @property
     def is_full(self) -> bool:
@@ -145,7 +153,7 @@ class Builder:
         tables = ComparisonTables(
             self.results.frame(),
             typed(pd.DataFrame(self.comparisons, columns=self._names), COMPARISON_DTYPES),
-            typed(pd.DataFrame(self.labels, columns=[*LABEL_DTYPES][:3]), LABEL_DTYPES),
+            typed(pd.DataFrame(self.labels, columns=LabelRow._fields), LABEL_DTYPES),
         )
         for part in (self.results, self.comparisons, self.labels):
             part.clear()

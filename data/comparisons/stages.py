@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-import numpy as np
 import pandas as pd
 
 from data import stages
 from data.comparisons import formats, schema
+from data.comparisons.labels.consensus import Rule, consensus
 from data.comparisons.params import Comparisons
 from data.comparisons.tables import ComparisonTables
 from data.comparisons.validity import unusable
@@ -25,8 +25,8 @@ class Valid(Tables):
     Attributes
     ----------
     comparisons : DataFrame
-        One row per comparison: ``comparison_id, valid, reason``, and ``status``, the verdict of most of the
-        people who labelled it (missing where nobody did or they are tied).
+        One row per comparison: ``comparison_id, valid, reason``, and ``status``, what the people who
+        labelled it agree on (missing where nobody did or they are tied).
         `data.comparisons.formats.read` has told which cannot be used.
     """
 
@@ -57,8 +57,14 @@ def ingest(section: Comparisons) -> Reading[ComparisonTables]:
     )
 
 
-def validate(tables: ComparisonTables) -> Valid:
+def validate(tables: ComparisonTables, rule: Rule = "majority") -> Valid:
     """Say which comparisons can be learned from.
+
+    Parameters
+    ----------
+    tables : ComparisonTables
+    rule : {"majority", "dawid-skene"}
+        How what several people say becomes one status.
 
     Raises
     ------
@@ -74,18 +80,13 @@ def validate(tables: ComparisonTables) -> Valid:
             "reason": pd.Series(why, dtype="str"),
         }
     )
-    return Valid(valid.join(majority(tables.labels), on="comparison_id"))
-
-
-def majority(labels: pd.DataFrame) -> pd.Series:
-    """Return the status that most labels of a comparison have, by comparison_id; missing where tied."""
-    fails = (
-        (labels["status"] == "fail").astype("int64").groupby(labels["comparison_id"]).agg(["sum", "count"])
-    )
-    lead = 2 * fails["sum"] - fails["count"]
-    status = np.select([lead > 0, lead < 0], ["fail", "pass"], "")
-    return pd.Series(status, fails.index, name="status", dtype="str").where(lead != 0)
+    return Valid(valid.join(consensus(tables.labels, rule), on="comparison_id"))
 
 
 ingest_stage = partial(stages.ingest, Comparisons, ingest)
-validate_stage = partial(stages.validate, Comparisons, ComparisonTables, lambda tables, _: validate(tables))
+validate_stage = partial(
+    stages.validate,
+    Comparisons,
+    ComparisonTables,
+    lambda tables, section: validate(tables, section.checks.consensus),
+)

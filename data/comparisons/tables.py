@@ -42,6 +42,7 @@ LABEL_DTYPES = {
     "status": "str",
     "labelled_by": "str",
     "labelled_at": "datetime64[us, UTC]",
+    "annotator": "str",
 }
 #: What is measured at several numbers of threads, and in several versions.
 OPERATION = ["benchmark", "operation", "machine"]
@@ -63,7 +64,8 @@ class ComparisonTables(Tables):
         after the target's that may be looked at in hindsight, missing where none may; ``source`` is
         ``file:line``, for messages.
     labels : DataFrame
-        One row per person's verdict, with the columns of `LABEL_DTYPES`.
+        With the columns of `LABEL_DTYPES`: a row per label as such, whose ``annotator`` is missing, and a row
+        per person's verdict; see `data.comparisons.labels`.
     """
 
     SPECS: ClassVar = {
@@ -83,7 +85,7 @@ class ComparisonTables(Tables):
         ),
         "labels": Spec(
             LABEL_DTYPES,
-            optional=("labelled_by", "labelled_at"),
+            optional=("labelled_by", "labelled_at", "annotator"),
             rules=(Rule("comparison_id"), one_of("status", "pass", "fail")),
         ),
     }

@@ -116,7 +116,9 @@ def worst_mistakes(verdicts: pd.DataFrame, tables: ComparisonTables, most: int =
 
 def _people(labels: pd.DataFrame) -> pd.Series:
     """Return who labelled each comparison."""
-    named = labels.dropna(subset=["labelled_by"]).drop_duplicates(["comparison_id", "labelled_by"])
+    settled = labels["annotator"].isna()
+    settled |= ~labels["comparison_id"].isin(labels.loc[settled, "comparison_id"])
+    named = labels[settled].dropna(subset=["labelled_by"]).drop_duplicates(["comparison_id", "labelled_by"])
     return named.groupby("comparison_id")["labelled_by"].agg(", ".join)
 
 

@@ -33,29 +33,35 @@ class Boundary(NamedTuple):
     ----------
     version : int
         The first version of the target.
-    changed : bool
-        Whether the people agree on a change; otherwise, that there is none.
+    marked : bool
+        Whether people marked a change there; otherwise, that there is none.
     annotators : tuple of str
         Who says so.
+    lookers : tuple of str
+        All who looked at it.
+    agreed : bool
+        Whether enough people say so.
     """
 
     version: int
-    changed: bool
+    marked: bool
     annotators: tuple[str, ...]
+    lookers: tuple[str, ...]
+    agreed: bool = True
 
 
 def boundaries(spans: list[Span], marks: list[ChangePoint], rules: LabelRules) -> list[Boundary]:
-    """Return the boundaries that people agree on, ascending.
+    """Return the boundaries that people agree on, and if ``doubtful`` those on which they don't, ascending.
 
     A change is a consensus of ``annotators`` people within ``within`` versions, at the median of their marks.
     A boundary is clean if nobody marked anything within ``clear_of`` versions though ``annotators`` people
-    looked. Both windows of a comparison lie within what one group of people looked at. Spans that overlap
-    count once.
+    looked. Doubtful is a change that fewer people mark. Both windows of a comparison lie within what one
+    group of people looked at. Spans that overlap count once.
     """
     changes = {
-        version: Boundary(version, changed=True, annotators=people)
+        version: Boundary(version, True, people, lookers, len(people) >= rules.annotators)
         for version, people in _agreed(sorted(marks), rules)
-        if _lookers(spans, version, rules)
+        if (lookers := _lookers(spans, version, rules))
     }
     clean = {boundary.version: boundary for boundary in _clean(spans, marks, rules)}
     return [boundary for _, boundary in sorted((clean | changes).items())]
@@ -71,7 +77,7 @@ def _clean(spans: list[Span], marks: list[ChangePoint], rules: LabelRules) -> It
     for version in range(rules.versions_before, last, rules.clean_every):
         people = _lookers(spans, version, rules)
         if version not in near and len(people) >= rules.annotators:
-            yield Boundary(version, changed=False, annotators=people)
+            yield Boundary(version, False, people, people)
 
 
 def _agreed(marks: list[ChangePoint], rules: LabelRules) -> Iterator[tuple[int, tuple[str, ...]]]:
@@ -83,7 +89,7 @@ def _agreed(marks: list[ChangePoint], rules: LabelRules) -> Iterator[tuple[int, 
         ]
         group = max(groups, key=_strength)
         people = {mark.annotator for mark in group}
-        if len(people) < rules.annotators:
+        if len(people) < (1 if rules.doubtful else rules.annotators):
             return
         yield int(median(mark.version for mark in group)), _names(people)
         left = [mark for mark in left if mark not in group]

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from data.comparisons.formats.comparison_json import Taken
-from data.comparisons.reading import Builder, Series
+from data.comparisons.reading import Builder, LabelRow, Series
 from data.comparisons.tables import FIVE_NUMBERS, STATS, ComparisonTables
 from data.comparisons.units import UNKNOWN
 from data.errors import InputError, RepeatedError
@@ -283,7 +283,7 @@ class _Reader:
             (done.key, done.benchmark, done.operation, machine, *bounds, later, source, *uuids)
         )
         if done.status in {"pass", "fail"}:
-            self.run.builder.labels.append((done.key, done.status, UNKNOWN))
+            self.run.builder.labels.append(LabelRow(done.key, done.status, UNKNOWN))
 
     def _results(self, series: Series, side: _Side, orders: dict[int | None, int]) -> None:
         results = self.run.builder.results

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from data.comparisons.formats.change_points import Boundary, ChangePoint, Span, boundaries
 from data.comparisons.params import LabelRules
-from data.comparisons.reading import Builder, Series
+from data.comparisons.reading import Builder, LabelRow, Series
 from data.comparisons.tables import RESULT_DTYPES, ComparisonTables
 from data.errors import InputError
 from data.tables.files import content_of
@@ -227,10 +227,14 @@ def _add(series: _Series, boundary: Boundary, rules: LabelRules, builder: Builde
     source = f'{series.file}:{series.starts[at] + 2} operation "{series.name}"'
     orders = (first, at - 1, at, stop - 1, later if later >= stop else None)
     builder.comparisons.append((key, BENCHMARK, series.name, MACHINE, *orders, source))
-    failed = boundary.changed and series.worsened(first, at, stop)
-    people = ", ".join(boundary.annotators)
-    labelled_by = f"consensus of {people}" if boundary.changed else f"no mark by {people}"
-    builder.labels.append((key, "fail" if failed else "pass", labelled_by))
+    marked = "fail" if boundary.marked and series.worsened(first, at, stop) else "pass"
+    if boundary.agreed:
+        people = ", ".join(boundary.annotators)
+        labelled_by = f"consensus of {people}" if boundary.marked else f"no mark by {people}"
+        builder.labels.append(LabelRow(key, marked, labelled_by))
+    for name in boundary.lookers:
+        said = marked if boundary.marked and name in boundary.annotators else "pass"
+        builder.labels.append(LabelRow(key, said, name, name))
 
 
 def _tables(series: list[_Series], builder: Builder) -> ComparisonTables:

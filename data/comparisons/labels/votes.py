@@ -1,0 +1,83 @@
+"""What each person says of each comparison, taken from the table of labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Votes:
+    """One person's verdict on one comparison, a row each; nobody votes twice on a comparison.
+
+    Attributes
+    ----------
+    comparisons, people : Index
+        Names, ascending.
+    comparison, person : ndarray of shape (n_votes,)
+        Places in `comparisons` and `people`.
+    fail : ndarray of bool, shape (n_votes,)
+    """
+
+    comparisons: pd.Index[str]
+    people: pd.Index[str]
+    comparison: Ints
+    person: Ints
+    fail: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, labels: pd.DataFrame) -> Votes:
+        """Take the votes from a table of labels.
+
+        Who votes is the ``annotator``; where a comparison has several labels without one, who they are
+        ``labelled_by``, and whoever is not named is somebody else each time. Of two labels by one person
+        the later one counts, by ``labelled_at``, then by row.
+        """
+        frame = labels.assign(person=_voters(labels)).dropna(subset=["person"])
+        ordered = frame.sort_values("labelled_at", kind="stable", na_position="first")
+        last = ordered.drop_duplicates(["comparison_id", "person"], keep="last").sort_index()
+        comparison, comparisons = pd.factorize(last["comparison_id"], sort=True)
+        person, people = pd.factorize(last["person"], sort=True)
+        fail = (last["status"] == "fail").to_numpy(bool)
+        return cls(
+            pd.Index(comparisons),
+            pd.Index(people),
+            np.asarray(comparison, np.int64),
+            np.asarray(person, np.int64),
+            fail,
+        )
+
+    @property
+    def counts(self) -> Ints:
+        """How many people say pass and how many say fail, shape (2, n_comparisons)."""
+        n = len(self.comparisons)
+        fails = np.bincount(self.comparison[self.fail], minlength=n)
+        return np.stack([np.bincount(self.comparison, minlength=n) - fails, fails])
+
+
+def agreed(labels: pd.DataFrame) -> pd.Series:
+    """Return the status of comparisons that have one label of nobody in particular, by comparison_id.
+
+    That is a label as such: a consensus that the source has found, or the truth of an injected change.
+    """
+    plain = labels[_alone(labels)]
+    return plain.set_index("comparison_id")["status"]
+
+
+def _alone(labels: pd.DataFrame) -> pd.Series:
+    """Mark labels without annotator that are the only such one of their comparison."""
+    plain = labels["annotator"].isna()
+    many = plain.groupby(labels["comparison_id"]).transform("sum")
+    return plain & (many == 1)
+
+
+def _voters(labels: pd.DataFrame) -> pd.Series:
+    """Name who votes with each label; missing where the label is nobody's in particular."""
+    strangers = pd.Series([f"somebody {row}" for row in range(len(labels))], labels.index, dtype="str")
+    named = labels["annotator"].fillna(labels["labelled_by"]).fillna(strangers)
+    return named.mask(_alone(labels))

@@ -1,0 +1,121 @@
+"""Learning from few labels: with those that a champion has learnt from, and with what nobody labelled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from training.comparisons.examples import Examples
+from training.estimators.catalogue import CATALOGUE
+from training.estimators.pipelines import fail_probability, pipeline
+from training.evaluation.threshold import best_cut
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+#: What learns from few labels: trees that average over 4 rows or more, with classes of equal weight.
+FEW = ("extra-trees", {**CATALOGUE["extra-trees"].start, "leaf": 4, "weights": "balanced", "cost_ratio": 1.0})
+#: A threshold needs fails and passes of 2 groups at least; folds of groups are 5 at most.
+_FOLDS = (2, 5)
+#: The threshold where labels cannot tell: that of classes of equal weight.
+_EVEN = 0.5
+
+
+@dataclass(frozen=True)
+class Known:
+    """All that there is to learn from.
+
+    Attributes
+    ----------
+    own : Examples
+        What the user has labelled.
+    start : Examples or None
+        What a champion has learnt from; the groups are others than those of `own`.
+    rest : ndarray of shape (n_rest, n_features), or None
+        What nobody has labelled yet.
+    """
+
+    own: Examples
+    start: Examples | None = None
+    rest: Floats | None = None
+
+    @property
+    def learnt(self) -> Examples:
+        """What a model is fitted to."""
+        return self.own if self.start is None else joined(self.start, self.own)
+
+
+@dataclass(frozen=True)
+class FewModel:
+    """A model from few labels, and the probability from which on it fails."""
+
+    fitted: Any
+    threshold: float
+
+    def probability(self, x: Floats) -> Floats:
+        """Return the probability of fail, shape (n_rows,)."""
+        return fail_probability(self.fitted, x)
+
+
+def joined(first: Examples, second: Examples) -> Examples:
+    """Return the rows of both."""
+    return Examples(
+        np.concatenate([first.x, second.x]),
+        np.concatenate([first.y, second.y]),
+        np.concatenate([first.groups, second.groups]),
+    )
+
+
+def learned(known: Known, seed: int) -> FewModel | None:
+    """Fit to what is `known`, and choose the threshold; None while there is only one kind of label."""
+    model = fitted(known, seed)
+    return None if model is None else FewModel(model, threshold(known, model, seed))
+
+
+def fitted(known: Known, seed: int) -> Any:
+    """Fit to what is `known`; None while there is only one kind of label."""
+    whole = known.learnt
+    return _fitted(whole, seed) if len(np.unique(whole.y)) == len((0, 1)) else None
+
+
+def threshold(known: Known, model: Any, seed: int) -> float:
+    """Choose from which probability on a comparison fails, for a model that was fitted to what is `known`.
+
+    The rows that somebody labels first are no fair sample: most are hard, and many fail. Few of all
+    comparisons do, so those that nobody has labelled count as passes (C. Elkan, K. Noto, Learning classifiers
+    from only positive and unlabeled data, KDD 2008). Own fails may be too few to be measured, so the fails of
+    `known.start` count, too; its passes don't, for what a pass looks like is a matter of where it was
+    measured. Nothing counts by the word of a model that was fitted to the row's group.
+    """
+    whole, folds = known.learnt, _folds(known.learnt, seed)
+    if folds is None:
+        return _EVEN
+    probability = np.zeros(len(whole.y))
+    for train, test in folds:
+        probability[test] = fail_probability(_fitted(whole.rows(train), seed), whole.x[test])
+    counted = np.arange(len(whole.y)) >= len(whole.y) - len(known.own.y)
+    counted |= whole.y == 1
+    rest = np.zeros(0) if known.rest is None or not len(known.rest) else fail_probability(model, known.rest)
+    y = np.concatenate([whole.y[counted], np.zeros(len(rest), np.int64)])
+    return best_cut(y, np.concatenate([probability[counted], rest])).threshold if not y.all() else _EVEN
+
+
+def _folds(examples: Examples, seed: int) -> list[tuple[Ints, Ints]] | None:
+    from sklearn.model_selection import StratifiedGroupKFold
+
+    most = min(len(np.unique(examples.groups[examples.y == label])) for label in (0, 1))
+    least, usual = _FOLDS
+    if most < least:
+        return None
+    kfold = StratifiedGroupKFold(min(most, usual), shuffle=True, random_state=seed)
+    divided = list(kfold.split(examples.x, examples.y, examples.groups))
+    fair = all(len(np.unique(examples.y[train])) == len((0, 1)) for train, _ in divided)
+    return divided if fair else None
+
+
+def _fitted(examples: Examples, seed: int) -> Any:
+    name, params = FEW
+    return pipeline(CATALOGUE[name], params, examples.y, seed).fit(examples.x, examples.y)
