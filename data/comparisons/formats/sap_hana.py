@@ -101,7 +101,7 @@ def read(
     ComparisonTables
         A series is an operation with one thread. The order of a version is its index in the series.
     """
-    annotations = _annotations(path / "annotations.json")
+    annotations = annotations_of(path / "annotations.json")
     files = sorted(path.rglob("*__*__*.csv"))
     if not files:
         raise InputError("holds no file <id>__<category>__<unit>.csv", file=path)
@@ -123,8 +123,14 @@ def _number(name: str) -> str:
     return name.lstrip("0") or "0"
 
 
-def _annotations(path: Path) -> dict[str, list[Annotations]]:
-    """Return the splits of every series that has any, by its number without leading zeros."""
+def annotations_of(path: Path) -> dict[str, list[Annotations]]:
+    """Return the splits of every series that has any, by its number without leading zeros.
+
+    Raises
+    ------
+    InputError
+        If ``annotations.json`` is not as the study has it.
+    """
     content = content_of(path)
     if not isinstance(content, dict):
         raise InputError("is no JSON object", file=path)

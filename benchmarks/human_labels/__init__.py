@@ -1,0 +1,1 @@
+"""perfjudge beside other tools and the engineers themselves, on comparisons that people judged."""

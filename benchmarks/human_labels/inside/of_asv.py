@@ -1,0 +1,52 @@
+"""asv's step detection (a Potts model with an automatic penalty), and what it calls a regression."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from asv.step_detect import detect_regressions, detect_steps
+from points import Series, Way, answer, strictest
+
+#: ``regressions_thresholds`` of asv's configuration, by default.
+THRESHOLD = 0.05
+THRESHOLDS = (0.0, 0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, THRESHOLD, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5)
+
+Steps = list[tuple[int, int, float, float, float]]
+
+
+def steps(series: Series) -> Steps:
+    """Fit; where higher is better, one over the values, since to asv lower is."""
+    values, better = series
+    with np.errstate(divide="ignore"):
+        costs = values if better < 0 else np.where(values > 0, 1 / values, np.nan)
+    return detect_steps(costs.tolist())
+
+
+def regressions(found: Steps, threshold: float) -> list[int]:
+    """Return where what is still worse at the end began."""
+    _, _, places = detect_regressions(found, threshold=threshold)
+    return [after for _, after, _, _ in places or ()]
+
+
+def by_threshold(series: Series) -> dict[int, float]:
+    """Vary the smallest relative change of a regression."""
+    found = steps(series)
+    return strictest({rank: t for rank, t in enumerate(THRESHOLDS, 1)}, lambda t: regressions(found, t))
+
+
+def by_step(series: Series) -> dict[int, float]:
+    """Give every step, whether or not it was taken back later, by its size over the scatter beside it."""
+    sized = {}
+    for (_, _, before, _, error), (at, _, after, _, later) in pairwise(steps(series)):
+        sized[at] = abs(after - before) / max(error, later, 1e-9 * abs(before), 1e-300)
+    return sized
+
+
+answer(
+    "asv",
+    {
+        "regressions, threshold": Way(lambda series: regressions(steps(series), THRESHOLD), by_threshold),
+        "steps, size over error": Way(lambda series: [at for at, *_ in steps(series)[1:]], by_step),
+    },
+)

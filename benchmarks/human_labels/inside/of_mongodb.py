@@ -1,0 +1,47 @@
+"""MongoDB's signal-processing-algorithms: E-divisive with a permutation test."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from points import Series, Way, answer
+from signal_processing_algorithms.energy_statistics.energy_statistics import (
+    e_divisive,
+    get_energy_statistics,
+)
+
+SEED = 20261121
+#: Its own default, and looser and stricter ones: 1 of its 100 permutations is as strict as it gets but for 0.
+P = 0.05
+LEVELS = (0.2, P, 0.01)
+#: Longer series are cut into stretches that overlap: its time grows with the third power.
+STRETCH, STEP = 500, 400
+
+
+def changes(series: Series, p: float = P) -> list[int]:
+    """Return the change points at one p value; where stretches overlap, of the one whose end is farther."""
+    values, found = series[0], set[int]()
+    last = max(len(values) - STRETCH + STEP, 1)
+    for start in range(0, last, STEP):
+        np.random.seed(SEED)  # noqa: NPY002 - what it draws from
+        margin = (STRETCH - STEP) // 2
+        low = margin if start else 0
+        high = STEP + margin if start + STEP < last else STRETCH
+        points = e_divisive(values[start : start + STRETCH].copy(), pvalue=p)
+        found |= {start + point for point in points if low <= point < high}
+    return sorted(found)
+
+
+def by_p_and_size(series: Series) -> dict[int, float]:
+    """Vary the p value; of equal p, the energy statistic h of what lies on both sides tells which is larger."""
+    found: dict[int, float] = {}
+    for rank, p in enumerate(LEVELS, start=1):
+        points = changes(series, p)
+        edges = list(pairwise([0, *points, len(series[0])]))
+        for (first, at), (_, stop) in pairwise(edges):
+            found[at] = rank + get_energy_statistics(series[0][first:at], series[0][at:stop]).h
+    return found
+
+
+answer("signal-processing-algorithms", {"p, then h": Way(changes, by_p_and_size)})

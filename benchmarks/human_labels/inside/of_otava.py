@@ -1,0 +1,33 @@
+"""apache-otava: Hunter's E-divisive with Student's t test over sliding windows, and a merge by p and size."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+from otava.analysis import compute_change_points
+from points import Series, Way, answer, strictest
+
+#: Its own defaults.
+P, MAGNITUDE = 0.001, 0.0
+LEVELS = (0.1, 0.05, 0.02, 0.01, 0.005, 0.002, P, 1e-4, 1e-5, 1e-6, 1e-8)
+SIZES = (1e-4, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2)
+
+
+def changes(series: Series, p: float = P, magnitude: float = MAGNITUDE) -> list[int]:
+    """Return the change points at one setting."""
+    points, _ = compute_change_points(series[0].tolist(), max_pvalue=p, min_magnitude=magnitude)
+    return [point.index for point in points]
+
+
+def by_p(series: Series) -> dict[int, float]:
+    """Vary the p value."""
+    return strictest({-math.log10(p): p for p in LEVELS}, partial(changes, series))
+
+
+def by_size(series: Series) -> dict[int, float]:
+    """Vary the smallest relative change, at the p value's default."""
+    return strictest({size: size for size in SIZES}, lambda size: changes(series, magnitude=size))
+
+
+answer("apache-otava", {"max_pvalue": Way(changes, by_p), "min_magnitude": Way(changes, by_size)})

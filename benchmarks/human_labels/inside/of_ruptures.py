@@ -1,0 +1,71 @@
+"""ruptures: PELT, binary segmentation and a sliding window, with several costs, over penalties."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import ruptures as rpt
+from points import Series, Way, answer, strictest
+
+#: Times the logarithm of the length; 1 is what its guide computes for a signal in units of its noise.
+PENALTIES = np.geomspace(0.25, 1000, 25)
+#: A quantile of the normal distribution: half of all differences are smaller, in units of their deviation.
+QUARTILE = 0.6745
+#: The window has as many versions before as after a position.
+WIDTH = 10
+SHORTEST = 4
+
+Maker = Callable[[], Any]
+
+
+def scaled(values: Any) -> Any:
+    """Return a series in units of its noise, estimated robustly from neighbours' differences."""
+    noise = np.median(np.abs(np.diff(values))) / QUARTILE / np.sqrt(2) or np.std(values) or 1.0
+    return ((values - np.median(values)) / noise).reshape(-1, 1)
+
+
+def found(fitted: Any, penalty: float) -> list[int]:
+    """Return the positions at one penalty."""
+    return [int(at) for at in fitted.predict(pen=penalty)[:-1]]
+
+
+def fixed(make: Maker, series: Series, penalty: float | None = None) -> list[int]:
+    """Find at `penalty`, the logarithm of the length if None."""
+    if len(series[0]) < SHORTEST:
+        return []
+    own = np.log(len(series[0])) if penalty is None else penalty
+    return found(make().fit(scaled(series[0])), own)
+
+
+def varied(make: Maker, series: Series) -> dict[int, float]:
+    """Find at all penalties."""
+    if len(series[0]) < SHORTEST:
+        return {}
+    fitted, scale = make().fit(scaled(series[0])), np.log(len(series[0]))
+    return strictest({size: size * scale for size in PENALTIES.tolist()}, partial(found, fitted))
+
+
+def way(make: Maker, penalty: float | None = None) -> Way:
+    """Use what `make` makes."""
+    return Way(lambda series: fixed(make, series, penalty), partial(varied, make))
+
+
+def ways() -> dict[str, Way]:
+    """Name all; every version may be a boundary (jump 1), where its own default is every fifth."""
+    search = {
+        # PELT in C
+        "PELT, l2": way(lambda: rpt.KernelCPD(kernel="linear", min_size=2)),
+        # the penalty of the example on its first page
+        "PELT, rbf": way(lambda: rpt.KernelCPD(kernel="rbf", min_size=2), 10.0),
+    }
+    for cost in ("l2", "l1", "rank"):
+        search[f"binary segmentation, {cost}"] = way(partial(rpt.Binseg, model=cost, jump=1))
+    for cost in ("l2", "l1", "rbf"):
+        search[f"window, {cost}"] = way(partial(rpt.Window, width=WIDTH, model=cost, jump=1))
+    return search
+
+
+answer("ruptures", ways())

@@ -1,0 +1,66 @@
+"""What the scripts of this folder share. They run in other environments: NumPy is all there is."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+#: A series, a number a version, and 1 where higher is better, else -1.
+Series = tuple[Any, float]
+#: Positions at which something changed, each the first of what is new.
+Fixed = Callable[[Series], list[int]]
+#: The same over all settings, each with the strictest setting that still tells it, as a number above 0.
+Varied = Callable[[Series], dict[int, float]]
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to use a tool: at its fixed setting, and at many."""
+
+    fixed: Fixed
+    varied: Varied
+
+
+@dataclass
+class _Found:
+    series: list[int] = field(default_factory=list)
+    position: list[int] = field(default_factory=list)
+    way: list[int] = field(default_factory=list)
+    strength: list[float] = field(default_factory=list)
+
+    def add(self, way: int, series: int, points: Mapping[int, float]) -> None:
+        self.way += [way] * len(points)
+        self.series += [series] * len(points)
+        self.position += map(int, points)
+        self.strength += map(float, points.values())
+
+
+def answer(package: str, ways: dict[str, Way]) -> None:
+    """Read the series that the first argument names, and write what was found to the second.
+
+    Points of the fixed setting have the strength 0.
+    """
+    with np.load(sys.argv[1]) as given:
+        series = list(zip(np.split(given["values"], given["starts"][1:-1]), given["better"], strict=True))
+    found, seconds = _Found(), []
+    for number, way in enumerate(ways.values()):
+        start = time.process_time()
+        settled = [way.fixed(one) for one in series]
+        seconds.append(time.process_time() - start)
+        for place, one in enumerate(series):
+            found.add(number, place, dict.fromkeys(settled[place], 0.0))
+            found.add(number, place, way.varied(one))
+    points = {name: np.array(column) for name, column in vars(found).items()}
+    told = {"ways": list(ways), "seconds": seconds, "version": version(package)}
+    np.savez(sys.argv[2], **points, **{name: np.array(value) for name, value in told.items()})
+
+
+def strictest(settings: Mapping[float, Any], find: Callable[[Any], list[int]]) -> dict[int, float]:
+    """Run `find` at every setting; a position has the largest key that finds it."""
+    return {place: strength for strength in sorted(settings) for place in find(settings[strength])}

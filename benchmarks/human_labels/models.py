@@ -1,0 +1,168 @@
+"""perfjudge's own models: the stages of the pipeline on a data set of its own, in a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import yaml
+
+from benchmarks.human_labels.judges import Cases, Judge
+from benchmarks.human_labels.series import Floats
+from benchmarks.table import clocked
+from data.comparisons.params import Comparisons, FeaturizeComparisons
+from data.comparisons.sides import Sides
+from data.comparisons.tables import ComparisonTables
+from data.errors import InputError
+from data.params import load
+from data.places import Places
+from data.tables.digest import digest_of
+from data.tables.files import write_text
+
+ROOT = Path(__file__).parents[2]
+STAGES = (
+    "data.ingest",
+    "data.validate",
+    "features.featurize",
+    "training.tune",
+    "training.evaluate",
+    "training.train",
+)
+#: The split at random is not told here: as little of it as the stages take.
+FEWEST = {"folds": 2, "repeats": 1}
+RETROSPECTIVE = "retrospective"
+
+
+@dataclass(frozen=True)
+class PipelineRun:
+    """What the stages left in a folder.
+
+    Attributes
+    ----------
+    root : Path
+    verdicts : DataFrame
+        The rows of oof.parquet of the folds of whole operations.
+    """
+
+    root: Path
+    verdicts: pd.DataFrame
+
+    @property
+    def tables(self) -> ComparisonTables:
+        """The data set."""
+        return ComparisonTables.read(Places("comparisons", self.root).interim)
+
+    @property
+    def cases(self) -> Cases:
+        """What was judged, by identifier."""
+        one = self._of(str(self.verdicts["entry"].iloc[0]))
+        failed = (one["status"] == "fail").to_numpy(bool)
+        return Cases(one.index.tolist(), failed, one["fold"].to_numpy(np.int64))
+
+    def about(self, source: Path) -> str:
+        """Say what was judged: data, split, features and seed."""
+        how, cases = load(Comparisons, self.root / "params.yaml"), self.cases
+        operations = len({one.rpartition("/")[0] for one in cases.ids})
+        return (
+            f"Data: {source.name}, {len(cases.ids)} comparisons of {operations} operations, {cases.failed.sum()} "
+            f"fails; {len(np.unique(cases.fold))} folds of whole operations, those of the pipeline; "
+            f"features: {how.section.featurize.set}; seed {how.seed}."
+        )
+
+    def _of(self, entry: str) -> pd.DataFrame:
+        rows = self.verdicts[self.verdicts["entry"] == entry]
+        return rows.set_index("comparison_id").sort_index()
+
+    def judges(self, sides: Sides) -> list[Judge]:
+        """Return the models; the seconds are those of vectors and probabilities."""
+        from features.comparisons.vectors import vectors
+
+        seconds, asked = clocked(lambda: vectors(sides), time.process_time)
+        names = self.verdicts.loc[self.verdicts["kind"] == "model", "entry"].unique()
+        return [self._judge(str(name), seconds, asked) for name in names]
+
+    def _judge(self, name: str, seconds: float, vectors: Floats) -> Judge:
+        own = self._of(name)
+        probability = own["probability"].to_numpy(np.float64)
+        judged = probability >= own["threshold"].to_numpy(np.float64)
+        took = seconds + self._asked(name, vectors)
+        return Judge(name, "model", "from inside", judged, probability, inside=True, seconds=took)
+
+    def _asked(self, name: str, vectors: Floats) -> float:
+        from training.comparisons.ready import ReadyModel
+
+        ready = ReadyModel.read(Places("comparisons", self.root).models / name)
+        return clocked(lambda: ready.probability(ready.asked(vectors)), time.process_time)[0]
+
+
+def features() -> tuple[str, ...]:
+    """Return the feature sets to run: the one of params.yaml, and the retrospective one if there is one."""
+    known = str(FeaturizeComparisons.model_fields["set"].annotation)
+    own = load(Comparisons, ROOT / "params.yaml").section.featurize.set
+    return (own, RETROSPECTIVE) if RETROSPECTIVE in known and own != RETROSPECTIVE else (own,)
+
+
+def run(source: Path, cache: Path, chosen: str, jobs: int, **knobs: Any) -> PipelineRun:
+    """Run the stages, or take what they left if nothing changed since; a search goes on where it was.
+
+    Parameters
+    ----------
+    source : Path
+        The data set, in the format sap-hana.
+    cache : Path
+        The stages work in a folder below it.
+    chosen : str
+        The feature set.
+    jobs : int
+        Processes that fit models side by side; nothing else depends on it.
+    **knobs
+        Other values of the section ``tune`` of comparisons.
+
+    Raises
+    ------
+    InputError
+        If a stage fails.
+    """
+    root = cache / f"{source.name}-{chosen}"
+    write_text(root / "params.yaml", yaml.safe_dump(_params(source, chosen, jobs, knobs)))
+    made, key = root / "made", digest_of(root / "params.yaml", *_code(), *sorted(source.rglob("*.[cj]s*")))
+    evaluated = Places("comparisons", root).evaluated / "oof.parquet"
+    if not (made.is_file() and evaluated.is_file() and made.read_text(encoding="utf-8") == key):
+        for stage in STAGES:
+            _run(stage, root)
+        write_text(made, key)
+    verdicts = pd.read_parquet(evaluated)
+    return PipelineRun(root, verdicts[verdicts["split"] == "grouped"])
+
+
+def _params(source: Path, chosen: str, jobs: int, knobs: dict[str, Any]) -> dict[str, Any]:
+    content: dict[str, Any] = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+    content["jobs"] = jobs
+    own = content["comparisons"]
+    own["ingest"] |= {"format": "sap-hana", "path": str(source.resolve()), "keep_going": True}
+    own["featurize"] |= {"set": chosen}
+    own["evaluate"] |= FEWEST
+    own["tune"] |= knobs
+    return content
+
+
+def _code() -> list[Path]:
+    rooms = (ROOT / room for room in ("data", "features", "training"))
+    return sorted(path for room in rooms for path in room.rglob("*.py"))
+
+
+def _run(stage: str, root: Path) -> None:
+    # -P: the folder of the data is called as the package is
+    command = [sys.executable, "-P", "-m", stage, "comparisons"]
+    environment = os.environ | {"PYTHONSAFEPATH": "1"}
+    done = subprocess.run(command, cwd=root, env=environment, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no word of why"])[-1]
+        raise InputError(f"{stage} failed: {last}")

@@ -1,0 +1,179 @@
+"""Tools that find change points, each in an environment of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.human_labels.views import Points, Stretch, View, pieces
+from data.errors import InputError
+from data.tables.digest import digest_of
+from data.tables.files import replacing
+
+HERE = Path(__file__).parent
+#: How many versions a script gets at once: an interrupted run goes on behind the last piece.
+PIECE = 60_000
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One of them.
+
+    Attributes
+    ----------
+    name : str
+        As its project writes it.
+    script : Path
+        Finds points inside the environment; see `benchmarks.human_labels.inside.points`.
+    requirements : Path or None
+        What the environment holds; None for this interpreter's own.
+    """
+
+    name: str
+    script: Path
+    requirements: Path | None
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What one way of using a tool found.
+
+    Attributes
+    ----------
+    way : str
+    version : str
+        Of the tool.
+    fixed, varied : Points
+        At its fixed setting, and at all settings.
+    seconds : float
+        Of the processor, at the fixed setting.
+    """
+
+    way: str
+    version: str
+    fixed: Points
+    varied: Points
+    seconds: float
+
+
+def _tool(name: str, stem: str) -> Tool:
+    return Tool(name, HERE / "inside" / f"of_{stem}.py", HERE / "requirements" / f"{stem}.txt")
+
+
+TOOLS = (
+    _tool("apache-otava", "otava"),
+    _tool("signal-processing-algorithms", "mongodb"),
+    _tool("ruptures", "ruptures"),
+    _tool("asv", "asv"),
+)
+
+
+def python_of(tool: Tool, cache: Path) -> Path:
+    """Return the interpreter that has what `tool` needs; its environment is made if it is not there.
+
+    Raises
+    ------
+    InputError
+        If it cannot be made, for instance without the network.
+    """
+    if tool.requirements is None:
+        return Path(sys.executable)
+    needed = f"{sys.version} {tool.requirements.read_text(encoding='utf-8')}"
+    place = cache / f"{tool.requirements.stem}-{hashlib.sha256(needed.encode()).hexdigest()[:12]}"
+    python, whole = place / "bin" / "python", place / "whole"
+    if not whole.is_file():
+        shutil.rmtree(place, ignore_errors=True)
+        for command in commands(place, python, tool.requirements):
+            _run(command, f"the environment of {tool.name} cannot be made")
+        whole.touch()
+    return python
+
+
+def commands(place: Path, python: Path, requirements: Path) -> list[list[str]]:
+    """Return what makes an environment: uv where there is one, else what Python brings along."""
+    uv = shutil.which("uv")
+    if uv is None:
+        make, install = [sys.executable, "-m", "venv"], [str(python), "-m", "pip", "install", "--quiet"]
+    else:
+        make = [uv, "venv", "--quiet", "--no-project", "--python", sys.executable]
+        install = [uv, "pip", "install", "--quiet", "--python", str(python)]
+    return [[*make, str(place)], [*install, "-r", str(requirements)]]
+
+
+def _run(command: list[str], problem: str) -> None:
+    # another interpreter, which must not look where this one does
+    bare = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))
+    }
+    done = subprocess.run(command, env=bare, capture_output=True, text=True, check=False)
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no word of why"])[-1]
+        raise InputError(f"{problem}: {last}")
+
+
+def ask(tool: Tool, view: View, cache: Path) -> list[Answered]:
+    """Run `tool` over what a view shows, or take what it said before.
+
+    Parameters
+    ----------
+    tool : Tool
+    view : View
+    cache : Path
+        Keeps environments and answers, by the content of script, requirements and series.
+
+    Raises
+    ------
+    InputError
+        If its environment cannot be made, or its script fails.
+    """
+    python = python_of(tool, cache / "environments")
+    answers = [
+        (piece.start, _answer(tool, python, view.stretches[piece], cache / "answers"))
+        for piece in pieces(view, PIECE)
+    ]
+    return [_joined(answers, number) for number in range(len(answers[0][1]["ways"]))]
+
+
+def _answer(tool: Tool, python: Path, stretches: Sequence[Stretch], cache: Path) -> dict[str, Any]:
+    given = {
+        "values": np.concatenate([one.medians for one in stretches]),
+        "starts": np.cumsum([0, *(one.stop - one.first for one in stretches)]),
+        "better": np.array([one.series.better for one in stretches]),
+    }
+    said = [
+        tool.script,
+        tool.script.with_name("points.py"),
+        *([tool.requirements] if tool.requirements else []),
+    ]
+    content = b"".join(column.tobytes() for column in given.values())
+    digest = hashlib.sha256(digest_of(*(path for path in said if path.is_file())).encode() + content)
+    path = cache / f"{tool.script.stem}-{digest.hexdigest()[:16]}.npz"
+    if not path.is_file():
+        with replacing(path) as target:
+            asked = target.with_name("asked.npz")
+            np.savez(asked, **given)
+            _run([str(python), str(tool.script), str(asked), str(target)], f"{tool.name} failed")
+    with np.load(path) as found:
+        return dict(found)
+
+
+def _joined(answers: list[tuple[int, dict[str, Any]]], way: int) -> Answered:
+    """Put the pieces of one way together, each with the number of its first stretch."""
+    first = answers[0][1]
+    own = [(start, found, found["way"] == way) for start, found in answers]
+    stretch = np.concatenate([found["series"][rows] + start for start, found, rows in own])
+    position = np.concatenate([found["position"][rows] for _, found, rows in own])
+    strength = np.concatenate([found["strength"][rows] for _, found, rows in own])
+    settled = strength == 0
+    points = [Points(stretch[rows], position[rows], strength[rows]) for rows in (settled, ~settled)]
+    seconds = sum(float(found["seconds"][way]) for _, found in answers)
+    return Answered(str(first["ways"][way]), str(first["version"]), points[0], points[1], seconds)
