@@ -8,7 +8,12 @@ import tempfile
 def _shop(rows, where=":memory:", page=4096, cache=-2000, journal="memory", sync=0):
     path = where if where == ":memory:" else tempfile.mkdtemp(prefix="perfjudge-", dir=where) + "/shop.db"
     connection = sqlite3.connect(path, isolation_level=None)
-    for pragma in (f"page_size={page}", f"cache_size={cache}", f"journal_mode={journal}", f"synchronous={sync}"):
+    for pragma in (
+        f"page_size={page}",
+        f"cache_size={cache}",
+        f"journal_mode={journal}",
+        f"synchronous={sync}",
+    ):
         connection.execute("pragma " + pragma)
     connection.execute("create table customer (id integer primary key, city text, name text)")
     connection.execute("create table sale (id integer primary key, customer integer, amount real, day text)")
@@ -46,7 +51,7 @@ def join(rows=2000, analyze=1, order="planned", index=1):
     between = "join" if order == "planned" else "cross join"
     tables = ("sale", "customer") if order == "sales first" else ("customer", "sale")
     query = (
-        f"select count(*), sum(amount) from {tables[0]} {between} {tables[1]}"  # noqa: S608
+        f"select count(*), sum(amount) from {tables[0]} {between} {tables[1]}"
         " on sale.customer = customer.id where customer.city = ?"
     )
     return lambda: shop.execute(query, ("city7",)).fetchone()
@@ -58,7 +63,7 @@ def aggregate(rows=2000, index=0, distinct=0):
     if index:
         shop.execute("create index by_day on sale (day, amount)")
     what = "count(distinct customer)" if distinct else "sum(amount)"
-    return lambda: shop.execute(f"select day, {what} from sale group by day").fetchall()  # noqa: S608
+    return lambda: shop.execute(f"select day, {what} from sale group by day").fetchall()
 
 
 def sorted_rows(rows=2000, index=0, limit=100):
@@ -73,7 +78,7 @@ def text_search(rows=2000, how="like"):
     """Search text in names."""
     shop = _shop(rows)
     where = {"like": "name like '%77%'", "glob": "name glob '*77*'", "instr": "instr(name, '77') > 0"}[how]
-    return lambda: shop.execute(f"select count(*) from customer where {where}").fetchone()  # noqa: S608
+    return lambda: shop.execute(f"select count(*) from customer where {where}").fetchone()
 
 
 def insert(batch=100, where=":memory:", page=4096, journal="memory", sync=0, indexes=1):
@@ -92,7 +97,7 @@ def insert(batch=100, where=":memory:", page=4096, journal="memory", sync=0, ind
     return unit
 
 
-def update(where="/dev/shm", cache=-2000, page=4096, journal="wal", sync=0, rows=6000):  # noqa: S108
+def update(where="/dev/shm", cache=-2000, page=4096, journal="wal", sync=0, rows=6000):
     """Update and read rows of a file."""
     shop = _shop(rows, where, page, cache, journal, sync)
     drawn = random.Random(7)
@@ -108,7 +113,7 @@ def update(where="/dev/shm", cache=-2000, page=4096, journal="wal", sync=0, rows
     return unit
 
 
-def scan(where="/dev/shm", cache=-2000, page=4096, rows=4000):  # noqa: S108
+def scan(where="/dev/shm", cache=-2000, page=4096, rows=4000):
     """Read a whole file of sales through a cache of some pages."""
     shop = _shop(rows, where, page, cache, "memory", 0)
     return lambda: shop.execute("select sum(length(day)), count(amount > 0.5) from sale").fetchone()
@@ -117,6 +122,8 @@ def scan(where="/dev/shm", cache=-2000, page=4096, rows=4000):  # noqa: S108
 def window(rows=800, frame=0):
     """Rank sales by a window function."""
     shop = _shop(rows)
-    over = "partition by customer order by amount" + (" rows between 3 preceding and current row" if frame else "")
-    query = f"select sum(r) from (select sum(amount) over ({over}) as r from sale)"  # noqa: S608
+    over = "partition by customer order by amount" + (
+        " rows between 3 preceding and current row" if frame else ""
+    )
+    query = f"select sum(r) from (select sum(amount) over ({over}) as r from sale)"
     return lambda: shop.execute(query).fetchone()

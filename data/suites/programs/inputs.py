@@ -24,13 +24,14 @@ def in_order(number):
 
 def functions(number):
     """Return a function in C."""
-    body = f"int s = {number}; for (int i = 0; i < x; i++) {{ if (i % {number % 9 + 2}) s += i * y; else s ^= x >> 1; }} return s;"
-    return f"int f{number}(int x, int y) {{ {body} }}"
+    loop = f"for (int i = 0; i < x; i++) {{ if (i % {number % 9 + 2}) s += i * y; else s ^= x >> 1; }}"
+    return f"int f{number}(int x, int y) {{ int s = {number}; {loop} return s; }}"
 
 
 def documents(number):
     """Return a document in JSON."""
-    return f'{{"id": {number}, "name": "row {number}", "value": {DRAWN.random():.4f}, "tags": ["a", "b{number % 7}"]}}'
+    known = f'"id": {number}, "name": "row {number}", "value": {DRAWN.random():.4f}'
+    return f'{{{known}, "tags": ["a", "b{number % 7}"]}}'
 
 
 def mixed(number):
@@ -40,5 +41,8 @@ def mixed(number):
 
 if __name__ == "__main__":
     kind, path = sys.argv[1:]
-    with open(path, "w") as made:  # noqa: PTH123
-        made.writelines(globals()[kind](number) + "\n" for number in range({"functions": 60000, "documents": 100000}.get(kind, 400000)))
+    with open(path, "w") as made:
+        made.writelines(
+            globals()[kind](number) + "\n"
+            for number in range({"functions": 60000, "documents": 100000}.get(kind, 400000))
+        )

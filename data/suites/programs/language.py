@@ -7,7 +7,7 @@ def fibonacci(n=14):
     """Call a function recursively."""
 
     def fib(n):
-        return n if n < 2 else fib(n - 1) + fib(n - 2)  # noqa: PLR2004
+        return n if n < 2 else fib(n - 1) + fib(n - 2)
 
     return lambda: fib(n)
 
@@ -73,7 +73,7 @@ def strings(size=400, how="join"):
         return text
 
     def form():
-        return ",".join("{}:{}".format(i, i * i) for i in range(size))  # noqa: UP032
+        return ",".join("{}:{}".format(i, i * i) for i in range(size))
 
     return {"join": join, "add": add, "format": form}[how]
 
@@ -101,7 +101,7 @@ def generators(size=1500, how="generator"):
         return sum(x + 1 for x in (y * 2 for y in range(size) if y % 3))
 
     def eager():
-        return sum([x + 1 for x in [y * 2 for y in range(size) if y % 3]])  # noqa: C419
+        return sum([x + 1 for x in [y * 2 for y in range(size) if y % 3]])
 
     return lazy if how == "generator" else eager
 
@@ -156,12 +156,10 @@ def matching(size=300):
         found = 0
         for column in range(board):
             if column not in columns and row + column not in up and row - column not in down:
-                found += place(
-                    row + 1, columns | {column}, up | {row + column}, down | {row - column}, board
-                )
+                found += place(row + 1, columns | {column}, up | {row + column}, down | {row - column}, board)
         return found
 
-    return lambda: place(0, frozenset(), frozenset(), frozenset(), 5 if size < 1000 else 6)  # noqa: PLR2004
+    return lambda: place(0, frozenset(), frozenset(), frozenset(), 5 if size < 1000 else 6)
 
 
 def memory(size=60000, kind="list", work=1):

@@ -8,7 +8,9 @@ def _records(size):
 
 
 def _text(size):
-    lines = (f"2026-05-{i % 28 + 1:02d} host{i * i % 97} took {i * 7} ms for /page/{i % 31}\n" for i in range(size))
+    lines = (
+        f"2026-05-{i % 28 + 1:02d} host{i * i % 97} took {i * 7} ms for /page/{i % 31}\n" for i in range(size)
+    )
     return "".join(lines)
 
 
@@ -25,13 +27,12 @@ def json_text(size=60, indent=0, ascii=1, sort=0):  # noqa: A002
     return unit
 
 
-def pickling(size=200, protocol=4, plain=0):
+def pickling(size=200, protocol=4):
     """Pickle and read back."""
-    import pickle  # noqa: S403
+    import pickle
 
     document = _records(size)
-    dump = pickle._dumps if plain else pickle.dumps
-    return lambda: pickle.loads(dump(document, protocol=protocol))  # noqa: S301
+    return lambda: pickle.loads(pickle.dumps(document, protocol=protocol))
 
 
 def csv_text(size=200, quoting=0):
@@ -56,13 +57,13 @@ def xml_text(size=80, pure=0):
 
     if pure:
         sys.modules["_elementtree"] = None
-    import xml.etree.ElementTree as tree  # noqa: S405
+    import xml.etree.ElementTree as ET
 
-    root = tree.Element("rows")
+    root = ET.Element("rows")
     for i in range(size):
-        tree.SubElement(root, "row", id=str(i)).text = f"text {i}"
-    text = tree.tostring(root)
-    return lambda: [row.get("id") for row in tree.fromstring(text).iter("row")]  # noqa: S314
+        ET.SubElement(root, "row", id=str(i)).text = f"text {i}"
+    text = ET.tostring(root)
+    return lambda: [row.get("id") for row in ET.fromstring(text).iter("row")]
 
 
 def regex(size=150, how="tight"):
@@ -144,7 +145,6 @@ def caching(maxsize=512, keys=400, cost=60):
     def slow(key):
         return sum(range(key % 7, cost))
 
-    asked = [random.Random(2).randrange(keys) for _ in range(1500)]
     drawn = random.Random(2)
     asked = [drawn.randrange(keys) for _ in range(1500)]
     return lambda: [slow(key) for key in asked]
@@ -203,13 +203,18 @@ def dates(size=150, how="iso"):
     from datetime import datetime
 
     texts = [f"2026-05-{i % 28 + 1:02d}T{i % 24:02d}:30:00" for i in range(size)]
-    read = datetime.fromisoformat if how == "iso" else lambda text: datetime.strptime(text, "%Y-%m-%dT%H:%M:%S")
+    read = (
+        datetime.fromisoformat if how == "iso" else lambda text: datetime.strptime(text, "%Y-%m-%dT%H:%M:%S")
+    )
     return lambda: [read(text).isoformat() for text in texts]
 
 
 def compiling(size=40, optimize=0):
     """Compile Python to bytecode."""
-    source = "".join(f"def f{i}(x, y={i}):\n    z = [x * y for x in range(y)]\n    return z or x + {i}\n" for i in range(size))
+    source = "".join(
+        f"def f{i}(x, y={i}):\n    z = [x * y for x in range(y)]\n    return z or x + {i}\n"
+        for i in range(size)
+    )
     return lambda: compile(source, "made", "exec", optimize=optimize)
 
 
@@ -266,8 +271,10 @@ def lxml_text(size=150, how="xpath"):
     from lxml import etree
 
     text = ("<rows>" + "".join(f'<row id="{i}"><v>{i}</v></row>' for i in range(size)) + "</rows>").encode()
-    find = {"xpath": lambda root: root.xpath("//row[v > 20]"), "iter": lambda root: list(root.iter("row"))}[how]
-    return lambda: find(etree.fromstring(text))  # noqa: S320
+    find = {"xpath": lambda root: root.xpath("//row[v > 20]"), "iter": lambda root: list(root.iter("row"))}[
+        how
+    ]
+    return lambda: find(etree.fromstring(text))
 
 
 def template(size=100, how="jinja"):

@@ -1,8 +1,8 @@
 """Run a program of this folder: ``python runner.py MODULE NAME WORK [KEY=VALUE...]``.
 
-A program is a function that sets up and returns one unit of work. WORK units are done, shared by ``threads=`` processes;
-what is printed is the seconds that they took without setting up, and the process's own peak memory in KiB. It runs on
-Python 3.8 and later, without site-packages.
+A program is a function that sets up and returns one unit of work. WORK units are done, shared by
+``threads=`` processes; what is printed is the seconds that they took without setting up, and the process's
+own peak memory in KiB. It runs on Python 3.8 and later, without site-packages.
 """
 
 import os
@@ -13,7 +13,7 @@ from importlib import import_module
 
 def peak():
     """Return the peak memory of this process in KiB; that of what started it does not count."""
-    with open("/proc/self/status") as status:  # noqa: PTH123
+    with open("/proc/self/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
 
 
@@ -58,7 +58,7 @@ def main(module, name, work, *options):
         begin = time.perf_counter()
         repeat(unit, int(work))
         seconds = time.perf_counter() - begin
-    print(repr(seconds), peak())  # noqa: T201
+    print(repr(seconds), peak())
     sys.stdout.flush()
     os._exit(0)  # servers need not be ended
 

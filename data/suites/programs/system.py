@@ -12,7 +12,7 @@ def _directory(where):
     return tempfile.TemporaryDirectory(prefix="perfjudge-", dir=where)
 
 
-def writing(where="/dev/shm", block=65536, count=4, sync=0):  # noqa: S108
+def writing(where="/dev/shm", block=65536, count=4, sync=0):
     """Write a file and read it back."""
     handle, data = tempfile.TemporaryFile(buffering=0, dir=where), bytes(block)
 
@@ -29,39 +29,39 @@ def writing(where="/dev/shm", block=65536, count=4, sync=0):  # noqa: S108
     return unit
 
 
-def lines(where="/dev/shm", count=500, buffering=8192):  # noqa: S108
+def lines(where="/dev/shm", count=500, buffering=8192):
     """Write and read lines through a buffer."""
     held = _directory(where)
     path = held.name + "/lines"
 
     def unit(held=held):
-        with open(path, "wb", buffering=buffering) as handle:  # noqa: PTH123
+        with open(path, "wb", buffering=buffering) as handle:
             for i in range(count):
                 handle.write(b"line %d of some length\n" % i)
-        with open(path, "rb", buffering=buffering) as handle:  # noqa: PTH123
+        with open(path, "rb", buffering=buffering) as handle:
             return sum(len(line) for line in handle)
 
     return unit
 
 
-def making(where="/dev/shm", count=30, depth=1):  # noqa: S108
+def making(where="/dev/shm", count=30, depth=1):
     """Make, rename, look at and remove files."""
     held = _directory(where)
     folder = held.name + "/" + "/".join("d" * 8 for _ in range(depth))
-    os.makedirs(folder)  # noqa: PTH103
+    os.makedirs(folder)
 
     def unit(held=held):
         for i in range(count):
             path = f"{folder}/{i}"
             os.close(os.open(path, os.O_CREAT | os.O_WRONLY))
-            os.rename(path, path + "x")  # noqa: PTH104
-            os.stat(path + "x")  # noqa: PTH116
-            os.unlink(path + "x")  # noqa: PTH108
+            os.rename(path, path + "x")
+            os.stat(path + "x")
+            os.unlink(path + "x")
 
     return unit
 
 
-def listing(where="/dev/shm", files=300, how="scandir"):  # noqa: S108
+def listing(where="/dev/shm", files=300, how="scandir"):
     """List a directory with the sizes of its files."""
     held = _directory(where)
     for i in range(files):
@@ -72,7 +72,7 @@ def listing(where="/dev/shm", files=300, how="scandir"):  # noqa: S108
             return sum(entry.stat().st_size for entry in entries)
 
     def by_list(held=held):
-        return sum(os.stat(f"{held.name}/{name}").st_size for name in os.listdir(held.name))  # noqa: PTH116, PTH208
+        return sum(os.stat(f"{held.name}/{name}").st_size for name in os.listdir(held.name))
 
     def kinds(held=held):
         with os.scandir(held.name) as entries:
@@ -85,7 +85,7 @@ def mapping(size=2000000, step=64):
     """Touch a mapped file."""
     import mmap
 
-    handle = tempfile.TemporaryFile(dir="/dev/shm")  # noqa: S108
+    handle = tempfile.TemporaryFile(dir="/dev/shm")
     handle.write(bytes(size))
     handle.flush()
 
@@ -104,15 +104,15 @@ def spawning(how="spawn", program="true"):
         os.waitpid(os.posix_spawn(path, [program], os.environ), 0)
 
     def by_subprocess():
-        subprocess.run([path], check=False)  # noqa: S603
+        subprocess.run([path], check=False)
 
     def by_shell():
-        subprocess.run(path, shell=True, check=False)  # noqa: S602
+        subprocess.run(path, shell=True, check=False)
 
     def by_fork():
         pid = os.fork()
         if not pid:
-            os.execv(path, [program])  # noqa: S606
+            os.execv(path, [program])
         os.waitpid(pid, 0)
 
     return {"spawn": by_spawn, "subprocess": by_subprocess, "shell": by_shell, "fork": by_fork}[how]
@@ -232,7 +232,7 @@ def serving(size=500, keep=1, log=0, work=0):
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True
 
-        def do_GET(self):  # noqa: N802
+        def do_GET(self):
             sum(range(work))
             self.send_response(200)
             self.send_header("Content-Length", str(size))
