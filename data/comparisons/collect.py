@@ -1,4 +1,4 @@
-"""Measuring comparisons: real programs, real and injected changes, references that tell what really changed."""
+"""Measuring comparisons: real programs, real and injected changes, references for what really changed."""
 
 from __future__ import annotations
 
@@ -37,9 +37,10 @@ class Laboratory:
 
     def trial(self, operation: SuiteOperation) -> Trial:
         """Return what trying an operation told, and try it if nobody has."""
-        for note in self.journal.notes:
+        notes: list[Trial] = self.journal.notes
+        for note in notes:
             if (note.operation, note.change) == (operation.name, ""):
-                return note  # type: ignore[no-any-return]
+                return note
         return self._noted(self.workshop.trial(operation))
 
     def lacks(self, variant: Variant) -> bool:
@@ -101,7 +102,9 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
     with Pinned(suite.processor, suite.nice) as pinned, session:
         for what, told in pinned.settings.items():
             screen.say(f"{what}: {told}")
-        session.measure([task for task in plan(suite) if not laboratory.lacks(task.variant)], laboratory.measure)
+        session.measure(
+            [task for task in plan(suite) if not laboratory.lacks(task.variant)], laboratory.measure
+        )
     measured = tables(suite, session.journal)
     measured.write_reference(directory / "reference.parquet")
     return session.end(suite, measured.tables, pinned=pinned.settings)

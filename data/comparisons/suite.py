@@ -41,11 +41,12 @@ class Variant:
 class SuiteOperation(Section):
     """One thing to measure: a program that does ``{work}`` units of work, over numbers of ``threads``.
 
-    ``command``, and ``build`` if there is one (it makes the file ``{out}``, once), hold names in braces, which
-    ``settings`` fill in; settings in capitals are environment variables. A change in ``changes`` replaces some of them;
-    ``also`` names changes of the suite. ``metric`` says what counts: the ``seconds`` that the program prints,
-    the ``real`` or ``cpu`` time of the whole process, the ``rate`` of units by the printed seconds, or the ``peak``
-    memory that it prints after the seconds. ``work`` is found by trying, unless it is given.
+    ``command``, and ``build`` if there is one (it makes the file ``{out}``, once), hold names in braces,
+    which ``settings`` fill in; settings in capitals are environment variables. A change in ``changes``
+    replaces some of them; ``also`` names changes of the suite. ``metric`` says what counts: the ``seconds``
+    that the program prints, the ``real`` or ``cpu`` time of the whole process, the ``rate`` of units by the
+    printed seconds, or the ``peak`` memory that it prints after the seconds. ``work`` is found by trying,
+    unless it is given.
     """
 
     name: str
@@ -55,8 +56,8 @@ class SuiteOperation(Section):
     metric: Literal["seconds", "real", "cpu", "rate", "peak"] = "seconds"
     threads: tuple[Count, ...] = (1,)
     work: Count | None = None
-    settings: Settings = {}
-    changes: dict[str, Settings] = {}
+    settings: Settings = Field(default_factory=dict)
+    changes: dict[str, Settings] = Field(default_factory=dict)
     also: tuple[str, ...] = ()
 
     @property
@@ -68,12 +69,13 @@ class SuiteOperation(Section):
 class Suite(measured.Suite):
     """A measurement of comparisons.
 
-    All operations are measured unchanged in ``passes``; from the one numbered ``history`` on changed builds are, too:
-    of each operation its own changes, then injected work, drawn from ``injected``, until there are ``changes``.
-    A sample should take ``seconds``, twice that where it scatters; a run takes as many samples as its noise needs within
-    ``samples``. Reference measurements take ``pairs`` of samples: the first number, and on to the second while
-    they are not sure. Programs run on ``processor`` at the niceness ``nice``; a run is measured again when others
-    use more than ``foreign`` of it, ``attempts`` times at most.
+    All operations are measured unchanged in ``passes``; from the one numbered ``history`` on changed builds
+    are, too: of each operation its own changes, then injected work, drawn from ``injected``, until there
+    are ``changes``; ``same`` comparisons of an operation are of the unchanged build. A sample should take
+    ``seconds``, twice that where it scatters; a run takes as many as its noise needs within ``samples``.
+    References take ``pairs`` of samples: the first number, and on to the second while they are not sure.
+    Programs run on ``processor`` at the niceness ``nice``; a run is measured again when others use more
+    than ``foreign`` of it, ``attempts`` times at most.
     """
 
     kind: Literal["comparisons"]
@@ -89,7 +91,7 @@ class Suite(measured.Suite):
     seconds: Annotated[float, Field(gt=0)]
     samples: tuple[Annotated[int, Field(ge=2)], Annotated[int, Field(ge=2)]] = (3, 15)
     pairs: tuple[Annotated[int, Field(ge=8)], Annotated[int, Field(ge=8)]] = (8, 26)
-    shared: dict[str, Settings] = {}
+    shared: dict[str, Settings] = Field(default_factory=dict)
     operations: tuple[SuiteOperation, ...]
 
     @property
@@ -103,8 +105,10 @@ class Suite(measured.Suite):
         builds = [Variant(operation, name, operation.settings | given) for name, given in own.items()]
         drawn = random.Random(f"{self.seed} {operation.name}")
         lacking = min(max(0, self.changes - len(builds)), len(self.injected))
-        for extra in sorted(drawn.sample(self.injected, lacking)):
-            builds.append(Variant(operation, f"work{extra:+.0%}", operation.settings, extra))
+        builds += [
+            Variant(operation, f"work{extra:+.0%}", operation.settings, extra)
+            for extra in sorted(drawn.sample(self.injected, lacking))
+        ]
         return tuple(builds)
 
 
@@ -122,5 +126,7 @@ def load(path: Path) -> Suite:
         for name in operation.also:
             if name not in suite.shared:
                 place = f'operation "{operation.name}"'
-                raise InputError(f"also={name!r}: expected {' or '.join(suite.shared)}", file=path, place=place)
+                raise InputError(
+                    f"also={name!r}: expected {' or '.join(suite.shared)}", file=path, place=place
+                )
     return suite

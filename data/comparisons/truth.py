@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -25,7 +25,7 @@ RunKey = tuple[str, int]
 
 
 class Reference(NamedTuple):
-    """How much worse a configuration of a changed build is than the unchanged one, from samples taken in turn."""
+    """How much worse a changed build is than the unchanged one, from samples taken in turn."""
 
     comparison_id: str
     threads: int
@@ -39,8 +39,8 @@ class Reference(NamedTuple):
 class WithReference:
     """The tables of a measurement and the reference measurement beside them.
 
-    ``reference`` has a row per comparison and number of threads: ``slowdown`` (how much worse, as a share) with its
-    95 % interval ``low``, ``high``, and the ``repetitions`` of each side.
+    ``reference`` has a row per comparison and number of threads: ``slowdown`` (how much worse, as a share)
+    with its 95 % interval ``low``, ``high``, and the ``repetitions`` of each side.
     """
 
     tables: ComparisonTables
@@ -54,7 +54,10 @@ class WithReference:
 
 @dataclass(frozen=True)
 class Pairing:
-    """A comparison of two runs of an operation, by their orders; ``slowdowns`` by threads, none of the same build."""
+    """A comparison of two runs of an operation, by their orders.
+
+    ``slowdowns`` has what is known of a changed build by threads; the same build has none.
+    """
 
     comparison_id: str
     variant: Variant
@@ -84,10 +87,10 @@ class Pairing:
 def tables(suite: Suite, journal: Journal[BuildRun]) -> WithReference:
     """Make results, comparisons and labels of what was measured.
 
-    Unchanged runs have the orders of their passes; runs of changed builds come after all of them, so that no changed
-    build is history of a comparison. A changed build is compared with the last pass before its first run, and needs
-    ``history`` earlier ones; the same build with itself across one pass or more. The truth is a column ``truth_*`` of the
-    comparisons, never a feature.
+    Unchanged runs have the orders of their passes; runs of changed builds come after all of them, so that no
+    changed build is history of a comparison. A changed build is compared with the last pass before its first
+    run, and needs ``history`` earlier ones; the same build with itself across one pass or more. The truth
+    is in columns ``truth_*`` of the comparisons, never a feature.
     """
     by_operation: dict[str, list[BuildRun]] = defaultdict(list)
     for entry in sorted(journal.entries, key=lambda entry: entry.at):
@@ -102,7 +105,12 @@ def tables(suite: Suite, journal: Journal[BuildRun]) -> WithReference:
     comparisons = [_comparison(pairing, trials) for pairing in pairings]
     now = datetime.now(UTC)
     labels = [
-        {"comparison_id": one.comparison_id, "status": one.status, "labelled_by": one.source, "labelled_at": now}
+        {
+            "comparison_id": one.comparison_id,
+            "status": one.status,
+            "labelled_by": one.source,
+            "labelled_at": now,
+        }
         for one in pairings
         if one.status is not None
     ]
@@ -112,7 +120,7 @@ def tables(suite: Suite, journal: Journal[BuildRun]) -> WithReference:
 
 
 def _orders(operation: SuiteOperation, suite: Suite, entries: Sequence[BuildRun]) -> dict[RunKey, int]:
-    """Return the orders of all complete runs: by change and number, the runs of a change one after the other."""
+    """Return the orders of all complete runs; those of a change follow one another."""
     runs: dict[RunKey, list[BuildRun]] = defaultdict(list)
     for entry in entries:
         if entry.purpose == "run":
@@ -164,8 +172,8 @@ def _pairings(
         slowdowns = _slowdowns(variant, entries)
         earlier = [number for number in able if mine and begun["", number] < min(begun[key] for key in mine)]
         if earlier and slowdowns.keys() == set(operation.threads):
-            target = orders[mine[0]], orders[mine[-1]]
-            yield Pairing(f"{operation.name}/{variant.change}", variant, earlier[-1], target, slowdowns)
+            span = orders[mine[0]], orders[mine[-1]]
+            yield Pairing(f"{operation.name}/{variant.change}", variant, earlier[-1], span, slowdowns)
 
 
 def _before(passes: Sequence[int]) -> list[int]:

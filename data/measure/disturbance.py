@@ -35,7 +35,7 @@ class Disturbance:
 
 
 def _busy_seconds(line: str) -> float:
-    """Return user, nice, system, irq, softirq and steal time of the machine, or a processor, since it started."""
+    """Return what is not idle of a line of the statistics: the machine, or a processor, since it started."""
     words = next(words for name, words in rows(PROC / "stat") if name == line)
     times = dict(zip(CPU_TIMES, map(int, words), strict=False))
     return (sum(times.values()) - times["idle"] - times["iowait"]) / TICKS_PER_SECOND

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 class BuildRun:
     """Samples of a build at a number of threads, or pairs of it and the unchanged build.
 
-    ``purpose`` is "run" or "reference"; ``number`` counts the passes, or the runs of a changed build. ``at`` is
-    the UTC time of its begin, ``foreign`` the share of the processor that others used. ``unchanged`` has the samples of
-    the unchanged build that were taken in turn with ``values``, for references only.
+    ``purpose`` is "run" or "reference"; ``number`` counts the passes, or the runs of a changed build.
+    ``at`` is the UTC time of its begin, ``foreign`` the share of the processor that others used.
+    ``unchanged`` has the samples of the unchanged build that were taken in turn with ``values``, for
+    references only.
     """
 
     operation: str

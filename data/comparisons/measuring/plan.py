@@ -1,4 +1,4 @@
-"""What is measured when: passes over all unchanged builds, between them references, and then runs of changed builds."""
+"""What is measured when: passes over unchanged builds, between them references, then changed builds."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class PlannedBuildRun:
 def plan(suite: Suite) -> list[PlannedBuildRun]:
     """List everything in the order of measurement.
 
-    References lie between the first passes, runs of changed builds between the later ones, so that history covers
-    the whole time, and every changed run follows a recent unchanged one.
+    References lie between the first passes, runs of changed builds between the later ones, so that history
+    covers the whole time, and every changed run follows a recent unchanged one.
     """
     shuffle = random.Random(suite.seed)
     unchanged = [operation.unchanged for operation in suite.operations]

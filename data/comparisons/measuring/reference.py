@@ -27,7 +27,8 @@ class Slowdown:
     def of(cls, unchanged: ArrayLike, changed: ArrayLike, better: str) -> Slowdown:
         """Estimate it from pairs: the median of the Walsh averages of log ratios (Hodges and Lehmann, 1963).
 
-        Its interval is that of Wilcoxon's signed-rank test: it takes no normal noise, and no outlier moves it far.
+        Its interval is that of Wilcoxon's signed-rank test: it takes no normal noise, and no outlier moves
+        it far.
         """
         sign = 1.0 if better == "lower" else -1.0
         logs = sign * np.log(np.asarray(changed, float) / np.asarray(unchanged, float))
