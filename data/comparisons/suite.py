@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import math
+import random
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -10,63 +11,105 @@ from pydantic import Field
 
 from data.errors import InputError
 from data.measure import suite as measured
-from data.measure.suite import Count, Operation, content, typed, unique
+from data.measure.suite import Count, content, typed, unique
 from data.tables.given import Section
 
+Settings = dict[str, str | int | float]
+#: By metric its unit, and which direction is better.
+METRICS = {
+    "seconds": ("s", "lower"),
+    "real": ("s", "lower"),
+    "cpu": ("s", "lower"),
+    "rate": ("1/s", "higher"),
+    "peak": ("KiB", "lower"),
+}
 
-class SuiteVersion(Section):
-    """A change to inject.
 
-    ``work`` does ``1 + size`` times the work; ``quota`` takes ``size`` of the processor time away by a
-    control group; ``competition`` pins a program to every processor that takes ``size`` of it; ``none`` is
-    an A/A repeat. It applies to ``programs`` of these kinds, and besides to the ``operations`` named.
+@dataclass(frozen=True)
+class Variant:
+    """A build of an operation: the unchanged one (``change`` is empty) or a changed one.
+
+    ``settings`` fill the operation's commands in; ``extra`` is the share of injected work.
+    """
+
+    operation: SuiteOperation
+    change: str
+    settings: Settings
+    extra: float = 0.0
+
+
+class SuiteOperation(Section):
+    """One thing to measure: a program that does ``{work}`` units of work, over numbers of ``threads``.
+
+    ``command``, and ``build`` if there is one (it makes the file ``{out}``, once), hold names in braces,
+    which ``settings`` fill in; settings in capitals are environment variables. A change in ``changes``
+    replaces some of them; ``also`` names changes of the suite. ``metric`` says what counts: the ``seconds``
+    that the program prints, the ``real`` or ``cpu`` time of the whole process, the ``rate`` of units by the
+    printed seconds, or the ``peak`` memory that it prints after the seconds. ``work`` is found by trying,
+    unless it is given.
     """
 
     name: str
-    change: Literal["none", "work", "quota", "competition"]
-    size: Annotated[float, Field(gt=-0.9, lt=10)] = 0.0
-    programs: tuple[Literal["stress-ng", "workload"], ...] = ("stress-ng", "workload")
-    operations: tuple[str, ...] = ()
-
-    def applies_to(self, operation: Operation) -> bool:
-        """Tell whether `operation` is measured in this version."""
-        return operation.program in self.programs or operation.name in self.operations
-
-    def exact(self, operation: Operation) -> bool:
-        """Tell whether the slow-down follows from the injection alone."""
-        return self.change == "none" or (self.change == "work" and operation.program == "workload")
+    group: str
+    command: str
+    build: str = ""
+    metric: Literal["seconds", "real", "cpu", "rate", "peak"] = "seconds"
+    threads: tuple[Count, ...] = (1,)
+    work: Count | None = None
+    settings: Settings = Field(default_factory=dict)
+    changes: dict[str, Settings] = Field(default_factory=dict)
+    also: tuple[str, ...] = ()
 
     @property
-    def work(self) -> float:
-        """How many times the nominal work it does."""
-        return 1 + self.size if self.change == "work" else 1.0
+    def unchanged(self) -> Variant:
+        """The build that all others are compared with."""
+        return Variant(self, "", self.settings)
 
 
 class Suite(measured.Suite):
     """A measurement of comparisons.
 
-    ``seconds`` is what one repetition of the baseline at one thread should take; ``foreign`` the share of the
-    machine that others may use before a batch of repetitions is measured again.
+    All operations are measured unchanged in ``passes``; from the one numbered ``history`` on changed builds
+    are, too: of each operation its own changes, then injected work, drawn from ``injected``, until there
+    are ``changes``; ``same`` comparisons of an operation are of the unchanged build. A sample should take
+    ``seconds``, twice that where it scatters; a run takes as many as its noise needs within ``samples``.
+    References take ``pairs`` of samples: the first number, and on to the second while they are not sure.
+    Programs run on ``processor`` at the niceness ``nice``; a run is measured again when others use more
+    than ``foreign`` of it, ``attempts`` times at most.
     """
 
     kind: Literal["comparisons"]
-    threads: tuple[Count, ...]
-    repetitions: Annotated[int, Field(ge=2)]
-    reference_repetitions: Count
+    processor: Annotated[int, Field(ge=0)] | None = None
+    nice: Annotated[int, Field(ge=-20, le=19)] = 0
+    foreign: Annotated[float, Field(gt=0, le=1)] = 1.0
+    attempts: Count = 1
+    passes: Count
+    history: Annotated[int, Field(ge=0)]
+    same: Count = 3
+    changes: Count
+    injected: tuple[Annotated[float, Field(gt=-0.9, lt=10)], ...]
     seconds: Annotated[float, Field(gt=0)]
-    foreign: Annotated[float, Field(gt=0, lt=1)]
-    versions: tuple[SuiteVersion, ...]
-    operations: tuple[Operation, ...]
+    samples: tuple[Annotated[int, Field(ge=2)], Annotated[int, Field(ge=2)]] = (3, 15)
+    pairs: tuple[Annotated[int, Field(ge=8)], Annotated[int, Field(ge=8)]] = (8, 26)
+    shared: dict[str, Settings] = Field(default_factory=dict)
+    operations: tuple[SuiteOperation, ...]
 
     @property
     def patience(self) -> tuple[float, float]:
-        """What ``foreign`` says, however long it takes."""
-        return self.foreign, math.inf
+        """What ``foreign`` and ``attempts`` say."""
+        return self.foreign, self.attempts
 
-    def versions_of(self, operation: Operation) -> tuple[SuiteVersion, ...]:
-        """Return the baseline and the versions that apply to `operation`."""
-        baseline = SuiteVersion(name="baseline", change="none")
-        return (baseline, *(version for version in self.versions if version.applies_to(operation)))
+    def changed(self, operation: SuiteOperation) -> tuple[Variant, ...]:
+        """Return the changed builds of an operation."""
+        own = operation.changes | {name: self.shared[name] for name in operation.also}
+        builds = [Variant(operation, name, operation.settings | given) for name, given in own.items()]
+        drawn = random.Random(f"{self.seed} {operation.name}")
+        lacking = min(max(0, self.changes - len(builds)), len(self.injected))
+        builds += [
+            Variant(operation, f"work{extra:+.0%}", operation.settings, extra)
+            for extra in sorted(drawn.sample(self.injected, lacking))
+        ]
+        return tuple(builds)
 
 
 def load(path: Path) -> Suite:
@@ -78,11 +121,12 @@ def load(path: Path) -> Suite:
         Naming file, key and value.
     """
     suite = typed(Suite, content(path), path)
-    for operation in suite.operations:
-        if (operation.stressor is None) == (operation.workload is None):
-            raise InputError(
-                "names either a stressor or a workload", file=path, place=f'operation "{operation.name}"'
-            )
     unique([operation.name for operation in suite.operations], "operation", path)
-    unique([version.name for version in suite.versions], "version", path)
+    for operation in suite.operations:
+        for name in operation.also:
+            if name not in suite.shared:
+                place = f'operation "{operation.name}"'
+                raise InputError(
+                    f"also={name!r}: expected {' or '.join(suite.shared)}", file=path, place=place
+                )
     return suite

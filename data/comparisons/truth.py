@@ -1,35 +1,31 @@
-"""What really changed in a measurement that injected its changes, and the labels that follow."""
+"""What really changed in a measurement, and the labels that follow."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 
-from data.comparisons.repetitions import Repetition
-from data.comparisons.suite import Suite, SuiteVersion
+from data.comparisons.measuring.entries import BuildRun, Trial
+from data.comparisons.measuring.reference import Slowdown
+from data.comparisons.suite import METRICS, Suite, SuiteOperation, Variant
 from data.comparisons.tables import ComparisonTables
+from data.measure.journal import Journal
 from data.measure.machine import name
-from data.measure.suite import Operation
 from data.tables.files import replacing
 
-#: Slower by this much or more is a regression (seed 000, section 6.1).
-FAIL = 0.05
-#: Between these, a reference measurement is not sure enough to label.
-UNSURE = (0.035, 0.065)
 BENCHMARK = "perfjudge"
-RESAMPLES = 400
-#: What a repetition took, beside what it measured.
-CLOCKS = ("real_seconds", "user_seconds", "kernel_seconds", "out_of_cpu_seconds")
+#: A run of an operation: its change, and its number.
+RunKey = tuple[str, int]
 
 
 class Reference(NamedTuple):
-    """How much slower a configuration was than its baseline where it was measured more often."""
+    """How much worse a changed build is than the unchanged one, from samples taken in turn."""
 
     comparison_id: str
     threads: int
@@ -40,38 +36,11 @@ class Reference(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Truth:
-    """How much slower a version is than the baseline, and how that is known."""
-
-    source: str
-    slowdown: float
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, version: SuiteVersion, measured: Sequence[Reference]) -> Truth:
-        """Take the worst configuration of a reference measurement, or else what was injected."""
-        if not measured:
-            exact = version.work - 1
-            return cls("injection", exact, exact, exact)
-        worst = max(measured, key=lambda one: one.slowdown)
-        return cls("reference measurement", worst.slowdown, worst.low, worst.high)
-
-    @property
-    def status(self) -> str | None:
-        """The label that follows; None where a reference measurement is not sure enough."""
-        wide = self.low < UNSURE[0] and self.high > UNSURE[1]
-        if self.source != "injection" and (wide or UNSURE[0] < self.slowdown < UNSURE[1]):
-            return None
-        return "fail" if self.slowdown >= FAIL - 1e-9 else "pass"
-
-
-@dataclass(frozen=True)
 class WithReference:
     """The tables of a measurement and the reference measurement beside them.
 
-    ``reference`` has a row per comparison and number of threads: ``slowdown`` (time ratio - 1) with its 95 %
-    bootstrap interval ``low``, ``high``, and the ``repetitions`` of each side.
+    ``reference`` has a row per comparison and number of threads: ``slowdown`` (how much worse, as a share)
+    with its 95 % interval ``low``, ``high``, and the ``repetitions`` of each side.
     """
 
     tables: ComparisonTables
@@ -83,93 +52,165 @@ class WithReference:
             self.reference.to_parquet(temporary, index=False, compression="zstd")
 
 
-def tables(suite: Suite, repetitions: Sequence[Repetition], available: frozenset[str]) -> WithReference:
-    """Make results, comparisons and labels of all operations whose repetitions are complete.
+@dataclass(frozen=True)
+class Pairing:
+    """A comparison of two runs of an operation, by their orders.
 
-    The truth of a comparison is the injected slow-down where that is exact, and otherwise the worst
-    configuration's in the reference measurement. Truth and injection are columns ``truth_*`` and
-    ``injected_*`` of the comparisons, never features.
+    ``slowdowns`` has what is known of a changed build by threads; the same build has none.
     """
-    entries = pd.DataFrame(map(asdict, repetitions), columns=[*Repetition.__annotations__])
-    results, comparisons, labels = [], [], []
-    references: list[Reference] = []
+
+    comparison_id: str
+    variant: Variant
+    baseline: int
+    target: tuple[int, int]
+    slowdowns: dict[int, Slowdown]
+
+    @property
+    def source(self) -> str:
+        """How the truth is known."""
+        return "reference measurement" if self.variant.change else "the same build"
+
+    @property
+    def worst(self) -> Slowdown:
+        """The slow-down of the configuration that is slowed most."""
+        return max(self.slowdowns.values(), key=lambda one: one.share, default=Slowdown(0.0, 0.0, 0.0, 0))
+
+    @property
+    def status(self) -> str | None:
+        """The label: fail if any configuration surely is, pass if all surely are; else none."""
+        statuses = {one.status for one in self.slowdowns.values()}
+        if "fail" in statuses:
+            return "fail"
+        return None if None in statuses else "pass"
+
+
+def tables(suite: Suite, journal: Journal[BuildRun]) -> WithReference:
+    """Make results, comparisons and labels of what was measured.
+
+    Unchanged runs have the orders of their passes; runs of changed builds come after all of them, so that no
+    changed build is history of a comparison. A changed build is compared with the last pass before its first
+    run, and needs ``history`` earlier ones; the same build with itself across one pass or more. The truth
+    is in columns ``truth_*`` of the comparisons, never a feature.
+    """
+    by_operation: dict[str, list[BuildRun]] = defaultdict(list)
+    for entry in sorted(journal.entries, key=lambda entry: entry.at):
+        by_operation[entry.operation].append(entry)
+    results: list[dict[str, object]] = []
+    pairings: list[Pairing] = []
     for operation in suite.operations:
-        versions = [version for version in suite.versions_of(operation) if version.change in available]
-        mine = entries[entries["operation"] == operation.name]
-        samples = mine[mine["purpose"] == "sample"]
-        if len(samples) < len(versions) * len(suite.threads) * suite.repetitions:
-            continue
-        results += _results(operation, versions, samples)
-        references += _reference(operation, versions, mine[mine["purpose"] == "reference"])
-        for order, version in enumerate(versions[1:], 1):
-            identifier = _id(operation, version)
-            truth = Truth.of(version, [one for one in references if one.comparison_id == identifier])
-            named = {"comparison_id": identifier}
-            comparisons.append(named | _comparison(operation, version, order, truth))
-            if truth.status is not None:
-                who = {"labelled_by": truth.source, "labelled_at": datetime.now(UTC)}
-                labels.append({**named, "status": truth.status, **who})
+        orders = _orders(operation, suite, by_operation[operation.name])
+        results += _results(operation, orders, by_operation[operation.name])
+        pairings += _pairings(operation, suite, orders, by_operation[operation.name])
+    trials = {note.operation: note for note in journal.notes if not note.change}
+    comparisons = [_comparison(pairing, trials) for pairing in pairings]
+    now = datetime.now(UTC)
+    labels = [
+        {
+            "comparison_id": one.comparison_id,
+            "status": one.status,
+            "labelled_by": one.source,
+            "labelled_at": now,
+        }
+        for one in pairings
+        if one.status is not None
+    ]
+    references = [row for pairing in pairings for row in _references(pairing)]
     reference = pd.DataFrame(references, columns=[*Reference.__annotations__])
     return WithReference(ComparisonTables.of_rows(results, comparisons, labels), reference)
 
 
-def _id(operation: Operation, version: SuiteVersion) -> str:
-    return f"{operation.name}/{version.name}"
+def _orders(operation: SuiteOperation, suite: Suite, entries: Sequence[BuildRun]) -> dict[RunKey, int]:
+    """Return the orders of all complete runs; those of a change follow one another."""
+    runs: dict[RunKey, list[BuildRun]] = defaultdict(list)
+    for entry in entries:
+        if entry.purpose == "run":
+            runs[entry.change, entry.number].append(entry)
+    complete = sorted(key for key, found in runs.items() if len(found) == len(operation.threads))
+    changed = [key for key in complete if key[0]]
+    unchanged = {key: key[1] for key in complete if not key[0]}
+    return unchanged | {key: suite.passes + place for place, key in enumerate(changed)}
 
 
 def _results(
-    operation: Operation, versions: list[SuiteVersion], samples: pd.DataFrame
-) -> list[dict[str, object]]:
-    orders = {version.name: order for order, version in enumerate(versions)}
+    operation: SuiteOperation, orders: dict[RunKey, int], entries: Sequence[BuildRun]
+) -> Iterator[dict[str, object]]:
+    unit, better = METRICS[operation.metric]
     common = {
         "group": operation.group,
         "benchmark": BENCHMARK,
         "operation": operation.name,
         "machine": name(),
-        "unit": "units/s",
-        "better": "higher",
+        "unit": unit,
+        "better": better,
     }
-    return [
-        {
-            **common,
+    for entry in entries:
+        key = entry.change, entry.number
+        if entry.purpose != "run" or key not in orders:
+            continue
+        which = {
             "series_id": f"{operation.name}/{entry.threads}",
             "threads": entry.threads,
-            "version": entry.version,
-            "order": orders[entry.version],
+            "version": entry.change or f"pass {entry.number + 1}",
+            "order": orders[key],
             "measured_at": pd.Timestamp(entry.at),
-            "value": entry.nominal / entry.seconds,
-            **{clock: getattr(entry, clock) for clock in CLOCKS},
         }
-        for entry in samples.sort_values("at").itertuples()
-    ]
+        for value in entry.values:  # noqa: PD011 - a field, not pandas'
+            yield {**common, **which, "value": value}
 
 
-def _reference(
-    operation: Operation, versions: list[SuiteVersion], samples: pd.DataFrame
-) -> Iterator[Reference]:
-    random = np.random.default_rng(0)
-    for version in versions:
-        if version.exact(operation):
-            continue
-        for threads, there in samples.groupby("threads"):
-            pair = versions[0].name, version.name
-            sides = [there.loc[there["version"] == one, "seconds"].to_numpy() for one in pair]
-            before, after = (np.median(random.choice(side, (RESAMPLES, len(side))), axis=1) for side in sides)
-            low, high = np.quantile(after / before - 1, (0.025, 0.975))
-            slowdown = np.median(sides[1]) / np.median(sides[0]) - 1
-            yield Reference(_id(operation, version), threads, slowdown, low, high, len(sides[1]))
+def _pairings(
+    operation: SuiteOperation, suite: Suite, orders: dict[RunKey, int], entries: Sequence[BuildRun]
+) -> Iterator[Pairing]:
+    begun = {(entry.change, entry.number): entry.at for entry in reversed(entries) if entry.purpose == "run"}
+    passes = sorted(number for change, number in orders if not change)
+    able = passes[suite.history :]
+    for target, before in list(zip(able[1:], _before(able), strict=False))[: suite.same]:
+        identifier = f"{operation.name}/pass {before + 1} and {target + 1}"
+        yield Pairing(identifier, operation.unchanged, before, (target, target), {})
+    for variant in suite.changed(operation):
+        mine = sorted(key for key in orders if key[0] == variant.change)
+        slowdowns = _slowdowns(variant, entries)
+        earlier = [number for number in able if mine and begun["", number] < min(begun[key] for key in mine)]
+        if earlier and slowdowns.keys() == set(operation.threads):
+            span = orders[mine[0]], orders[mine[-1]]
+            yield Pairing(f"{operation.name}/{variant.change}", variant, earlier[-1], span, slowdowns)
 
 
-def _comparison(operation: Operation, version: SuiteVersion, order: int, truth: Truth) -> dict[str, object]:
+def _before(passes: Sequence[int]) -> list[int]:
+    """Return for every pass but the first an earlier one: in turn the last, and the one before that."""
+    return [passes[max(0, place - 1 - place % 2)] for place in range(1, len(passes))]
+
+
+def _slowdowns(variant: Variant, entries: Sequence[BuildRun]) -> dict[int, Slowdown]:
+    better = METRICS[variant.operation.metric][1]
     return {
+        entry.threads: Slowdown.of(entry.unchanged, entry.values, better)
+        for entry in entries
+        if (entry.change, entry.purpose) == (variant.change, "reference")
+    }
+
+
+def _comparison(pairing: Pairing, trials: Mapping[str, Trial]) -> dict[str, object]:
+    worst, operation = pairing.worst, pairing.variant.operation
+    return {
+        "comparison_id": pairing.comparison_id,
         "benchmark": BENCHMARK,
         "operation": operation.name,
         "machine": name(),
-        "baseline_from": 0,
-        "baseline_to": 0,
-        "target_from": order,
-        "target_to": order,
-        "injected_change": version.change,
-        "injected_size": version.size,
-        **{f"truth_{key}": value for key, value in asdict(truth).items()},
+        "baseline_from": pairing.baseline,
+        "baseline_to": pairing.baseline,
+        "target_from": pairing.target[0],
+        "target_to": pairing.target[1],
+        "injected_change": "work" if pairing.variant.extra else pairing.variant.change or "none",
+        "injected_size": pairing.variant.extra,
+        "usual_noise": trials[operation.name].noise,
+        "truth_source": pairing.source,
+        "truth_slowdown": worst.share,
+        "truth_low": worst.low,
+        "truth_high": worst.high,
     }
+
+
+def _references(pairing: Pairing) -> Iterator[Reference]:
+    for threads, one in pairing.slowdowns.items():
+        yield Reference(pairing.comparison_id, threads, one.share, one.low, one.high, one.pairs)

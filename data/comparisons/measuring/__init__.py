@@ -1,0 +1,1 @@
+"""Measuring comparisons: builds, runs, and references of what really changed."""

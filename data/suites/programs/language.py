@@ -1,0 +1,180 @@
+"""Programs that live by the interpreter itself: calls, attributes, numbers, strings, containers."""
+
+import random
+
+
+def fibonacci(n=14):
+    """Call a function recursively."""
+
+    def fib(n):
+        return n if n < 2 else fib(n - 1) + fib(n - 2)
+
+    return lambda: fib(n)
+
+
+def attributes(slots=1, size=400):
+    """Make objects and sum their attributes."""
+
+    class Slotted:
+        __slots__ = ("x", "y")
+
+        def __init__(self, x, y):
+            self.x, self.y = x, y
+
+    class Plain:
+        def __init__(self, x, y):
+            self.x, self.y = x, y
+
+    kind = Slotted if slots else Plain
+
+    def unit():
+        points = [kind(i, i + 1) for i in range(size)]
+        return sum(point.x * point.y for point in points)
+
+    return unit
+
+
+def counting(size=3000, words=211):
+    """Count words in a hash table."""
+    text = [f"word{i * i % words}" for i in range(size)]
+
+    def unit():
+        counts = {}
+        for word in text:
+            counts[word] = counts.get(word, 0) + 1
+        return counts
+
+    return unit
+
+
+def sorting(size=2000, shape="random", key=0):
+    """Sort a list of numbers."""
+    numbers = random.Random(1).sample(range(10**6), size)
+    if shape == "sorted":
+        numbers.sort()
+    elif shape == "nearly":
+        numbers.sort()
+        for i in range(0, size, 20):
+            numbers[i] = i
+    by = (lambda number: -number) if key else None
+    return lambda: sorted(numbers, key=by)
+
+
+def strings(size=400, how="join"):
+    """Build a string of many parts."""
+
+    def join():
+        return "".join(f"{i}:{i * i}," for i in range(size))
+
+    def add():
+        text = ""
+        for i in range(size):
+            text += "%d:%d," % (i, i * i)
+        return text
+
+    def form():
+        return ",".join("{}:{}".format(i, i * i) for i in range(size))
+
+    return {"join": join, "add": add, "format": form}[how]
+
+
+def exceptions(size=500, every=2):
+    """Raise and catch."""
+
+    def unit():
+        caught = 0
+        for i in range(size):
+            try:
+                if i % every == 0:
+                    raise KeyError(i)
+            except KeyError:
+                caught += 1
+        return caught
+
+    return unit
+
+
+def generators(size=1500, how="generator"):
+    """Sum what a chain of generators, or of lists, yields."""
+
+    def lazy():
+        return sum(x + 1 for x in (y * 2 for y in range(size) if y % 3))
+
+    def eager():
+        return sum([x + 1 for x in [y * 2 for y in range(size) if y % 3]])
+
+    return lazy if how == "generator" else eager
+
+
+def big_numbers(bits=6000):
+    """Multiply and divide large integers."""
+    left, right = (random.Random(seed).getrandbits(bits) for seed in (1, 2))
+    return lambda: left * right % (right + 12345)
+
+
+def sieve(limit=8000, kind="bytearray"):
+    """Find primes."""
+
+    def unit():
+        alive = bytearray([1]) * limit if kind == "bytearray" else [1] * limit
+        for i in range(2, int(limit**0.5) + 1):
+            if alive[i]:
+                for j in range(i * i, limit, i):
+                    alive[j] = 0
+        return sum(alive)
+
+    return unit
+
+
+def nbody(steps=40):
+    """Move five bodies."""
+    bodies = [[float(i), i * 0.5, i * 0.25, 0.0, 0.1, 0.2, 1.0 + i] for i in range(5)]
+
+    def unit():
+        for _ in range(steps):
+            for i, one in enumerate(bodies):
+                for other in bodies[i + 1 :]:
+                    dx, dy, dz = one[0] - other[0], one[1] - other[1], one[2] - other[2]
+                    pull = 0.001 / (dx * dx + dy * dy + dz * dz + 0.01) ** 1.5
+                    one[3] -= dx * pull
+                    one[4] -= dy * pull
+                    one[5] -= dz * pull
+            for one in bodies:
+                one[0] += 0.001 * one[3]
+                one[1] += 0.001 * one[4]
+                one[2] += 0.001 * one[5]
+
+    return unit
+
+
+def matching(size=300):
+    """Solve a little puzzle by search: queens on a board."""
+
+    def place(row, columns, up, down, board):
+        if row == board:
+            return 1
+        found = 0
+        for column in range(board):
+            if column not in columns and row + column not in up and row - column not in down:
+                found += place(row + 1, columns | {column}, up | {row + column}, down | {row - column}, board)
+        return found
+
+    return lambda: place(0, frozenset(), frozenset(), frozenset(), 5 if size < 1000 else 6)
+
+
+def memory(size=60000, kind="list", work=1):
+    """Hold many objects; its peak memory is what counts."""
+    held = []
+
+    def unit():
+        if len(held) >= work:
+            return
+        make = {
+            "list": lambda: [(i, str(i)) for i in range(size)],
+            "dict": lambda: {i: str(i) for i in range(size)},
+            "objects": lambda: [{"id": i, "name": str(i)} for i in range(size)],
+            "set": lambda: {str(i) for i in range(size)},
+        }[kind]
+        held.append(make())
+
+    return unit

@@ -1,0 +1,287 @@
+"""Programs that live by the standard library: documents, patterns, checksums, compression, caches."""
+
+import random
+
+
+def _records(size):
+    return [{"id": i, "name": f"row {i}", "values": [i, i / 7, None, True]} for i in range(size)]
+
+
+def _text(size):
+    lines = (
+        f"2026-05-{i % 28 + 1:02d} host{i * i % 97} took {i * 7} ms for /page/{i % 31}\n" for i in range(size)
+    )
+    return "".join(lines)
+
+
+def json_text(size=60, indent=0, ascii=1, sort=0):  # noqa: A002
+    """Write and read JSON."""
+    import json
+
+    document = _records(size)
+
+    def unit():
+        text = json.dumps(document, indent=indent or None, ensure_ascii=bool(ascii), sort_keys=bool(sort))
+        return json.loads(text)
+
+    return unit
+
+
+def pickling(size=200, protocol=4):
+    """Pickle and read back."""
+    import pickle
+
+    document = _records(size)
+    return lambda: pickle.loads(pickle.dumps(document, protocol=protocol))
+
+
+def csv_text(size=200, quoting=0):
+    """Write and read CSV."""
+    import csv
+    import io
+
+    rows = [[i, f"name {i}", i / 7] for i in range(size)]
+
+    def unit():
+        buffer = io.StringIO()
+        csv.writer(buffer, quoting=quoting).writerows(rows)
+        buffer.seek(0)
+        return list(csv.reader(buffer))
+
+    return unit
+
+
+def xml_text(size=80, pure=0):
+    """Write and read XML."""
+    import sys
+
+    if pure:
+        sys.modules["_elementtree"] = None
+    import xml.etree.ElementTree as ET
+
+    root = ET.Element("rows")
+    for i in range(size):
+        ET.SubElement(root, "row", id=str(i)).text = f"text {i}"
+    text = ET.tostring(root)
+    return lambda: [row.get("id") for row in ET.fromstring(text).iter("row")]
+
+
+def regex(size=150, how="tight"):
+    """Find all dates in a log."""
+    import re
+
+    patterns = {
+        "tight": r"(\d{4})-(\d{2})-(\d{2}) (\w+) took (\d+) ms",
+        "lazy": r"(\d+?)-(\d+?)-(\d+?) (.*?) took (.*?) ms",
+        "caseless": r"(?i)(\d{4})-(\d{2})-(\d{2}) (\w+) TOOK (\d+) ms",
+    }
+    text, pattern = _text(size), re.compile(patterns[how])
+    return lambda: pattern.findall(text)
+
+
+def hashing(name="sha256", size=65536):
+    """Digest a block."""
+    import hashlib
+
+    block, new = bytes(size), getattr(hashlib, name)
+    return lambda: new(block).digest()
+
+
+def deflate(level=6, size=150, strategy=0):
+    """Compress text by zlib."""
+    import zlib
+
+    plain = _text(size).encode()
+
+    def unit():
+        packer = zlib.compressobj(level, zlib.DEFLATED, 15, 8, strategy)
+        return packer.compress(plain) + packer.flush()
+
+    return unit
+
+
+def inflate(level=6, size=600):
+    """Unpack what zlib compressed."""
+    import zlib
+
+    packed = zlib.compress(_text(size).encode(), level)
+    return lambda: zlib.decompress(packed)
+
+
+def bzip(level=9, size=200):
+    """Compress text by bz2."""
+    import bz2
+
+    plain = _text(size).encode()
+    return lambda: bz2.compress(plain, level)
+
+
+def lzma_text(preset=1, size=150, check=-1):
+    """Compress text by lzma."""
+    import lzma
+
+    plain = _text(size).encode()
+    return lambda: lzma.compress(plain, preset=preset, check=check)
+
+
+def base64_text(size=30000, how="b64"):
+    """Encode and decode."""
+    import base64
+
+    block = random.Random(1).getrandbits(8 * size).to_bytes(size, "big")
+    encode, decode = {
+        "b64": (base64.b64encode, base64.b64decode),
+        "b32": (base64.b32encode, base64.b32decode),
+        "b85": (base64.b85encode, base64.b85decode),
+    }[how]
+    return lambda: decode(encode(block))
+
+
+def caching(maxsize=512, keys=400, cost=60):
+    """Ask a cached function for keys that come again."""
+    from functools import lru_cache
+
+    @lru_cache(maxsize)
+    def slow(key):
+        return sum(range(key % 7, cost))
+
+    drawn = random.Random(2)
+    asked = [drawn.randrange(keys) for _ in range(1500)]
+    return lambda: [slow(key) for key in asked]
+
+
+def heap(size=600, how="heap"):
+    """Take numbers by size."""
+    import heapq
+    from bisect import insort
+
+    numbers = random.Random(1).sample(range(10**6), size)
+
+    def by_heap():
+        held = []
+        for number in numbers:
+            heapq.heappush(held, number)
+        return [heapq.heappop(held) for _ in numbers]
+
+    def by_insertion():
+        held = []
+        for number in numbers:
+            insort(held, number)
+        return held
+
+    return by_heap if how == "heap" else by_insertion
+
+
+def queue(size=2000, how="deque"):
+    """Pass numbers through a queue."""
+    from collections import deque
+
+    def by_deque():
+        held = deque(range(size))
+        while held:
+            held.popleft()
+
+    def by_list():
+        held = list(range(size))
+        while held:
+            held.pop(0)
+
+    return by_deque if how == "deque" else by_list
+
+
+def decimals(size=150, precision=28):
+    """Add up decimal fractions."""
+    from decimal import Decimal, getcontext
+
+    getcontext().prec = precision
+    numbers = [Decimal(i) / Decimal(7) for i in range(1, size)]
+    return lambda: sum(one * one / (one + 1) for one in numbers)
+
+
+def dates(size=150, how="iso"):
+    """Read and write dates."""
+    from datetime import datetime
+
+    texts = [f"2026-05-{i % 28 + 1:02d}T{i % 24:02d}:30:00" for i in range(size)]
+    read = (
+        datetime.fromisoformat if how == "iso" else lambda text: datetime.strptime(text, "%Y-%m-%dT%H:%M:%S")
+    )
+    return lambda: [read(text).isoformat() for text in texts]
+
+
+def compiling(size=40, optimize=0):
+    """Compile Python to bytecode."""
+    source = "".join(
+        f"def f{i}(x, y={i}):\n    z = [x * y for x in range(y)]\n    return z or x + {i}\n"
+        for i in range(size)
+    )
+    return lambda: compile(source, "made", "exec", optimize=optimize)
+
+
+def difference(size=60, junk=1):
+    """Compare two lists of lines."""
+    from difflib import SequenceMatcher
+
+    left = _text(size).splitlines()
+    right = [line for i, line in enumerate(left) if i % 5] + ["more"]
+    return lambda: SequenceMatcher(None, left, right, autojunk=bool(junk)).ratio()
+
+
+def structs(size=800, how="one"):
+    """Pack and unpack binary records."""
+    import struct
+
+    record = struct.Struct("<IdHB")
+
+    def one():
+        packed = b"".join(record.pack(i, i / 3, i % 1000, i % 200) for i in range(size))
+        return [record.unpack_from(packed, i * record.size) for i in range(size)]
+
+    def iterated():
+        packed = b"".join(record.pack(i, i / 3, i % 1000, i % 200) for i in range(size))
+        return list(record.iter_unpack(packed))
+
+    return one if how == "one" else iterated
+
+
+def shuffling(size=800):
+    """Draw random numbers."""
+    drawn = random.Random(1)
+    return lambda: [drawn.gauss(0, 1) + drawn.randrange(100) for _ in range(size)]
+
+
+def zstd(level=3, size=800):
+    """Compress text by Zstandard."""
+    import zstandard
+
+    plain, packer = _text(size).encode(), zstandard.ZstdCompressor(level=level)
+    return lambda: packer.compress(plain)
+
+
+def orjson_text(size=200, sort=0):
+    """Write and read JSON by orjson."""
+    import orjson
+
+    document = _records(size)
+    return lambda: orjson.loads(orjson.dumps(document, option=orjson.OPT_SORT_KEYS if sort else 0))
+
+
+def lxml_text(size=150, how="xpath"):
+    """Read XML by lxml and find rows in it."""
+    from lxml import etree
+
+    text = ("<rows>" + "".join(f'<row id="{i}"><v>{i}</v></row>' for i in range(size)) + "</rows>").encode()
+    find = {"xpath": lambda root: root.xpath("//row[v > 20]"), "iter": lambda root: list(root.iter("row"))}[
+        how
+    ]
+    return lambda: find(etree.fromstring(text))
+
+
+def template(size=100, how="jinja"):
+    """Fill a template."""
+    import jinja2
+
+    environment = jinja2.Environment(autoescape=how == "escaped")
+    page = environment.from_string("{% for row in rows %}<li>{{ row.name }} {{ row.id }}</li>{% endfor %}")
+    rows = _records(size)
+    return lambda: page.render(rows=rows)

@@ -1,0 +1,290 @@
+"""Programs that live by the system: files, processes, pipes, sockets, threads."""
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+
+
+def _directory(where):
+    return tempfile.TemporaryDirectory(prefix="perfjudge-", dir=where)
+
+
+def writing(where="/dev/shm", block=65536, count=4, sync=0):
+    """Write a file and read it back."""
+    handle, data = tempfile.TemporaryFile(buffering=0, dir=where), bytes(block)
+
+    def unit():
+        handle.seek(0)
+        for _ in range(count):
+            handle.write(data)
+        if sync:
+            os.fdatasync(handle.fileno())
+        handle.seek(0)
+        for _ in range(count):
+            handle.read(block)
+
+    return unit
+
+
+def lines(where="/dev/shm", count=500, buffering=8192):
+    """Write and read lines through a buffer."""
+    held = _directory(where)
+    path = held.name + "/lines"
+
+    def unit(held=held):
+        with open(path, "wb", buffering=buffering) as handle:
+            for i in range(count):
+                handle.write(b"line %d of some length\n" % i)
+        with open(path, "rb", buffering=buffering) as handle:
+            return sum(len(line) for line in handle)
+
+    return unit
+
+
+def making(where="/dev/shm", count=30, depth=1):
+    """Make, rename, look at and remove files."""
+    held = _directory(where)
+    folder = held.name + "/" + "/".join("d" * 8 for _ in range(depth))
+    os.makedirs(folder)
+
+    def unit(held=held):
+        for i in range(count):
+            path = f"{folder}/{i}"
+            os.close(os.open(path, os.O_CREAT | os.O_WRONLY))
+            os.rename(path, path + "x")
+            os.stat(path + "x")
+            os.unlink(path + "x")
+
+    return unit
+
+
+def listing(where="/dev/shm", files=300, how="scandir"):
+    """List a directory with the sizes of its files."""
+    held = _directory(where)
+    for i in range(files):
+        os.close(os.open(f"{held.name}/{i}", os.O_CREAT | os.O_WRONLY))
+
+    def by_scan(held=held):
+        with os.scandir(held.name) as entries:
+            return sum(entry.stat().st_size for entry in entries)
+
+    def by_list(held=held):
+        return sum(os.stat(f"{held.name}/{name}").st_size for name in os.listdir(held.name))
+
+    def kinds(held=held):
+        with os.scandir(held.name) as entries:
+            return sum(entry.is_file() for entry in entries)
+
+    return {"scandir": by_scan, "listdir": by_list, "kinds": kinds}[how]
+
+
+def mapping(size=2000000, step=64):
+    """Touch a mapped file."""
+    import mmap
+
+    handle = tempfile.TemporaryFile(dir="/dev/shm")
+    handle.write(bytes(size))
+    handle.flush()
+
+    def unit():
+        with mmap.mmap(handle.fileno(), size) as mapped:
+            return sum(mapped[::step])
+
+    return unit
+
+
+def spawning(how="spawn", program="true"):
+    """Start a program and wait for it."""
+    path = "/bin/" + program
+
+    def by_spawn():
+        os.waitpid(os.posix_spawn(path, [program], os.environ), 0)
+
+    def by_subprocess():
+        subprocess.run([path], check=False)
+
+    def by_shell():
+        subprocess.run(path, shell=True, check=False)
+
+    def by_fork():
+        pid = os.fork()
+        if not pid:
+            os.execv(path, [program])
+        os.waitpid(pid, 0)
+
+    return {"spawn": by_spawn, "subprocess": by_subprocess, "shell": by_shell, "fork": by_fork}[how]
+
+
+def forking(memory=10):
+    """Fork a process that holds some MiB, and wait for it."""
+    held = bytearray(os.urandom(1) * (memory << 20))
+
+    def unit(held=held):
+        pid = os.fork()
+        if not pid:
+            os._exit(0)
+        os.waitpid(pid, 0)
+
+    return unit
+
+
+def _echo(receive, send, size):
+    while True:
+        data = receive(size)
+        if not data:
+            os._exit(0)
+        send(data)
+
+
+def pipes(size=64, how="pipe"):
+    """Send a message to another process and hear it back."""
+    if how == "pipe":
+        ask, answer = os.pipe(), os.pipe()
+        if not os.fork():
+            os.close(ask[1])
+            _echo(lambda many: os.read(ask[0], many), lambda data: os.write(answer[1], data), size)
+        message = bytes(size)
+
+        def by_pipe():
+            os.write(ask[1], message)
+            return os.read(answer[0], size)
+
+        return by_pipe
+    left, right = _pair(how)
+    if not os.fork():
+        left.close()
+        _echo(right.recv, right.sendall, size)
+    message = bytes(size)
+
+    def by_socket():
+        left.sendall(message)
+        got = len(left.recv(size))
+        while got < size:
+            got += len(left.recv(size))
+
+    return by_socket
+
+
+def _pair(how):
+    if how == "unix":
+        return socket.socketpair()
+    server = socket.create_server(("127.0.0.1", 0))
+    left = socket.create_connection(server.getsockname())
+    right, _ = server.accept()
+    if how == "tcp":
+        for one in (left, right):
+            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return left, right
+
+
+def queues(size=20, how="queue"):
+    """Hand things from one thread to another and back."""
+    import queue
+
+    make = {"queue": queue.Queue, "simple": queue.SimpleQueue}[how]
+    ask, answer = make(), make()
+
+    def other():
+        while True:
+            answer.put(ask.get())
+
+    threading.Thread(target=other, daemon=True).start()
+
+    def unit():
+        for i in range(size):
+            ask.put(i)
+            answer.get()
+
+    return unit
+
+
+def tasks(size=60, how="gather"):
+    """Run little tasks in an event loop."""
+    import asyncio
+
+    loop = asyncio.new_event_loop()
+
+    async def one(i):
+        await asyncio.sleep(0)
+        return i
+
+    async def gathered():
+        return await asyncio.gather(*(one(i) for i in range(size)))
+
+    async def in_turn():
+        return [await one(i) for i in range(size)]
+
+    made = gathered if how == "gather" else in_turn
+    return lambda: loop.run_until_complete(made())
+
+
+def serving(size=500, keep=1, log=0, work=0):
+    """Answer a request on loopback."""
+    from http.client import HTTPConnection
+    from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+    body = bytes(size)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def do_GET(self):
+            sum(range(work))
+            self.send_response(200)
+            self.send_header("Content-Length", str(size))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *words):
+            if log:
+                sys.stderr.write(" ".join(map(str, words)) + "\n")
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    held = [HTTPConnection(*server.server_address)]
+
+    def unit():
+        if not keep:
+            held[0].close()
+            held[0] = HTTPConnection(*server.server_address)
+        held[0].request("GET", "/")
+        return held[0].getresponse().read()
+
+    return unit
+
+
+def asgi(size=500, http="h11", keep=1):
+    """Answer a request by uvicorn on loopback."""
+    import asyncio
+    from http.client import HTTPConnection
+
+    import uvicorn
+
+    body = bytes(size)
+
+    async def app(scope, receive, send):
+        headers = [(b"content-length", str(size).encode())]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    # an event loop sends small parts at once only where the protocol is told
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening.bind(("127.0.0.1", 0))
+    listening.listen()
+    config = uvicorn.Config(app, http=http, lifespan="off", log_level="critical", loop="asyncio")
+    serve = uvicorn.Server(config).serve(sockets=[listening])
+    threading.Thread(target=asyncio.run, args=(serve,), daemon=True).start()
+    held = [HTTPConnection(*listening.getsockname())]
+
+    def unit():
+        if not keep:
+            held[0].close()
+            held[0] = HTTPConnection(*listening.getsockname())
+        held[0].request("GET", "/")
+        return held[0].getresponse().read()
+
+    return unit
