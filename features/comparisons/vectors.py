@@ -15,6 +15,7 @@ from data.comparisons.tables import ComparisonTables
 from data.places import Places
 from data.tables.files import replacing
 from features.comparisons.asked import Asked
+from features.comparisons.copies import without_copies
 from features.comparisons.five_numbers import (
     oriented,
     overlap,
@@ -22,11 +23,10 @@ from features.comparisons.five_numbers import (
     spread,
     superiority,
 )
-from features.comparisons.copies import without_copies
 from features.comparisons.history import HISTORY, HISTORY_DIRECTIONS, version_features, with_versions
 from features.comparisons.ranks import moments, rank_test, sampled, welch_t
 from features.comparisons.reduce import over_configurations, signed_root
-from features.comparisons.runs import ORDINARY, RUNS_DIRECTIONS, run_features
+from features.comparisons.runs import ORDINARY, RUNS_DIRECTIONS, run_features, usual_spread
 
 PLACES = Places("comparisons")
 #: The order of figure 6.5, lines 31-34.
@@ -66,6 +66,12 @@ _DIRECTIONS = {
 DIRECTIONS: Mapping[str, int] = {
     name: _DIRECTIONS.get(name.rpartition("_")[0], -1) for name in SEED_FEATURES + EXTENDED_FEATURES
 }
+#: What is computed.
+FEATURES = SEED_FEATURES + EXTENDED_FEATURES
+#: How much the target scatters, and how many samples there are, is no evidence by itself; what has a
+#: direction is measured in it.
+_WITHHELD = (*_STATISTICS[1:], "baseline_noise", "spread_ratio", "repetitions", "run_spread")
+_SEEN = tuple(name for name in FEATURES if name.rpartition("_")[0] not in _WITHHELD)
 #: The feature that says how large the step is, in its own error.
 EVIDENCE = "run_step_min"
 #: What the two sides tell, without versions.
@@ -75,7 +81,7 @@ _NOISY = [*map(_OF_SIDES.index, ("welch_t", "baseline_effect", "pooled_effect", 
 _ROOTED = [*_NOISY, *map(_OF_SIDES.index, ("lows", "highs"))]
 _SEED = len(SEED_FEATURES)
 #: Where the sum stands.
-_SUM = (SEED_FEATURES + EXTENDED_FEATURES).index("rank_z_sum")
+_SUM = FEATURES.index("rank_z_sum")
 
 #: Comparisons handled at once: few enough that what is computed in between stays in the processor's cache.
 _BLOCK = 16_384
@@ -89,7 +95,7 @@ SUMMARISED = 5
 
 def columns(features: Literal["seed", "extended"]) -> tuple[str, ...]:
     """Return the columns that models see under the knob ``comparisons.featurize.set``."""
-    return SEED_FEATURES if features == "seed" else SEED_FEATURES + EXTENDED_FEATURES
+    return SEED_FEATURES if features == "seed" else _SEEN
 
 
 def seed_vectors(sides: Sides) -> Floats:
@@ -122,12 +128,12 @@ def vectors(sides: Sides, run_spread: float = ORDINARY) -> Floats:
     ----------
     sides : Sides
     run_spread : float
-        What two runs of a build differ by where no versions tell, as a share; see `features.comparisons.runs`.
+        What two runs of a build differ by where no versions tell; see `features.comparisons.runs`.
 
     Returns
     -------
     ndarray of shape (n_comparisons, n_features)
-        In the order of ``columns("extended")``, between -`_BOUND` and `_BOUND`, or NaN where a feature cannot
+        In the order of `FEATURES`, between -`_BOUND` and `_BOUND`, or NaN where a feature cannot
         be known: everything about versions without history and with one version a side. Where there are five
         numbers instead of samples, what only samples tell is estimated from them.
     """
@@ -176,6 +182,7 @@ def featurize(tables: ComparisonTables, valid: pd.DataFrame) -> dict[str, pd.Dat
     dict
         ``features``: ``comparison_id, benchmark, operation, machine, fold_group, status`` and the features;
         ``changes``: ``comparison_id``, and how far its medians moved. In the order of the comparisons table.
+        ``runs``: ``spread``, what runs of one build differ by.
     """
     judged = tables.comparisons[["comparison_id"]].merge(valid, on="comparison_id", how="left")
     kept = judged["valid"].fillna(value=False).to_numpy(bool) & judged["status"].notna().to_numpy()
@@ -184,9 +191,13 @@ def featurize(tables: ComparisonTables, valid: pd.DataFrame) -> dict[str, pd.Dat
     head["fold_group"] = head["benchmark"] + "/" + head["operation"]
     head["status"] = judged.loc[kept, "status"].to_numpy()
     sides = Sides.of(ComparisonTables(tables.results, chosen, tables.labels))
+    asked, spread = Asked.of(sides), usual_spread(sides)
     return {
-        "features": pd.concat([head, pd.DataFrame(vectors(sides), columns=[*columns("extended")])], axis=1),
-        "changes": head[["comparison_id"]].assign(worst_change=Asked.of(sides).worst_change),
+        "features": pd.concat(
+            [head, pd.DataFrame(vectors(asked.sides, spread), columns=[*FEATURES])], axis=1
+        ),
+        "changes": head[["comparison_id"]].assign(worst_change=asked.worst_change),
+        "runs": pd.DataFrame({"spread": [spread]}),
     }
 
 

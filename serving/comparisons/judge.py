@@ -172,7 +172,7 @@ def judged(named: NamedSides, served: Judge, reasons: int = REASONS, notes: Sequ
     card, judgeable = model.card, problems == ""
     below = judgeable & below_floor(asked.worst_change, card.floor)
     left = judgeable & ~below
-    columns = model.asked(vectors(asked.sides))[left]
+    columns = model.asked(vectors(asked.sides, card.run_spread))[left]
     probability = np.where(below, 0.0, np.nan)
     amounts = np.zeros_like(columns)
     if len(columns):

@@ -9,8 +9,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from data.comparisons.sides import Sides
 from data.errors import InputError
-from features.comparisons.vectors import columns
+from features.comparisons.asked import Asked
+from features.comparisons.vectors import FEATURES, vectors
+from training.comparisons.decision import decided
 from training.comparisons.stored import Card, TrainedModel
 from training.estimators import frozen
 from training.estimators.answering import Answering, Fitted, Floats, Unit
@@ -46,6 +49,12 @@ class ReadyModel:
         card = Card.read(directory)
         require_width(directory, card.features, len(arrays.fill))
         return cls(arrays, card)
+
+    def judged(self, sides: Sides) -> Floats:
+        """Return the probability of ``fail`` that counts of every comparison, shape (n_comparisons,)."""
+        asked = Asked.of(sides)
+        probability = self.probability(self.asked(vectors(asked.sides, self.card.run_spread)))
+        return decided(probability, asked.worst_change, self.card.floor)
 
     @property
     def unit(self) -> Unit:
@@ -103,8 +112,7 @@ class ReadyModel:
 
     @cached_property
     def _places(self) -> NDArray[np.intp]:
-        known = columns("extended")
         for name in self.card.features:
-            if name not in known:
+            if name not in FEATURES:
                 raise InputError(f"the feature {name!r} is no longer computed")
-        return np.array([known.index(name) for name in self.card.features], np.intp)
+        return np.array([FEATURES.index(name) for name in self.card.features], np.intp)

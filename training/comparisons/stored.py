@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from pydantic import FiniteFloat
 
+from features.comparisons.runs import ORDINARY
 from training.estimators import frozen
 from training.registry.deciles import Deciles
 from training.registry.stored import StoredCard, StoredModel, require_width, store
@@ -35,6 +36,8 @@ class Card(StoredCard):
         The seed of search and fit.
     floor : float
         The smallest change of a median that may be called a regression, as a share of the baseline's.
+    run_spread : float
+        What two runs of one build differ by, as a share, where a comparison has no versions that tell.
     usual : dict of str to Deciles
         What every feature held in the training rows that are not below the floor; empty in older cards.
     """
@@ -49,6 +52,7 @@ class Card(StoredCard):
     #: Cards of before there was one have that of `data.params.Decide`, too.
     floor: float = 0.005
     usual: dict[str, Deciles] = field(default_factory=dict)
+    run_spread: FiniteFloat = ORDINARY
 
     def __post_init__(self) -> None:
         """Refuse a card whose parts don't belong together."""

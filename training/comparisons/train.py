@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from training.comparisons.decision import below_floor, read_changes
 from training.comparisons.examples import Examples, FeatureTable
 from training.comparisons.family import Family
+from training.comparisons.runs import read_run_spread
 from training.comparisons.stored import Card, TrainedModel
 from training.comparisons.tune import Classified
 from training.estimators.catalogue import CATALOGUE
+from training.estimators.guide import Guide
 from training.estimators.pipelines import answering, fail_probability, pipeline
 from training.evaluation.sidebyside import side_by_side
 from training.evaluation.tuned import read_tuned
@@ -29,11 +31,12 @@ class Fit:
     train: Examples
     test: NDArray[np.float64]
     seed: int
+    guide: Guide | None = None
 
 
 def fitted(fit: Fit) -> Any:
     """Return the fitted pipeline of `fit`."""
-    unfitted = pipeline(CATALOGUE[fit.model], fit.tuned.params, fit.train.y, fit.seed)
+    unfitted = pipeline(CATALOGUE[fit.model], fit.tuned.params, fit.train.y, fit.seed, fit.guide)
     return unfitted.fit(fit.train.x, fit.train.y)
 
 
@@ -47,7 +50,7 @@ def train(family: Family) -> None:
     table = FeatureTable.read(family.features, family.columns())
     examples, seed = table.examples, family.params.seed
     tuned = read_tuned(family.places.tuned, Classified)["all"]
-    fits = [Fit(name, chosen, examples, examples.x[:0], seed) for name, chosen in tuned.items()]
+    fits = [Fit(name, chosen, examples, examples.x[:0], seed, table.guide) for name, chosen in tuned.items()]
     pipelines = side_by_side(fitted, fits, 1, f"train {family.name}")
     reference, floor = table.reference(), family.section.decide.floor or 0.0
     # of what lies below the floor no model is asked
@@ -65,5 +68,6 @@ def train(family: Family) -> None:
             seed,
             floor,
             usual,
+            read_run_spread(family.runs),
         )
         TrainedModel(answering(whole), card).write(family.places.models / fit.model)
