@@ -24,9 +24,17 @@ from features.comparisons.five_numbers import (
     superiority,
 )
 from features.comparisons.history import HISTORY, HISTORY_DIRECTIONS, version_features, with_versions
+from features.comparisons.past import short_of_runs, with_past
 from features.comparisons.ranks import moments, rank_test, sampled, welch_t
 from features.comparisons.reduce import over_configurations, signed_root
-from features.comparisons.runs import ORDINARY, RUNS_DIRECTIONS, run_features, usual_spread
+from features.comparisons.runs import (
+    ORDINARY,
+    RUNS_DIRECTIONS,
+    Steps,
+    run_features,
+    run_steps,
+    usual_spread,
+)
 
 PLACES = Places("comparisons")
 #: The order of figure 6.5, lines 31-34.
@@ -72,6 +80,8 @@ FEATURES = SEED_FEATURES + EXTENDED_FEATURES
 #: direction is measured in it.
 _WITHHELD = (*_STATISTICS[1:], "baseline_noise", "spread_ratio", "repetitions", "run_spread")
 _SEEN = tuple(name for name in FEATURES if name.rpartition("_")[0] not in _WITHHELD)
+#: What takes samples for independent.
+_OF_INDEPENDENT = ("rank_z", "welch_t")
 #: The feature that says how large the step is, in its own error.
 EVIDENCE = "run_step_min"
 #: What the two sides tell, without versions.
@@ -191,7 +201,8 @@ def featurize(tables: ComparisonTables, valid: pd.DataFrame) -> dict[str, pd.Dat
     head["fold_group"] = head["benchmark"] + "/" + head["operation"]
     head["status"] = judged.loc[kept, "status"].to_numpy()
     sides = Sides.of(ComparisonTables(tables.results, chosen, tables.labels))
-    asked, spread = Asked.of(sides), usual_spread(sides)
+    spread = usual_spread(sides)
+    asked = Asked.of(sides, spread)
     return {
         "features": pd.concat(
             [head, pd.DataFrame(vectors(asked.sides, spread), columns=[*FEATURES])], axis=1
@@ -219,7 +230,9 @@ def _per_configuration(sides: Sides, run_spread: float) -> Floats:
     """
     b, t = oriented(np.array((sides.baseline_five, sides.target_five)), sides.sign)
     values = _of_five_numbers(b, t) | _of_samples(sides)
-    values |= dict(zip(RUNS_DIRECTIONS, run_features(sides, run_spread), strict=True))
+    steps = run_steps(sides, run_spread)
+    values |= dict(zip(RUNS_DIRECTIONS, run_features(steps), strict=True))
+    _look_back(values, sides, steps)
     given = (~sampled(sides)).nonzero()[0]
     if len(given):
         for name, estimate in _of_summaries(b[given], t[given]).items():
@@ -231,6 +244,21 @@ def _per_configuration(sides: Sides, run_spread: float) -> Floats:
     found = np.concatenate((own, version_features(sides, rows))) if len(rows) else own
     found[~np.isfinite(found)] = np.nan
     return np.concatenate((relative_differences(b, t), found))
+
+
+def _look_back(values: dict[str, Floats], sides: Sides, steps: Steps) -> None:
+    """Let nothing be worse than it is against all runs before, where the baseline is one run or few."""
+    rows = short_of_runs(sides)
+    if not len(rows):
+        return
+    past = with_past(sides, rows)
+    b, t = oriented(np.array((past.baseline_five, past.target_five)), past.sign)
+    clustered = np.sqrt(steps.repeated[rows])
+    for name, found in (_of_five_numbers(b, t) | _of_samples(past)).items():
+        if _DIRECTIONS.get(name, -1) == 0:
+            continue
+        shared = clustered if name in _OF_INDEPENDENT else 1.0
+        values[name][rows] = np.fmax(values[name][rows], found) / shared
 
 
 def _of_five_numbers(b: Floats, t: Floats) -> dict[str, Floats]:

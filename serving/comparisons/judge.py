@@ -168,7 +168,11 @@ def judged(named: NamedSides, served: Judge, reasons: int = REASONS, notes: Sequ
     Judgement
         In the order of the comparisons. What is said of one does not depend on the others.
     """
-    model, problems, asked = served.model, validity.reasons(named.sides), Asked.of(named.sides)
+    model, problems, asked = (
+        served.model,
+        validity.reasons(named.sides),
+        Asked.of(named.sides, served.model.card.run_spread),
+    )
     card, judgeable = model.card, problems == ""
     below = judgeable & below_floor(asked.worst_change, card.floor)
     left = judgeable & ~below

@@ -52,7 +52,7 @@ class ReadyModel:
 
     def judged(self, sides: Sides) -> Floats:
         """Return the probability of ``fail`` that counts of every comparison, shape (n_comparisons,)."""
-        asked = Asked.of(sides)
+        asked = Asked.of(sides, self.card.run_spread)
         probability = self.probability(self.asked(vectors(asked.sides, self.card.run_spread)))
         return decided(probability, asked.worst_change, self.card.floor)
 
