@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from data.comparisons.sides import Floats, Ints, Sides
 from features.comparisons.copies import without_copies
+from features.comparisons.runs import ORDINARY, within_runs
 from features.comparisons.wild import Wild, without_wild
 
 #: No change is larger: it could be more than numbers can tell.
@@ -25,6 +27,8 @@ class Asked:
         What was left out of them.
     change : ndarray of shape (n_configurations,)
         The target's median against the baseline's, as a share of it, `FARTHEST` at most; negative is worse.
+    within : ndarray of bool, shape (n_configurations,)
+        Whether that is no more than what runs of this operation differ by.
     worst, best : ndarray of shape (n_comparisons,)
         The configuration with the smallest and with the largest change; -1 where there is none.
     """
@@ -32,12 +36,13 @@ class Asked:
     sides: Sides
     wild: Wild
     change: Floats
+    within: NDArray[np.bool_]
     worst: Ints
     best: Ints
 
     @classmethod
-    def of(cls, sides: Sides) -> Asked:
-        """Leave out copies and wild samples, and compare the medians."""
+    def of(cls, sides: Sides, run_spread: float = ORDINARY) -> Asked:
+        """Leave out copies and wild samples, and compare the medians; `run_spread` as `vectors` takes it."""
         sides, wild = without_wild(without_copies(sides))
         before, after = sides.baseline_five[:, 2], sides.target_five[:, 2]
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
@@ -47,9 +52,17 @@ class Asked:
         many = sides.per_comparison
         ends = many.cumsum()
         worst, best = (order[np.where(many, at, -1)] for at in (ends - many, ends - 1))
-        return cls(sides, wild, change, worst, best)
+        return cls(sides, wild, change, within_runs(sides, run_spread), worst, best)
 
     @property
     def worst_change(self) -> Floats:
-        """The smallest change of every comparison's medians, shape (n_comparisons,); NaN if not known."""
-        return np.append(self.change, np.nan)[self.worst]
+        """The smallest change of every comparison's medians, shape (n_comparisons,); NaN if not known.
+
+        What runs differ by anyway counts as no change for the worse.
+        """
+        many = self.sides.per_comparison
+        found, some = np.full(len(many), np.nan), many > 0
+        if some.any():
+            counted = np.where(self.within, np.fmax(self.change, 0.0), self.change)
+            found[some] = np.fmin.reduceat(counted, (many.cumsum() - many)[some])
+        return found

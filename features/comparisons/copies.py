@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from data.comparisons.sides import Samples, Sides
+from data.comparisons.sides import Ints, Samples, Sides
 
+_COLUMNS = ("comparison", "threads", "sign", "baseline_five", "target_five")
 _LISTS = ("baseline", "target", "history")
 
 
@@ -26,11 +27,15 @@ def without_copies(sides: Sides) -> Sides:
         kept[row] = first.setdefault(_content(sides, row), row) == row
     if kept.all():
         return sides
-    names = ("comparison", "threads", "sign", "baseline_five", "target_five")
+    return some(sides, kept)
+
+
+def some(sides: Sides, rows: NDArray[np.bool_] | Ints) -> Sides:
+    """Return some configurations of `sides`."""
     return replace(
         sides,
-        **{name: getattr(sides, name)[kept] for name in names},
-        **{name: getattr(sides, name).of(kept) for name in _LISTS},
+        **{name: getattr(sides, name)[rows] for name in _COLUMNS},
+        **{name: getattr(sides, name).of(rows) for name in _LISTS},
     )
 
 

@@ -16,7 +16,6 @@ from data.params import load
 from data.places import Places
 from data.tables.files import replacing
 from features.comparisons.asked import Asked
-from features.comparisons.copies import without_copies
 from features.comparisons.five_numbers import (
     oriented,
     overlap,
@@ -26,9 +25,17 @@ from features.comparisons.five_numbers import (
 )
 from features.comparisons.history import HISTORY, HISTORY_DIRECTIONS, version_features, with_versions
 from features.comparisons.later import LATER_FEATURES, later_vectors
+from features.comparisons.past import short_of_runs, with_past
 from features.comparisons.ranks import moments, rank_test, sampled, welch_t
 from features.comparisons.reduce import over_configurations, signed_root
-from features.comparisons.runs import ORDINARY, RUNS_DIRECTIONS, run_features
+from features.comparisons.runs import (
+    ORDINARY,
+    RUNS_DIRECTIONS,
+    Steps,
+    run_features,
+    run_steps,
+    usual_spread,
+)
 
 PLACES = Places("comparisons")
 #: The order of figure 6.5, lines 31-34.
@@ -68,6 +75,14 @@ _DIRECTIONS = {
 DIRECTIONS: Mapping[str, int] = {
     name: _DIRECTIONS.get(name.rpartition("_")[0], -1) for name in SEED_FEATURES + EXTENDED_FEATURES
 }
+#: What is computed.
+FEATURES = SEED_FEATURES + EXTENDED_FEATURES
+#: How much the target scatters, and how many samples there are, is no evidence by itself; what has a
+#: direction is measured in it.
+_WITHHELD = (*_STATISTICS[1:], "baseline_noise", "spread_ratio", "repetitions", "run_spread")
+_SEEN = tuple(name for name in FEATURES if name.rpartition("_")[0] not in _WITHHELD)
+#: What takes samples for independent.
+_OF_INDEPENDENT = ("rank_z", "welch_t")
 #: The feature that says how large the step is, in its own error.
 EVIDENCE = "run_step_min"
 #: What the two sides tell, without versions.
@@ -77,7 +92,7 @@ _NOISY = [*map(_OF_SIDES.index, ("welch_t", "baseline_effect", "pooled_effect", 
 _ROOTED = [*_NOISY, *map(_OF_SIDES.index, ("lows", "highs"))]
 _SEED = len(SEED_FEATURES)
 #: Where the sum stands.
-_SUM = (SEED_FEATURES + EXTENDED_FEATURES).index("rank_z_sum")
+_SUM = FEATURES.index("rank_z_sum")
 
 #: Comparisons handled at once: few enough that what is computed in between stays in the processor's cache.
 _BLOCK = 16_384
@@ -91,13 +106,17 @@ SUMMARISED = 5
 
 def columns(features: FeatureSet) -> tuple[str, ...]:
     """Return the columns that models see under the knob ``comparisons.featurize.set``."""
-    known = SEED_FEATURES + EXTENDED_FEATURES
-    return {"seed": SEED_FEATURES, "extended": known, "retrospective": known + LATER_FEATURES}[features]
+    return SEED_FEATURES if features == "seed" else _SEEN + _of_later(features)
 
 
 def computed(features: FeatureSet) -> FeatureSet:
     """Return which set is computed where the models see this one: what is known, unless they look past it."""
     return "retrospective" if features == "retrospective" else "extended"
+
+
+def described(features: FeatureSet) -> tuple[str, ...]:
+    """Return what `vectors` computes for a set: the columns that models see are among them."""
+    return FEATURES + _of_later(features)
 
 
 def set_of(features: Iterable[str]) -> FeatureSet:
@@ -106,6 +125,10 @@ def set_of(features: Iterable[str]) -> FeatureSet:
     if given & set(LATER_FEATURES):
         return "retrospective"
     return "seed" if given <= set(SEED_FEATURES) else "extended"
+
+
+def _of_later(features: FeatureSet) -> tuple[str, ...]:
+    return LATER_FEATURES if features == "retrospective" else ()
 
 
 def seed_vectors(sides: Sides) -> Floats:
@@ -131,9 +154,7 @@ def seed_vectors(sides: Sides) -> Floats:
     return vector.reshape(15, n).T
 
 
-def vectors(
-    sides: Sides, features: FeatureSet = "extended", run_spread: float = ORDINARY
-) -> Floats:
+def vectors(sides: Sides, features: FeatureSet = "extended", run_spread: float = ORDINARY) -> Floats:
     """Return all features of every comparison, computed for all of them at once.
 
     Parameters
@@ -142,17 +163,16 @@ def vectors(
     features : {"extended", "retrospective"}
         Which set; versions after the target are looked at for the latter only.
     run_spread : float
-        What two runs of a build differ by where no versions tell, as a share; see `features.comparisons.runs`.
+        What two runs of a build differ by where no versions tell; see `features.comparisons.runs`.
 
     Returns
     -------
     ndarray of shape (n_comparisons, n_features)
-        In the order of ``columns(features)``, between -`_BOUND` and `_BOUND`, or NaN where a feature cannot
+        In the order of ``described(features)``, between -`_BOUND` and `_BOUND`, or NaN where a feature cannot
         be known: everything about versions without history and with one version a side. Where there are five
         numbers instead of samples, what only samples tell is estimated from them.
     """
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        sides = without_copies(sides)
         found = _vectors(sides, run_spread)
         return np.hstack([found, later_vectors(sides)]) if features == "retrospective" else found
 
@@ -202,6 +222,7 @@ def featurize(
     dict
         ``features``: ``comparison_id, benchmark, operation, machine, fold_group, status`` and the features;
         ``changes``: ``comparison_id``, and how far its medians moved. In the order of the comparisons table.
+        ``runs``: ``spread``, what runs of one build differ by.
     """
     judged = tables.comparisons[["comparison_id"]].merge(valid, on="comparison_id", how="left")
     kept = judged["valid"].fillna(value=False).to_numpy(bool) & judged["status"].notna().to_numpy()
@@ -210,10 +231,13 @@ def featurize(
     head["fold_group"] = head["benchmark"] + "/" + head["operation"]
     head["status"] = judged.loc[kept, "status"].to_numpy()
     sides = Sides.of(ComparisonTables(tables.results, chosen, tables.labels))
-    described = pd.DataFrame(vectors(sides, features), columns=[*columns(features)])
+    spread = usual_spread(sides)
+    asked = Asked.of(sides, spread)
+    found = pd.DataFrame(vectors(asked.sides, features, spread), columns=[*described(features)])
     return {
-        "features": pd.concat([head, described], axis=1),
-        "changes": head[["comparison_id"]].assign(worst_change=Asked.of(sides).worst_change),
+        "features": pd.concat([head, found], axis=1),
+        "changes": head[["comparison_id"]].assign(worst_change=asked.worst_change),
+        "runs": pd.DataFrame({"spread": [spread]}),
     }
 
 
@@ -235,7 +259,9 @@ def _per_configuration(sides: Sides, run_spread: float) -> Floats:
     """
     b, t = oriented(np.array((sides.baseline_five, sides.target_five)), sides.sign)
     values = _of_five_numbers(b, t) | _of_samples(sides)
-    values |= dict(zip(RUNS_DIRECTIONS, run_features(sides, run_spread), strict=True))
+    steps = run_steps(sides, run_spread)
+    values |= dict(zip(RUNS_DIRECTIONS, run_features(steps), strict=True))
+    _look_back(values, sides, steps)
     given = (~sampled(sides)).nonzero()[0]
     if len(given):
         for name, estimate in _of_summaries(b[given], t[given]).items():
@@ -247,6 +273,21 @@ def _per_configuration(sides: Sides, run_spread: float) -> Floats:
     found = np.concatenate((own, version_features(sides, rows))) if len(rows) else own
     found[~np.isfinite(found)] = np.nan
     return np.concatenate((relative_differences(b, t), found))
+
+
+def _look_back(values: dict[str, Floats], sides: Sides, steps: Steps) -> None:
+    """Let nothing be worse than it is against all runs before, where the baseline is one run or few."""
+    rows = short_of_runs(sides)
+    if not len(rows):
+        return
+    past = with_past(sides, rows)
+    b, t = oriented(np.array((past.baseline_five, past.target_five)), past.sign)
+    clustered = np.sqrt(steps.repeated[rows])
+    for name, found in (_of_five_numbers(b, t) | _of_samples(past)).items():
+        if _DIRECTIONS.get(name, -1) == 0:
+            continue
+        shared = clustered if name in _OF_INDEPENDENT else 1.0
+        values[name][rows] = np.fmax(values[name][rows], found) / shared
 
 
 def _of_five_numbers(b: Floats, t: Floats) -> dict[str, Floats]:

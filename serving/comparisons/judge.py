@@ -190,11 +190,15 @@ def judged(named: NamedSides, served: Judge, reasons: int = REASONS, notes: Sequ
     Judgement
         In the order of the comparisons. What is said of one does not depend on the others.
     """
-    model, problems, asked = served.model, validity.reasons(named.sides), Asked.of(named.sides)
+    model, problems, asked = (
+        served.model,
+        validity.reasons(named.sides),
+        Asked.of(named.sides, served.model.card.run_spread),
+    )
     card, judgeable = model.card, problems == ""
     below = judgeable & below_floor(asked.worst_change, card.floor)
     left = judgeable & ~below
-    columns = model.asked(vectors(asked.sides, model.computed))[left]
+    columns = model.asked(vectors(asked.sides, model.computed, card.run_spread))[left]
     probability = np.where(below, 0.0, np.nan)
     amounts = np.zeros_like(columns)
     if len(columns):
@@ -223,7 +227,7 @@ def judged(named: NamedSides, served: Judge, reasons: int = REASONS, notes: Sequ
 def _decided(model: ReadyModel, sides: Sides, worst_change: Floats) -> NDArray[np.str_]:
     """Return the verdicts on comparisons that can be judged and hold no wild samples."""
     card = model.card
-    probability = model.probability(model.asked(vectors(sides, model.computed)))
+    probability = model.probability(model.asked(vectors(sides, model.computed, card.run_spread)))
     return np.asarray(card.deciding.answers(decided(probability, worst_change, card.floor)))
 
 

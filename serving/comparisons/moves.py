@@ -83,7 +83,7 @@ def in_hindsight(sides: Sides, *, looked_at: bool) -> dict[int, tuple[str, ...]]
 
 def floored(floor: float) -> str:
     """Say why the model was not asked."""
-    return f"below the floor of {100 * floor:g} %"
+    return f"below the floor of {100 * floor:g} %, or no more than runs differ by"
 
 
 def _change(change: float) -> str:

@@ -60,7 +60,7 @@ def out_of_fold(
     require_parts(family.places.tuned, tuned, [part.name for part in folds])
     cells = [(part, name, chosen) for part in folds for name, chosen in tuned[part.name].items()]
     fits = [
-        Fit(name, chosen, examples.rows(part.train), examples.x[part.test], seed)
+        Fit(name, chosen, examples.rows(part.train), examples.x[part.test], seed, table.guide)
         for part, name, chosen in cells
     ]
     probabilities = side_by_side(tested, fits, family.params.jobs, f"evaluate {family.name}")

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.tables.digest import digest_of
+from features.comparisons.vectors import DIRECTIONS, EVIDENCE
+from training.estimators.guide import Guide
 
 KEYS = {"comparison_id": "str", "fold_group": "str", "status": "str"}
 
@@ -93,6 +95,14 @@ class FeatureTable:
             np.asarray(self.frame["status"] == "fail", np.int64),
             self.frame["fold_group"].to_numpy(np.str_),
         )
+
+    @property
+    def guide(self) -> Guide | None:
+        """What estimators must know of the columns; None if they are none that featurize made."""
+        if not set(self.columns) <= set(DIRECTIONS):
+            return None
+        evidence = self.columns.index(EVIDENCE) if EVIDENCE in self.columns else None
+        return Guide(tuple(DIRECTIONS[name] for name in self.columns), evidence)
 
     def reference(self) -> dict[str, float]:
         """Return the median of every feature over the comparisons that passed (0 where none has it)."""

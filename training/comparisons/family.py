@@ -58,6 +58,11 @@ class Family:
         """The table of how far the medians of the same comparisons moved."""
         return self.places.processed / "changes.parquet"
 
+    @property
+    def runs(self) -> Path:
+        """What runs of one build differ by in these comparisons."""
+        return self.places.processed / "runs.parquet"
+
 
 def bound() -> Family:
     """Bind the family to the params.yaml of the working directory and to its files there."""

@@ -10,8 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data.comparisons.params import FeatureSet
+from data.comparisons.sides import Sides
 from data.errors import InputError
-from features.comparisons.vectors import columns, computed
+from features.comparisons.asked import Asked
+from features.comparisons.vectors import computed, described, vectors
+from training.comparisons.decision import decided
 from training.comparisons.precedents import Precedents
 from training.comparisons.stored import Card, TrainedModel
 from training.estimators import frozen
@@ -50,6 +53,12 @@ class ReadyModel:
             found = cls(arrays, Card.read(directory))
             require_width(directory, found.card.features, len(arrays.fill))
         return replace(found, precedents=Precedents.read(directory, found.card.features))
+
+    def judged(self, sides: Sides) -> Floats:
+        """Return the probability of ``fail`` that counts of every comparison, shape (n_comparisons,)."""
+        asked = Asked.of(sides, self.card.run_spread)
+        probability = self.probability(self.asked(vectors(asked.sides, self.computed, self.card.run_spread)))
+        return decided(probability, asked.worst_change, self.card.floor)
 
     @property
     def unit(self) -> Unit:
@@ -113,7 +122,7 @@ class ReadyModel:
 
     @cached_property
     def _places(self) -> NDArray[np.intp]:
-        known = columns(self.computed)
+        known = described(self.computed)
         for name in self.card.features:
             if name not in known:
                 raise InputError(f"the feature {name!r} is no longer computed")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pydantic import FiniteFloat
 
 from data.comparisons.params import FeatureSet
+from features.comparisons.runs import ORDINARY
 from features.comparisons.vectors import set_of
 from training.estimators import frozen
 from training.evaluation.calibration import CalibrationMap
@@ -55,6 +56,8 @@ class Card(StoredCard):
         Between which verdicts are ``unsure``; None: ``fail`` from the threshold on, else ``pass``.
     wish : Wish
         What these cuts were chosen for.
+    run_spread : float
+        What two runs of one build differ by, as a share, where a comparison has no versions that tell.
     """
 
     model: str
@@ -71,6 +74,7 @@ class Card(StoredCard):
     promise: Promise | None = None
     cuts: Cuts | None = None
     wish: Wish = field(default_factory=Wish)
+    run_spread: FiniteFloat = ORDINARY
 
     @property
     def deciding(self) -> Cuts:

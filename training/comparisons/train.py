@@ -13,9 +13,11 @@ from training.comparisons.examples import Examples, FeatureTable
 from training.comparisons.family import Family
 from training.comparisons.held import Held, decision, read_held
 from training.comparisons.remembering import remember
+from training.comparisons.runs import read_run_spread
 from training.comparisons.stored import Card, TrainedModel
 from training.comparisons.tune import Classified
 from training.estimators.catalogue import CATALOGUE
+from training.estimators.guide import Guide
 from training.estimators.pipelines import answering, fail_probability, pipeline
 from training.evaluation.sidebyside import side_by_side
 from training.evaluation.tuned import read_tuned
@@ -31,11 +33,12 @@ class Fit:
     train: Examples
     test: NDArray[np.float64]
     seed: int
+    guide: Guide | None = None
 
 
 def fitted(fit: Fit) -> Any:
     """Return the fitted pipeline of `fit`."""
-    unfitted = pipeline(CATALOGUE[fit.model], fit.tuned.params, fit.train.y, fit.seed)
+    unfitted = pipeline(CATALOGUE[fit.model], fit.tuned.params, fit.train.y, fit.seed, fit.guide)
     return unfitted.fit(fit.train.x, fit.train.y)
 
 
@@ -49,7 +52,7 @@ def train(family: Family) -> None:
     table = FeatureTable.read(family.features, family.columns())
     examples, seed = table.examples, family.params.seed
     tuned = read_tuned(family.places.tuned, Classified)["all"]
-    fits = [Fit(name, chosen, examples, examples.x[:0], seed) for name, chosen in tuned.items()]
+    fits = [Fit(name, chosen, examples, examples.x[:0], seed, table.guide) for name, chosen in tuned.items()]
     pipelines = side_by_side(fitted, fits, 1, f"train {family.name}")
     how = family.section.decide
     reference, floor = table.reference(), how.floor or 0.0
@@ -75,6 +78,7 @@ def train(family: Family) -> None:
             found.promise,
             found.cuts,
             found.wish,
+            read_run_spread(family.runs),
         )
         model, directory = TrainedModel(answering(whole), card), family.places.models / fit.model
         model.write(directory)

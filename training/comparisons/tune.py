@@ -17,8 +17,9 @@ from training.comparisons.examples import Examples, FeatureTable
 from training.comparisons.family import Family
 from training.comparisons.held import write_held
 from training.comparisons.splits import group_folds, parts
-from training.estimators import catalogue, pipelines, spaces
+from training.estimators import catalogue, evident, one_sided, pipelines, signed, spaces
 from training.estimators.catalogue import CATALOGUE
+from training.estimators.guide import Guide
 from training.estimators.pipelines import (
     InfeasibleError,
     fail_probability,
@@ -59,6 +60,8 @@ class SearchTask:
     seed : int
     log : Path or None
         Where finished trials are kept, so that an interrupted search goes on; in memory if None.
+    guide : Guide or None
+        What the columns promise.
     """
 
     part: str
@@ -67,6 +70,7 @@ class SearchTask:
     how: Tune
     seed: int
     log: Path | None = None
+    guide: Guide | None = None
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,7 @@ def search(task: SearchTask) -> Found[Classified]:
         folds = folds_of(task.examples, task)
     probability = np.zeros(len(task.examples.y))
     for fold in folds:
-        probability[fold.rows] = fold.judged(pipeline(model, params, fold.y, task.seed))
+        probability[fold.rows] = fold.judged(pipeline(model, params, fold.y, task.seed, task.guide))
     cut = best_cut(task.examples.y, probability)
     tuned = Classified(params, float(study.best_value), cut.threshold)
     return Found(task.part, task.model, tuned, [_row(task, trial) for trial in study.trials], probability)
@@ -148,7 +152,7 @@ def folds_of(examples: Examples, task: SearchTask) -> list[InnerFold]:
     model, found = CATALOGUE[task.model], []
     for train, test in group_folds(examples, task.how.folds, task.seed, f"{task.part} {task.model}"):
         inside = examples.rows(train)
-        prepare = pipeline(model, model.start, inside.y, task.seed)[:_PREPARING]
+        prepare = pipeline(model, model.start, inside.y, task.seed, task.guide)[:_PREPARING]
         x = prepare.fit_transform(inside.x)
         found.append(InnerFold(x, inside.y, prepare.transform(examples.x[test]), test))
     return found
@@ -172,7 +176,7 @@ def _value(trial: Trial, task: SearchTask, y: NDArray[np.int64], folds: list[Inn
     probability, value = np.full(len(y), np.nan), 0.0
     for step, fold in enumerate(folds):
         try:
-            unfitted = strict_pipeline(model, params, fold.y, task.seed)
+            unfitted = strict_pipeline(model, params, fold.y, task.seed, task.guide)
         except InfeasibleError:
             return None
         probability[fold.rows] = fold.judged(unfitted)
@@ -193,7 +197,7 @@ def _worth(y: NDArray[np.int64], probability: NDArray[np.float64]) -> float:
 
 def log_of(directory: Path, features_digest: str, columns: tuple[str, ...], task: SearchTask) -> Path:
     """Return where the trials of `task` are kept: another file if anything differs that they depend on."""
-    modules = (catalogue, spaces, pipelines, threshold, evaluation_search)
+    modules = (catalogue, spaces, pipelines, evident, one_sided, signed, threshold, evaluation_search)
     code = digest_of(Path(__file__), *(Path(module.__file__ or "") for module in modules))
     content = [features_digest, columns, task.how.model_dump(exclude={"models"}), task.seed, code]
     digest = zlib.crc32(json.dumps(content, default=str).encode())
@@ -229,7 +233,7 @@ def tasks_of(family: Family, table: FeatureTable) -> list[SearchTask]:
     how, seed, examples = family.section.tune, family.params.seed, table.examples
     require_known(how.models, CATALOGUE, f"{family.name}.tune")
     tasks = [
-        SearchTask(part.name, model, examples.rows(part.train), how, seed)
+        SearchTask(part.name, model, examples.rows(part.train), how, seed, guide=table.guide)
         for model in slowest_first(how.models, _SLOWEST)
         for part in parts(examples, family.section.evaluate, seed)
     ]

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from training.estimators.answering import Floats, Unit
-from training.estimators.frozen import by_name
 from training.estimators.preparation import Preparation
 
 
@@ -42,4 +41,5 @@ def boosted(pipeline: Any) -> Boosted | None:
     found = Preparation.of(pipeline)
     if found is None or not hasattr(found[1], "get_booster"):
         return None
-    return Boosted(*by_name(found[0]).values(), found[1].get_booster())
+    prepared, classifier = found
+    return Boosted(**vars(prepared), booster=classifier.get_booster())

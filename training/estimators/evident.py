@@ -39,13 +39,13 @@ class Gaps(TransformerMixin, BaseEstimator):
         self.directions = directions
         self.evidence = evidence
 
-    def fit(self, X: ArrayLike, y: object = None) -> Self:  # noqa: N803
+    def fit(self, X: ArrayLike, y: object = None) -> Self:  # noqa: N803, ARG002 - scikit-learn's
         """Learn medians and slopes."""
         x = np.asarray(X, np.float64)
         known = ~np.isnan(x)
         self.fill_, self.slope_ = np.zeros(x.shape[1]), np.zeros(x.shape[1])
         self.n_features_in_ = x.shape[1]
-        for column in np.flatnonzero(known.any(axis=0)):
+        for column in np.flatnonzero(known.any(axis=0)).tolist():
             self.fill_[column] = np.median(x[known[:, column], column])
             if self.evidence is not None and self.directions[column] and column != self.evidence:
                 self._lean(column, x, known[:, column] & known[:, self.evidence])
@@ -66,7 +66,7 @@ class Gaps(TransformerMixin, BaseEstimator):
         return filled(x, self.fill_, self.slope_, -1 if self.evidence is None else self.evidence)
 
 
-class Scaled(StandardScaler):  # type: ignore[misc]
+class Scaled(StandardScaler):
     """Standardise all columns but one, which keeps its own scale."""
 
     def __init__(self, kept: int | None = None) -> None:

@@ -6,7 +6,7 @@ it learned is a few arrays, which lie beside ``model.skops`` in ``model.npz``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +22,7 @@ from data.tables.digest import digest_of
 from data.tables.files import replacing
 from training.estimators import forest
 from training.estimators.answering import Floats, Unit
-from training.estimators.forest import LEAF, Forest, Single, Tree, chained
+from training.estimators.forest import LEAF, Forest, Tree, chained
 from training.estimators.preparation import SPECS as PREPARATION
 from training.estimators.preparation import Preparation
 from training.estimators.voting import Votes
@@ -118,17 +118,15 @@ class Neighbours(Preparation):
     points : ndarray of shape (n_points, n_axes)
     fails : ndarray of int, shape (n_points,)
         1 where it failed.
-    mass : ndarray of shape (2,)
-    k, p, weighted : int
+    k, p, weighted : ndarray of shape ()
     """
 
     axes: Floats
     points: Floats
     fails: NDArray[np.int64]
-    mass: Floats
-    k: int
-    p: int
-    weighted: int
+    k: NDArray[np.int64]
+    p: NDArray[np.int64]
+    weighted: NDArray[np.int64]
 
     unit: ClassVar[Unit] = "probability"
 
@@ -154,7 +152,6 @@ class Neighbours(Preparation):
             self.axes,
             self.points,
             self.fails == 1,
-            self.mass,
             int(self.k),
             int(self.p),
             bool(self.weighted),
@@ -172,7 +169,6 @@ _SPECS = {
         "axes": ArraySpec("f", ("features", "axes")),
         "points": ArraySpec("f", ("points", "axes")),
         "fails": ArraySpec("i", ("points",)),
-        "mass": ArraySpec("f", (2,)),
         **dict.fromkeys(("k", "p", "weighted"), ArraySpec("i", ())),
     },
 }
@@ -201,25 +197,30 @@ def freeze(pipeline: Any) -> Frozen | None:
     if found is None:
         return None
     prepared, classifier = found
-    preparation, kind = by_name(prepared).values(), type(classifier).__name__
+    preparation, kind = by_name(prepared), type(classifier).__name__
     if kind in _LINEAR:
-        return Linear(*preparation, classifier.coef_[0], classifier.intercept_[0])
+        return Linear(**preparation, coefficients=classifier.coef_[0], intercept=classifier.intercept_[0])
     if kind in _OF_TREES:
         return _trees(preparation, [tree.tree_ for tree in getattr(classifier, "estimators_", [classifier])])
     if kind == "OneSidedNeighbours":
         votes = classifier.votes
-        counts = np.int64(votes.k), np.int64(votes.p), np.int64(votes.weighted)
         return Neighbours(
-            *preparation, votes.axes, votes.points, votes.fails.astype(np.int64), votes.mass, *counts
+            **preparation,
+            axes=votes.axes,
+            points=votes.points,
+            fails=votes.fails.astype(np.int64),
+            k=np.array(votes.k),
+            p=np.array(votes.p),
+            weighted=np.array(int(votes.weighted)),
         )
     return None
 
 
-def _trees(preparation: Iterable[Any], trees: list[Any]) -> Trees:
+def _trees(preparation: Mapping[str, Any], trees: list[Any]) -> Trees:
     weights = [tree.value[:, 0, :] for tree in trees]
     shares = [own[:, 1] / own.sum(axis=1) for own in weights]
     return Trees(
-        *preparation, **chained([Tree.of(tree, own) for tree, own in zip(trees, shares, strict=True)])
+        **preparation, **chained([Tree.of(tree, own) for tree, own in zip(trees, shares, strict=True)])
     )
 
 

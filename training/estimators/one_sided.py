@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from training.estimators.inputs import labelled, unlabelled
 from training.estimators.voting import Votes, axes_of
 
-#: Of each class, so many rows are kept to vote at most; those that are kept stand for the others, too.
+#: Of each class, so many rows are kept to vote at most.
 MOST = 500
 
 
@@ -42,8 +42,6 @@ class OneSidedNeighbours(ClassifierMixin, BaseEstimator):
         What of each column goes into each axis; on an axis, less is worse.
     points_ : ndarray of shape (n_kept, n_axes)
     fails_ : ndarray of bool, shape (n_kept,)
-    mass_ : ndarray of shape (2,)
-        How many rows each kept pass, and each kept fail, stands for.
     """
 
     def __init__(
@@ -65,7 +63,6 @@ class OneSidedNeighbours(ClassifierMixin, BaseEstimator):
         kept = [
             one if len(one) <= MOST else np.sort(draw.choice(one, MOST, replace=False)) for one in of_class
         ]
-        self.mass_ = np.array([len(all_) / len(some) for all_, some in zip(of_class, kept, strict=True)])
         chosen = np.concatenate(kept)
         self.points_, self.fails_ = rows.x[chosen] @ self.axes_, rows.y[chosen] == 1
         return self
@@ -73,9 +70,7 @@ class OneSidedNeighbours(ClassifierMixin, BaseEstimator):
     @property
     def votes(self) -> Votes:
         """What answers."""
-        return Votes(
-            self.axes_, self.points_, self.fails_, self.mass_, self.k, self.p, self.weights == "distance"
-        )
+        return Votes(self.axes_, self.points_, self.fails_, self.k, self.p, self.weights == "distance")
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:  # noqa: N803
         """Return the share of both classes among the nearest, shape (n_rows, 2)."""

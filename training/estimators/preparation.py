@@ -1,4 +1,4 @@
-"""What happens to features before a classifier sees them, and to its answer before anybody does: arrays alone."""
+"""What happens to features before a classifier sees them, and to its answer before anybody does."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from data.tables.arrays import ArraySpec
 from training.estimators.answering import Floats, raised
@@ -30,9 +31,9 @@ class Preparation:
     fill, slope : ndarray of shape (n_features,)
         As of `training.estimators.evident.Gaps`.
     mean, scale : ndarray of shape (n_features,)
-    evidence : int
+    evidence : ndarray of shape ()
         The column of the evidence, -1 where there is none.
-    sure : float
+    sure : ndarray of shape ()
         See `training.estimators.answering.raised`.
     """
 
@@ -40,8 +41,8 @@ class Preparation:
     slope: Floats
     mean: Floats
     scale: Floats
-    evidence: int
-    sure: float
+    evidence: NDArray[np.intp]
+    sure: Floats
 
     def __post_init__(self) -> None:
         """Refuse to divide by nothing, and to look at a column that isn't there."""
@@ -52,21 +53,21 @@ class Preparation:
 
     @classmethod
     def of(cls, pipeline: Any) -> tuple[Preparation, Any] | None:
-        """Take from a fitted pipeline what it does beside its classifier, and this; None if it does anything else."""
+        """Divide a fitted pipeline into its preparation and its classifier; None if it does anything else."""
         *before, classifier = [step for _, step in pipeline.steps if not hasattr(step, "fit_resample")]
         filled = _filling(before)
         if filled is None:
             return None
         sure = getattr(classifier, "sure_", None)
-        evidence = -1 if sure is None else classifier.column
+        column, inner = (-1, classifier) if sure is None else (classifier.column, classifier.classifier_)
         scaled = before[1].mean_, before[1].scale_
-        return cls(
-            *filled, *scaled, evidence, sure or 0.0
-        ), classifier if sure is None else classifier.classifier_
+        return cls(*filled, *scaled, np.array(column), np.array(sure or 0.0)), inner
 
     def prepared(self, columns: Floats) -> Floats:
         """Return what the classifier takes, shape (n_rows, n_features)."""
-        return np.asarray((filled(columns, self.fill, self.slope, self.evidence) - self.mean) / self.scale)
+        return np.asarray(
+            (filled(columns, self.fill, self.slope, int(self.evidence)) - self.mean) / self.scale
+        )
 
     def told(self, probability: Floats, contributions: Floats, prepared: Floats) -> tuple[Floats, Floats]:
         """Raise a classifier's answer where the evidence leaves no doubt, in units of probability."""

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Single = NDArray[np.float32]
 
 #: Columns that correlate at least so much tell much the same.
 _ALIKE = 0.8
@@ -54,7 +55,6 @@ class Votes:
     axes: Floats
     points: Floats
     fails: NDArray[np.bool_]
-    mass: Floats
     k: int
     p: int
     weighted: bool
@@ -72,7 +72,7 @@ class Votes:
             found[start : start + _ROWS] = self._voted(self._far(passes, part, 1), self._far(fails, part, -1))
         return found
 
-    def _far(self, points: NDArray[np.float32], rows: NDArray[np.float32], sign: int) -> NDArray[np.float32]:
+    def _far(self, points: Single, rows: Single, sign: int) -> Single:
         """Return how far each row is from each point, shape (n_rows, n_points)."""
         total = np.zeros((len(rows), points.shape[1]), np.float32)
         for axis, places in enumerate(points):
@@ -81,33 +81,25 @@ class Votes:
             total += apart * apart if self.p != 1 else apart
         return np.sqrt(total, out=total) if self.p != 1 else total
 
-    def _voted(self, passes: NDArray[np.float32], fails: NDArray[np.float32]) -> Floats:
-        """Let the nearest vote: so many that they stand for `k` rows; what is as far as the last shares its place."""
+    def _voted(self, passes: Single, fails: Single) -> Floats:
+        """Let the nearest `k` vote; all that are as far as the last of them share its place."""
         last = self._last(passes, fails)
-        (near_p, tied_p), (near_f, tied_f) = (
-            (mass * self._weight(one, one < last).sum(axis=1), mass * (one == last).sum(axis=1))
-            for one, mass in zip((passes, fails), self.mass, strict=True)
+        nearer = [one < last for one in (passes, fails)]
+        passed, failed = (
+            (inside * self._weight(one)).sum(axis=1)
+            for one, inside in zip((passes, fails), nearer, strict=True)
         )
-        inside = sum(
-            mass * (one < last).sum(axis=1) for one, mass in zip((passes, fails), self.mass, strict=True)
-        )
-        places = self._weight(last, last >= 0)[:, 0] * (self.k - inside)
-        failed = near_f + places * tied_f / (tied_p + tied_f)
-        return np.asarray(failed / (near_p + near_f + places))
+        tied = [(one == last).sum(axis=1) for one in (passes, fails)]
+        places = self._weight(last)[:, 0] * (self.k - sum(inside.sum(axis=1) for inside in nearer))
+        failed = failed + places * tied[1] / (tied[0] + tied[1])
+        return np.asarray(failed / (passed + failed + places * tied[0] / (tied[0] + tied[1])), np.float64)
 
-    def _last(self, passes: NDArray[np.float32], fails: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _last(self, passes: Single, fails: Single) -> Single:
         """Return how far the last one is that votes, shape (n_rows, 1)."""
-        near = [
-            np.partition(one, count - 1, axis=1)[:, :count]
-            for one in (passes, fails)
-            if (count := min(self.k, one.shape[1]))
-        ]
-        both = np.concatenate(near, axis=1)
-        mass = np.repeat(self.mass, [one.shape[1] for one in near])
-        order = np.argsort(both, axis=1, kind="stable")
-        enough = np.cumsum(mass[order], axis=1) >= self.k
-        place = np.where(enough.any(axis=1), enough.argmax(axis=1), enough.shape[1] - 1)
-        return np.take_along_axis(both, np.take_along_axis(order, place[:, None], axis=1), axis=1)
+        both = np.concatenate([passes, fails], axis=1)
+        return np.asarray(np.partition(both, self.k - 1, axis=1)[:, self.k - 1 : self.k])
 
-    def _weight(self, distance: NDArray[np.float32], counts: NDArray[np.bool_]) -> Floats:
-        return np.asarray(counts / (distance + _NEAREST) if self.weighted else counts * 1.0)
+    def _weight(self, distance: Single) -> Single:
+        if not self.weighted:
+            return np.ones_like(distance)
+        return np.asarray(1 / (distance + _NEAREST), np.float32)

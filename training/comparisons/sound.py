@@ -1,0 +1,274 @@
+"""Cases that leave no room for opinion, and the rules that every model must keep on them.
+
+Samples are drawn, or made by hand, at several magnitudes, in both directions and with several configurations.
+A model that breaks a rule is told which, and the case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from data.comparisons.sides import Samples, Sides, five_numbers
+
+Floats = NDArray[np.float64]
+#: Earlier runs of a configuration, the oldest first.
+Runs = tuple[Floats, ...]
+Better = Literal["lower", "higher"]
+
+#: Probabilities that differ by less are the same.
+SAME = 1e-9
+_MAGNITUDES = (3.7e-6, 1.0, 240.0, 8.0e9)
+_DIRECTIONS: tuple[Better, Better] = ("lower", "higher")
+_WORSE = (0.05, 0.1, 0.2, 0.4, 1.0)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A comparison: baseline, target and earlier runs of every configuration."""
+
+    told: str
+    better: Better
+    configurations: tuple[tuple[Floats, Floats, Runs], ...]
+
+    def changed(self, change: Callable[[Floats], Floats], told: str = "") -> Case:
+        """Return it with other targets."""
+        own = tuple((b, change(t), h) for b, t, h in self.configurations)
+        return replace(self, told=told or self.told, configurations=own)
+
+    def everywhere(self, change: Callable[[Floats], Floats], told: str) -> Case:
+        """Return it with all samples changed."""
+        own = tuple((change(b), change(t), tuple(map(change, h))) for b, t, h in self.configurations)
+        return replace(self, told=told, configurations=own)
+
+    def worse(self, share: float) -> Case:
+        """Return it with targets that are worse by a share."""
+        factor = 1 + share if self.better == "lower" else 1 / (1 + share)
+        return self.changed(lambda samples: samples * factor, f"{100 * share:g} % worse, {self.told}")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What must hold for cases.
+
+    Attributes
+    ----------
+    name : str
+        In words.
+    holds : callable
+        Of the probabilities of the cases, in their order, and the threshold of ``fail``; tells for each
+        whether it is as it should be.
+    cases : tuple of Case
+    """
+
+    name: str
+    holds: Callable[[Floats, float], NDArray[np.bool_]]
+    cases: tuple[Case, ...]
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A rule that a model breaks, and the first case where it does."""
+
+    rule: str
+    case: str
+    probability: float
+
+    def __str__(self) -> str:
+        return f'it breaks the rule "{self.rule}": {self.probability:.3f} for {self.case}'
+
+
+def broken(judge: Callable[[Sides], Floats], threshold: float, rules: Sequence[Rule]) -> Iterator[Broken]:
+    """Yield the rules that a judge breaks.
+
+    Parameters
+    ----------
+    judge : callable
+        Gives the probability of ``fail`` that counts, of every comparison.
+    threshold : float
+        ``fail`` from this probability on.
+    rules : sequence of Rule
+    """
+    probability = judge(sides_of([case for rule in rules for case in rule.cases]))
+    stops = np.cumsum([len(rule.cases) for rule in rules])
+    for rule, own in zip(rules, np.split(probability, stops[:-1]), strict=True):
+        wrong = np.flatnonzero(~rule.holds(own, threshold))
+        if len(wrong):
+            yield Broken(rule.name, rule.cases[wrong[0]].told, float(own[wrong[0]]))
+
+
+def rules(seed: int) -> tuple[Rule, ...]:
+    """Return all rules, with cases drawn by `seed`."""
+    draw = np.random.default_rng(seed)
+    return (*_plain(draw), *_orders(draw), *_sames(draw), *_judged(draw))
+
+
+def sides_of(cases: Sequence[Case]) -> Sides:
+    """Gather cases as `Sides`."""
+    rows = [(place, case, one) for place, case in enumerate(cases) for one in case.configurations]
+    baseline, target = (
+        _samples([(one[0],) for _, _, one in rows]),
+        _samples([(one[1],) for _, _, one in rows]),
+    )
+    return Sides(
+        np.array([place for place, _, _ in rows], np.int64),
+        len(cases),
+        np.array([number for case in cases for number in range(1, len(case.configurations) + 1)], np.int64),
+        np.array([-1.0 if case.better == "lower" else 1.0 for _, case, _ in rows]),
+        baseline,
+        target,
+        _samples([one[2] for _, _, one in rows]),
+        five_numbers(baseline),
+        five_numbers(target),
+    )
+
+
+def _samples(lists: Sequence[Runs]) -> Samples:
+    lengths = np.array([sum(map(len, runs)) for runs in lists], np.int64)
+    flat: list[Floats] = [np.zeros(0), *(run for runs in lists for run in runs)]
+    orders = [np.zeros(0, np.int64), *(np.full(len(run), n) for runs in lists for n, run in enumerate(runs))]
+    stops = np.cumsum(lengths)
+    return Samples(np.concatenate(flat), np.concatenate(orders), stops - lengths, stops)
+
+
+def unchanged(
+    draw: np.random.Generator,
+    noise: float,
+    size: int,
+    *,
+    level: float = 100.0,
+    better: Better = "lower",
+    configurations: int = 1,
+    history: int = 0,
+) -> Case:
+    """Draw a comparison of one build; samples scatter by a share, runs by a third of that."""
+
+    def run() -> Floats:
+        offset = 1 + noise / 3 * draw.standard_normal() if history else 1.0
+        return np.asarray(level * offset * (1 + noise * draw.standard_normal(size)))
+
+    own = tuple((run(), run(), tuple(run() for _ in range(history))) for _ in range(configurations))
+    told = (
+        f"{size} samples a side that scatter by {100 * noise:g} % around {level:g}, {better} is better, "
+        f"{configurations} configurations, {history} earlier runs"
+    )
+    return Case(told, better, own)
+
+
+def _drawn(draw: np.random.Generator, noises: Sequence[float], histories: Sequence[int]) -> Iterator[Case]:
+    """Yield unchanged comparisons of all kinds."""
+    for number, (noise, size, better, history) in enumerate(
+        product(noises, (3, 5, 10, 30), _DIRECTIONS, histories)
+    ):
+        level = _MAGNITUDES[number % len(_MAGNITUDES)]
+        yield unchanged(
+            draw, noise, size, level=level, better=better, configurations=1 + number % 3, history=history
+        )
+
+
+def _centred(case: Case) -> Case:
+    """Return it with every run's median at the level of the first baseline: what is changed is the change."""
+    own = tuple(
+        (b, t * (np.median(b) / np.median(t)), tuple(h * (np.median(b) / np.median(h)) for h in past))
+        for b, t, past in case.configurations
+    )
+    return replace(case, configurations=own)
+
+
+def at_least(bound: float) -> Callable[[Floats, float], NDArray[np.bool_]]:
+    """Return the rule that probabilities reach `bound`."""
+    return lambda probability, _: probability >= bound
+
+
+def at_most(bound: float) -> Callable[[Floats, float], NDArray[np.bool_]]:
+    """Return the rule that probabilities stay within `bound`."""
+    return lambda probability, _: probability <= bound
+
+
+def never_less(chain: int) -> Callable[[Floats, float], NDArray[np.bool_]]:
+    """Return the rule that of `chain` neighbouring cases none is less probable than the one before."""
+
+    def holds(probability: Floats, _: float) -> NDArray[np.bool_]:
+        steps = np.diff(probability.reshape(-1, chain), axis=1, prepend=-1.0)
+        return np.asarray(steps >= -SAME).ravel()
+
+    return holds
+
+
+def alike(count: int) -> Callable[[Floats, float], NDArray[np.bool_]]:
+    """Return the rule that `count` neighbouring cases have one probability."""
+
+    def holds(probability: Floats, _: float) -> NDArray[np.bool_]:
+        own = probability.reshape(-1, count)
+        return np.asarray(np.abs(own - own[:, :1]) <= SAME).ravel()
+
+    return holds
+
+
+def _plain(draw: np.random.Generator) -> Iterator[Rule]:
+    tight = tuple(_centred(case) for case in _drawn(draw, (0.003,), (0, 8)))
+    yield Rule(
+        "twice as slow with tight samples is at least 0.99", at_least(0.99), tuple(c.worse(1) for c in tight)
+    )
+    small = tuple(case.worse(share) for case in tight for share in (0.2, 0.1, 0.07))
+    yield Rule("20, 10 and 7 % worse with 0.3 % noise are at least 0.95", at_least(0.95), small)
+    same = tuple(
+        replace(case, told=f"identical sides, {case.told}", configurations=own)
+        for case in _drawn(draw, (0.003, 0.1), (0, 8))
+        if (own := tuple((b, b.copy(), h) for b, _, h in case.configurations))
+    )
+    yield Rule("identical sides are at most 0.02", at_most(0.02), same)
+    better = tuple(case.worse(1 / (1 + gain) - 1) for case in tight for gain in (0.03, 0.5))
+    yield Rule("improvements are at most 0.02", at_most(0.02), better)
+
+
+def _orders(draw: np.random.Generator) -> Iterator[Rule]:
+    chains = _drawn(draw, (0.001, 0.01, 0.03, 0.1), (0, 10))
+    cases = tuple(one for case in chains for one in (case, *(case.worse(share) for share in _WORSE)))
+    yield Rule("worse by more is never less probable", never_less(1 + len(_WORSE)), cases)
+    repeated = tuple(
+        case.everywhere(partial(np.tile, reps=times), f"{case.told}, each {times} times")
+        for start in _drawn(draw, (0.01, 0.03), (0,))
+        for case in [_centred(start).worse(0.2)]
+        for times in (1, 2, 4)
+    )
+    yield Rule("more samples of the same shift never make it less sure", never_less(3), repeated)
+
+
+def _sames(draw: np.random.Generator) -> Iterator[Rule]:
+    found: list[Case] = []
+    for case in _drawn(draw, (0.01, 0.1), (0, 8)):
+        one = case.worse(0.08)
+        copied = replace(one, told=f"a copied configuration, {one.told}")
+        copied = replace(copied, configurations=(*one.configurations, one.configurations[0]))
+        found += [
+            one,
+            one.everywhere(lambda samples: samples[::-1].copy(), f"samples in reverse order, {one.told}"),
+            one.everywhere(lambda samples: samples * 1024.0, f"another unit, {one.told}"),
+            copied,
+        ]
+    yield Rule("order of samples, unit and copied configurations change nothing", alike(4), tuple(found))
+
+
+def _judged(draw: np.random.Generator) -> Iterator[Rule]:
+    passing, failing = [], []
+    for better in _DIRECTIONS:
+        ten = _centred(unchanged(draw, 0.01, 10, better=better))
+        wild = ten.changed(lambda samples: np.append(samples[1:], samples[0] * 1.5), "one outlier in ten")
+        modes = np.array([100.0, 100.4, 99.7, 100.1, 99.9, 120.0, 120.3, 119.6, 120.2, 119.8])
+        two = Case("two modes", better, ((modes, modes * 1.001, ()),))
+        whole = np.array([20.0, 20.0, 21.0, 20.0, 21.0, 20.0])
+        ties = Case("whole milliseconds with ties", better, ((whole, whole[::-1].copy(), ()),))
+        three = _centred(unchanged(draw, 0.01, 3, better=better))
+        passing += [wild, two, ties, three]
+        failing += [case.worse(0.4) for case in (wild, two, three)]
+        factor = 1.3 if better == "lower" else 1 / 1.3
+        failing.append(replace(ties, configurations=((whole, np.round(whole * factor), ()),)))
+    yield Rule("an unchanged level passes", lambda p, threshold: p < threshold, tuple(passing))
+    yield Rule("a plain regression fails", lambda p, threshold: p >= threshold, tuple(failing))
