@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from data.comparisons.siblings import Siblings, Targets, Versions
 from data.comparisons.tables import FIVE_NUMBERS, OPERATION, ComparisonTables
 
 Floats = NDArray[np.float64]
@@ -123,6 +124,8 @@ class Sides:
         History is what lies before the baseline, at most `HISTORY_VERSIONS` versions of it.
     baseline_five, target_five : ndarray of shape (n_configurations, 5)
         min, q1, median, q3, max: of the samples, or as the source gave them; NaN where there is neither.
+    siblings : Siblings or None
+        What other operations did at the same versions, where the source names its versions.
     """
 
     comparison: Ints
@@ -134,6 +137,7 @@ class Sides:
     history: Samples
     baseline_five: Floats
     target_five: Floats
+    siblings: Siblings | None = None
 
     @classmethod
     def of(cls, tables: ComparisonTables) -> Sides:
@@ -143,12 +147,14 @@ class Sides:
         result_series = result_key * _THREADS + results["threads"].to_numpy(np.int64)
         summary = results["stat"].notna().to_numpy()
         raw = _Table.of(results[~summary], result_series[~summary])
+        versions = Versions.of(results[~summary], result_key[~summary], result_series[~summary])
         comparison, series = _configurations(np.unique(result_series), comparison_key)
         first, last, begin, end = (
             comparisons[name].to_numpy(np.int64)[comparison]
             for name in ("baseline_from", "baseline_to", "target_from", "target_to")
         )
         samples = raw.between(series, first, last), raw.between(series, begin, end), raw.before(series, first)
+        targets = Targets(comparison, samples[1].starts, samples[1].stops)
         baseline, target = map(five_numbers, samples[:2])
         if summary.any():
             given = _summaries(results[summary], result_series[summary])
@@ -168,6 +174,7 @@ class Sides:
             samples[2].of(present),
             baseline[present],
             target[present],
+            None if versions is None else versions.siblings(targets, len(comparisons)),
         )
 
     @cached_property

@@ -24,6 +24,7 @@ from features.comparisons.five_numbers import (
 from features.comparisons.history import HISTORY, version_features, with_versions
 from features.comparisons.ranks import moments, rank_test, sampled, welch_t
 from features.comparisons.reduce import over_configurations, signed_root
+from features.comparisons.siblings import SIBLINGS, sibling_features
 
 PLACES = Places("comparisons")
 #: The order of figure 6.5, lines 31-34.
@@ -46,12 +47,13 @@ _PER_CONFIGURATION: dict[str, tuple[str, ...]] = {
     "spread_ratio": ("med",),
     "repetitions": ("min",),
     **dict.fromkeys(HISTORY, ("min",)),
+    **dict.fromkeys(SIBLINGS, ("max",)),
 }
 EXTENDED_FEATURES = tuple(
     f"{name}_{reduction}" for name, reductions in _PER_CONFIGURATION.items() for reduction in reductions
 )
 #: What the two sides tell, without versions.
-_OF_SIDES = [name for name in _PER_CONFIGURATION if name not in HISTORY]
+_OF_SIDES = [name for name in _PER_CONFIGURATION if name not in HISTORY + SIBLINGS]
 #: Of these rows, those in units of noise; and with them, those of which the root is taken.
 _NOISY = slice(_OF_SIDES.index("welch_t"), _OF_SIDES.index("pooled_effect") + 1)
 _ROOTED = slice(_NOISY.start, _OF_SIDES.index("highs") + 1)
@@ -175,7 +177,7 @@ def _stouffer(z: Floats, sides: Sides) -> Floats:
 
 
 def _per_configuration(sides: Sides) -> Floats:
-    """Compute what `_ROWS` names, a row each; nothing of `HISTORY` if no configuration has any.
+    """Compute what `_ROWS` names, a row each; nothing of `HISTORY` and `SIBLINGS` if nothing has any.
 
     Returns
     -------
@@ -193,7 +195,9 @@ def _per_configuration(sides: Sides) -> Floats:
     np.minimum(np.maximum(cut, -_LARGEST, out=cut), _LARGEST, out=cut)
     own[_ROOTED] = signed_root(own[_ROOTED])
     rows = with_versions(sides)
-    found = np.concatenate((own, version_features(sides, rows))) if len(rows) else own
+    found = own
+    if len(rows):
+        found = np.concatenate((own, version_features(sides, rows), sibling_features(sides)))
     found[~np.isfinite(found)] = np.nan
     return np.concatenate((relative_differences(b, t), found))
 
