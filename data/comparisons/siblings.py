@@ -14,6 +14,16 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
+class Ordered:
+    """Samples in the order of series and versions, and which row of the results each was."""
+
+    values: Floats
+    orders: Ints
+    series: Ints
+    place: Ints
+
+
+@dataclass(frozen=True)
 class Versions:
     """Every version of every series that the results hold, a series after the other, each in its order.
 
@@ -39,28 +49,28 @@ class Versions:
     lower: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, results: pd.DataFrame, operation: Ints, series: Ints) -> Versions | None:
+    def of(cls, results: pd.DataFrame, ordered: Ordered, operation: Ints) -> Versions | None:
         """Gather them from results without summaries; None if no version has a name.
 
         Parameters
         ----------
         results : DataFrame
-        operation, series : ndarray of shape (n_samples,)
+        ordered : Ordered
+            Their samples, in the order of series and versions.
+        operation : ndarray of shape (n_samples,)
+            In the same order.
         """
         if "version" not in results or not results["version"].notna().any():
             return None
-        orders = results["order"].to_numpy(np.int64)
-        place = np.lexsort((orders, series))
-        begins = (np.diff(orders[place]) != 0) | (np.diff(series[place]) != 0)
+        begins = (np.diff(ordered.orders) != 0) | (np.diff(ordered.series) != 0)
         starts = np.flatnonzero(np.append(True, begins))
-        firsts = place[starts]
-        head = results[["benchmark", "machine", "version", "better"]].iloc[firsts]
+        head = results[["benchmark", "machine", "version", "better"]].iloc[ordered.place[starts]]
         name = head.groupby(["benchmark", "machine", "version"], sort=False).ngroup()
         return cls(
-            results["value"].to_numpy(np.float64)[place],
+            ordered.values,
             np.append(starts, len(results)),
-            series[firsts],
-            operation[firsts],
+            ordered.series[starts],
+            operation[starts],
             name.fillna(-1).to_numpy(np.int64),
             np.asarray(head["better"] == "lower"),
         )

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data.comparisons.siblings import Siblings, Targets, Versions
+from data.comparisons.siblings import Ordered, Siblings, Targets, Versions
 from data.comparisons.tables import FIVE_NUMBERS, OPERATION, ComparisonTables
 
 Floats = NDArray[np.float64]
@@ -146,8 +146,9 @@ class Sides:
         result_key, comparison_key = _operation_keys(tables)
         result_series = result_key * _THREADS + results["threads"].to_numpy(np.int64)
         summary = results["stat"].notna().to_numpy()
-        raw = _Table.of(results[~summary], result_series[~summary])
-        versions = Versions.of(results[~summary], result_key[~summary], result_series[~summary])
+        sampled = results[~summary]
+        raw = _Table.of(sampled, result_series[~summary])
+        versions = Versions.of(sampled, raw, raw.series // _THREADS)
         comparison, series = _configurations(np.unique(result_series), comparison_key)
         first, last, begin, end = (
             comparisons[name].to_numpy(np.int64)[comparison]
@@ -250,18 +251,14 @@ def _operation_keys(tables: ComparisonTables) -> tuple[Ints, Ints]:
 
 
 @dataclass(frozen=True)
-class _Table:
+class _Table(Ordered):
     """Raw samples sorted by series and order."""
-
-    values: Floats
-    orders: Ints
-    series: Ints
 
     @classmethod
     def of(cls, results: pd.DataFrame, series: Ints) -> _Table:
         orders = results["order"].to_numpy(np.int64)
         place = np.lexsort((orders, series))
-        return cls(results["value"].to_numpy(np.float64)[place], orders[place], series[place])
+        return cls(results["value"].to_numpy(np.float64)[place], orders[place], series[place], place)
 
     def _position(self, series: Ints, order: Ints) -> Ints:
         """Return the first row of each series at that order or later."""
