@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from data.comparisons.siblings import Ordered, Siblings, Targets, Versions
 from data.comparisons.tables import FIVE_NUMBERS, OPERATION, ComparisonTables
 
 Floats = NDArray[np.float64]
@@ -126,6 +127,8 @@ class Sides:
         lies after the target, at most `LATER_VERSIONS` versions, and nothing unless it is said to be known.
     baseline_five, target_five : ndarray of shape (n_configurations, 5)
         min, q1, median, q3, max: of the samples, or as the source gave them; NaN where there is neither.
+    siblings : Siblings or None
+        What other operations did at the same versions, where the source names its versions.
     """
 
     comparison: Ints
@@ -138,6 +141,7 @@ class Sides:
     later: Samples
     baseline_five: Floats
     target_five: Floats
+    siblings: Siblings | None = None
 
     @classmethod
     def of(cls, tables: ComparisonTables) -> Sides:
@@ -146,7 +150,9 @@ class Sides:
         result_key, comparison_key = _operation_keys(tables)
         result_series = result_key * _THREADS + results["threads"].to_numpy(np.int64)
         summary = results["stat"].notna().to_numpy()
-        raw = _Table.of(results[~summary], result_series[~summary])
+        sampled = results[~summary]
+        raw = _Table.of(sampled, result_series[~summary])
+        named = Versions.of(sampled, raw, raw.series // _THREADS)
         comparison, series = _configurations(np.unique(result_series), comparison_key)
         first, last, begin, end = (
             comparisons[name].to_numpy(np.int64)[comparison]
@@ -154,8 +160,9 @@ class Sides:
         )
         known = comparisons["later_to"].fillna(comparisons["target_to"]).to_numpy(np.int64)[comparison]
         samples = raw.between(series, first, last), raw.between(series, begin, end)
-        versions = raw.before(series, first), raw.after(series, end, known)
+        around = raw.before(series, first), raw.after(series, end, known)
         baseline, target = map(five_numbers, samples)
+        targets = Targets(comparison, samples[1].starts, samples[1].stops)
         if summary.any():
             given = _summaries(results[summary], result_series[summary])
             baseline = _filled(baseline, given, series, first)
@@ -171,10 +178,11 @@ class Sides:
             sign[present],
             samples[0].of(present),
             samples[1].of(present),
-            versions[0].of(present),
-            versions[1].of(present),
+            around[0].of(present),
+            around[1].of(present),
             baseline[present],
             target[present],
+            None if named is None else named.siblings(targets, len(comparisons)),
         )
 
     @cached_property
@@ -250,18 +258,14 @@ def _operation_keys(tables: ComparisonTables) -> tuple[Ints, Ints]:
 
 
 @dataclass(frozen=True)
-class _Table:
+class _Table(Ordered):
     """Raw samples sorted by series and order."""
-
-    values: Floats
-    orders: Ints
-    series: Ints
 
     @classmethod
     def of(cls, results: pd.DataFrame, series: Ints) -> _Table:
         orders = results["order"].to_numpy(np.int64)
         place = np.lexsort((orders, series))
-        return cls(results["value"].to_numpy(np.float64)[place], orders[place], series[place])
+        return cls(results["value"].to_numpy(np.float64)[place], orders[place], series[place], place)
 
     def _position(self, series: Ints, order: Ints) -> Ints:
         """Return the first row of each series at that order or later."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from data.comparisons.sides import Ints, Samples, Sides
 
 _COLUMNS = ("comparison", "threads", "sign", "baseline_five", "target_five")
-_LISTS = ("baseline", "target", "history")
+_LISTS = ("baseline", "target", "history", "later")
 
 
 def without_copies(sides: Sides) -> Sides:

@@ -36,6 +36,7 @@ from features.comparisons.runs import (
     run_steps,
     usual_spread,
 )
+from features.comparisons.siblings import SIBLING_DIRECTIONS, SIBLINGS, sibling_features
 
 PLACES = Places("comparisons")
 #: The order of figure 6.5, lines 31-34.
@@ -60,6 +61,7 @@ _PER_CONFIGURATION: dict[str, tuple[str, ...]] = {
     "run_step": ("min",),
     "run_spread": ("max",),
     **dict.fromkeys(HISTORY, ("min",)),
+    **dict.fromkeys(SIBLINGS, ("max",)),
 }
 EXTENDED_FEATURES = tuple(
     f"{name}_{reduction}" for name, reductions in _PER_CONFIGURATION.items() for reduction in reductions
@@ -71,6 +73,7 @@ _DIRECTIONS = {
     **dict.fromkeys(("baseline_noise", "spread_ratio", "repetitions"), 0),
     **RUNS_DIRECTIONS,
     **HISTORY_DIRECTIONS,
+    **SIBLING_DIRECTIONS,
 }
 DIRECTIONS: Mapping[str, int] = {
     name: _DIRECTIONS.get(name.rpartition("_")[0], -1) for name in SEED_FEATURES + EXTENDED_FEATURES
@@ -86,7 +89,7 @@ _OF_INDEPENDENT = ("rank_z", "welch_t")
 #: The feature that says how large the step is, in its own error.
 EVIDENCE = "run_step_min"
 #: What the two sides tell, without versions.
-_OF_SIDES = [name for name in _PER_CONFIGURATION if name not in HISTORY]
+_OF_SIDES = [name for name in _PER_CONFIGURATION if name not in HISTORY + SIBLINGS]
 #: Of these rows, those in units of noise; and with them, those of which the root is taken.
 _NOISY = [*map(_OF_SIDES.index, ("welch_t", "baseline_effect", "pooled_effect", "run_step"))]
 _ROOTED = [*_NOISY, *map(_OF_SIDES.index, ("lows", "highs"))]
@@ -250,7 +253,8 @@ def _stouffer(z: Floats, sides: Sides) -> Floats:
 
 
 def _per_configuration(sides: Sides, run_spread: float) -> Floats:
-    """Compute what `_ROWS` names, a row each; nothing of `HISTORY` if no configuration has any.
+    """Compute what `_ROWS` names, a row each; nothing of `HISTORY` and `SIBLINGS` if
+    nothing has any.
 
     Returns
     -------
@@ -270,7 +274,9 @@ def _per_configuration(sides: Sides, run_spread: float) -> Floats:
     own[_NOISY] = np.clip(own[_NOISY], -_LARGEST, _LARGEST)
     own[_ROOTED] = signed_root(own[_ROOTED])
     rows = with_versions(sides)
-    found = np.concatenate((own, version_features(sides, rows))) if len(rows) else own
+    found = own
+    if len(rows):
+        found = np.concatenate((own, version_features(sides, rows), sibling_features(sides)))
     found[~np.isfinite(found)] = np.nan
     return np.concatenate((relative_differences(b, t), found))
 

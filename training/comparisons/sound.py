@@ -124,6 +124,7 @@ def sides_of(cases: Sequence[Case]) -> Sides:
         baseline,
         target,
         _samples([one[2] for _, _, one in rows]),
+        _samples([() for _ in rows]),
         five_numbers(baseline),
         five_numbers(target),
     )

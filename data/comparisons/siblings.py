@@ -1,0 +1,109 @@
+"""What other operations did at the same versions: their results, by the version's name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """Samples in the order of series and versions, and which row of the results each was."""
+
+    values: Floats
+    orders: Ints
+    series: Ints
+    place: Ints
+
+
+@dataclass(frozen=True)
+class Versions:
+    """Every version of every series that the results hold, a series after the other, each in its order.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_samples,)
+        All samples.
+    starts : ndarray of shape (n_versions + 1,)
+        Version ``i`` has the samples ``values[starts[i]:starts[i + 1]]``.
+    series, operation : ndarray of shape (n_versions,)
+        Which series, and which operation, it belongs to.
+    name : ndarray of shape (n_versions,)
+        A number for its benchmark, machine and name; -1 where it has no name.
+    lower : ndarray of bool, shape (n_versions,)
+        Whether lower is better.
+    """
+
+    values: Floats
+    starts: Ints
+    series: Ints
+    operation: Ints
+    name: Ints
+    lower: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, results: pd.DataFrame, ordered: Ordered, operation: Ints) -> Versions | None:
+        """Gather them from results without summaries; None if no version has a name.
+
+        Parameters
+        ----------
+        results : DataFrame
+        ordered : Ordered
+            Their samples, in the order of series and versions.
+        operation : ndarray of shape (n_samples,)
+            In the same order.
+        """
+        if "version" not in results or not results["version"].notna().any():
+            return None
+        begins = (np.diff(ordered.orders) != 0) | (np.diff(ordered.series) != 0)
+        starts = np.flatnonzero(np.append(True, begins))
+        head = results[["benchmark", "machine", "version", "better"]].iloc[ordered.place[starts]]
+        name = head.groupby(["benchmark", "machine", "version"], sort=False).ngroup()
+        return cls(
+            ordered.values,
+            np.append(starts, len(results)),
+            ordered.series[starts],
+            operation[starts],
+            name.fillna(-1).to_numpy(np.int64),
+            np.asarray(head["better"] == "lower"),
+        )
+
+    def siblings(self, targets: Targets, n_comparisons: int) -> Siblings:
+        """Find the targets of all comparisons; where there are several configurations, the first one's."""
+        held = targets.stops > targets.starts
+        owner, at = np.unique(targets.comparison[held], return_index=True)
+        found = np.zeros((2, n_comparisons), np.int64)
+        for row, place in zip(found, (targets.starts, targets.stops), strict=True):
+            row[owner] = np.searchsorted(self.starts, place[held][at])
+        return Siblings(self, *found)
+
+
+class Targets(NamedTuple):
+    """The targets of configurations: the comparison of each, and that it is the samples ``starts:stops``."""
+
+    comparison: Ints
+    starts: Ints
+    stops: Ints
+
+
+@dataclass(frozen=True)
+class Siblings:
+    """Where the targets stand among all versions.
+
+    Attributes
+    ----------
+    versions : Versions
+    first, stop : ndarray of shape (n_comparisons,)
+        The target is the versions ``first:stop``.
+    """
+
+    versions: Versions
+    first: Ints
+    stop: Ints

@@ -1,0 +1,67 @@
+import numpy as np
+import pytest
+
+from data.comparisons.sides import Sides
+from data.comparisons.tables import ComparisonTables
+from features.comparisons.siblings import sibling_features
+
+VERSIONS = [f"v{number}" for number in range(20)]
+AT = 10
+
+
+def level(version, falls_at=None):
+    """Return what calm operations give, and those that get 10 % worse at a version."""
+    return (100.0 if falls_at is None or version < falls_at else 90.0) + version % 3
+
+
+def tables(falls, target=(AT, AT + 4), names=VERSIONS, skipped=(), better="higher"):
+    """Make operations by where each falls; the first one is compared, and lacks the `skipped` versions."""
+    results = [
+        {
+            "series_id": f"o{number}", "group": "g", "benchmark": "b", "operation": f"o{number}",
+            "machine": "m", "unit": "u", "better": better, "threads": 1, "version": name, "order": order,
+            "value": level(order, fall) * (1 if better == "higher" else -1),
+        }
+        for number, fall in enumerate(falls)
+        for order, name in enumerate(names)
+        if number or order not in skipped
+    ]  # fmt: skip
+    compared = {
+        "comparison_id": "c", "benchmark": "b", "operation": "o0", "machine": "m", "baseline_from": 0,
+        "baseline_to": target[0] - 1, "target_from": target[0], "target_to": target[1],
+    }  # fmt: skip
+    return ComparisonTables.of_rows(results, [compared], [])
+
+
+def told(falls, **how):
+    return sibling_features(Sides.of(tables(falls, **how)))[0, 0]
+
+
+@pytest.mark.parametrize("better", ["higher", "lower"])
+def test_siblings_that_get_worse_at_the_same_version_count_by_their_share(better):
+    assert told([None, *[None] * 8], better=better) == 0
+    assert told([None, *[AT] * 2, *[None] * 6], better=better) == pytest.approx(np.sqrt(2 / 8))
+    assert told([None, *[AT] * 8], better=better) == 1
+
+
+def test_what_the_operation_itself_does_is_no_sibling_s_step():
+    assert told([AT, *[None] * 8]) == 0
+
+
+def test_a_step_elsewhere_counts_for_little():
+    assert told([None, *[AT + 3] * 8]) < told([None, *[AT] * 8]) / 2
+
+
+def test_nothing_is_looked_at_that_came_later_than_the_target():
+    falls, target = [None, *[AT + 2] * 8], (AT, AT + 1)
+    assert told(falls, target=target) == told([None] * 9, target=target) == 0
+    wide = (AT, AT + 4)
+    assert told(falls, target=wide) > 0
+    assert told(falls, target=wide, skipped=(AT + 2, AT + 3, AT + 4)) == 0
+
+
+def test_few_siblings_and_versions_without_a_name_say_nothing():
+    assert np.isnan(told([None, *[AT] * 4]))
+    assert np.isnan(told([None, *[AT] * 8], target=(AT, AT)))
+    assert np.isnan(told([None, *[AT] * 8], names=[None] * len(VERSIONS)))
+    assert np.isnan(told([None, *[AT] * 8], names=["same"] * AT + [None] * AT))
