@@ -81,14 +81,17 @@ def _notes(labelled: Labelled, name: str) -> list[str]:
     examples = labelled.examples
     operations, failed = (len(np.unique(one)) for one in (examples.groups, examples.groups[examples.y == 1]))
     data = (
-        f"Data set: {name}, {len(examples.y)} comparisons of {operations} operations, {examples.y.sum()} fails "
-        f"of {failed}, digest {labelled.digest[:12]}; {SPLITS} random splits by operation, seeds from 0 on."
+        f"Data set: {name}, {len(examples.y)} comparisons of {operations} operations, {examples.y.sum()} "
+        f"fails of {failed}, digest {labelled.digest[:12]}; {SPLITS} splits by operation, seeds from 0 on."
     )
     model = (
         f"Model: {MODEL} with its first parameters; calibration, cuts and threshold are from {INNER_FOLDS} "
-        f"inner folds of the training operations. Promises are made with {ASKED.confidence:.0%} confidence."
+        "inner folds of the training operations. "
+        f"Promises are made with {ASKED.confidence:.0%} confidence."
     )
-    rest = "Where a share cannot be promised, only what lies below the floor passes; the rest fails or is unsure."
+    rest = (
+        "Where a share cannot be promised, only what is below the floor passes; the rest is unsure or fails."
+    )
     return [data, model, rest]
 
 
