@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.promises.splits import ASKED, INNER_FOLDS, MODEL, Labelled, split
+from benchmarks.promises.splits import ASKED, INNER_FOLDS, MODEL, ROWS, Labelled, split
 from benchmarks.table import Table, publish
 from training.evaluation.sidebyside import side_by_side
 
 SPLITS = 200
 #: The shares of the operations that are held out.
-HELD = (0.5, 0.25)
+HELD = (0.25, 0.5)
 SHARES = (0.02, 0.05, 0.1)
 PROMISES = {
     "operations held out": ".0%",
@@ -85,7 +85,7 @@ def _notes(labelled: Labelled, name: str) -> list[str]:
         f"fails of {failed}, digest {labelled.digest[:12]}; {SPLITS} splits by operation, seeds from 0 on."
     )
     model = (
-        f"Model: {MODEL} with its first parameters; calibration, cuts and threshold are from {INNER_FOLDS} "
+        f"Model: {MODEL} with its first parameters, {ROWS} rows at most; calibration, cuts and threshold are from {INNER_FOLDS} "
         "inner folds of the training operations. "
         f"Promises are made with {ASKED.confidence:.0%} confidence."
     )
