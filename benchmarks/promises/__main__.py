@@ -85,8 +85,8 @@ def _notes(labelled: Labelled, name: str) -> list[str]:
         f"fails of {failed}, digest {labelled.digest[:12]}; {SPLITS} splits by operation, seeds from 0 on."
     )
     model = (
-        f"Model: {MODEL} with its first parameters, {ROWS} rows at most; calibration, cuts and threshold are from {INNER_FOLDS} "
-        "inner folds of the training operations. "
+        f"Model: {MODEL} with its first parameters, {ROWS} rows at most; calibration, cuts and "
+        f"threshold are from {INNER_FOLDS} inner folds of the training operations. "
         f"Promises are made with {ASKED.confidence:.0%} confidence."
     )
     rest = (
