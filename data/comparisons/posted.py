@@ -68,10 +68,25 @@ class PostedComparison(Posted):
         return all(map(str.strip, names))
 
 
+_Cost = Annotated[float, msgspec.Meta(gt=0)]
+_Wished = Annotated[float, msgspec.Meta(gt=0, lt=1)]
+
+
+class PostedCosts(Posted):
+    """What mistakes and looks cost."""
+
+    miss: _Cost
+    false_alarm: _Cost
+    look: _Cost
+
+
 class PostedRequest(Posted):
-    """Comparisons to be judged."""
+    """Comparisons to be judged, and what the verdicts are to keep."""
 
     comparisons: Annotated[list[PostedComparison], msgspec.Meta(min_length=1)]
+    missed: _Wished | None = None
+    false_alarms: _Wished | None = None
+    costs: PostedCosts | None = None
 
 
 _REQUESTS = msgspec.json.Decoder(PostedRequest)

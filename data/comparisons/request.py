@@ -92,9 +92,23 @@ _ONE: JsonDict = {
 EXAMPLE: JsonDict = {"comparisons": [_ONE]}
 
 
+class AskedCosts(RequestPart):
+    """What a missed regression, a false alarm and a person's look cost, in one unit."""
+
+    miss: Annotated[FiniteFloat, Field(gt=0)]
+    false_alarm: Annotated[FiniteFloat, Field(gt=0)]
+    look: Annotated[FiniteFloat, Field(gt=0)]
+
+
+Wished = Annotated[FiniteFloat, Field(gt=0, lt=1)]
+
+
 class JudgeRequest(RequestPart):
-    """Comparisons to be judged."""
+    """Comparisons to be judged, and what the verdicts are to keep."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE]})
 
     comparisons: Annotated[list[Annotated[Comparison, AsGiven]], Field(min_length=1)]
+    missed: Wished | None = Field(default=None, description="The share of the regressions that may pass.")
+    false_alarms: Wished | None = Field(default=None, description="The share of the others that may fail.")
+    costs: AskedCosts | None = Field(default=None, description="In place of both.")

@@ -107,3 +107,7 @@ class Siblings:
     versions: Versions
     first: Ints
     stop: Ints
+
+    def of(self, rows: Ints) -> Siblings:
+        """Return those of some comparisons, in that order."""
+        return Siblings(self.versions, self.first[rows], self.stop[rows])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from data.tables.formats import Format
 from serving.comparisons.commands import Assumed, Floor, Retrospective, add
+from serving.comparisons.promises.asked import OPTIONS, FailOnUnsure
 from serving.supply import (
     MEBIBYTE,
     Counts,
@@ -71,12 +72,20 @@ def _import(kind: str, sources: list[Path], directory: Path, **options: Any) -> 
     return imported(kind, sources, directory, **options)
 
 
-_MODEL = Registered("model", "Judges comparisons.", {"floor": Floor})
+_MODEL = Registered("model", "Judges comparisons.", {"floor": Floor, **OPTIONS})
 SUPPLY = ServingSupply(
     page=_page,
     importing=Importing("comparisons", _import, _formats, {"better": Assumed}),
     judging=Judging(
-        "comparisons", _judge, {"better": Assumed, "floor": Floor, "retrospective": Retrospective}
+        "comparisons",
+        _judge,
+        {
+            "better": Assumed,
+            "floor": Floor,
+            **OPTIONS,
+            "fail_on_unsure": FailOnUnsure,
+            "retrospective": Retrospective,
+        },
     ),
     models=(_MODEL,),
     doors=_doors,

@@ -11,9 +11,12 @@ from data.errors import InputError, MalformedError, RepeatedError
 from data.tables.problems import Problems
 from serving.comparisons import render
 from serving.comparisons.judge import Judgement, judge, judged
-from serving.comparisons.model import Judge
+from serving.comparisons.model import Judge, wishing
 from serving.doors.bodies import NAME, NOTES, Answered, parse_json
 from serving.doors.problems import RefusedError
+
+#: As they stand in a request.
+_WISHED = (b'"missed"', b'"false_alarms"', b'"costs"')
 
 
 class _Repeated(Problems):
@@ -35,7 +38,8 @@ def answer_json(body: bytes, served: Judge) -> Answered:
     InputError
         If it is not a request.
     """
-    return _answered(judged(NamedSides.posted(_comparisons(body)), served))
+    comparisons = _comparisons(body)
+    return _answered(judged(NamedSides.posted(comparisons), _deciding(body, served)))
 
 
 def answer_many(bodies: Sequence[bytes], served: Judge) -> list[Answered | Exception]:
@@ -46,11 +50,33 @@ def answer_many(bodies: Sequence[bytes], served: Judge) -> list[Answered | Excep
     list
         For each request what `answer_json` returns or raises.
     """
+    if any(map(_wishes, bodies)):
+        return [_alone(body, served) for body in bodies]
     read = [_read(body) for body in bodies]
     right = [comparisons for comparisons in read if not isinstance(comparisons, Exception)]
     judgement = judged(NamedSides.posted([one for comparisons in right for one in comparisons]), served)
     answers = map(_answered, judgement.parts([len(comparisons) for comparisons in right]))
     return [found if isinstance(found, Exception) else next(answers) for found in read]
+
+
+def _wishes(body: bytes) -> bool:
+    """Tell whether a request may say what its verdicts are to keep."""
+    return any(key in body for key in _WISHED)
+
+
+def _deciding(body: bytes, served: Judge) -> Judge:
+    """Return the model, deciding as a request that was found right wants it."""
+    if not _wishes(body):
+        return served
+    content = parse_json(body)
+    return wishing(served, *(content.get(key.decode().strip('"')) for key in _WISHED))
+
+
+def _alone(body: bytes, served: Judge) -> Answered | Exception:
+    try:
+        return answer_json(body, served)
+    except (RefusedError, InputError) as exc:
+        return exc
 
 
 def _read(body: bytes) -> list[PostedComparison] | Exception:

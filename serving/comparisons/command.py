@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from data.comparisons import formats
 from data.comparisons.importing import import_tables
@@ -28,19 +29,21 @@ def judge_source(
     *,
     keep_going: bool,
     better: str | None = None,
-    floor: float | None = None,
+    fail_on_unsure: bool | None = None,
     retrospective: bool = False,
+    **deciding: Any,
 ) -> int:
     """Judge all comparisons of `source`, whatever its format, and return the exit code.
 
     Where comparisons don't say which values are better, `better` does; without it, the answer has a note.
+    What is `deciding` goes to `serving.comparisons.model.load`.
 
     Raises
     ------
     InputError
         If the source cannot be read, or there is no such model.
     """
-    served = load(uri, floor, retrospective=retrospective)
+    served = load(uri, retrospective=retrospective, **deciding)
     kind = formats.sniff(source)
     problems = Problems(keep_going)
     tables = read_source(kind, [source], problems, Measure.model_validate({"better": better}))
@@ -52,7 +55,8 @@ def judge_source(
         told = replace(told, xml=lambda: with_status(source, judgement.statuses))
     if wanted.shown == "xml":
         tell_notes(problems.notes)
-    return give(told, wanted)
+    status = give(told, wanted)
+    return 1 if fail_on_unsure and judgement.count("unsure") else status
 
 
 def judge_pair(
@@ -62,26 +66,29 @@ def judge_pair(
     wanted: Wanted,
     *,
     fail_on_missing: bool,
+    fail_on_unsure: bool | None = None,
     better: str | None = None,
-    floor: float | None = None,
+    **deciding: Any,
 ) -> int:
     """Judge what both of two runs measured, name what only one did, and return the exit code.
 
     Where the runs don't say which values are better, `better` does; without it, the answer has a note.
+    What is `deciding` goes to `serving.comparisons.model.load`.
 
     Raises
     ------
     InputError
         If one cannot be read, they have nothing in common or cannot be compared, or there is no such model.
     """
-    served = load(uri, floor)
+    served = load(uri, **deciding)
     problems, measure = Problems(), Measure.model_validate({"better": better})
     before, after = (results_of_run(run, problems, measure) for run in (baseline, target))
     pair = paired(before, after, (str(baseline), str(target)))
     judgement = judge(pair.tables, served, notes=(*problems.notes, *pair.notes))
     told = replace(_told(judgement, pair.tables), json=lambda: render.pair_as_json(judgement, pair.missing))
     status = give(told, wanted)
-    return 1 if fail_on_missing and pair.missing else status
+    unsure = fail_on_unsure and judgement.count("unsure")
+    return 1 if unsure or (fail_on_missing and pair.missing) else status
 
 
 def read_source(

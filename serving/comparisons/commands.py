@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from serving.comparisons.promises.asked import CostsOption, FailOnUnsure, FalseAlarms, Missed
 from serving.options import AsJson, Better, FailOnRegression, Model, Output, Shown
 
 
@@ -59,8 +60,12 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     fail_on_missing: Annotated[
         bool, typer.Option("--fail-on-missing", help="Exit with 1 if only one file has something.")
     ] = False,
+    fail_on_unsure: FailOnUnsure = None,
     better: Assumed = None,
     floor: Floor = None,
+    missed: Missed = None,
+    false_alarms: FalseAlarms = None,
+    costs: CostsOption = None,
     as_json: AsJson = False,
     output: Output = None,
 ) -> int:
@@ -70,5 +75,15 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
 
     wanted = Wanted("json" if as_json else shown, output, fail_on_regression)
     return judge_pair(
-        baseline, target, model, wanted, fail_on_missing=fail_on_missing, better=better, floor=floor
+        baseline,
+        target,
+        model,
+        wanted,
+        fail_on_missing=fail_on_missing,
+        fail_on_unsure=fail_on_unsure,
+        better=better,
+        floor=floor,
+        missed=missed,
+        false_alarms=false_alarms,
+        costs=costs,
     )

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
+from pydantic import Field
 
 from data.comparisons.tables import ComparisonTables
 from data.places import Places
 from data.tables.files import read_json
 from data.tables.specs import read_table
+from serving.comparisons.promises.charts import ModelPromises
 from serving.pages import evaluated as pages
 from training.comparisons.stored import TrainedModel
 
@@ -31,6 +33,7 @@ class Metrics(pages.Metrics[pages.Judged]):
 
     data: DataSet
     features: str
+    promises: dict[str, dict[str, ModelPromises]] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 from data.comparisons.request import EXAMPLE
 from serving.comparisons.body import answer_json
 from serving.comparisons.model import Judge, load, registered
+from serving.comparisons.promises.told import decided_answer, promise_answer
 from serving.comparisons.schemas import ServedJudge
 from serving.supply import Loader
 
@@ -17,9 +18,12 @@ def _told(served: Judge) -> dict[str, Any]:
     return {
         "contribution_unit": served.model.unit,
         "estimator": card.model,
-        "threshold": card.threshold,
+        "threshold": card.deciding.high,
+        "unsure_from": card.deciding.low,
         "floor": card.floor,
         "set": card.set,
+        "decided": decided_answer(card),
+        "promise": None if card.promise is None else promise_answer(card.promise),
         "features": card.features,
         "data_digest": card.data_digest,
     }

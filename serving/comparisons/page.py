@@ -6,11 +6,14 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+import pandas as pd
+
 from data.errors import InputError
 from data.places import Places
 from serving.comparisons.accuracy_charts import by_model, by_neighbours, by_trees
 from serving.comparisons.evaluated import EvaluatedComparisons
 from serving.comparisons.mistakes import Mistake, mistake_chart, worst_mistakes
+from serving.comparisons.promises.charts import ModelPromises, looks_chart, reliability_chart
 from serving.comparisons.tree_chart import nodes_of, tree_chart
 from serving.comparisons.vector_chart import vectors_chart
 from serving.comparisons.verdict_charts import confusion_chart, precision_recall_chart
@@ -30,6 +33,14 @@ class Drawn:
     chart: Chart
 
 
+@dataclass(frozen=True)
+class PromisesDrawn:
+    """What became of the champion's promises, and its charts."""
+
+    promises: ModelPromises
+    charts: tuple[Chart, Chart]
+
+
 def page(root: Path) -> str:
     """Return the page for the files under `root`, as one self-contained HTML text."""
     evaluated = EvaluatedComparisons.read(root)
@@ -42,8 +53,11 @@ def page(root: Path) -> str:
         )
     confusion = Confusion.of(champion)
     mistakes = [Drawn(one, mistake_chart(one)) for one in worst_mistakes(champion, evaluated.tables)]
+    promises = metrics.promises.get("grouped", {}).get(metrics.champion)
+    kept = promises and PromisesDrawn(promises, promise_charts(champion, promises))
     return render(
         "comparisons.html",
+        kept=kept,
         metrics=metrics,
         summary=summary(metrics.champion, confusion),
         rivals=rivals(metrics.splits["grouped"]),
@@ -53,6 +67,12 @@ def page(root: Path) -> str:
         mistakes=mistakes,
         wrong=confusion.missed + confusion.false_alarms,
     )
+
+
+def promise_charts(champion: pd.DataFrame, promises: ModelPromises) -> tuple[Chart, Chart]:
+    """Draw what the champion's probabilities are worth, and what looks save; from its held-out verdicts."""
+    name = str(champion["entry"].iloc[0])
+    return reliability_chart(champion, name, promises.calibration_error), looks_chart(promises.sent)
 
 
 def figures(evaluated: EvaluatedComparisons) -> list[tuple[str, Chart | None, str]]:

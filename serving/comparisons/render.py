@@ -10,13 +10,16 @@ from json.encoder import encode_basestring_ascii as _quoted
 from data.comparisons.missing import Missing, counted
 from serving.comparisons.judge import Judgement, Verdict
 from serving.comparisons.moves import Move
+from serving.comparisons.promises.told import decided_answer, line
 from serving.comparisons.reasons.telling import Reason
 from serving.pages.verdict_lines import Answer, Lines, VerdictLine
+from training.evaluation.cuts import Wish
 
 
 def as_json(judgement: Judgement) -> str:
     """Return the answer of the design's contract as one JSON document, a verdict a line."""
-    model = json.dumps({**asdict(judgement.model), "contribution_unit": judgement.unit}, allow_nan=False)
+    about = {"contribution_unit": judgement.unit, "decided": decided_answer(judgement.card)}
+    model = json.dumps({**asdict(judgement.model), **about}, allow_nan=False)
     verdicts = ",\n  ".join(map(_verdict, judgement.told()))
     listed = f"[\n  {verdicts}\n]" if verdicts else "[]"
     notes = json.dumps(judgement.notes)
@@ -49,9 +52,10 @@ def summary(judgement: Judgement) -> str:
     )
     answers = ", ".join(f"{judgement.count(answer)} {answer}" for answer in said)
     unsure = f", unsure from {cuts.low:.3f}" if "unsure" in said else ""
+    kept = "" if judgement.card.wish == Wish() else f"; {line(judgement.card)}"
     return (
         f"{counted(len(judgement), 'comparison')}: {answers} (model {model.name} {model.version}, "
-        f"fail from a probability of {cuts.high:.3f}{unsure})"
+        f"fail from a probability of {cuts.high:.3f}{unsure}{kept})"
     )
 
 

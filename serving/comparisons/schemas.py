@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
 
+from serving.comparisons.promises.told import DecidedAnswer, PromiseAnswer
 from serving.doors.schemas import ModelAnswer, ServedModel
 
 
@@ -56,6 +57,7 @@ class JudgeModel(ModelAnswer):
     """Which model judges comparisons."""
 
     contribution_unit: Literal["log-odds", "probability"]
+    decided: DecidedAnswer
 
 
 _EXAMPLE: JsonDict = {
@@ -64,6 +66,14 @@ _EXAMPLE: JsonDict = {
         "version": "3",
         "uri": "models:/regression-comparison/3",
         "contribution_unit": "probability",
+        "decided": {
+            "missed": 0.05,
+            "false_alarms": None,
+            "looks": None,
+            "costs": None,
+            "confidence": 0.9,
+            "told": "at most 5 % of the regressions pass (90 % confidence)",
+        },
     },
     "verdicts": [
         {
@@ -101,7 +111,10 @@ class ServedJudge(ServedModel):
 
     contribution_unit: Literal["log-odds", "probability"]
     threshold: float
+    unsure_from: float = Field(description="Unsure from this probability to the threshold.")
     floor: float = Field(description="The smallest change of a median that may fail, of the baseline's.")
     set: Literal["seed", "extended", "retrospective"] = Field(
         description="Which features it sees; only retrospective looks at versions after the target."
     )
+    decided: DecidedAnswer
+    promise: PromiseAnswer | None = Field(description="What can be asked of it; null for older models.")

@@ -37,6 +37,7 @@ COMMANDS = re.findall(
 #: What is drawn for each row of a table with that column: a mark of that kind, or of many rows one line.
 MARKS = {
     "precision": "line mark",
+    "missed": "line mark",
     "share_of_fails": "circle",
     "verdict": "text mark",
     "predicted": "point",

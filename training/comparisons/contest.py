@@ -154,12 +154,31 @@ def _run(outs: Outs, card: Card, grouped: pd.DataFrame) -> TrackedRun:
     title = f"{CATALOGUE[name].title}, folds of whole operations"
     return TrackedRun(
         name,
-        {**headline(splits["grouped"]["entries"][name]), **scores_by_name(splits, name)},
-        {**card.params, "threshold": card.threshold, "seed": card.seed},
+        {
+            **headline(splits["grouped"]["entries"][name]),
+            **scores_by_name(splits, name),
+            **_promised(outs.metrics, name),
+        },
+        {**card.params, "threshold": card.threshold, "seed": card.seed, **_decided(card)},
         {"model": name},
         nested=(*_folds(outs.verdicts, name, card.seed), *trials_of(outs.family.places.tuned, name)),
         figures=lambda: of_verdicts(grouped, title),
     )
+
+
+def _promised(metrics: dict[str, Any], name: str) -> dict[str, float]:
+    """Return what held-out folds say of the probabilities of a model, and of its verdicts with ``unsure``."""
+    told = metrics.get("promises", {}).get("grouped", {}).get(name)
+    if told is None:
+        return {}
+    (chosen,) = told["chosen"]
+    rates = {f"{rate}_beside_unsure": chosen[rate] for rate in ("missed", "false_alarms")}
+    return {"calibration_error": told["calibration_error"], "unsure": chosen["unsure"], **rates}
+
+
+def _decided(card: Card) -> dict[str, Any]:
+    kind = "none" if card.calibration is None else card.calibration.kind
+    return {"calibration": kind, "unsure_from": card.deciding.low, "fail_from": card.deciding.high}
 
 
 def _folds(verdicts: pd.DataFrame, model: str, seed: int) -> Iterator[TrackedRun]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from training.comparisons.examples import FeatureTable
 from training.comparisons.family import Family
 from training.comparisons.held import Held, decision, read_held
 from training.comparisons.promises import FILE as PROMISES
-from training.comparisons.promises import outcomes, summaries
+from training.comparisons.promises import outcomes, sent, summaries
 from training.comparisons.splits import Part, parts, stratified
 from training.comparisons.train import Fit, tested
 from training.comparisons.tune import Classified
@@ -39,7 +40,8 @@ def evaluate(family: Family) -> None:
         "promises": {split: summaries(verdicts, counted, split) for split in ("grouped", "stratified")},
     }
     write_json(family.places.metrics, content)
-    of_verdicts(content, "grouped", verdicts).write(family.places)
+    shown = of_verdicts(content, "grouped", verdicts)
+    replace(shown, plots={**shown.plots, "sent": sent(content["promises"]["grouped"])}).write(family.places)
 
 
 def out_of_fold(

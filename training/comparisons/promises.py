@@ -97,6 +97,19 @@ def _summary(verdicts: pd.DataFrame, counted: pd.DataFrame) -> dict[str, Any]:
     return {"calibration_error": round(error, DIGITS), **kinds}
 
 
+def sent(promises: dict[str, Any]) -> pd.DataFrame:
+    """Return what DVC draws: a row a model and a share that is sent to a person.
+
+    Parameters
+    ----------
+    promises : dict
+        As `summaries` returns it.
+    """
+    return pd.concat(
+        [pd.DataFrame(one["sent"]).assign(entry=entry) for entry, one in promises.items()], ignore_index=True
+    )[["entry", "unsure", "missed", "false_alarms"]]
+
+
 def rates(counted: pd.DataFrame) -> pd.DataFrame:
     """Pool folds of one entry and kind: a row a share, with rates in place of counts.
 

@@ -23,7 +23,7 @@ from data.tables.xml_stream import Document, Element, Walk
 
 UUIDS = ("base_uuid", "report_uuid", "target_uuid")
 #: What ``result_status`` may be: the two labels, and what a verdict may be besides.
-STATUSES = ("pass", "fail", "invalid")
+STATUSES = ("pass", "fail", "unsure", "invalid")
 #: What base_result and target_result call the statistics of the tables; they may lack the last two.
 ATTRIBUTES = dict(zip(STATS, ("min", "first_q", "median", "third_q", "max", "mean", "stdev"), strict=True))
 BASE, TARGET, EARLIER, LATER = "base_result", "target_result", "history", "later"

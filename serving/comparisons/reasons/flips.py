@@ -114,7 +114,9 @@ def scaled(sides: Sides, rows: Ints, factors: Floats) -> Sides:
     at = (many.cumsum() - many)[owner[comparison]] + within
     given = {field.name: getattr(sides, field.name) for field in fields(sides)}
     own: dict[str, Any] = {
-        name: _taken(values, at) for name, values in given.items() if name != "n_comparisons"
+        name: _taken(values, at)
+        for name, values in given.items()
+        if name not in ("n_comparisons", "siblings")
     }
     target, by = own["target"], factor[comparison]
     values = target.values * np.repeat(by, target.lengths)
@@ -123,7 +125,8 @@ def scaled(sides: Sides, rows: Ints, factors: Floats) -> Sides:
         "target": Samples(values, target.orders, target.starts, target.stops),
         "target_five": own["target_five"] * by[:, None],
     }
-    return Sides(**own, n_comparisons=len(owner))
+    siblings = None if sides.siblings is None else sides.siblings.of(owner)
+    return Sides(**own, n_comparisons=len(owner), siblings=siblings)
 
 
 def _taken(values: Any, at: Ints) -> Any:

@@ -203,7 +203,7 @@ def test_an_attribute_says_that_lower_is_better():
             report(comparison(status="passed")),
             (
                 'r.xml:2 operation "bt": result_status="passed" is unknown; '
-                'expected "pass" or "fail" or "invalid"'
+                'expected "pass" or "fail" or "unsure" or "invalid"'
             ),
         ),
         (

@@ -64,7 +64,7 @@ ONE = {
     ),
     "unknown label": (
         operation(status="maybe"),
-        f'{PLACE}: result_status="maybe" is unknown; expected "pass" or "fail" or "invalid"',
+        f'{PLACE}: result_status="maybe" is unknown; expected "pass" or "fail" or "unsure" or "invalid"',
     ),
 }
 #: One operation can be read but not judged: with keep_going, it stays, and is counted.

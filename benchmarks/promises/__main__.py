@@ -1,0 +1,110 @@
+"""Count over random splits by whole operations whether promises are kept.
+
+Run it with ``python -m benchmarks.promises`` where featurize ran; it writes
+``docs/results/promises-<name>.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.promises.splits import ASKED, INNER_FOLDS, MODEL, ROWS, Labelled, split
+from benchmarks.table import Table, publish
+from training.evaluation.sidebyside import side_by_side
+
+SPLITS = 200
+#: The shares of the operations that are held out.
+HELD = (0.25, 0.5)
+SHARES = (0.02, 0.05, 0.1)
+PROMISES = {
+    "operations held out": ".0%",
+    "may be missed": ".0%",
+    "could be promised": ".1%",
+    "measured at or below it": ".1%",
+    "the same, where promised": ".1%",
+    "missed, mean": ".2%",
+    "unsure, mean where promised": ".1%",
+    "unsure, mean where not": ".1%",
+}
+SENT = {
+    "operations held out": ".0%",
+    "sent to a person": ".1%",
+    "missed": ".2%",
+    "false alarms": ".2%",
+    "calibration error": ".4f",
+    "of the raw probability": ".4f",
+}
+
+
+def _promises(counted: pd.DataFrame, held: float) -> list[tuple[object, ...]]:
+    """Return the rows of `PROMISES`."""
+    rows: list[tuple[object, ...]] = []
+    for share in SHARES:
+        own = counted[(counted["kind"] == "missed") & np.isclose(counted["share"], share)]
+        missed, made, unsure = own["missed"] / own["fails"], own["made"], own["unsure"] / own["cases"]
+        kept = missed <= share
+        where = (kept[made].mean(), missed.mean(), unsure[made].mean(), unsure[~made].mean())
+        rows.append((held, share, made.mean(), kept.mean(), *where))
+    return rows
+
+
+def _sent(counted: pd.DataFrame, held: float, errors: tuple[float, float]) -> tuple[object, ...]:
+    """Return the row of `SENT`, all splits pooled."""
+    sums = counted[counted["kind"] == "chosen"].sum(numeric_only=True)
+    parts = (("unsure", "cases"), ("missed", "fails"), ("false_alarms", "passes"))
+    return (held, *(sums[name] / sums[whole] for name, whole in parts), *errors)
+
+
+def _tables(labelled: Labelled, name: str, jobs: int) -> list[Table]:
+    promises, sent = [], []
+    for held in HELD:
+        became = side_by_side(partial(split, labelled, held), range(SPLITS), jobs, f"{held:.0%} held out")
+        counted = pd.concat([one.counted for one in became], ignore_index=True)
+        promises += _promises(counted, held)
+        errors = np.mean([(one.calibration_error, one.raw_error) for one in became], axis=0)
+        sent.append(_sent(counted, held, (float(errors[0]), float(errors[1]))))
+    made_by = f"python -m benchmarks.promises --name {name}"
+    limits = f"At most {ASKED.false_alarms:.0%} false alarms and {ASKED.looks:.0%} sent to a person"
+    pooled = "All splits pooled; errors of calibration are means over the splits."
+    return [
+        Table(f"Promises on {name}", made_by, PROMISES, promises, _notes(labelled, name)),
+        Table(limits, made_by, SENT, sent, [pooled]),
+    ]
+
+
+def _notes(labelled: Labelled, name: str) -> list[str]:
+    examples = labelled.examples
+    operations, failed = (len(np.unique(one)) for one in (examples.groups, examples.groups[examples.y == 1]))
+    data = (
+        f"Data set: {name}, {len(examples.y)} comparisons of {operations} operations, {examples.y.sum()} "
+        f"fails of {failed}, digest {labelled.digest[:12]}; {SPLITS} splits by operation, seeds from 0 on."
+    )
+    model = (
+        f"Model: {MODEL} with its first parameters, {ROWS} rows at most; calibration, cuts and "
+        f"threshold are from {INNER_FOLDS} inner folds of the training operations. "
+        f"Promises are made with {ASKED.confidence:.0%} confidence."
+    )
+    rest = (
+        "Where a share cannot be promised, only what is below the floor passes; the rest is unsure or fails."
+    )
+    return [data, model, rest]
+
+
+def main() -> None:
+    """Print both tables and write the page."""
+    parser = argparse.ArgumentParser(prog="benchmarks.promises")
+    parser.add_argument("--root", type=Path, default=Path(), help="where featurize ran")
+    parser.add_argument("--name", default="measured", help="of the data set")
+    parser.add_argument("--jobs", type=int, default=2)
+    given = parser.parse_args()
+    labelled = Labelled.read(given.root, ASKED.floor or 0.0)
+    publish(f"promises-{given.name}", _tables(labelled, given.name, given.jobs))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""One random split: a quick model learns, promises and decides on one side, and is counted on the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from data.comparisons.params import Decide
+from data.places import Places
+from features.comparisons.vectors import columns
+from training.comparisons.decision import below_floor, read_changes
+from training.comparisons.examples import Examples, FeatureTable
+from training.comparisons.held import Held, decision
+from training.comparisons.promises import outcomes
+from training.comparisons.splits import group_folds
+from training.estimators.catalogue import CATALOGUE
+from training.estimators.pipelines import fail_probability, pipeline
+from training.evaluation.calibration import calibration_error
+from training.evaluation.threshold import best_cut
+
+Floats = NDArray[np.float64]
+
+#: No search: the model and its first parameters.
+MODEL = "xgboost"
+INNER_FOLDS = 4
+#: At most so many rows are learned from: all fails, and passes at random.
+ROWS = 3000
+#: What is asked for beside the promises: at most that share of false alarms, that share sent to a person.
+ASKED = Decide(false_alarms=0.01, looks=0.05)
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Labelled vectors, and which lie below the floor."""
+
+    examples: Examples
+    below: NDArray[np.bool_]
+    digest: str
+
+    @classmethod
+    def read(cls, root: Path, floor: float) -> Labelled:
+        """Read what featurize wrote under `root`."""
+        place = Places("comparisons", root).processed
+        table = FeatureTable.read(place / "features.parquet", columns("extended"))
+        below = below_floor(read_changes(place / "changes.parquet", table), floor)
+        return cls(table.examples, below, table.digest)
+
+
+@dataclass(frozen=True)
+class Became:
+    """What became of a split: the counts, and the error of the calibrated probabilities."""
+
+    counted: pd.DataFrame
+    calibration_error: float
+    raw_error: float
+
+
+def split(labelled: Labelled, share: float, seed: int) -> Became:
+    """Hold that share of the operations out, at random."""
+    examples = labelled.examples
+    names = np.unique(examples.groups)
+    drawn = np.random.default_rng(seed).permutation(len(names))[: int(share * len(names))]
+    out = np.isin(examples.groups, names[drawn])
+    train, test = np.flatnonzero(~out), np.flatnonzero(out)
+    inside = examples.rows(train)
+    inner = np.zeros(len(train))
+    for fitted_on, asked in group_folds(inside, INNER_FOLDS, seed, "inner folds"):
+        inner[asked] = _said(inside.rows(fitted_on), inside.x[asked], seed)
+    held = Held(inside.y, inside.groups, inner, labelled.below[train])
+    found = decision(held, best_cut(inside.y, inner).threshold, ASKED, seed)
+    raw, below, y = _said(inside, examples.x[test], seed), labelled.below[test], examples.y[test]
+    told = np.where(below, 0.0, found.calibration.of(raw))
+    errors = (calibration_error(y, one) for one in (told, np.where(below, 0.0, raw)))
+    return Became(outcomes(found, y, told, below).assign(split=seed), *errors)
+
+
+def _said(examples: Examples, asked: Floats, seed: int) -> Floats:
+    model, some = CATALOGUE[MODEL], examples.sample(ROWS, seed)
+    unfitted = pipeline(model, model.start, some.y, seed)
+    return fail_probability(unfitted.fit(some.x, some.y), asked)

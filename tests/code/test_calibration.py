@@ -1,0 +1,65 @@
+"""Calibrated probabilities are what they say, in the order in which the model had them."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from sklearn.metrics import average_precision_score
+
+from training.evaluation.calibration import CalibrationMap, calibrated, calibration_error
+
+
+def rows(seed, warp, count=6000, groups=300):
+    """Return labels, what a model says of them, which is `warp` of the log-odds, and groups."""
+    generator = np.random.default_rng(seed)
+    odds = generator.normal(-1, 2.5, count)
+    y = (generator.random(count) < expit(odds)).astype(np.int64)
+    return y, expit(warp(odds)), generator.integers(0, groups, count).astype(str)
+
+
+WARPS = {
+    "sigmoid": lambda odds: 2 * odds + 1,
+    "beta": lambda odds: np.where(odds > 0, 2.5, 0.8) * odds,
+    "isotonic": lambda odds: odds + 0.48 * np.sin(2 * odds) + 1,
+}
+
+
+@pytest.mark.parametrize("warp", WARPS.values(), ids=WARPS)
+def test_a_map_learned_from_some_rows_is_right_about_others_and_keeps_their_order(warp):
+    found = calibrated(*rows(0, warp))
+    y, raw, _ = rows(1, warp)
+    told = found.of(raw)
+    assert calibration_error(y, told) <= 0.02 < calibration_error(y, raw)
+    assert average_precision_score(y, told) == pytest.approx(average_precision_score(y, raw), abs=1e-12)
+    assert (np.diff(found.of(np.sort(np.unique(raw)))) > 0).all()
+
+
+def test_probabilities_that_are_right_stay_as_they_are():
+    assert calibrated(*rows(0, lambda odds: odds)).kind == "none"
+
+
+@pytest.mark.parametrize("warp", WARPS.values(), ids=WARPS)
+def test_what_is_certain_stays_certain(warp):
+    found = calibrated(*rows(0, warp))
+    assert found.of(np.array([0.0, 1.0])).tolist() == [0.0, 1.0]
+    assert found.at(1 - 1e-7) > 0.999
+    assert found.at(1e-7) < 0.001
+
+
+def test_few_rows_of_one_group_change_nothing():
+    y = np.array([0, 1, 0, 1])
+    assert calibrated(y, np.array([0.1, 0.6, 0.4, 0.9]), np.array(["a"] * 4)).kind == "none"
+
+
+def test_of_perfect_probabilities_the_error_is_nothing_and_of_inverted_ones_everything():
+    y = np.array([0, 0, 1, 1])
+    assert calibration_error(y, y.astype(float)) == 0
+    assert calibration_error(y, 1.0 - y) == 1
+
+
+@pytest.mark.parametrize(
+    ("raw", "told"),
+    [((0.0, 1.0), (0.0, 0.5, 1.0)), ((0.1, 1.0), (0.0, 1.0)), ((0.0, 0.5, 1.0), (0.0, 0.0, 1.0))],
+)
+def test_what_is_no_map_is_refused(raw, told):
+    with pytest.raises(ValueError, match="calibration: expected"):
+        CalibrationMap("beta", raw, told)
