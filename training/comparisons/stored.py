@@ -9,6 +9,7 @@ from typing import Any, Self
 from pydantic import FiniteFloat
 
 from training.estimators import frozen
+from training.estimators.novelty import Strangeness
 from training.registry.deciles import Deciles
 from training.registry.stored import StoredCard, StoredModel, require_width, store
 
@@ -37,6 +38,8 @@ class Card(StoredCard):
         The smallest change of a median that may be called a regression, as a share of the baseline's.
     usual : dict of str to Deciles
         What every feature held in the training rows that are not below the floor; empty in older cards.
+    strangeness : Strangeness or None
+        How many comparisons like the training data are said to be unlike it.
     """
 
     model: str
@@ -49,6 +52,7 @@ class Card(StoredCard):
     #: Cards of before there was one have that of `data.params.Decide`, too.
     floor: float = 0.005
     usual: dict[str, Deciles] = field(default_factory=dict)
+    strangeness: Strangeness | None = None
 
     def __post_init__(self) -> None:
         """Refuse a card whose parts don't belong together."""

@@ -15,6 +15,7 @@ from training.comparisons.remembering import remember
 from training.comparisons.stored import Card, TrainedModel
 from training.comparisons.tune import Classified
 from training.estimators.catalogue import CATALOGUE
+from training.estimators.novelty import warned
 from training.estimators.pipelines import answering, fail_probability, pipeline
 from training.evaluation.sidebyside import side_by_side
 from training.evaluation.tuned import read_tuned
@@ -54,6 +55,7 @@ def train(family: Family) -> None:
     # of what lies below the floor no model is asked
     asked = ~below_floor(read_changes(family.changes, table), floor)
     usual = of_features(table.columns, examples.x[asked])
+    strangeness = warned(examples.x, examples.groups)
     for fit, whole in zip(fits, pipelines, strict=True):
         chosen = fit.tuned
         card = Card(
@@ -66,6 +68,7 @@ def train(family: Family) -> None:
             seed,
             floor,
             usual,
+            strangeness,
         )
         model, directory = TrainedModel(answering(whole), card), family.places.models / fit.model
         model.write(directory)

@@ -26,12 +26,18 @@ class Boosted(Preparation):
 
     def answers(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
         """Answer; contributions are XGBoost's own exact ones; see `Answering`."""
+        del reference
+        contributions = self.booster.predict(self._matrix(columns), pred_contribs=True)[:, :-1]
+        return self.probability(columns), np.asarray(contributions, np.float64)
+
+    def probability(self, columns: Floats) -> Floats:
+        """Give the probability alone."""
+        return np.asarray(self.booster.predict(self._matrix(columns)), np.float64)
+
+    def _matrix(self, columns: Floats) -> Any:
         import xgboost
 
-        del reference
-        prepared = xgboost.DMatrix(self.prepared(columns), nthread=1)
-        found = self.booster.predict(prepared), self.booster.predict(prepared, pred_contribs=True)[:, :-1]
-        return np.asarray(found[0], np.float64), np.asarray(found[1], np.float64)
+        return xgboost.DMatrix(self.prepared(columns), nthread=1)
 
 
 def boosted(pipeline: Any) -> Boosted | None:

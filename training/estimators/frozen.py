@@ -78,11 +78,14 @@ class Linear(Preparation):
 
     def answers(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
         """Answer; contributions are coefficient x deviation from the reference; see `Answering`."""
-        prepared = self.prepared(columns)
+        contributions = (self.prepared(columns) - self.prepared(reference)) * self.coefficients
+        return self.probability(columns), contributions
+
+    def probability(self, columns: Floats) -> Floats:
+        """Give the probability alone."""
         # not a product of matrices, whose last digit depends on how many rows there are
-        log_odds = (prepared * self.coefficients).sum(axis=1) + self.intercept
-        contributions = (prepared - self.prepared(reference)) * self.coefficients
-        return np.asarray(np.exp(-np.logaddexp(0.0, -log_odds))), contributions
+        log_odds = (self.prepared(columns) * self.coefficients).sum(axis=1) + self.intercept
+        return np.asarray(np.exp(-np.logaddexp(0.0, -log_odds)))
 
 
 @dataclass(frozen=True)
@@ -123,6 +126,10 @@ class Trees(Forest, Preparation):
             rises = np.bincount(cells, self._rise.take(step.children), minlength=part.size)
             part += rises.reshape(part.shape)
         return answer / len(self.roots), moved / len(self.roots)
+
+    def probability(self, columns: Floats) -> Floats:
+        """Give the probability alone."""
+        return self.summed(self._single(columns)) / len(self.roots)
 
     @cached_property
     def _rise(self) -> Floats:

@@ -15,7 +15,7 @@ from serving.comparisons.reasons.directions import Direction, direction
 from serving.comparisons.reasons.facts import Facts
 from serving.comparisons.reasons.features import FACTS, Fact, described, meaning, shown
 from serving.comparisons.reasons.flips import Decide, flips
-from serving.comparisons.reasons.nearest import Precedent, Neighbours
+from serving.comparisons.reasons.nearest import Neighbours, Precedent
 from serving.comparisons.reasons.sentences import Prior, flip_told, sentences
 from training.comparisons.precedents import Precedents
 
@@ -123,9 +123,13 @@ class Telling:
         neighbours, at = found
         return neighbours.examples(self.precedents, at, int(self.answers[row] == "fail"))
 
+    def strange(self) -> NDArray[np.bool_]:
+        """Tell which comparisons are unlike those in training, shape (n_comparisons,)."""
+        return self._strange
+
     def unlike(self, row: int) -> Unlike | None:
         """Warn of a comparison that is unlike those in training."""
-        if self.precedents is None or self.place[row] < 0 or not self._strange[self.place[row]]:
+        if self.precedents is None or not self._strange[row]:
             return None
         familiar, values = self.precedents.familiar, self.columns[self.place[row]]
         at = familiar.strangest(values)
@@ -211,8 +215,11 @@ class Telling:
 
     @cached_property
     def _strange(self) -> NDArray[np.bool_]:
-        assert self.precedents is not None
-        return self.precedents.familiar.strange(self.columns)
+        strange = np.zeros(len(self.answers), bool)
+        if self.precedents is not None:
+            known = self.place >= 0
+            strange[known] = self.precedents.familiar.strange(self.columns[self.place[known]])
+        return strange
 
     @cached_property
     def _named_units(self) -> Sequence[str]:
