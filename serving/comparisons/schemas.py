@@ -80,7 +80,8 @@ class VerdictAnswer(BaseModel):
     )
     flips_at: float | None = Field(
         description="The change of the median in `moved` from which on the verdict is the other one, as a "
-        "share; negative is worse. Null if none within 100 % flips it, or if it was not looked for."
+        "share; negative is worse. Null if none flips it (from 100 % worse to 1 % better), or if it "
+        "was not looked for."
     )
     flip: str = Field(description="The same in words; empty where it is null.")
     unlike: UnlikeAnswer | None = Field(

@@ -17,7 +17,7 @@ from features.comparisons.vectors import columns, vectors
 from serving.comparisons import render
 from serving.comparisons.judge import judged
 from serving.comparisons.reasons.directions import direction
-from serving.comparisons.reasons.facts import Facts
+from serving.comparisons.reasons.facts import Facts, Past
 from serving.comparisons.reasons.features import meaning
 from serving.comparisons.reasons.flips import TRIED
 from serving.comparisons.reasons.sentences import sentences
@@ -55,7 +55,11 @@ def drawn(rows, seed=0):
 def trained(directory, rows=150):
     """Fit on drawn comparisons, and leave examples beside the model."""
     x, failed = vectors(posted(*drawn(rows)).sides), np.arange(rows) % 3 == 0
-    steps = [("impute", SimpleImputer()), ("scale", StandardScaler()), ("classify", LogisticRegression())]
+    steps = [
+        ("impute", SimpleImputer(keep_empty_features=True)),
+        ("scale", StandardScaler()),
+        ("classify", LogisticRegression()),
+    ]
     ids, status = [f"c{row}" for row in range(rows)], np.where(failed, "fail", "pass")
     keys = {"comparison_id": ids, "operation": "o", "benchmark": "b", "status": status}
     groups = {"fold_group": [f"g{row % 10}" for row in range(rows)]}
@@ -138,8 +142,8 @@ def test_with_several_configurations_the_one_that_moved_is_named(served):
 def test_the_facts_that_the_model_leans_on_are_told_and_those_against_the_verdict_as_that():
     facts = Facts(
         threads=1, sign=-1.0, configurations=1, worse=1, change=-0.07, n_baseline=5, n_target=5, apart=-0.01,
-        superior=0.0, noise_baseline=0.01, noise_target=0.03, low=-0.09, high=-0.05, steps=20, usual=0.012,
-        larger=0, builds=21, as_bad=2, trend=-0.03, earlier=20,
+        superior=0.0, noise_baseline=0.01, noise_target=0.03, low=-0.09, high=-0.05,
+        past=Past(steps=20, usual=0.012, larger=0, builds=21, as_bad=2, trend=-0.03, earlier=20),
     )  # fmt: skip
     leaning = [("separation", 0.4), ("spread", -0.3), ("levels", -0.2), ("steps", 0.1), ("trend", 0.001)]
     assert sentences(facts, direction("ms", -1), leaning, None) == (
