@@ -130,7 +130,7 @@ _EXAMPLE: JsonDict = {
                     "labelled_by": "anna",
                     "labelled_at": "2026-11-20T09:12:44+00:00",
                     "distance": 0.31,
-                    "near": "similar change of the median -8.9 % (here -9.7 %), noise 0.9 % (here 1.1 %)",
+                    "near": "similar shift 8.9 % worse (here 9.7 % worse), noise 0.9 % (here 1.1 %)",
                 }
             ],
             "flips_at": -0.031,

@@ -9,13 +9,13 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from serving.comparisons.reasons.features import shown
+from serving.comparisons.reasons.features import percent, shown
 from training.comparisons.precedents import Precedents
 
 Floats = NDArray[np.float64]
 #: The features that are told of two comparisons side by side, in a word.
 _COMPARED = {
-    "medians_min": "change of the median",
+    "medians_min": "shift",
     "baseline_noise_max": "noise",
     "superiority_min": "share of better pairs",
     "history_excess_min": "size by earlier steps",
@@ -113,7 +113,13 @@ def _alike(names: Sequence[str], there: Floats, here: Floats) -> NDArray[np.bool
 @lru_cache(8192)
 def _known(name: str, value: float) -> str:
     """Write a value of an example, of which there are few."""
-    return shown(name, value)
+    return _shown(name, value)
+
+
+def _shown(name: str, value: float) -> str:
+    if not name.startswith("medians"):
+        return shown(name, value)
+    return f"{percent(value * value)} {'worse' if value < 0 else 'better'}"
 
 
 def _likeness(names: Sequence[str], one: Neighbour) -> str:
@@ -121,6 +127,6 @@ def _likeness(names: Sequence[str], one: Neighbour) -> str:
     told: dict[bool, list[str]] = {True: [], False: []}
     for name, there, here, alike in zip(names, one.there, one.here, one.alike, strict=True):
         if there == there and here == here:  # noqa: PLR0124 - known
-            told[alike].append(f"{_COMPARED[name]} {_known(name, there)} (here {shown(name, here)})")
+            told[alike].append(f"{_COMPARED[name]} {_known(name, there)} (here {_shown(name, here)})")
     words = {True: "similar", False: "other"}
     return "; ".join(f"{words[alike]} {', '.join(own)}" for alike, own in told.items() if own)

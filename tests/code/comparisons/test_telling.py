@@ -199,7 +199,7 @@ def test_a_labelled_comparison_asked_again_is_its_own_nearest_with_who_labelled_
     assert (first.comparison_id, first.label, first.distance) == ("c0", "fail", pytest.approx(0, abs=1e-3))
     assert (first.labelled_by, first.labelled_at) == ("anna", "2026-11-20T09:00:00+00:00")
     assert (second.label, second.distance > 0.1) == ("pass", True)
-    assert first.near.startswith("similar change of the median ")
+    assert first.near.startswith("similar shift ")
     assert "other" not in first.near
 
 
