@@ -146,4 +146,8 @@ class Precedents:
 
     def _placed(self, rows: Floats) -> Floats:
         carrying = self._carrying
-        return np.asarray(self.familiar.squashed(rows)[:, carrying] * np.sqrt(self.weights[carrying]))
+        return np.asarray(self.familiar.squashed(rows[:, carrying], carrying) * self._roots)
+
+    @cached_property
+    def _roots(self) -> Floats:
+        return np.sqrt(self.weights[self._carrying])

@@ -116,7 +116,9 @@ class Familiar:
         gaps = always * len(rows) / max(always.sum(), 1)
         return cls(centre, scale, found.location_, precision, gaps, ends[0], ends[4], np.array(limit))
 
-    def squashed(self, rows: Floats, places: Sequence[int] | slice = slice(None)) -> Floats:
+    def squashed(
+        self, rows: Floats, places: Sequence[int] | NDArray[np.intp] | slice = slice(None)
+    ) -> Floats:
         """Return the deviations of squashed features from their means; 0 where a value is unknown.
 
         Parameters

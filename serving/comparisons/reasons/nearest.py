@@ -84,7 +84,7 @@ class Neighbours(NamedTuple):
         names = [name for name in _COMPARED if name in features]
         places = [features.index(name) for name in names]
         index, distance = precedents.nearest(asked)
-        there = precedents.rows[:, places].astype(np.float64)[index]
+        there = precedents.rows[index[..., None], places].astype(np.float64)
         here = np.broadcast_to(asked[:, None, places], there.shape)
         columns = (index, distance, there, here, _alike(names, there, here))
         found = [
