@@ -56,10 +56,10 @@ class Past(NamedTuple):
     @classmethod
     def of(cls, sides: Sides, at: int, change: float) -> Self:
         """Look at one configuration, whose median moved by `change`."""
+        if not sides.history.lengths[at] and _is_one(sides.baseline, at):
+            return cls(0, nan, 0, 0, 0, nan, 0)
         earlier = [*_levels(sides.history, sides, at)]
         past = [*earlier, *_levels(sides.baseline, sides, at)]
-        if len(past) < 2:  # noqa: PLR2004 - no step
-            return cls(0, nan, 0, len(past), 0, nan, 0)
         after = _middle([*_levels(sides.target, sides, at)])
         steps = [abs((later - before) / before) for before, later in pairwise(past)]
         return cls(
@@ -161,6 +161,12 @@ def _superiority(
     below = sum(bisect_left(ordered, value) + bisect_right(ordered, value) for value in target)
     higher = below / 2 / (len(baseline) * len(target))
     return higher if sign > 0 else 1 - higher
+
+
+def _is_one(samples: Samples, at: int) -> bool:
+    """Whether a list holds one version, or none."""
+    start, stop = samples.starts[at], samples.stops[at]
+    return bool(start == stop or samples.orders[start] == samples.orders[stop - 1])
 
 
 def _levels(samples: Samples, sides: Sides, at: int) -> Iterator[float]:
