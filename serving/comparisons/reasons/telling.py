@@ -231,7 +231,9 @@ class Telling:
 
     @cached_property
     def _prior(self) -> Prior | None:
-        return None if self.precedents is None else Prior(*self.precedents.prior.tolist())
+        if self.precedents is None or not self.precedents.prior.any():
+            return None
+        return Prior(*self.precedents.prior.tolist())
 
     def _direction(self, row: int) -> Direction:
         at = self.asked.worst[row]
