@@ -9,7 +9,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -17,20 +17,24 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.table import Table, best, machine
+from data.comparisons.posted import NamedSides, read
 from data.comparisons.sides import Sides
 from data.comparisons.tables import COMPARISON_DTYPES, RESULT_DTYPES, ComparisonTables
 from data.tables.specs import typed
 from features.comparisons.vectors import columns, vectors
 from serving.comparisons.body import answer_json
-from serving.comparisons.judge import Verdict, judge
+from serving.comparisons.judge import Judgement, Verdict, judge, judged
+from serving.comparisons.model import Judge
 from serving.models import ModelRef, Served
+from training.comparisons.examples import FeatureTable
 from training.comparisons.ready import ReadyModel
+from training.comparisons.remembering import remember
 from training.comparisons.stored import Card, TrainedModel
 from training.estimators.catalogue import CATALOGUE
 
 VERDICTS = 100_000
-#: So many are judged one at a time.
-SINGLY = 200
+#: Of so many is looked for what would flip them; so many are judged alone, with so many earlier builds.
+FLIPPED, SINGLY, BUILDS = 1000, 200, 20
 COLD = 300
 MODELS = ("logistic", "xgboost", "random-forest")
 #: Of synthetic comparisons: samples a side, and the share that is slower.
@@ -66,57 +70,123 @@ def synthetic(
     return ComparisonTables(typed(results, RESULT_DTYPES), typed(asked, COMPARISON_DTYPES), nobody), slower
 
 
-def trained(name: str) -> TrainedModel:
-    """Fit the catalogue's model `name`, with its first configuration, on 1,000 synthetic comparisons."""
+def trained(name: str, directory: Path) -> Path:
+    """Fit the catalogue's model `name`, with its first configuration, on 1,000 synthetic comparisons.
+
+    Returns
+    -------
+    Path
+        Where it lies, with labelled examples beside it.
+    """
     from training.estimators.pipelines import answering, pipeline
 
-    tables, slower = synthetic(1000, seed=1)
+    (tables, slower), names = synthetic(1000, seed=1), columns("extended")
     features = vectors(Sides.of(tables))
     model = CATALOGUE[name]
     fitted = pipeline(model, model.start, slower.astype(int), 0).fit(features, slower.astype(int))
-    names, ordinary = columns("extended"), np.median(np.nan_to_num(features[~slower]), axis=0)
-    reference = dict(zip(names, ordinary.tolist(), strict=True))
-    card = Card(name, names, 0.5, dict(model.start), reference, "0" * 64, 0)
-    return TrainedModel(answering(fitted), card)
+    table = _table(tables, features, slower)
+    card = Card(name, names, 0.5, dict(model.start), table.reference(), "0" * 64, 0)
+    whole, own = TrainedModel(answering(fitted), card), directory / name
+    whole.write(own)
+    labels = table.frame[["comparison_id", "status"]].assign(labelled_by="nobody", labelled_at=pd.NaT)
+    labels.to_parquet(directory / "labels.parquet")
+    remember(whole, table, directory / "labels.parquet", own)
+    return own
 
 
-def singly(served: Served) -> float:
-    """Return the seconds per verdict when requests hold a comparison each, from bytes to bytes."""
-    bodies = [json.dumps({"comparisons": [_asked(row)]}).encode() for row in range(SINGLY)]
-    return best(lambda: [answer_json(body, served) for body in bodies], 2) / SINGLY
+def _table(tables: ComparisonTables, features: np.ndarray, slower: np.ndarray) -> FeatureTable:
+    named = tables.comparisons[["comparison_id", "benchmark", "operation"]]
+    status = np.where(slower, "fail", "pass")
+    head = named.assign(status=status, fold_group=named["operation"]).reset_index(drop=True)
+    found = pd.DataFrame(features, columns=[*columns("extended")])
+    return FeatureTable(pd.concat([head, found], axis=1), columns("extended"), "0" * 64)
 
 
-def verdict_rows() -> Iterator[tuple[object, ...]]:
-    """Measure verdicts with features, probability and reasons, as objects that can be read."""
+def verdict_rows(directory: Path) -> Iterator[tuple[object, ...]]:
+    """Measure verdicts: of many at once, and one at a time with a history and from bytes to bytes."""
     tables, _ = synthetic(VERDICTS)
+    few, _ = synthetic(FLIPPED)
+    bodies = {"": _bodies(0), f", {BUILDS} earlier builds": _bodies(BUILDS)}
     for name in MODELS:
-        model = Served(ReadyModel.of(trained(name)), ModelRef(name, "1", "benchmark"))
-        together = best(partial(_verdicts, tables, model), 2) / VERDICTS
-        alone = singly(model)
-        yield f"a verdict, {name}", f"{together * 1e6:.1f} us", f"{alone * 1e6:.0f} us", alone / together
+        served = Served(ReadyModel.read(trained(name, directory)), ModelRef(name, "1", "benchmark"))
+        many: dict[str, Callable[[], object]] = {
+            "judged": partial(judge, tables, served),
+            "told": partial(_told, tables, served),
+        }
+        for what, run in many.items():
+            yield f"{name}: {what}, of {VERDICTS:,}", _micro(best(run, 2) / VERDICTS)
+        flips = best(partial(_flipped, few, served), 2) / FLIPPED
+        yield f"{name}: what would flip it, of {FLIPPED:,}", _micro(flips)
+        for past, asked in bodies.items():
+            for what, answer in {
+                "judged": _judged,
+                "told": _sentences,
+                "from JSON to JSON": answer_json,
+            }.items():
+                alone = best(partial(_each, answer, asked, served), 2) / SINGLY
+                yield f"{name}: one alone{past}, {what}", _micro(alone)
 
 
-def _verdicts(tables: ComparisonTables, served: Served) -> Sequence[Verdict]:
-    return judge(tables, served).verdicts
+def _micro(seconds: float) -> str:
+    return f"{seconds * 1e6:.1f} us"
+
+
+def _told(tables: ComparisonTables, served: Judge) -> None:
+    """Judge, and make everything that is said of each but what would flip it."""
+    for one in judge(tables, served).told():
+        _said(one)
+
+
+def _said(one: Verdict) -> object:
+    return one.reasons, one.words, one.examples, one.unlike
+
+
+def _flipped(tables: ComparisonTables, served: Judge) -> None:
+    for one in judge(tables, served).told():
+        _ = one.flips_at
+
+
+def _each(answer: Callable[[bytes, Judge], object], bodies: Sequence[bytes], served: Judge) -> None:
+    for body in bodies:
+        answer(body, served)
+
+
+def _judged(body: bytes, served: Judge) -> Judgement:
+    return judged(NamedSides.posted(read(body) or []), served)
+
+
+def _sentences(body: bytes, served: Judge) -> list[object]:
+    return [_said(one) for one in _judged(body, served).told()]
+
+
+def _bodies(builds: int) -> list[bytes]:
+    return [json.dumps({"comparisons": [_asked(row, builds)]}).encode() for row in range(SINGLY)]
+
+
+_ALONE: dict[str, Callable[[bytes, Judge], object]] = {
+    "judged": _judged, "told": _sentences, "from JSON to JSON": answer_json
+}  # fmt: skip
 
 
 def cold_rows() -> Iterator[tuple[object, ...]]:
     """Measure commands in processes of their own."""
     program = str(Path(sys.executable).with_name("perfjudge"))
     with tempfile.TemporaryDirectory() as temporary:
-        model, request = Path(temporary) / "model", Path(temporary) / "request.json"
-        trained("random-forest").write(model)
+        model, request = trained("random-forest", Path(temporary)), Path(temporary) / "request.json"
         request.write_text(json.dumps({"comparisons": [_asked(row) for row in range(COLD)]}))
         judging = ["judge", str(request), "--model", str(model), "--json"]
         commands = {"--help": ["--help"], f"judge on {COLD} comparisons": judging}
         for told, arguments in commands.items():
             run = partial(subprocess.run, [program, *arguments], check=True, stdout=subprocess.DEVNULL)
-            yield f"perfjudge {told}, cold", f"{best(run, 2):.2f} s", None, None
+            yield f"perfjudge {told}, cold", f"{best(run, 2):.2f} s"
 
 
-def _asked(row: int) -> dict[str, object]:
+def _asked(row: int, builds: int = 0) -> dict[str, object]:
     rng = np.random.default_rng(row)
-    sides = {side: rng.normal(100, 2, REPETITIONS).tolist() for side in ("baseline", "target")}
+    sides: dict[str, object] = {
+        side: rng.normal(100, 2, REPETITIONS).tolist() for side in ("baseline", "target")
+    }
+    sides["history"] = rng.normal(100, 2, (builds, REPETITIONS)).tolist()
     named = {"comparison_id": f"c{row}", "benchmark": "synthetic", "operation": f"operation-{row}"}
     configurations = [{"threads": threads, **sides} for threads in (1, 4)]
     return named | {"machine": "m", "unit": "1/s", "better": "higher", "configurations": configurations}
@@ -124,15 +194,19 @@ def _asked(row: int) -> dict[str, object]:
 
 def main() -> None:
     """Measure, print and write the table."""
+    with tempfile.TemporaryDirectory() as temporary:
+        measured = [*verdict_rows(Path(temporary)), *cold_rows()]
     Table(
         "How long verdicts take",
         "python -m benchmarks.judging",
-        {"what": "", "perfjudge": "", "one at a time": "", "ratio": ".0f"},
-        [*verdict_rows(), *cold_rows()],
+        {"what": "", "perfjudge": ""},
+        measured,
         [
-            f"A verdict: {VERDICTS:,} synthetic comparisons of two configurations, judged in one call:",
-            f"{REPETITIONS} samples a side; features, probability, reasons and verdict objects.",
-            f"One at a time: {SINGLY} requests of one such comparison, from JSON to JSON.",
+            "A time is that of one verdict. Synthetic comparisons of two configurations,",
+            f"{REPETITIONS} samples a side, judged in one call by models fitted to 1,000 others.",
+            "Judged: sides from tables or JSON, features, probability, contributions, verdicts as an array.",
+            "Told: that, and of each an object with features, sentences, labelled comparisons and warning.",
+            f"One alone: {SINGLY} requests of one comparison; JSON also tells what would flip the verdict.",
             "The shorter of two runs each.",
             machine(),
         ],

@@ -39,6 +39,8 @@ def feature_table(rows=80, operations=10, seed=0):
     return pd.DataFrame(
         {
             "comparison_id": [f"c{number}" for number in range(rows)],
+            "benchmark": "b",
+            "operation": "o",
             "fold_group": [f"b/o{number % operations}" for number in generator.permutation(rows)],
             "status": np.where(failed, "fail", "pass"),
             "medians_min": change,
@@ -66,4 +68,7 @@ def small_family(root: Path, table=None, **knobs):
     family.features.parent.mkdir(parents=True, exist_ok=True)
     table.to_parquet(family.features, index=False)
     table[["comparison_id"]].assign(worst_change=-0.1).to_parquet(family.changes, index=False)
+    family.places.interim.mkdir(parents=True, exist_ok=True)
+    labels = table[["comparison_id", "status"]].assign(labelled_by="somebody")
+    labels.to_parquet(family.places.interim / "labels.parquet", index=False)
     return family

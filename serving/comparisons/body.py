@@ -98,7 +98,10 @@ def _comparisons(body: bytes) -> list[PostedComparison]:
 
 
 def _answered(judgement: Judgement) -> Answered:
-    return Answered(render.as_json(judgement).encode(), judgement, vectors=judgement.asked)
+    content = render.as_json(judgement, flipped=len(judgement) <= render.FLIPPED)
+    return Answered(
+        content.encode(), judgement, vectors=judgement.asked, unlike=int(judgement.strange().sum())
+    )
 
 
 def answer_xml(body: bytes, served: Judge) -> Answered:
@@ -117,4 +120,5 @@ def answer_xml(body: bytes, served: Judge) -> Answered:
     except MalformedError as exc:
         raise RefusedError(HTTPStatus.BAD_REQUEST, str(exc)) from exc
     headers = {NOTES: "; ".join(judgement.notes)} if judgement.notes else {}
-    return Answered(filled, judgement, "application/xml", headers, judgement.asked)
+    unlike = int(judgement.strange().sum())
+    return Answered(filled, judgement, "application/xml", headers, judgement.asked, unlike)

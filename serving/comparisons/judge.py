@@ -97,6 +97,11 @@ class Verdict(NamedTuple):
         return self.why.flips_at
 
     @property
+    def flip(self) -> str:
+        """The same in words; empty if nothing flips it."""
+        return self.why.flip_told
+
+    @property
     def unlike(self) -> Unlike | None:
         """A warning where the comparison is unlike those that the model was trained on."""
         return self.why.unlike
@@ -119,6 +124,8 @@ class Judgement:
         Yields the same one by one, with all that is to be said; anew whenever it is called.
     asked : ndarray of shape (n_asked, n_features)
         The vectors that the model was asked about: of all comparisons but those that it did not decide.
+    strange : callable
+        Tells which comparisons are unlike those that the model was trained on, shape (n_comparisons,).
     notes : tuple of str
         What had to be assumed of the input, one line each.
     """
@@ -129,6 +136,7 @@ class Judgement:
     answers: NDArray[np.str_]
     told: Callable[[], Iterable[Verdict]]
     asked: Floats
+    strange: Callable[[], NDArray[np.bool_]]
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -141,7 +149,7 @@ class Judgement:
     def first(self, most: int) -> Iterator[VerdictLine]:
         """Yield the first verdicts, `most` at most, as lines of a table."""
         for one in islice(self.told(), most):
-            why = one.invalid_reason or ("" if one.moved is None else one.moved.told)
+            why = one.invalid_reason or "; ".join(one.words)
             yield VerdictLine(one.verdict, one.probability, one.benchmark, one.operation, why)
 
     @cached_property
@@ -160,9 +168,14 @@ class Judgement:
         for size in sizes:
             own = self.verdicts[start : start + size]
             then = asked + sum(one.decided_by == "model" for one in own)
-            told, answers = partial(iter, own), self.answers[start : start + size]
-            yield replace(self, answers=answers, told=told, asked=self.asked[asked:then])
+            part = slice(start, start + size)
+            told, strange = partial(iter, own), partial(self._strange_of, part)
+            asked_of = self.asked[asked:then]
+            yield replace(self, answers=self.answers[part], told=told, asked=asked_of, strange=strange)
             start, asked = start + size, then
+
+    def _strange_of(self, part: slice) -> NDArray[np.bool_]:
+        return self.strange()[part]
 
 
 def judge(
@@ -221,7 +234,7 @@ def judged(named: NamedSides, served: Judge, reasons: int = REASONS, notes: Sequ
     # what stood aside: wild samples, and versions after the target
     aside = left_out(asked.wild), in_hindsight(asked.sides, looked_at=model.computed == "retrospective")
     told = partial(_verdicts, found, asked, aside, card, telling)
-    return Judgement(served.ref, model.unit, card, answers, told, columns, tuple(notes))
+    return Judgement(served.ref, model.unit, card, answers, told, columns, telling.strange, tuple(notes))
 
 
 def _decided(model: ReadyModel, sides: Sides, worst_change: Floats) -> NDArray[np.str_]:

@@ -12,12 +12,19 @@ from numpy.typing import NDArray
 
 from data.comparisons.sides import Sides
 from data.comparisons.tables import COMPARISON_DTYPES, OPERATION, ComparisonTables
+from features.comparisons.asked import Asked
+from serving.comparisons.reasons.directions import direction
+from serving.comparisons.reasons.facts import Facts
+from serving.comparisons.reasons.features import Fact
+from serving.comparisons.reasons.sentences import sentences
 from serving.pages.charts import INK, Chart, Words, counted, percent
 from serving.pages.evaluated import surest_mistakes
 from serving.pages.marks import Boxes, Dots, ValueLine, thinned
 from serving.pages.panels import Axis, Mark, Panel, drawn
 
 MOST = 12
+#: What is told beside the shift and what builds usually differ by.
+_TOLD: tuple[tuple[Fact, float], ...] = (("separation", 1.0), ("scatter", 1.0))
 #: Dots drawn over one box; of more samples an even share is drawn.
 DOTS = 60
 #: A shift that rounds to 0.0 % is told as none.
@@ -52,7 +59,7 @@ class DrawnPair:
 
 @dataclass(frozen=True)
 class Mistake:
-    """One wrong verdict on a held-out fold."""
+    """One wrong verdict on a held-out fold, and what was measured in sentences."""
 
     anchor: str
     comparison_id: str
@@ -67,6 +74,7 @@ class Mistake:
     probability: float
     threshold: float
     pairs: tuple[DrawnPair, ...]
+    words: tuple[str, ...] = ()
 
     @property
     def worst(self) -> DrawnPair:
@@ -108,10 +116,23 @@ def worst_mistakes(verdicts: pd.DataFrame, tables: ComparisonTables, most: int =
     people = found["comparison_id"].map(_people(tables.labels)).fillna("\N{EN DASH}")
     told = found.merge(measured, on=OPERATION, how="left").assign(label=found["status"], labelled_by=people)
     names = [field.name for field in fields(Mistake) if field.name in told]
+    asked = Asked.of(sides)
     return [
-        Mistake(f"mistake-{place + 1}", **row, pairs=tuple(_pair(sides, at) for at in _judged(sides, place)))
+        Mistake(
+            f"mistake-{place + 1}",
+            **row,
+            pairs=tuple(_pair(sides, at) for at in _judged(sides, place)),
+            words=_words(asked, place, str(row["unit"])),
+        )
         for place, row in enumerate(told[names].to_dict("records"))
     ]
+
+
+def _words(asked: Asked, place: int, unit: str) -> tuple[str, ...]:
+    """Say what was measured; the models of folds, which would say what they leant on, are not kept."""
+    first = int(np.searchsorted(asked.sides.comparison, place))
+    facts = Facts.of(asked, place, first)
+    return sentences(facts, direction(unit, facts.sign), _TOLD, None)
 
 
 def _people(labels: pd.DataFrame) -> pd.Series:

@@ -11,18 +11,30 @@ from data.comparisons.missing import Missing, counted
 from serving.comparisons.judge import Judgement, Verdict
 from serving.comparisons.moves import Move
 from serving.comparisons.promises.told import decided_answer, line
-from serving.comparisons.reasons.telling import Reason
+from serving.comparisons.reasons.nearest import Precedent
+from serving.comparisons.reasons.telling import Reason, Unlike
 from serving.pages.verdict_lines import Answer, Lines, VerdictLine
 from training.evaluation.cuts import Wish
 
+#: Of more comparisons a server does not look for what would flip them, which takes most of the time.
+FLIPPED = 100
+UNFLIPPED = f"what would flip a verdict is told in answers of up to {FLIPPED} comparisons"
 
-def as_json(judgement: Judgement) -> str:
-    """Return the answer of the design's contract as one JSON document, a verdict a line."""
+
+def as_json(judgement: Judgement, *, flipped: bool = True) -> str:
+    """Return the answer of the design's contract as one JSON document, a verdict a line.
+
+    Parameters
+    ----------
+    judgement : Judgement
+    flipped : bool
+        Whether to look for what would flip the verdicts; a note tells where not.
+    """
     about = {"contribution_unit": judgement.unit, "decided": decided_answer(judgement.card)}
     model = json.dumps({**asdict(judgement.model), **about}, allow_nan=False)
-    verdicts = ",\n  ".join(map(_verdict, judgement.told()))
+    verdicts = ",\n  ".join(_verdict(one, flipped) for one in judgement.told())
     listed = f"[\n  {verdicts}\n]" if verdicts else "[]"
-    notes = json.dumps(judgement.notes)
+    notes = json.dumps((*judgement.notes, *(() if flipped else (UNFLIPPED,))))
     return f'{{"model": {model},\n"verdicts": {listed},\n"notes": {notes}}}\n'
 
 
@@ -67,7 +79,7 @@ def _which(judgement: Judgement, versions: Sequence[str]) -> Sequence[str]:
     return [f"{name} ({told})" for name, told in zip(names, versions, strict=True)]
 
 
-def _verdict(verdict: Verdict) -> str:
+def _verdict(verdict: Verdict, flipped: bool) -> str:
     """Return what ``json.dumps`` makes of a verdict, in a tenth of its time. All its numbers are finite."""
     invalid = "null" if verdict.invalid_reason is None else _quoted(verdict.invalid_reason)
     remarks = ", ".join(map(_quoted, verdict.remarks))
@@ -78,8 +90,33 @@ def _verdict(verdict: Verdict) -> str:
         f' "probability": {_number(verdict.probability)}, "threshold": {verdict.threshold!r},'
         f' "unsure_from": {verdict.unsure_from!r},'
         f' "reasons": [{reasons}], "invalid_reason": {invalid}, "decided_by": "{verdict.decided_by}",'
-        f' "remarks": [{remarks}], "moved": {_move(verdict.moved)}, "improved": {_move(verdict.improved)}}}'
+        f' "remarks": [{remarks}], "moved": {_move(verdict.moved)}, "improved": {_move(verdict.improved)},'
+        f" {_said(verdict, flipped)}}}"
     )
+
+
+def _said(verdict: Verdict, flipped: bool) -> str:
+    """Return what stands beside the numbers: sentences, labelled comparisons, what flips it, a warning."""
+    words = ", ".join(map(_quoted, verdict.words))
+    examples = ", ".join(map(_example, verdict.examples))
+    at, told = (verdict.flips_at, verdict.flip) if flipped else (None, "")
+    return (
+        f'"words": [{words}], "examples": [{examples}], "flips_at": {_number(at)}, "flip": {_quoted(told)},'
+        f' "unlike": {_unlike(verdict.unlike)}'
+    )
+
+
+def _example(one: Precedent) -> str:
+    return (
+        f'{{"comparison_id": {_quoted(one.comparison_id)}, "benchmark": {_quoted(one.benchmark)},'
+        f' "operation": {_quoted(one.operation)}, "label": "{one.label}",'
+        f' "labelled_by": {_quoted(one.labelled_by)}, "labelled_at": {_quoted(one.labelled_at)},'
+        f' "distance": {one.distance!r}, "near": {_quoted(one.near)}}}'
+    )
+
+
+def _unlike(one: Unlike | None) -> str:
+    return "null" if one is None else json.dumps(one._asdict(), allow_nan=False)
 
 
 def _reason_json(reason: Reason) -> str:
@@ -102,13 +139,13 @@ def _number(value: float | None) -> str:
 
 
 def _why(verdict: Verdict) -> str:
+    """Say what a verdict rests on; of all but ``pass`` also what would flip it, and what is near."""
     if verdict.invalid_reason is not None:
         return verdict.invalid_reason
-    moved = [move.told for move in (verdict.moved, verdict.improved) if move is not None]
-    reasons = ", ".join(_reason(reason) for reason in verdict.reasons)
-    return "; ".join(part for part in (*verdict.remarks, *moved, reasons) if part)
-
-
-def _reason(reason: Reason) -> str:
-    value = "unknown" if reason.value is None else f"{reason.value:.3g}"
-    return f"{reason.feature} = {value} ({reason.contribution:+.2g})"
+    better = "" if verdict.improved is None else verdict.improved.told
+    parts = [*verdict.remarks, *verdict.words, better]
+    if verdict.verdict != "pass":
+        parts += [verdict.flip, *(one.told for one in verdict.examples)]
+    if verdict.unlike is not None:
+        parts.append(verdict.unlike.words)
+    return "; ".join(filter(None, parts))

@@ -28,6 +28,31 @@ class MoveAnswer(BaseModel):
     change: float = Field(description="As a share of the baseline's median; negative is worse.")
 
 
+class LabelledAnswer(BaseModel):
+    """A labelled comparison of the training data that is like the one that was judged."""
+
+    comparison_id: str
+    benchmark: str
+    operation: str
+    label: Literal["pass", "fail"]
+    labelled_by: str = Field(description="Empty where it is not known.")
+    labelled_at: str = Field(description="ISO 8601; empty where it is not known.")
+    distance: float = Field(
+        description="In standard deviations of features, weighted by the model's importance of them."
+    )
+    near: str = Field(description="In what the two are similar, and in what not.")
+
+
+class UnlikeAnswer(BaseModel):
+    """The feature in which a comparison is most unlike the training data."""
+
+    feature: str
+    value: float | None = Field(description="Null where it is missing, as it never was in training.")
+    low: float = Field(description="98 of 100 training comparisons lie from here ...")
+    high: float = Field(description="... to here.")
+    words: str
+
+
 class VerdictAnswer(BaseModel):
     """What is said of one comparison."""
 
@@ -51,6 +76,22 @@ class VerdictAnswer(BaseModel):
         description="The configuration that moved most towards worse; null if the verdict is invalid."
     )
     improved: MoveAnswer | None = Field(description="Another configuration that got better, the most.")
+    words: list[str] = Field(
+        description="What the verdict rests on, in sentences: the shift, the yardstick, what else speaks for "
+        "it, and what against it; empty if the verdict is invalid."
+    )
+    examples: list[LabelledAnswer] = Field(
+        description="The most similar labelled comparison of each label, that of the same verdict first."
+    )
+    flips_at: float | None = Field(
+        description="The change of the median in `moved` from which on the verdict is the other one, as a "
+        "share; negative is worse. Null if none flips it (from 100 % worse to 1 % better), or if it "
+        "was not looked for."
+    )
+    flip: str = Field(description="The same in words; empty where it is null.")
+    unlike: UnlikeAnswer | None = Field(
+        description="A warning: the comparison is unlike those that the model was trained on."
+    )
 
 
 class JudgeModel(ModelAnswer):
@@ -90,6 +131,26 @@ _EXAMPLE: JsonDict = {
             "remarks": [],
             "moved": {"threads": 8, "baseline_median": 14469.1, "target_median": 13071.6, "change": -0.0966},
             "improved": None,
+            "words": [
+                "median 9.7 % less throughput",
+                "builds of this operation usually differ by 1.2 % (12 earlier builds)",
+                "all 5 target samples are lower than all 5 baseline samples",
+            ],
+            "examples": [
+                {
+                    "comparison_id": "mg_C_x-40",
+                    "benchmark": "NASParallel",
+                    "operation": "mg_C_x",
+                    "label": "fail",
+                    "labelled_by": "anna",
+                    "labelled_at": "2026-11-20T09:12:44+00:00",
+                    "distance": 0.31,
+                    "near": "similar shift 8.9 % worse (here 9.7 % worse), noise 0.9 % (here 1.1 %)",
+                }
+            ],
+            "flips_at": -0.031,
+            "flip": "would pass with at most 3.1 % less throughput",
+            "unlike": None,
         }
     ],
     "notes": [],

@@ -46,6 +46,8 @@ class Answered:
     headers : mapping
     vectors : ndarray of shape (n_questions, n_features) or None
         What the model was asked, in the order of the features that its card names.
+    unlike : int
+        How many of the questions are unlike what the model was trained on.
     """
 
     content: bytes
@@ -53,6 +55,7 @@ class Answered:
     media_type: str = JSON
     headers: Mapping[str, str] = field(default_factory=dict)
     vectors: NDArray[np.float64] | None = None
+    unlike: int = 0
 
     @classmethod
     def of(cls, answer: BaseModel, judged: Countable | None = None) -> Answered:

@@ -49,6 +49,12 @@ class ServerCounters:
         self._verdicts = Counter(
             "perfjudge_verdicts", "Verdicts given", ["door", "verdict"], registry=registry
         )
+        self._unlike = Counter(
+            "perfjudge_unlike",
+            "Questions unlike what the model was trained on",
+            ["door", "model", "version"],
+            registry=registry,
+        )
         self.flying = Gauge(
             "perfjudge_requests_in_flight",
             "Requests that wait for their answer",
@@ -87,6 +93,8 @@ class ServerCounters:
             self._judging.observe(now - (exchange.whole or exchange.began))
             for verdict, number in verdicts.items():
                 self._verdicts.labels(route, verdict).inc(number)
+            unlike = 0 if exchange.answered is None else exchange.answered.unlike
+            self._unlike.labels(route, name, version).inc(unlike)
 
     def look(self, models: Mapping[str, Lazy]) -> None:
         """Look which versions answer, and whether they should."""

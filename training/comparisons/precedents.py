@@ -121,6 +121,12 @@ class Precedents:
         return index, distance
 
     @cached_property
+    def named(self) -> list[tuple[str, str, str, str, str, str]]:
+        """What is said of every example: its id, benchmark, operation and label, by whom and when."""
+        texts = [getattr(self, name).tolist() for name in _TEXTS]
+        return [*zip(*texts, strict=True)]
+
+    @cached_property
     def _labels(self) -> tuple[slice, slice]:
         passed = int((self.statuses == LABELS[0]).sum())
         return slice(0, passed), slice(passed, len(self.statuses))
@@ -140,4 +146,8 @@ class Precedents:
 
     def _placed(self, rows: Floats) -> Floats:
         carrying = self._carrying
-        return np.asarray(self.familiar.squashed(rows)[:, carrying] * np.sqrt(self.weights[carrying]))
+        return np.asarray(self.familiar.squashed(rows[:, carrying], carrying) * self._roots)
+
+    @cached_property
+    def _roots(self) -> Floats:
+        return np.sqrt(self.weights[self._carrying])

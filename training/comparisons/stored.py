@@ -14,6 +14,7 @@ from data.comparisons.params import FeatureSet
 from features.comparisons.runs import ORDINARY
 from features.comparisons.vectors import set_of
 from training.estimators import frozen
+from training.estimators.novelty import Strangeness
 from training.evaluation.calibration import CalibrationMap
 from training.evaluation.cuts import Cuts, Wish, cuts_for
 from training.evaluation.promise import Promise
@@ -58,6 +59,8 @@ class Card(StoredCard):
         What these cuts were chosen for.
     run_spread : float
         What two runs of one build differ by, as a share, where a comparison has no versions that tell.
+    strangeness : Strangeness or None
+        How many comparisons like the training data are said to be unlike it.
     """
 
     model: str
@@ -75,6 +78,7 @@ class Card(StoredCard):
     cuts: Cuts | None = None
     wish: Wish = field(default_factory=Wish)
     run_spread: FiniteFloat = ORDINARY
+    strangeness: Strangeness | None = None
 
     @property
     def deciding(self) -> Cuts:

@@ -18,6 +18,7 @@ from training.comparisons.stored import Card, TrainedModel
 from training.comparisons.tune import Classified
 from training.estimators.catalogue import CATALOGUE
 from training.estimators.guide import Guide
+from training.estimators.novelty import warned
 from training.estimators.pipelines import answering, fail_probability, pipeline
 from training.evaluation.sidebyside import side_by_side
 from training.evaluation.tuned import read_tuned
@@ -59,6 +60,7 @@ def train(family: Family) -> None:
     # of what lies below the floor no model is asked
     below = below_floor(read_changes(family.changes, table), floor)
     usual = of_features(table.columns, examples.x[~below])
+    strangeness = warned(examples.x, examples.groups)
     said = read_held(family.places.tuned, [("all", name) for name in tuned])
     for fit, whole, probability in zip(fits, pipelines, said, strict=True):
         chosen = fit.tuned
@@ -79,6 +81,7 @@ def train(family: Family) -> None:
             found.cuts,
             found.wish,
             read_run_spread(family.runs),
+            strangeness,
         )
         model, directory = TrainedModel(answering(whole), card), family.places.models / fit.model
         model.write(directory)

@@ -26,14 +26,17 @@ class Boosted(Preparation):
 
     def answers(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
         """Answer; contributions are XGBoost's own exact ones; see `Answering`."""
-        import xgboost
-
         del reference
         prepared = self.prepared(columns)
-        rows = xgboost.DMatrix(prepared, nthread=1)
+        rows = _matrix(prepared)
         found = self.booster.predict(rows), self.booster.predict(rows, pred_contribs=True)[:, :-1]
         probability, contributions = (np.asarray(one, np.float64) for one in found)
         return self.told_in_odds(probability, contributions, prepared)
+
+    def probability(self, columns: Floats) -> Floats:
+        """Give the probability alone."""
+        prepared = self.prepared(columns)
+        return self.risen(np.asarray(self.booster.predict(_matrix(prepared)), np.float64), prepared)
 
 
 def boosted(pipeline: Any) -> Boosted | None:
@@ -43,3 +46,9 @@ def boosted(pipeline: Any) -> Boosted | None:
         return None
     prepared, classifier = found
     return Boosted(**vars(prepared), booster=classifier.get_booster())
+
+
+def _matrix(prepared: Floats) -> Any:
+    import xgboost
+
+    return xgboost.DMatrix(prepared, nthread=1)

@@ -51,11 +51,18 @@ class Linear(Preparation):
     def answers(self, columns: Floats, reference: Floats) -> tuple[Floats, Floats]:
         """Answer; contributions are coefficient x deviation from the reference; see `Answering`."""
         prepared = self.prepared(columns)
+        contributions = (prepared - self.prepared(reference)) * self.coefficients
+        return self.told_in_odds(self._plain(prepared), contributions, prepared)
+
+    def probability(self, columns: Floats) -> Floats:
+        """Give the probability alone."""
+        prepared = self.prepared(columns)
+        return self.risen(self._plain(prepared), prepared)
+
+    def _plain(self, prepared: Floats) -> Floats:
         # not a product of matrices, whose last digit depends on how many rows there are
         log_odds = (prepared * self.coefficients).sum(axis=1) + self.intercept
-        contributions = (prepared - self.prepared(reference)) * self.coefficients
-        probability = np.asarray(np.exp(-np.logaddexp(0.0, -log_odds)))
-        return self.told_in_odds(probability, contributions, prepared)
+        return np.asarray(np.exp(-np.logaddexp(0.0, -log_odds)))
 
 
 @dataclass(frozen=True)
@@ -98,6 +105,11 @@ class Trees(Forest, Preparation):
             rises = np.bincount(cells, self._rise.take(step.children), minlength=part.size)
             part += rises.reshape(part.shape)
         return self.told(answer / len(self.roots), moved / len(self.roots), prepared)
+
+    def probability(self, columns: Floats) -> Floats:
+        """Give the probability alone."""
+        prepared = self.prepared(columns)
+        return self.risen(self.summed(prepared.astype(np.float32)) / len(self.roots), prepared)
 
     @cached_property
     def _rise(self) -> Floats:
@@ -145,6 +157,11 @@ class Neighbours(Preparation):
         np.divide(apart, whole, out=apart, where=whole > 0)
         apart *= more[:, None]
         return self.told(share[:-1], apart, prepared)
+
+    def probability(self, columns: Floats) -> Floats:
+        """Give the probability alone."""
+        prepared = self.prepared(columns)
+        return self.risen(self._votes.share(prepared), prepared)
 
     @cached_property
     def _votes(self) -> Votes:

@@ -15,6 +15,7 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import FiniteFloat
 
 from data.tables.arrays import ArraySpec
 
@@ -37,6 +38,22 @@ SPECS = {
     "high": _FEATURES,
     "limit": ArraySpec("f", (), finite=False),
 }
+
+
+@dataclass(frozen=True)
+class Strangeness:
+    """How many ordinary rows are called strange.
+
+    Attributes
+    ----------
+    level : float
+        The share that was aimed at, at most.
+    held_out : float
+        The share among training rows of groups that were held out.
+    """
+
+    level: FiniteFloat
+    held_out: FiniteFloat
 
 
 @dataclass(frozen=True)
@@ -99,7 +116,9 @@ class Familiar:
         gaps = always * len(rows) / max(always.sum(), 1)
         return cls(centre, scale, found.location_, precision, gaps, ends[0], ends[4], np.array(limit))
 
-    def squashed(self, rows: Floats, places: Sequence[int] | slice = slice(None)) -> Floats:
+    def squashed(
+        self, rows: Floats, places: Sequence[int] | NDArray[np.intp] | slice = slice(None)
+    ) -> Floats:
         """Return the deviations of squashed features from their means; 0 where a value is unknown.
 
         Parameters
@@ -148,14 +167,14 @@ def folds(groups: NDArray[np.str_]) -> list[NDArray[np.bool_]]:
     return [place % FOLDS == fold for fold in range(FOLDS)]
 
 
-def warned(rows: Floats, groups: NDArray[np.str_], level: float = LEVEL) -> float:
-    """Return which share of held-out rows is called strange by what the other groups say."""
+def warned(rows: Floats, groups: NDArray[np.str_], level: float = LEVEL) -> Strangeness:
+    """Measure which share of held-out rows is called strange by what the other groups say."""
     found = [
         Familiar.of(rows[~own], groups[~own], level).strange(rows[own])
         for own in folds(groups)
         if own.any() and (~own).sum() > 1
     ]
-    return float(np.concatenate(found).mean()) if found else 0.0
+    return Strangeness(level, float(np.concatenate(found).mean()) if found else 0.0)
 
 
 def _limit(held_out: Floats, level: float) -> float:

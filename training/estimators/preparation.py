@@ -69,22 +69,26 @@ class Preparation:
             (filled(columns, self.fill, self.slope, int(self.evidence)) - self.mean) / self.scale
         )
 
+    def risen(self, probability: Floats, prepared: Floats) -> Floats:
+        """Raise a classifier's answer where the evidence leaves no doubt."""
+        if self.evidence < 0:
+            return probability
+        return raised(probability, prepared[:, self.evidence], float(self.sure))
+
     def told(self, probability: Floats, contributions: Floats, prepared: Floats) -> tuple[Floats, Floats]:
         """Raise a classifier's answer where the evidence leaves no doubt, in units of probability."""
-        if self.evidence < 0:
-            return probability, contributions
-        risen = raised(probability, prepared[:, self.evidence], float(self.sure))
-        contributions[:, self.evidence] += risen - probability
+        risen = self.risen(probability, prepared)
+        if self.evidence >= 0:
+            contributions[:, self.evidence] += risen - probability
         return risen, contributions
 
     def told_in_odds(
         self, probability: Floats, contributions: Floats, prepared: Floats
     ) -> tuple[Floats, Floats]:
         """Raise a classifier's answer where the evidence leaves no doubt, in units of log-odds."""
-        if self.evidence < 0:
-            return probability, contributions
-        risen = raised(probability, prepared[:, self.evidence], float(self.sure))
-        contributions[:, self.evidence] += _odds(risen) - _odds(probability)
+        risen = self.risen(probability, prepared)
+        if self.evidence >= 0:
+            contributions[:, self.evidence] += _odds(risen) - _odds(probability)
         return risen, contributions
 
 

@@ -1,26 +1,76 @@
-"""What is measured of comparisons, for sentences: of many at once, from the configuration that moved most."""
+"""What is measured of a comparison, for sentences: of the configuration that moved most towards worse.
+
+Plain Python: of one comparison, a few dozen numbers, that is quicker than NumPy.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import groupby, pairwise
+from math import nan
+from operator import itemgetter
 from typing import NamedTuple, Self
 
 import numpy as np
 
-from data.comparisons.sides import Floats, Ints, Samples
+from data.comparisons.sides import Samples, Sides
 from features.comparisons.asked import Asked
-from features.comparisons.five_numbers import oriented, superiority
-from features.comparisons.ranks import rank_test
-from features.comparisons.versions import first, last, levels, quantile
-from serving.comparisons.reasons.flips import packed
+from features.comparisons.five_numbers import superiority
 
-#: Builds looked at.
-_BUILDS = 40
 #: The interquartile range of a normal distribution in standard deviations.
 _IQR = 1.349
 #: Fewer steps between builds don't say what is usual.
 _FEWEST_STEPS = 2
 #: Fewer builds have no trend.
 _FEWEST_BUILDS = 6
+
+
+class Past(NamedTuple):
+    """What builds did before the target.
+
+    Attributes
+    ----------
+    steps : int
+        How many steps between neighbouring builds are known before the target.
+    usual : float
+        The middle one, as a share.
+    larger : int
+        How many of them were at least as large as the step from the baseline to the target.
+    builds, as_bad : int
+        How many builds are known before the target, and how many of them were at least as bad.
+    trend : float
+        By how much the last third of them lies above the first, as a share; NaN if there are few.
+    earlier : int
+        How many of the builds lie before the baseline.
+    """
+
+    steps: int
+    usual: float
+    larger: int
+    builds: int
+    as_bad: int
+    trend: float
+    earlier: int
+
+    @classmethod
+    def of(cls, sides: Sides, at: int, change: float) -> Self:
+        """Look at one configuration, whose median moved by `change`."""
+        if not sides.history.lengths[at] and _is_one(sides.baseline, at):
+            return cls(0, nan, 0, 0, 0, nan, 0)
+        earlier = [*_levels(sides.history, sides, at)]
+        past = [*earlier, *_levels(sides.baseline, sides, at)]
+        after = _middle([*_levels(sides.target, sides, at)])
+        steps = [abs((later - before) / before) for before, later in pairwise(past)]
+        return cls(
+            len(steps),
+            _middle(steps) if len(steps) >= _FEWEST_STEPS else nan,
+            sum(step >= abs(change) for step in steps),
+            len(past),
+            sum(level <= after for level in past),
+            _trend(past) if len(past) >= _FEWEST_BUILDS else nan,
+            len(earlier),
+        )
 
 
 class Facts(NamedTuple):
@@ -46,18 +96,7 @@ class Facts(NamedTuple):
         The spread of either side (from its quartiles, as a standard deviation), as a share of its median.
     low, high : float
         The change of the worst and of the best sample, as a share of the baseline's.
-    steps : int
-        How many steps between neighbouring builds are known before the target.
-    usual : float
-        The middle one, as a share.
-    larger : int
-        How many of them were at least as large as the step from the baseline to the target.
-    builds, as_bad : int
-        How many builds are known before the target, and how many of them were at least as bad.
-    trend : float
-        By how much the last third of them lies above the first, as a share; NaN if there are few.
-    earlier : int
-        How many of the builds lie before the baseline.
+    past : Past
     """
 
     threads: int
@@ -73,90 +112,84 @@ class Facts(NamedTuple):
     noise_target: float
     low: float
     high: float
-    steps: int
-    usual: float
-    larger: int
-    builds: int
-    as_bad: int
-    trend: float
-    earlier: int
+    past: Past
 
     @classmethod
-    def of(cls, asked: Asked, rows: Ints) -> list[Self]:
-        """Measure comparisons that can be judged.
+    def of(cls, asked: Asked, row: int, first: int) -> Self:
+        """Measure one comparison that can be judged.
 
         Parameters
         ----------
         asked : Asked
-        rows : ndarray of int
-            Which of its comparisons; each has a configuration with both sides.
+        row : int
+            Which of its comparisons.
+        first : int
+            Its first configuration.
         """
-        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            columns = _columns(asked, rows)
-        return [cls(*one) for one in zip(*(column.tolist() for column in columns), strict=True)]
+        sides, at = asked.sides, int(asked.worst[row])
+        many, sign, change = int(sides.per_comparison[row]), float(sides.sign[at]), float(asked.change[at])
+        both = (sides.baseline_five[at].tolist(), sides.target_five[at].tolist())
+        b, t = both if sign > 0 else ([-value for value in reversed(five)] for five in both)
+        samples = sides.baseline.at(at).tolist(), sides.target.at(at).tolist()
+        apart = (min(t[4] - b[0], 0.0) + max(t[0] - b[4], 0.0)) / abs(b[2])
+        return cls(
+            int(sides.threads[at]),
+            sign,
+            many,
+            1 if many == 1 else int(np.count_nonzero(asked.change[first : first + many] < 0)),
+            change,
+            len(samples[0]),
+            len(samples[1]),
+            apart,
+            float(apart > 0) if apart else _superiority(*samples, sign, (b, t)),
+            (b[3] - b[1]) / _IQR / abs(b[2]),
+            (t[3] - t[1]) / _IQR / abs(t[2]),
+            (t[0] - b[0]) / abs(b[0]),
+            (t[4] - b[4]) / abs(b[4]),
+            Past.of(sides, at, change),
+        )
 
 
-def _columns(asked: Asked, rows: Ints) -> tuple[Floats | Ints, ...]:
-    sides, at = asked.sides, asked.worst[rows]
-    sign = sides.sign[at]
-    b, t = oriented(np.array((sides.baseline_five[at], sides.target_five[at])), sign)
-    size, target_size = np.abs(b[:, 2]), np.abs(t[:, 2])
-    baseline, target = packed(sides.baseline.of(at)), packed(sides.target.of(at))
-    moved = np.add.reduceat(asked.change < 0, _starts(asked)) if len(asked.change) else np.zeros(0, np.int64)
-    of_samples = rank_test(baseline, target, sign).superiority
-    return (
-        sides.threads[at],
-        sign,
-        sides.per_comparison[rows],
-        moved[_place(asked)[rows]],
-        asked.change[at],
-        baseline.lengths,
-        target.lengths,
-        (np.minimum(t[:, 4] - b[:, 0], 0.0) + np.maximum(t[:, 0] - b[:, 4], 0.0)) / size,
-        np.where(np.isnan(of_samples), superiority(b, t), of_samples),
-        (b[:, 3] - b[:, 1]) / _IQR / size,
-        (t[:, 3] - t[:, 1]) / _IQR / target_size,
-        (t[:, 0] - b[:, 0]) / np.abs(b[:, 0]),
-        (t[:, 4] - b[:, 4]) / np.abs(b[:, 4]),
-        *_of_builds(baseline, target, packed(sides.history.of(at)), sign, asked.change[at]),
-    )
+def _superiority(
+    baseline: list[float], target: list[float], sign: float, five: tuple[Sequence[float], Sequence[float]]
+) -> float:
+    """Return the share of pairs in which the target is better, from five numbers if there are no samples."""
+    if not baseline or not target:
+        before, after = (np.array([numbers]) for numbers in five)
+        return float(superiority(before, after)[0])
+    ordered = sorted(baseline)
+    below = sum(bisect_left(ordered, value) + bisect_right(ordered, value) for value in target)
+    higher = below / 2 / (len(baseline) * len(target))
+    return higher if sign > 0 else 1 - higher
 
 
-def _starts(asked: Asked) -> Ints:
-    """Return where the configurations of each comparison that has any begin."""
-    many = asked.sides.per_comparison
-    return (many.cumsum() - many)[many > 0]
+def _is_one(samples: Samples, at: int) -> bool:
+    """Whether a list holds one version, or none."""
+    start, stop = samples.starts[at], samples.stops[at]
+    return bool(start == stop or samples.orders[start] == samples.orders[stop - 1])
 
 
-def _place(asked: Asked) -> Ints:
-    """Return which of those every comparison is."""
-    return np.asarray((asked.sides.per_comparison > 0).cumsum() - 1)
+def _levels(samples: Samples, sides: Sides, at: int) -> Iterator[float]:
+    """Yield the median of every version in one list, as if higher were better."""
+    start, stop = samples.starts[at], samples.stops[at]
+    values, orders = samples.values[start:stop].tolist(), samples.orders[start:stop].tolist()
+    for _, version in groupby(zip(orders, values, strict=True), key=_ORDER):
+        yield float(sides.sign[at]) * _middle([value for _, value in version])
 
 
-def _of_builds(
-    baseline: Samples, target: Samples, history: Samples, sign: Floats, change: Floats
-) -> tuple[Floats | Ints, ...]:
-    """Return from `Facts.steps` to `Facts.earlier`."""
-    earlier = last(levels(history), _BUILDS)
-    past = np.hstack((earlier, first(levels(baseline), _BUILDS))) * sign[:, None]
-    after = quantile(first(levels(target), _BUILDS) * sign[:, None], 0.5)
-    jumps = np.abs(np.diff(past, axis=1) / past[:, :-1]) if past.shape[1] else past
-    known = np.isfinite(past)
-    builds, steps = known.sum(axis=1), np.isfinite(jumps).sum(axis=1)
-    return (
-        steps,
-        np.where(steps >= _FEWEST_STEPS, quantile(jumps, 0.5), np.nan),
-        (jumps >= np.abs(change)[:, None]).sum(axis=1),
-        builds,
-        (past <= after[:, None]).sum(axis=1),
-        np.where(builds >= _FEWEST_BUILDS, _trend(past, known, builds), np.nan),
-        np.isfinite(earlier).sum(axis=1),
-    )
+_ORDER = itemgetter(0)
 
 
-def _trend(past: Floats, known: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], builds: Ints) -> Floats:
+def _middle(values: list[float]) -> float:
+    """Return the median; NaN of nothing."""
+    ordered, half = sorted(values), len(values) // 2
+    if not ordered:
+        return nan
+    return ordered[half] if len(values) % 2 else (ordered[half - 1] + ordered[half]) / 2
+
+
+def _trend(past: list[float]) -> float:
     """Return by how much the last third of the builds lies above the first third, as a share of that."""
-    share = known.cumsum(axis=1) / np.maximum(builds, 1)[:, None]
-    early = quantile(np.where(known & (share <= 1 / 3), past, np.nan), 0.5)
-    late = quantile(np.where(known & (share > 2 / 3), past, np.nan), 0.5)
-    return (late - early) / np.abs(early)
+    third = len(past) // 3
+    early, late = _middle(past[:third]), _middle(past[-third:])
+    return (late - early) / abs(early)

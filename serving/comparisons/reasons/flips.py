@@ -18,8 +18,10 @@ Decide = Callable[[Sides, Floats], NDArray[np.str_]]
 #: Changes that are tried, as shares: 24 in every power of ten, so that no step is larger than a tenth.
 _SIZES = np.unique([float(f"{10 ** (place / 24 - 3):.1e}") for place in range(73)])
 TRIED = np.concatenate((-_SIZES[::-1], [0.0], _SIZES))
+#: What failed and would not pass unless it were better by more than this is said not to flip.
+_BETTER = 0.01
 #: So many are tried first, evenly spread; then those between two of them.
-_FIRST = 7
+_FIRST = 8
 #: What a verdict may flip to.
 _OTHER = {"fail": "pass", "pass": "fail", "unsure": "fail"}
 
@@ -56,7 +58,8 @@ def _found(asked: Asked, rows: Ints, decide: Decide, goal: str) -> Floats:
     nearest = np.searchsorted(TRIED, now, "left") - 1 if way < 0 else np.searchsorted(TRIED, now, "right")
     # a throughput cannot fall by all that there is
     least = np.searchsorted(TRIED, np.where(asked.sides.sign[asked.worst[rows]] > 0, -0.95, -1.0))
-    farthest = least if way < 0 else np.full(len(rows), len(TRIED) - 1)
+    most = np.searchsorted(TRIED, np.maximum(now, _BETTER), "right") - 1
+    farthest = least if way < 0 else np.where(now < _BETTER, most, nearest - 1)
     room = (farthest - nearest) * way
     steps = np.ceil(np.outer(room, np.arange(1, _FIRST + 1) / _FIRST)).astype(np.int64)
     coarse = _first(asked, rows, nearest[:, None] + way * steps, decide, goal)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from serving.comparisons.reasons.features import shown
+from serving.comparisons.reasons.features import percent, shown
 from training.comparisons.precedents import Precedents
 
 Floats = NDArray[np.float64]
 #: The features that are told of two comparisons side by side, in a word.
 _COMPARED = {
-    "medians_min": "change of the median",
+    "medians_min": "shift",
     "baseline_noise_max": "noise",
     "superiority_min": "share of better pairs",
     "history_excess_min": "size by earlier steps",
@@ -83,7 +84,7 @@ class Neighbours(NamedTuple):
         names = [name for name in _COMPARED if name in features]
         places = [features.index(name) for name in names]
         index, distance = precedents.nearest(asked)
-        there = precedents.rows[:, places].astype(np.float64)[index]
+        there = precedents.rows[index[..., None], places].astype(np.float64)
         here = np.broadcast_to(asked[:, None, places], there.shape)
         columns = (index, distance, there, here, _alike(names, there, here))
         found = [
@@ -98,17 +99,7 @@ class Neighbours(NamedTuple):
         return tuple(self._example(precedents, one) for one in (both[first], both[1 - first]) if one)
 
     def _example(self, known: Precedents, one: Neighbour) -> Precedent:
-        at = one.at
-        return Precedent(
-            str(known.identifiers[at]),
-            str(known.benchmarks[at]),
-            str(known.operations[at]),
-            str(known.statuses[at]),
-            str(known.labelled_by[at]),
-            str(known.labelled_at[at]),
-            one.distance,
-            _likeness(self.names, one),
-        )
+        return Precedent(*known.named[one.at], one.distance, _likeness(self.names, one))
 
 
 def _alike(names: Sequence[str], there: Floats, here: Floats) -> NDArray[np.bool_]:
@@ -119,11 +110,23 @@ def _alike(names: Sequence[str], there: Floats, here: Floats) -> NDArray[np.bool
     return np.asarray(np.abs(one - other) <= np.maximum(_SIMILAR, _OF_LARGER * larger))
 
 
+@lru_cache(8192)
+def _known(name: str, value: float) -> str:
+    """Write a value of an example, of which there are few."""
+    return _shown(name, value)
+
+
+def _shown(name: str, value: float) -> str:
+    if not name.startswith("medians"):
+        return shown(name, value)
+    return f"{percent(value * value)} {'worse' if value < 0 else 'better'}"
+
+
 def _likeness(names: Sequence[str], one: Neighbour) -> str:
     """Say in which features two comparisons are similar, and in which they are not: there, and here."""
     told: dict[bool, list[str]] = {True: [], False: []}
     for name, there, here, alike in zip(names, one.there, one.here, one.alike, strict=True):
         if there == there and here == here:  # noqa: PLR0124 - known
-            told[alike].append(f"{_COMPARED[name]} {shown(name, there)} (here {shown(name, here)})")
+            told[alike].append(f"{_COMPARED[name]} {_known(name, there)} (here {_shown(name, here)})")
     words = {True: "similar", False: "other"}
     return "; ".join(f"{words[alike]} {', '.join(own)}" for alike, own in told.items() if own)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from data.comparisons.missing import counted
@@ -54,16 +54,20 @@ def sentences(
     tuple of str
         The shift, the yardstick, what else speaks for the verdict, and what speaks against it.
     """
-    told = [_shift(facts, direction), _yardstick(facts, prior)]
-    least = _LEAST * max((abs(weight) for _, weight in leaning), default=0.0)
-    speaking = [
-        (weight > 0, said)
-        for fact, weight in leaning
-        if abs(weight) > least and (tell := _TELLS.get(fact)) and (said := tell(facts, direction))
-    ]
-    told += [said for speaks_for, said in speaking if speaks_for][:_FOR]
-    told += [f"against it: {said}" for speaks_for, said in speaking if not speaks_for][:_AGAINST]
-    return tuple(filter(None, told))
+    speaking = _speaking(facts, direction, leaning)
+    return tuple(filter(None, (_shift(facts, direction), _yardstick(facts, prior), *speaking)))
+
+
+def _speaking(facts: Facts, direction: Direction, leaning: Sequence[tuple[Fact, float]]) -> list[str]:
+    """Say what speaks for the verdict, and then what speaks against it."""
+    rooms = {True: _FOR, False: _AGAINST}
+    told: dict[bool, list[str]] = {True: [], False: []}
+    least = _LEAST * abs(leaning[0][1]) if leaning else 0.0
+    for fact, weight in leaning:
+        own = told[weight > 0]
+        if abs(weight) > least and len(own) < rooms[weight > 0] and (tell := _TELLS.get(fact)):
+            own += filter(None, (tell(facts, direction),))
+    return told[True] + [f"against it: {said}" for said in told[False]]
 
 
 def shifted(change: float, direction: Direction) -> str:
@@ -97,13 +101,13 @@ def _shift(facts: Facts, direction: Direction) -> str:
 
 def _yardstick(facts: Facts, prior: Prior | None) -> str:
     """Say against what the shift is held: other builds, or else what is usual in the training data."""
-    if facts.usual == facts.usual:
+    if facts.past.usual == facts.past.usual:
         of = (
-            f"{counted(facts.earlier, 'earlier build')}"
-            if facts.earlier
-            else f"{facts.builds} builds of the baseline"
+            f"{counted(facts.past.earlier, 'earlier build')}"
+            if facts.past.earlier
+            else f"{facts.past.builds} builds of the baseline"
         )
-        return f"builds of this operation usually differ by {percent(facts.usual)} ({of})"
+        return f"builds of this operation usually differ by {percent(facts.past.usual)} ({of})"
     if prior is None:
         return ""
     return (
@@ -161,24 +165,24 @@ def _repetitions(facts: Facts, direction: Direction) -> str:
 def _builds(facts: Facts, direction: Direction) -> str:
     """Say how large the shift is in usual differences."""
     del direction
-    if not facts.usual > 0:
+    if not facts.past.usual > 0:
         return ""
-    return f"the change is {abs(facts.change) / facts.usual:.1f} times the usual difference"
+    return f"the change is {abs(facts.change) / facts.past.usual:.1f} times the usual difference"
 
 
 def _steps(facts: Facts, direction: Direction) -> str:
     del direction
-    if not facts.steps:
+    if not facts.past.steps:
         return ""
-    many = f"{facts.larger} were" if facts.larger > 1 else f"{facts.larger or 'none'} was"
-    return f"of {counted(facts.steps, 'step')} between earlier builds {many} as large"
+    many = f"{facts.past.larger} were" if facts.past.larger > 1 else f"{facts.past.larger or 'none'} was"
+    return f"of {counted(facts.past.steps, 'step')} between earlier builds {many} as large"
 
 
 def _levels(facts: Facts, direction: Direction) -> str:
-    if facts.builds < _FEWEST_BUILDS:
+    if facts.past.builds < _FEWEST_BUILDS:
         return ""
-    many = f"{facts.as_bad} were" if facts.as_bad > 1 else f"{facts.as_bad or 'none'} was"
-    return f"of {facts.builds} builds before the target {many} as {_POSITIVE[direction.sample_worse]}"
+    many = f"{facts.past.as_bad} were" if facts.past.as_bad > 1 else f"{facts.past.as_bad or 'none'} was"
+    return f"of {facts.past.builds} builds before the target {many} as {_POSITIVE[direction.sample_worse]}"
 
 
 #: Fewer builds say nothing of levels.
@@ -187,10 +191,10 @@ _POSITIVE = {"slower": "slow", "lower": "low", "higher": "high", "worse": "bad"}
 
 
 def _trend(facts: Facts, direction: Direction) -> str:
-    if not abs(facts.trend) > _FLAT:
-        return "" if facts.trend != facts.trend else "the builds before show no trend"
-    word = direction.worse if facts.trend < 0 else direction.better
-    return f"the builds before had moved by {percent(abs(facts.trend))} already ({word})"
+    if not abs(facts.past.trend) > _FLAT:
+        return "" if facts.past.trend != facts.past.trend else "the builds before show no trend"
+    word = direction.worse if facts.past.trend < 0 else direction.better
+    return f"the builds before had moved by {percent(abs(facts.past.trend))} already ({word})"
 
 
 #: Shift and yardstick are always told.
@@ -205,9 +209,3 @@ _TELLS: dict[Fact, Callable[[Facts, Direction], str]] = {
     "levels": _levels,
     "trend": _trend,
 }
-
-
-def facts_told(facts: Facts, direction: Direction) -> Iterator[str]:
-    """Yield every sentence that the facts allow."""
-    yield _shift(facts, direction)
-    yield from filter(None, (tell(facts, direction) for tell in _TELLS.values()))

@@ -99,9 +99,12 @@ class Telling:
         return self._found(row, self._reasons_of, _BLOCK)
 
     def words(self, row: int) -> tuple[str, ...]:
-        """Return the sentences."""
-        found = self._found(row, self._facts_of, _BLOCK)
-        return () if found is None else sentences(found[0], self._direction(row), found[1], self._prior)
+        """Return the sentences; none if the comparison cannot be judged."""
+        if self.answers[row] == "invalid":
+            return ()
+        facts = Facts.of(self.asked, row, int(self._firsts[row]))
+        leaning = self._found(row, self._leaning_of, _BLOCK)
+        return sentences(facts, self._direction(row), leaning, self._prior)
 
     def flips_at(self, row: int) -> float | None:
         """Return from which change of the median on the verdict is the other one."""
@@ -123,9 +126,13 @@ class Telling:
         neighbours, at = found
         return neighbours.examples(self.precedents, at, int(self.answers[row] == "fail"))
 
+    def strange(self) -> NDArray[np.bool_]:
+        """Tell which comparisons are unlike those in training, shape (n_comparisons,)."""
+        return self._strange
+
     def unlike(self, row: int) -> Unlike | None:
         """Warn of a comparison that is unlike those in training."""
-        if self.precedents is None or self.place[row] < 0 or not self._strange[self.place[row]]:
+        if self.precedents is None or not self._strange[row]:
             return None
         familiar, values = self.precedents.familiar, self.columns[self.place[row]]
         at = familiar.strangest(values)
@@ -166,22 +173,18 @@ class Telling:
         )
         return [next(found) if one else () for one in known.tolist()]
 
-    def _facts_of(self, rows: NDArray[np.int64]) -> Sequence[tuple[Facts, Leaning] | None]:
-        judged = self.answers[rows] != "invalid"
-        facts = iter(Facts.of(self.asked, rows[judged]))
-        towards = np.where(self.answers[rows] == "pass", -1.0, 1.0)[:, None]
+    def _leaning_of(self, rows: NDArray[np.int64]) -> Sequence[Leaning]:
+        """Return the facts that the model leans on, the strongest first; positive speaks for the verdict."""
         known = self.place[rows] >= 0
-        weights = np.zeros((len(rows), len(FACTS)))
-        weights[known] = self.contributions[self.place[rows[known]]] @ self._by_fact
-        weights *= towards
+        weights = self.contributions[self.place[rows[known]]] @ self._by_fact
+        weights *= np.where(self.answers[rows[known]] == "pass", -1.0, 1.0)[:, None]
         order = np.argsort(-np.abs(weights), axis=1, kind="stable")
-        ordered = np.take_along_axis(weights, order, axis=1).tolist()
-        leaning = (
-            [*zip(map(FACTS.__getitem__, at), own, strict=True)]
-            for at, own in zip(order.tolist(), ordered, strict=True)
-        )
+        columns = order.tolist(), np.take_along_axis(weights, order, axis=1).tolist()
+        found = zip(*columns, strict=True)
         return [
-            (next(facts), own) if one else None for own, one in zip(leaning, judged.tolist(), strict=True)
+            [*zip(map(FACTS.__getitem__, at), own, strict=True)] if one else ()
+            for one in known.tolist()
+            for at, own in ((next(found),) if one else (((), ()),))
         ]
 
     def _flips_of(self, rows: NDArray[np.int64]) -> Sequence[float]:
@@ -201,6 +204,11 @@ class Telling:
         return [(found, at) if one else None for at, one in zip(own, known.tolist(), strict=True)]
 
     @cached_property
+    def _firsts(self) -> NDArray[np.int64]:
+        many = self.asked.sides.per_comparison
+        return np.asarray(many.cumsum() - many)
+
+    @cached_property
     def _by_fact(self) -> Floats:
         """Which fact each feature stands for, shape (n_features, n_facts)."""
         found = np.zeros((len(self.features), len(FACTS)))
@@ -211,8 +219,11 @@ class Telling:
 
     @cached_property
     def _strange(self) -> NDArray[np.bool_]:
-        assert self.precedents is not None
-        return self.precedents.familiar.strange(self.columns)
+        strange = np.zeros(len(self.answers), bool)
+        if self.precedents is not None:
+            known = self.place >= 0
+            strange[known] = self.precedents.familiar.strange(self.columns[self.place[known]])
+        return strange
 
     @cached_property
     def _named_units(self) -> Sequence[str]:
@@ -220,7 +231,9 @@ class Telling:
 
     @cached_property
     def _prior(self) -> Prior | None:
-        return None if self.precedents is None else Prior(*self.precedents.prior.tolist())
+        if self.precedents is None or not self.precedents.prior.any():
+            return None
+        return Prior(*self.precedents.prior.tolist())
 
     def _direction(self, row: int) -> Direction:
         at = self.asked.worst[row]

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from serving.doors.bodies import Answered
+from serving.doors.counters import ServerCounters
 from serving.doors.drift import FEWEST, Drift
+from serving.doors.exchange import Exchange
 from serving.models import ModelRef
 from serving.supply import Door, Registered
 from training.comparisons.stored import Card
@@ -131,3 +133,14 @@ def test_a_card_keeps_its_deciles_and_one_without_is_read(tmp_path):
     for held, expected in ((content, usual), ({k: v for k, v in content.items() if k != "usual"}, {})):
         (tmp_path / "card.json").write_text(json.dumps(held))
         assert Card.read(tmp_path).usual == expected
+
+
+def test_questions_unlike_the_training_data_are_counted_by_their_door_and_model():
+    counters = ServerCounters(None, Drift({}))
+    for unlike in (2, 0, 1):
+        exchange = Exchange("POST", "id", has_body=True, status=200, served=model())
+        exchange.answered = Answered(b"", unlike=unlike)
+        counters.count(exchange, "/judge", {"pass": 4})
+    lines = counters.text().decode().splitlines()
+    assert 'perfjudge_unlike_total{door="/judge",model="some",version="1"} 3.0' in lines
+    assert 'perfjudge_verdicts_total{door="/judge",verdict="pass"} 12.0' in lines

@@ -1,0 +1,279 @@
+"""What verdicts say of themselves: sentences, labelled comparisons, what would flip them, a warning."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+
+from data.comparisons.posted import NamedSides, read
+from data.errors import InputError
+from features.comparisons.vectors import columns, vectors
+from serving.comparisons import render
+from serving.comparisons.judge import judged
+from serving.comparisons.reasons.directions import direction
+from serving.comparisons.reasons.facts import Facts, Past
+from serving.comparisons.reasons.features import meaning
+from serving.comparisons.reasons.flips import TRIED
+from serving.comparisons.reasons.sentences import sentences
+from serving.comparisons.schemas import JudgeAnswer
+from serving.models import ModelRef, Served
+from training.comparisons.examples import FeatureTable
+from training.comparisons.ready import ReadyModel
+from training.comparisons.remembering import MOST, remember
+from training.comparisons.stored import Card, TrainedModel
+
+FEATURES = columns("extended")
+REF = ModelRef("m", "1", "models:/m/1")
+
+
+def comparison(baseline, target, history=(), unit="ms", better="lower", name="c"):
+    sides = {"baseline": [*map(float, baseline)], "target": [*map(float, target)]}
+    one = {"threads": 1, **sides, "history": [[*map(float, build)] for build in history]}
+    named = {"comparison_id": name, "operation": "o", "benchmark": "b", "unit": unit, "better": better}
+    return named | {"configurations": [one]}
+
+
+def posted(*comparisons):
+    return NamedSides.posted(read(json.dumps({"comparisons": comparisons}).encode()))
+
+
+def drawn(rows, seed=0):
+    """Draw comparisons with 20 earlier builds, noise of 0.2 to 2 % and, every third, 3 to 30 % slower."""
+    rng = np.random.default_rng(seed)
+    for row in range(rows):
+        noise, factor = rng.uniform(0.2, 2), 1 + (row % 3 == 0) * rng.uniform(0.03, 0.3)
+        values = rng.normal(100, noise, (22, 5))
+        yield comparison(values[0], values[1] * factor, values[2:], name=f"c{row}")
+
+
+def trained(directory, rows=150):
+    """Fit on drawn comparisons, and leave examples beside the model."""
+    x, failed = vectors(posted(*drawn(rows)).sides), np.arange(rows) % 3 == 0
+    steps = [
+        ("impute", SimpleImputer(keep_empty_features=True)),
+        ("scale", StandardScaler()),
+        ("classify", LogisticRegression()),
+    ]
+    ids, status = [f"c{row}" for row in range(rows)], np.where(failed, "fail", "pass")
+    keys = {"comparison_id": ids, "operation": "o", "benchmark": "b", "status": status}
+    groups = {"fold_group": [f"g{row % 10}" for row in range(rows)]}
+    frame = pd.concat([pd.DataFrame(keys | groups), pd.DataFrame(x, columns=[*FEATURES])], axis=1)
+    table = FeatureTable(frame, FEATURES, "0" * 64)
+    card = Card("logistic", FEATURES, 0.5, {}, table.reference(), "0" * 64, 0)
+    model = TrainedModel(Pipeline(steps).fit(x, failed), card)
+    when = pd.Timestamp("2026-11-20T09:00:00Z")
+    people = pd.DataFrame({"comparison_id": ids, "status": status, "annotator": "anna", "labelled_at": when})
+    people.to_parquet(directory / "labels.parquet")
+    model.write(directory)
+    remember(model, table, directory / "labels.parquet", directory)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    return trained(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture(scope="module")
+def served(directory):
+    return Served(ReadyModel.read(directory), REF)
+
+
+def told(served, *comparisons):
+    return judged(posted(*comparisons), served).verdicts
+
+
+def test_every_feature_of_every_set_has_words():
+    assert [name for name in columns("extended") if meaning(name) is None] == []
+
+
+STEADY = [[100, 101, 102], [102, 103, 104], [100, 101, 102], [102, 103, 104]]
+
+
+def test_sentences_say_shift_yardstick_and_how_the_samples_lie(served):
+    (one,) = told(served, comparison([100, 101, 102], [110, 111, 112], STEADY))
+    assert one.words[:2] == (
+        "median 9.9 % slower",
+        "builds of this operation usually differ by 2.0 % (4 earlier builds)",
+    )
+    assert "all 3 target samples are slower than all 3 baseline samples" in one.words
+
+
+def test_without_other_builds_the_yardstick_is_that_of_the_training_data_and_says_so(served):
+    (one,) = told(served, comparison([100, 101, 102], [110, 111, 112]))
+    usual, most = served.model.precedents.prior
+    assert one.words[1] == (
+        "nothing is known of other builds of this operation; in the training data medians differ by "
+        f"{100 * usual:.2g} % without a regression, 19 of 20 by less than {100 * most:.1f} %"
+    )
+
+
+@pytest.mark.parametrize(
+    ("unit", "better", "target", "said"),
+    [
+        ("ms", "lower", 110, "median 10.0 % slower"),
+        ("ms", "lower", 90, "median 10.0 % faster"),
+        ("Mop/s", "higher", 90, "median 10.0 % less throughput"),
+        ("MB/s", "higher", 110, "median 10.0 % more throughput"),
+        ("MiB", "lower", 110, "median 10.0 % more memory"),
+        ("misses", "lower", 110, "median 10.0 % higher"),
+        ("points", "higher", 90, "median 10.0 % lower"),
+        ("unknown", "higher", 90, "median 10.0 % worse"),
+    ],
+)
+def test_worse_is_called_by_the_unit(served, unit, better, target, said):
+    (one,) = told(served, comparison([99, 100, 101], [target - 1, target, target + 1], (), unit, better))
+    assert one.words[0] == said
+
+
+def test_with_several_configurations_the_one_that_moved_is_named(served):
+    both = comparison([99, 100, 101], [109, 110, 111])
+    both["configurations"].append(both["configurations"][0] | {"threads": 4, "target": [99.0, 100.0, 101.0]})
+    (one,) = told(served, both)
+    assert one.words[0] == "median 10.0 % slower at 1 thread; 1 of 2 configurations got worse"
+
+
+def test_the_facts_that_the_model_leans_on_are_told_and_those_against_the_verdict_as_that():
+    facts = Facts(
+        threads=1, sign=-1.0, configurations=1, worse=1, change=-0.07, n_baseline=5, n_target=5, apart=-0.01,
+        superior=0.0, noise_baseline=0.01, noise_target=0.03, low=-0.09, high=-0.05,
+        past=Past(steps=20, usual=0.012, larger=0, builds=21, as_bad=2, trend=-0.03, earlier=20),
+    )  # fmt: skip
+    leaning = [("separation", 0.4), ("spread", -0.3), ("levels", -0.2), ("steps", 0.1), ("trend", 0.001)]
+    assert sentences(facts, direction("ms", -1), leaning, None) == (
+        "median 7.0 % slower",
+        "builds of this operation usually differ by 1.2 % (20 earlier builds)",
+        "all 5 target samples are slower than all 5 baseline samples",
+        "of 20 steps between earlier builds none was as large",
+        "against it: the target scatters 3.0 times as much as the baseline",
+    )
+
+
+def scaled(one, change, before, after):
+    factor = (1 - change) * before / after
+    (configuration,) = one["configurations"]
+    target = [value * factor for value in configuration["target"]]
+    return one | {"configurations": [configuration | {"target": target}]}
+
+
+def test_at_the_change_that_flips_a_verdict_it_is_the_other_one_and_just_before_it_is_not(served):
+    asked = list(drawn(40, seed=5))
+    checked = 0
+    for one, verdict in zip(asked, told(served, *asked), strict=True):
+        if verdict.flips_at is None:
+            continue
+        checked += 1
+        nearer = 1 if verdict.verdict == "pass" else -1
+        before = TRIED[np.flatnonzero(verdict.flips_at == TRIED)[0] + nearer]
+        medians = verdict.moved.baseline_median, verdict.moved.target_median
+        there, short = told(served, *(scaled(one, change, *medians) for change in (verdict.flips_at, before)))
+        assert there.verdict == {"pass": "fail", "fail": "pass"}[verdict.verdict]
+        beyond = (before - verdict.moved.change) * -nearer < 0
+        assert beyond or short.verdict == verdict.verdict
+    assert checked > 30
+
+
+def test_what_flips_is_told_in_words_and_nothing_where_nothing_flips(served):
+    slow = comparison([100, 101, 102], [120, 121, 122], STEADY)
+    (fails,), (passes,) = (
+        told(served, slow),
+        told(served, comparison([100, 101, 102], [100, 101, 102], STEADY)),
+    )
+    assert fails.flip == f"would pass if the median were at most {-100 * fails.flips_at:.1f} % slower"
+    assert passes.flip == f"would fail from {-100 * passes.flips_at:.1f} % slower on"
+    never = replace(served.model, card=replace(served.model.card, threshold=2.0))
+    (stays,) = told(Served(never, REF), slow)
+    assert (stays.verdict, stays.flips_at, stays.flip) == ("pass", None, "")
+
+
+def test_a_labelled_comparison_asked_again_is_its_own_nearest_with_who_labelled_it_and_when(served):
+    failed = next(drawn(1))
+    (one,) = told(served, failed)
+    first, second = one.examples
+    assert (first.comparison_id, first.label, first.distance) == ("c0", "fail", pytest.approx(0, abs=1e-3))
+    assert (first.labelled_by, first.labelled_at) == ("anna", "2026-11-20T09:00:00+00:00")
+    assert (second.label, second.distance > 0.1) == ("pass", True)
+    assert first.near.startswith("similar shift ")
+    assert "other" not in first.near
+
+
+def test_the_nearest_is_that_of_a_search_through_all_of_them(served):
+    known = served.model.precedents
+    asked = vectors(posted(*drawn(20, seed=9)).sides)
+    index, distance = known.nearest(asked)
+    weights = known.weights
+    for row, at, far in zip(asked, index, distance, strict=True):
+        apart = known.familiar.squashed(row[None]) - known.familiar.squashed(known.rows.astype(float))
+        all_of_them = np.sqrt((apart**2) @ weights)
+        for label, chosen, own in zip(("pass", "fail"), at, far, strict=True):
+            least = all_of_them[known.statuses == label].min()
+            assert known.statuses[chosen] == label
+            assert least - 1e-9 <= all_of_them[chosen] <= least * 1.1 + 0.05
+            assert own <= all_of_them[chosen] + 1e-9
+
+
+def test_ordinary_comparisons_are_not_warned_about_and_strange_ones_name_the_feature(served):
+    ordinary = told(served, *drawn(200, seed=3))
+    assert sum(one.unlike is not None for one in ordinary) <= 8
+    rng = np.random.default_rng(1)
+    values = rng.normal(100, 25, (22, 5)).clip(1)
+    values[1] += 40
+    noisy, bare = told(served, comparison(values[0], values[1], values[2:]), comparison(values[0], values[1]))
+    assert noisy.unlike is not None
+    assert not noisy.unlike.low <= noisy.unlike.value <= noisy.unlike.high
+    assert noisy.unlike.words.startswith("unlike the training data: ")
+    assert (bare.unlike.value, "is unknown" in bare.unlike.words) == (None, True)
+
+
+def test_json_holds_all_of_it_and_leaves_out_what_flips_when_that_is_not_wanted(served):
+    judgement = judged(posted(*drawn(6, seed=2), comparison([1], [2])), served)
+    answer = JudgeAnswer.model_validate_json(render.as_json(judgement))
+    for one, verdict in zip(answer.verdicts, judgement.verdicts, strict=True):
+        assert (tuple(one.words), one.flips_at, one.flip) == (verdict.words, verdict.flips_at, verdict.flip)
+        assert [example.model_dump() for example in one.examples] == [
+            own._asdict() for own in verdict.examples
+        ]
+        assert (one.unlike and one.unlike.words) == (verdict.unlike and verdict.unlike.words)
+    assert (answer.verdicts[-1].words, answer.verdicts[-1].examples) == ([], [])
+    short = JudgeAnswer.model_validate_json(render.as_json(judgement, flipped=False))
+    assert ({one.flips_at for one in short.verdicts}, short.notes) == ({None}, [render.UNFLIPPED])
+
+
+def test_a_table_tells_of_a_regression_what_flips_it_and_what_is_near(served):
+    judgement = judged(posted(comparison([100, 101, 102], [120, 121, 122], STEADY)), served)
+    (row,) = render.lines(judgement, ["a -> b"]).rows
+    assert row.why.startswith("median 19.8 % slower; builds of this operation usually differ by 2.0 %")
+    assert "; would pass if the median were at most " in row.why
+    assert "; nearest fail: c" in row.why
+
+
+def test_a_model_without_examples_still_says_what_was_measured(directory, tmp_path):
+    for name in ("model.skops", "card.json", "model.npz"):
+        (tmp_path / name).write_bytes((directory / name).read_bytes())
+    (one,) = told(Served(ReadyModel.read(tmp_path), REF), comparison([100, 101, 102], [110, 111, 112]))
+    assert (one.words[0], one.examples, one.unlike) == ("median 9.9 % slower", (), None)
+
+
+def test_examples_of_another_model_are_not_used_and_broken_ones_name_the_array(directory, tmp_path):
+    for path in directory.glob("*.*"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    with np.load(tmp_path / "examples.npz") as archive:
+        content = dict(archive)
+    np.savez(tmp_path / "examples.npz", **content | {"model_digest": np.array("other")})
+    assert ReadyModel.read(tmp_path).precedents is None
+    np.savez(tmp_path / "examples.npz", **content | {"weights": content["weights"] * np.nan})
+    with pytest.raises(InputError, match=r'examples.npz array "weights": holds nan; expected finite numbers'):
+        ReadyModel.read(tmp_path)
+
+
+def test_of_many_rows_both_labels_and_those_at_the_threshold_are_kept(monkeypatch, tmp_path):
+    monkeypatch.setattr("training.comparisons.remembering.MOST", 40)
+    known = ReadyModel.read(trained(tmp_path)).precedents
+    assert (known.statuses == "fail").sum() == (known.statuses == "pass").sum() == 20
+    assert MOST == 2000
