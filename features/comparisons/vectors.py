@@ -8,12 +8,15 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from data.comparisons.params import Comparisons
 from data.comparisons.sides import Floats, Ints, Sides
 from data.comparisons.stages import Valid
 from data.comparisons.tables import ComparisonTables
+from data.params import load
 from data.places import Places
 from data.tables.files import replacing
 from features.comparisons.asked import Asked
+from features.comparisons.beside import shipped, unlabelled
 from features.comparisons.five_numbers import (
     oriented,
     overlap,
@@ -241,8 +244,12 @@ def _of_summaries(b: Floats, t: Floats) -> dict[str, Floats]:
 
 
 def featurize_stage() -> None:
-    """Stage featurize: the vectors of labelled comparisons, and how far their medians moved."""
-    valid = Valid.read(PLACES.valid).comparisons
-    for name, table in featurize(ComparisonTables.read(PLACES.interim), valid).items():
+    """Stage featurize: the vectors of labelled comparisons, how far medians moved, and what lies beside."""
+    tables, valid = ComparisonTables.read(PLACES.interim), Valid.read(PLACES.valid).comparisons
+    found = featurize(tables, valid)
+    found["unlabelled"] = unlabelled(tables, valid, featurize)
+    if load(Comparisons).section.featurize.start_from == "champion":
+        found["start"] = shipped(found["features"], featurize)
+    for name, table in found.items():
         with replacing(PLACES.processed / f"{name}.parquet") as path:
             table.to_parquet(path, index=False, compression="zstd")

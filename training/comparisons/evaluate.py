@@ -12,6 +12,7 @@ from training.comparisons.curves import curves
 from training.comparisons.decision import decided, read_changes
 from training.comparisons.examples import FeatureTable
 from training.comparisons.family import Family
+from training.comparisons.labels.beside import known_of
 from training.comparisons.splits import Part, parts, stratified
 from training.comparisons.train import Fit, tested
 from training.comparisons.tune import Classified
@@ -41,9 +42,10 @@ def out_of_fold(family: Family, table: FeatureTable, tuned: dict[str, dict[str, 
     change, floor = read_changes(family.changes, table), family.section.decide.floor or 0.0
     folds = [part for part in parts(examples, family.section.evaluate, seed) if part.split != "all"]
     require_parts(family.places.tuned, tuned, [part.name for part in folds])
+    known = known_of(family.features, table)
     cells = [(part, name, chosen) for part in folds for name, chosen in tuned[part.name].items()]
     fits = [
-        Fit(name, chosen, examples.rows(part.train), examples.x[part.test], seed)
+        Fit(name, chosen, known.of(examples.rows(part.train)), examples.x[part.test], seed)
         for part, name, chosen in cells
     ]
     probabilities = side_by_side(tested, fits, family.params.jobs, f"evaluate {family.name}")

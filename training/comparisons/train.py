@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from training.comparisons.decision import below_floor, read_changes
 from training.comparisons.examples import Examples, FeatureTable
 from training.comparisons.family import Family
+from training.comparisons.labels.beside import known_of
 from training.comparisons.stored import Card, TrainedModel
 from training.comparisons.tune import Classified
 from training.estimators.catalogue import CATALOGUE
@@ -47,7 +48,8 @@ def train(family: Family) -> None:
     table = FeatureTable.read(family.features, family.columns())
     examples, seed = table.examples, family.params.seed
     tuned = read_tuned(family.places.tuned, Classified)["all"]
-    fits = [Fit(name, chosen, examples, examples.x[:0], seed) for name, chosen in tuned.items()]
+    learnt = known_of(family.features, table).learnt
+    fits = [Fit(name, chosen, learnt, examples.x[:0], seed) for name, chosen in tuned.items()]
     pipelines = side_by_side(fitted, fits, 1, f"train {family.name}")
     reference, floor = table.reference(), family.section.decide.floor or 0.0
     # of what lies below the floor no model is asked
