@@ -64,8 +64,8 @@ class Tune(Section):
     """The search inside each training part.
 
     ``rows`` bounds how many comparisons a search looks at: all fails, and passes drawn at random.
-    ``unlabelled`` comparisons may count as passes where the threshold is chosen: for whoever labels first what
-    is most worth it, and so has a sample in which far too many fail.
+    ``unlabelled`` comparisons may count as passes where the threshold is chosen: for whoever labels first
+    what is most worth it, and so has a sample in which far too many fail.
     """
 
     trials: Count = 20

@@ -219,7 +219,7 @@ def log_of(directory: Path, features_digest: str, columns: tuple[str, ...], task
     content = [
         features_digest,
         columns,
-        task.how.model_dump(exclude={"models", "unlabelled"}),
+        task.how.model_dump(exclude={"models"}),
         task.seed,
         code,
     ]

@@ -23,6 +23,8 @@ FEW = ("extra-trees", {**CATALOGUE["extra-trees"].start, "leaf": 4, "weights": "
 Fitting = Callable[[Examples], Any]
 #: A threshold needs fails and passes of 2 groups at least; folds of groups are 5 at most.
 _FOLDS = (2, 5)
+#: Where there is a champion to start from, own labels count from so many fails and so many passes on.
+ENOUGH = 5
 #: The threshold where labels cannot tell: that of classes of equal weight.
 _EVEN = 0.5
 
@@ -82,7 +84,14 @@ def joined(first: Examples, second: Examples) -> Examples:
 
 
 def learned(known: Known, seed: int) -> FewModel | None:
-    """Fit to what is `known`, and choose the threshold; None while there is only one kind of label."""
+    """Fit to what is `known`, and choose the threshold; None while there is only one kind of label.
+
+    A champion stays as it is until `ENOUGH` own fails and passes are there: passes alone tell a model where a
+    measurement comes from, not what a fail looks like there, and it would take all that comes from there for
+    a pass.
+    """
+    if known.start is not None and np.bincount(known.own.y, minlength=2).min() < ENOUGH:
+        known = Known(known.start)
     model = fitted(known, seed)
     if model is None:
         return None
