@@ -27,12 +27,11 @@ def voted(votes):
     )
 
 
-def test_one_step_by_hand():
-    """Three people, two comparisons: the shares of votes are 2/3 and 0, and the M step follows from them."""
+def test_shares_and_posterior_fit_each_other_as_by_hand():
+    """Three people, two comparisons: given the posterior, every share is a count that a pencil can do."""
     votes = Votes.of(voted({"a": "fp", "b": "fp", "c": "pp"}))
     assert votes.counts.tolist() == [[1, 3], [2, 0]]
     found = dawid_skene(votes, Prior(1, 1))
-    # the fixed point: sensitivity (1 + q) / (2 + q) of those who said fail, specificity (1 + r) / (2 + r) ...
     q, r = found.posterior
     n_fail, n_pass = q + r, 2 - q - r
     assert found.sensitivity == pytest.approx([(1 + q) / (2 + n_fail)] * 2 + [1 / (2 + n_fail)], abs=1e-6)

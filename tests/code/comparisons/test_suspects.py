@@ -7,7 +7,8 @@ from training.comparisons.labels.suspects import doubts, suspects
 
 #: Of two folds on other scales: the label, and what a model that had not seen it gives.
 HELD_OUT = [
-    (0, "fail", 0.9), (0, "fail", 0.8), (0, "fail", 0.05), (0, "pass", 0.1), (0, "pass", 0.2), (0, "pass", 0.85),
+    (0, "fail", 0.9), (0, "fail", 0.8), (0, "fail", 0.05),
+    (0, "pass", 0.1), (0, "pass", 0.2), (0, "pass", 0.85),
     (1, "fail", 0.4), (1, "fail", 0.3), (1, "pass", 0.1), (1, "pass", 0.38), (1, "pass", 0.0),
 ]  # fmt: skip
 
