@@ -56,20 +56,28 @@ class CheckComparisons(Section):
 
 
 class FeaturizeComparisons(Section):
-    """Which of the features the models see; those of the set ``retrospective`` look past the target."""
+    """Which of the features the models see, and which vectors they see beside one's own.
+
+    Those of the set ``retrospective`` look past the target. ``start_from`` is what training starts from:
+    nothing, or what the shipped champion has learnt from, too.
+    """
 
     set: FeatureSet = "extended"
+    start_from: Literal["nothing", "champion"] = "nothing"
 
 
 class Tune(Section):
     """The search inside each training part.
 
     ``rows`` bounds how many comparisons a search looks at: all fails, and passes drawn at random.
+    ``unlabelled`` comparisons may count as passes where the threshold is chosen: for whoever labels first
+    what is most worth it, and so has a sample in which far too many fail.
     """
 
     trials: Count = 20
     folds: Annotated[int, Field(ge=2)] = 3
     rows: Count = 4000
+    unlabelled: Literal["ignored", "pass"] = "ignored"
     models: tuple[str, ...]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,7 @@ from data.params import load
 from data.places import Places
 from data.tables.files import replacing
 from features.comparisons.asked import Asked
+from features.comparisons.beside import shipped, unlabelled
 from features.comparisons.five_numbers import (
     oriented,
     overlap,
@@ -24,7 +25,7 @@ from features.comparisons.five_numbers import (
     superiority,
 )
 from features.comparisons.history import HISTORY, HISTORY_DIRECTIONS, version_features, with_versions
-from features.comparisons.later import LATER_FEATURES, later_vectors
+from features.comparisons.later import LATER_DIRECTIONS, LATER_FEATURES, later_vectors
 from features.comparisons.past import short_of_runs, with_past
 from features.comparisons.ranks import moments, rank_test, sampled, welch_t
 from features.comparisons.reduce import over_configurations, signed_root
@@ -77,7 +78,7 @@ _DIRECTIONS = {
 }
 DIRECTIONS: Mapping[str, int] = {
     name: _DIRECTIONS.get(name.rpartition("_")[0], -1) for name in SEED_FEATURES + EXTENDED_FEATURES
-}
+} | {**LATER_DIRECTIONS}
 #: What is computed.
 FEATURES = SEED_FEATURES + EXTENDED_FEATURES
 #: How much the target scatters, and how many samples there are, is no evidence by itself; what has a
@@ -339,9 +340,14 @@ def _of_summaries(b: Floats, t: Floats) -> dict[str, Floats]:
 
 
 def featurize_stage() -> None:
-    """Stage featurize: the vectors of labelled comparisons, and how far their medians moved."""
-    valid = Valid.read(PLACES.valid).comparisons
-    wanted = computed(load(Comparisons).section.featurize.set)
-    for name, table in featurize(ComparisonTables.read(PLACES.interim), valid, wanted).items():
+    """Stage featurize: the vectors of labelled comparisons, how far medians moved, and what lies beside."""
+    how = load(Comparisons).section.featurize
+    tables, valid = ComparisonTables.read(PLACES.interim), Valid.read(PLACES.valid).comparisons
+    found = featurize(tables, valid, computed(how.set))
+    alike = partial(featurize, features=computed(how.set))
+    found["unlabelled"] = unlabelled(tables, valid, alike)
+    if how.start_from == "champion":
+        found["start"] = shipped(found["features"], alike)
+    for name, table in found.items():
         with replacing(PLACES.processed / f"{name}.parquet") as path:
             table.to_parquet(path, index=False, compression="zstd")

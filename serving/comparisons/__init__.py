@@ -72,6 +72,12 @@ def _import(kind: str, sources: list[Path], directory: Path, **options: Any) -> 
     return imported(kind, sources, directory, **options)
 
 
+def _labels() -> Mapping[str, int]:
+    from serving.comparisons.labels.doubted import counts
+
+    return counts()
+
+
 _MODEL = Registered("model", "Judges comparisons.", {"floor": Floor, **OPTIONS})
 SUPPLY = ServingSupply(
     page=_page,
@@ -90,4 +96,5 @@ SUPPLY = ServingSupply(
     models=(_MODEL,),
     doors=_doors,
     commands=add,
+    labels=_labels,
 )

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from serving.comparisons.labels.commands import group as labels
 from serving.comparisons.promises.asked import CostsOption, FailOnUnsure, FalseAlarms, Missed
 from serving.options import AsJson, Better, FailOnRegression, Model, Output, Shown
 
@@ -49,6 +50,7 @@ Retrospective = Annotated[
 def add(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     app.command()(compare)
+    app.add_typer(labels, name="labels")
 
 
 def compare(  # noqa: PLR0917 - typer hands options over by name

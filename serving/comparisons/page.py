@@ -12,6 +12,7 @@ from data.errors import InputError
 from data.places import Places
 from serving.comparisons.accuracy_charts import by_model, by_neighbours, by_trees
 from serving.comparisons.evaluated import EvaluatedComparisons
+from serving.comparisons.labels.doubted import Doubts
 from serving.comparisons.mistakes import Mistake, mistake_chart, worst_mistakes
 from serving.comparisons.promises.charts import ModelPromises, looks_chart, reliability_chart
 from serving.comparisons.tree_chart import nodes_of, tree_chart
@@ -65,6 +66,7 @@ def page(root: Path) -> str:
         curves=precision_recall_chart("precision-recall", models, evaluated.of("grouped", "rule")),
         figures=figures(evaluated),
         mistakes=mistakes,
+        doubts=Doubts.of(evaluated),
         wrong=confusion.missed + confusion.false_alarms,
     )
 

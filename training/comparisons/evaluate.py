@@ -14,6 +14,7 @@ from training.comparisons.decision import below_floor, read_changes
 from training.comparisons.examples import FeatureTable
 from training.comparisons.family import Family
 from training.comparisons.held import Held, decision, read_held
+from training.comparisons.labels.beside import known_of
 from training.comparisons.promises import FILE as PROMISES
 from training.comparisons.promises import outcomes, sent, summaries
 from training.comparisons.splits import Part, parts, stratified
@@ -60,9 +61,10 @@ def out_of_fold(
     below = below_floor(read_changes(family.changes, table), how.floor or 0.0)
     folds = [part for part in parts(examples, family.section.evaluate, seed) if part.split != "all"]
     require_parts(family.places.tuned, tuned, [part.name for part in folds])
+    known = known_of(family.features, table)
     cells = [(part, name, chosen) for part in folds for name, chosen in tuned[part.name].items()]
     fits = [
-        Fit(name, chosen, examples.rows(part.train), examples.x[part.test], seed, table.guide)
+        Fit(name, chosen, known.of(examples.rows(part.train)), examples.x[part.test], seed, table.guide)
         for part, name, chosen in cells
     ]
     probabilities = side_by_side(tested, fits, family.params.jobs, f"evaluate {family.name}")

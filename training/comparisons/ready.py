@@ -108,7 +108,7 @@ class ReadyModel:
 
     def probability(self, asked: Floats) -> Floats:
         """Give the first of `answers` alone."""
-        return self.answering.probability(asked)
+        return self.card.told(self.answering.probability(asked))
 
     @cached_property
     def computed(self) -> FeatureSet:

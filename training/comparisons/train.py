@@ -12,6 +12,7 @@ from training.comparisons.decision import below_floor, read_changes
 from training.comparisons.examples import Examples, FeatureTable
 from training.comparisons.family import Family
 from training.comparisons.held import Held, decision, read_held
+from training.comparisons.labels.beside import known_of
 from training.comparisons.remembering import remember
 from training.comparisons.runs import read_run_spread
 from training.comparisons.stored import Card, TrainedModel
@@ -53,7 +54,8 @@ def train(family: Family) -> None:
     table = FeatureTable.read(family.features, family.columns())
     examples, seed = table.examples, family.params.seed
     tuned = read_tuned(family.places.tuned, Classified)["all"]
-    fits = [Fit(name, chosen, examples, examples.x[:0], seed, table.guide) for name, chosen in tuned.items()]
+    learnt = known_of(family.features, table).learnt
+    fits = [Fit(name, chosen, learnt, examples.x[:0], seed, table.guide) for name, chosen in tuned.items()]
     pipelines = side_by_side(fitted, fits, 1, f"train {family.name}")
     how = family.section.decide
     reference, floor = table.reference(), how.floor or 0.0

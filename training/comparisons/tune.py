@@ -16,6 +16,9 @@ from data.tables.digest import digest_of
 from training.comparisons.examples import Examples, FeatureTable
 from training.comparisons.family import Family
 from training.comparisons.held import write_held
+from training.comparisons.labels import few
+from training.comparisons.labels.beside import digest_beside, known_of
+from training.comparisons.labels.few import Known
 from training.comparisons.splits import group_folds, parts
 from training.estimators import catalogue, evident, one_sided, pipelines, signed, spaces
 from training.estimators.catalogue import CATALOGUE
@@ -62,6 +65,8 @@ class SearchTask:
         Where finished trials are kept, so that an interrupted search goes on; in memory if None.
     guide : Guide or None
         What the columns promise.
+    known : Known or None
+        What there is beside the examples, if anything.
     """
 
     part: str
@@ -71,6 +76,11 @@ class SearchTask:
     seed: int
     log: Path | None = None
     guide: Guide | None = None
+    known: Known | None = None
+
+    def learnt(self, own: Examples) -> Examples:
+        """Return what is fitted to: with what a champion has learnt from, if one is to start from that."""
+        return own if self.known is None else self.known.of(own)
 
 
 @dataclass(frozen=True)
@@ -118,9 +128,21 @@ def search(task: SearchTask) -> Found[Classified]:
     probability = np.zeros(len(task.examples.y))
     for fold in folds:
         probability[fold.rows] = fold.judged(pipeline(model, params, fold.y, task.seed, task.guide))
-    cut = best_cut(task.examples.y, probability)
-    tuned = Classified(params, float(study.best_value), cut.threshold)
+    chosen = best_cut(task.examples.y, probability).threshold
+    if task.known is not None:
+        chosen = _beside(task, params)
+    tuned = Classified(params, float(study.best_value), chosen)
     return Found(task.part, task.model, tuned, [_row(task, trial) for trial in study.trials], probability)
+
+
+def _beside(task: SearchTask, params: dict[str, Any]) -> float:
+    """Choose the threshold where there is more than one's own labels."""
+    model, known = CATALOGUE[task.model], replace(task.known or Known(task.examples), own=task.examples)
+
+    def fitting(rows: Examples) -> Any:
+        return pipeline(model, params, rows.y, task.seed, task.guide).fit(rows.x, rows.y)
+
+    return few.threshold(known, fitting(known.learnt), fitting, task.seed)
 
 
 @dataclass(frozen=True)
@@ -151,7 +173,7 @@ def folds_of(examples: Examples, task: SearchTask) -> list[InnerFold]:
     """Divide and prepare `examples`."""
     model, found = CATALOGUE[task.model], []
     for train, test in group_folds(examples, task.how.folds, task.seed, f"{task.part} {task.model}"):
-        inside = examples.rows(train)
+        inside = task.learnt(examples.rows(train))
         prepare = pipeline(model, model.start, inside.y, task.seed, task.guide)[:_PREPARING]
         x = prepare.fit_transform(inside.x)
         found.append(InnerFold(x, inside.y, prepare.transform(examples.x[test]), test))
@@ -199,7 +221,13 @@ def log_of(directory: Path, features_digest: str, columns: tuple[str, ...], task
     """Return where the trials of `task` are kept: another file if anything differs that they depend on."""
     modules = (catalogue, spaces, pipelines, evident, one_sided, signed, threshold, evaluation_search)
     code = digest_of(Path(__file__), *(Path(module.__file__ or "") for module in modules))
-    content = [features_digest, columns, task.how.model_dump(exclude={"models"}), task.seed, code]
+    content = [
+        features_digest,
+        columns,
+        task.how.model_dump(exclude={"models"}),
+        task.seed,
+        code,
+    ]
     digest = zlib.crc32(json.dumps(content, default=str).encode())
     return directory / f"{features_digest[:12]}-{digest:08x}" / task.part / f"{task.model}.log"
 
@@ -232,14 +260,15 @@ def tasks_of(family: Family, table: FeatureTable) -> list[SearchTask]:
     """
     how, seed, examples = family.section.tune, family.params.seed, table.examples
     require_known(how.models, CATALOGUE, f"{family.name}.tune")
+    beside = known_of(family.features, table, unlabelled=how.unlabelled == "pass")
+    known = None if beside.alone else beside
     tasks = [
-        SearchTask(part.name, model, examples.rows(part.train), how, seed, guide=table.guide)
+        SearchTask(part.name, model, examples.rows(part.train), how, seed, guide=table.guide, known=known)
         for model in slowest_first(how.models, _SLOWEST)
         for part in parts(examples, family.section.evaluate, seed)
     ]
-    return [
-        replace(task, log=log_of(family.places.studies, table.digest, table.columns, task)) for task in tasks
-    ]
+    digest = digest_beside(family.features, table)
+    return [replace(task, log=log_of(family.places.studies, digest, table.columns, task)) for task in tasks]
 
 
 def tune(family: Family) -> None:

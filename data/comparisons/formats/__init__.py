@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from data.comparisons.labels.listed import with_listed
 from data.comparisons.params import LabelRules, Measure
 from data.comparisons.reading import PIECE
 from data.comparisons.tables import ComparisonTables
@@ -102,7 +103,7 @@ def stream(
     """
     reader = chosen(FORMATS, name, paths)
     request = Request(paths, problems, label_rules or LabelRules(), measure or Measure(), piece)
-    return reader(request)
+    return with_listed(reader(request), paths, problems)
 
 
 def read(

@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 
+#: When what bears no time was said.
+_LONG_AGO = pd.Timestamp(0, tz="UTC")
+
 
 @dataclass(frozen=True)
 class Votes:
@@ -63,10 +66,13 @@ class Votes:
 def agreed(labels: pd.DataFrame) -> pd.Series:
     """Return the status of comparisons that have one label of nobody in particular, by comparison_id.
 
-    That is a label as such: a consensus that the source has found, or the truth of an injected change.
+    That is a label as such: a consensus that the source has found, or the truth of an injected change. It
+    holds until somebody labels the comparison after it: then the votes decide.
     """
-    plain = labels[_alone(labels)]
-    return plain.set_index("comparison_id")["status"]
+    times = labels["labelled_at"].fillna(_LONG_AGO)
+    latest = times.where(labels["annotator"].notna(), _LONG_AGO)
+    later = latest.groupby(labels["comparison_id"]).transform("max") > times
+    return labels[_alone(labels) & ~later].set_index("comparison_id")["status"]
 
 
 def _alone(labels: pd.DataFrame) -> pd.Series:

@@ -9,12 +9,12 @@ PEOPLE = ("7", "8", "11")
 
 def changes(marks, spans=None, rules=RULES):
     found = boundaries(spans or [Span(0, 200, PEOPLE)], [ChangePoint(*mark) for mark in marks], rules)
-    return [(boundary.version, boundary.annotators) for boundary in found if boundary.changed]
+    return [(boundary.version, boundary.annotators) for boundary in found if boundary.marked]
 
 
 def clean(marks, spans=None, rules=RULES):
     found = boundaries(spans or [Span(0, 200, PEOPLE)], [ChangePoint(*mark) for mark in marks], rules)
-    return [boundary.version for boundary in found if not boundary.changed]
+    return [boundary.version for boundary in found if not boundary.marked]
 
 
 @pytest.mark.parametrize(
@@ -64,4 +64,4 @@ def test_nothing_is_said_beyond_what_people_looked_at():
 
 def test_a_change_carries_the_names_of_those_who_marked_it():
     found = boundaries([Span(0, 31, PEOPLE)], [ChangePoint(12, name) for name in PEOPLE], RULES)
-    assert found == [Boundary(12, changed=True, annotators=PEOPLE)]
+    assert found == [Boundary(12, True, PEOPLE, PEOPLE)]

@@ -35,7 +35,37 @@ def data_set(tmp_path):
 
 def labels(path, **options):
     reading = formats.read("sap-hana", [path], label_rules=RULES, **options)
-    return {row.comparison_id: (row.status, row.labelled_by) for row in reading.tables.labels.itertuples()}
+    labels = reading.tables.labels
+    settled = labels[labels["annotator"].isna()].itertuples()
+    return {row.comparison_id: (row.status, row.labelled_by) for row in settled}
+
+
+def votes(path, **rules):
+    labels = formats.read("sap-hana", [path], label_rules=RULES.model_copy(update=rules)).tables.labels
+    own = labels[labels["annotator"].notna()]
+    return {(row.comparison_id, row.annotator): row.status for row in own.itertuples()}
+
+
+def test_everybody_who_looked_has_a_say_of_their_own(data_set):
+    marks = {"sap_52": {**MARKS, "7": []}}
+    assert votes(data_set(rows([10] * 4 + [20] * 6), marks=marks)) == {
+        **{("sap-hana/00052/4", name): "fail" for name in ("8", "11", "15")},
+        ("sap-hana/00052/4", "7"): "pass",
+        **{("sap-hana/00052/8", name): "pass" for name in ("7", "8", "11", "15")},
+    }
+
+
+def test_what_few_people_marked_is_kept_if_that_is_wanted(data_set):
+    marks = {"sap_52": {"8": [4], "11": [], "15": []}}
+    path = data_set(rows([10] * 4 + [20] * 6), marks=marks)
+    assert votes(path) == {("sap-hana/00052/8", name): "pass" for name in ("8", "11", "15")}
+    kept = votes(path, doubtful=True)
+    assert {name: said for (key, name), said in kept.items() if key.endswith("/4")} == {
+        "8": "fail",
+        "11": "pass",
+        "15": "pass",
+    }
+    assert labels(path) == {"sap-hana/00052/8": ("pass", "no mark by 8, 11, 15")}
 
 
 @pytest.mark.parametrize(
@@ -175,6 +205,7 @@ def test_the_public_part_gives_the_counts_that_its_readme_names(shared_data):
     tables = formats.read("sap-hana", [shared_data / "sap-hana"], keep_going=True).tables
     assert len(tables.results) == 1_345_064
     assert len(tables.comparisons) == 11_829
-    assert tables.labels["status"].value_counts().to_dict() == {"pass": 11_675, "fail": 154}
-    assert tables.labels["labelled_by"].str.startswith("consensus").sum() == 342
+    settled = tables.labels[tables.labels["annotator"].isna()]
+    assert settled["status"].value_counts().to_dict() == {"pass": 11_675, "fail": 154}
+    assert settled["labelled_by"].str.startswith("consensus").sum() == 342
     assert not tables.comparisons.duplicated(["operation", "target_from"]).any()

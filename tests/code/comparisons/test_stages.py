@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 import yaml
 
-from data.comparisons.stages import majority, validate
+from data.comparisons.labels.consensus import consensus
+from data.comparisons.stages import validate
 from data.comparisons.tables import LABEL_DTYPES, ComparisonTables
 from data.errors import InputError
 from data.tables.problems import told
@@ -105,7 +106,7 @@ def test_the_label_of_several_people_is_that_of_most(statuses, expected):
     labels = typed(
         pd.DataFrame([{"comparison_id": "a", "status": status} for status in statuses]), LABEL_DTYPES
     )
-    status = majority(labels)["a"]
+    status = consensus(labels, "majority")["a"]
     assert status == expected if expected else pd.isna(status)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +19,12 @@ Ints = NDArray[np.int64]
 
 #: What learns from few labels: trees that average over 4 rows or more, with classes of equal weight.
 FEW = ("extra-trees", {**CATALOGUE["extra-trees"].start, "leaf": 4, "weights": "balanced", "cost_ratio": 1.0})
+#: Fits to labelled rows.
+Fitting = Callable[[Examples], Any]
 #: A threshold needs fails and passes of 2 groups at least; folds of groups are 5 at most.
 _FOLDS = (2, 5)
+#: Where there is a champion to start from, own labels count from so many fails and so many passes on.
+ENOUGH = 5
 #: The threshold where labels cannot tell: that of classes of equal weight.
 _EVEN = 0.5
 
@@ -43,9 +48,18 @@ class Known:
     rest: Floats | None = None
 
     @property
+    def alone(self) -> bool:
+        """Whether there are but the user's own labels."""
+        return self.start is None and (self.rest is None or not len(self.rest))
+
+    @property
     def learnt(self) -> Examples:
         """What a model is fitted to."""
-        return self.own if self.start is None else joined(self.start, self.own)
+        return self.of(self.own)
+
+    def of(self, own: Examples) -> Examples:
+        """Return what a model is fitted to that may see only these of the user's own."""
+        return own if self.start is None else joined(self.start, own)
 
 
 @dataclass(frozen=True)
@@ -70,9 +84,18 @@ def joined(first: Examples, second: Examples) -> Examples:
 
 
 def learned(known: Known, seed: int) -> FewModel | None:
-    """Fit to what is `known`, and choose the threshold; None while there is only one kind of label."""
+    """Fit to what is `known`, and choose the threshold; None while there is only one kind of label.
+
+    A champion stays as it is until `ENOUGH` own fails and passes are there: passes alone tell a model where a
+    measurement comes from, not what a fail looks like there, and it would take all that comes from there for
+    a pass.
+    """
+    if known.start is not None and np.bincount(known.own.y, minlength=2).min() < ENOUGH:
+        known = Known(known.start)
     model = fitted(known, seed)
-    return None if model is None else FewModel(model, threshold(known, model, seed))
+    if model is None:
+        return None
+    return FewModel(model, threshold(known, model, lambda rows: _fitted(rows, seed), seed))
 
 
 def fitted(known: Known, seed: int) -> Any:
@@ -81,8 +104,8 @@ def fitted(known: Known, seed: int) -> Any:
     return _fitted(whole, seed) if len(np.unique(whole.y)) == len((0, 1)) else None
 
 
-def threshold(known: Known, model: Any, seed: int) -> float:
-    """Choose from which probability on a comparison fails, for a model that was fitted to what is `known`.
+def threshold(known: Known, model: Any, fitting: Fitting, seed: int) -> float:
+    """Choose from which probability on a comparison fails, for a model of `fitting` to what is `known`.
 
     The rows that somebody labels first are no fair sample: most are hard, and many fail. Few of all
     comparisons do, so those that nobody has labelled count as passes (C. Elkan, K. Noto, Learning classifiers
@@ -95,7 +118,7 @@ def threshold(known: Known, model: Any, seed: int) -> float:
         return _EVEN
     probability = np.zeros(len(whole.y))
     for train, test in folds:
-        probability[test] = fail_probability(_fitted(whole.rows(train), seed), whole.x[test])
+        probability[test] = fail_probability(fitting(whole.rows(train)), whole.x[test])
     counted = np.arange(len(whole.y)) >= len(whole.y) - len(known.own.y)
     counted |= whole.y == 1
     rest = np.zeros(0) if known.rest is None or not len(known.rest) else fail_probability(model, known.rest)

@@ -1,0 +1,71 @@
+"""Labels in a file of their own beside what is labelled, whatever its format: ``labels.csv``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+
+from data.comparisons.tables import LABEL_DTYPES, ComparisonTables
+from data.errors import InputError
+from data.tables.cells import cells
+from data.tables.nearest import nearest
+from data.tables.problems import Problems
+
+FILE = "labels.csv"
+#: What it must have; ``labelled_at`` may be there, other columns are for people.
+COLUMNS = ("comparison_id", "status", "annotator")
+
+
+def with_listed(
+    pieces: Iterator[ComparisonTables], paths: list[Path], problems: Problems
+) -> Iterator[ComparisonTables]:
+    """Yield `pieces`, and then what people say of their comparisons in the ``labels.csv`` of a directory.
+
+    Raises
+    ------
+    InputError
+        Unless ``problems.keep_going``, at the first row that is wrong.
+    """
+    files = [path / FILE for path in paths if (path / FILE).is_file()]
+    seen: set[str] = set()
+    for piece in pieces:
+        if files:
+            seen.update(piece.comparisons["comparison_id"])
+        yield piece
+    for file in files:
+        yield ComparisonTables.of_rows(None, None, _read(file, seen, problems))
+
+
+def _read(file: Path, seen: set[str], problems: Problems) -> pd.DataFrame:
+    """Return the labels of a file; rows whose status is empty are still to be labelled."""
+    table = cells(file, COLUMNS).apply(lambda column: column.str.strip())
+    table["line"] = range(2, len(table) + 2)
+    given = table[table["status"] != ""]
+    times = given.get("labelled_at", pd.Series("", given.index))
+    at = pd.to_datetime(times.where(times != ""), utc=True, errors="coerce", format="ISO8601")
+    wrong = {
+        "status": ~given["status"].isin(["pass", "fail"]),
+        "annotator": given["annotator"] == "",
+        "comparison_id": ~given["comparison_id"].isin(seen),
+        "labelled_at": (times != "") & at.isna(),
+    }
+    broken = pd.Series(False, given.index)
+    for column, rows in wrong.items():
+        for row in given.index[rows & ~broken]:
+            problems.add(_told(file, given.loc[row], column, seen))
+        broken |= rows
+    named = given.assign(labelled_by=given["annotator"], labelled_at=at)
+    return named.loc[~broken, [*LABEL_DTYPES]]
+
+
+def _told(file: Path, row: pd.Series, column: str, seen: set[str]) -> InputError:
+    meant = nearest(str(row["comparison_id"]), seen) if column == "comparison_id" else None
+    expected = {
+        "status": "is neither pass nor fail",
+        "annotator": "does not say who",
+        "comparison_id": "is no comparison here" + (f'; did you mean "{meant}"?' if meant else ""),
+        "labelled_at": "is no time like 2026-11-22T09:30:00Z",
+    }
+    return InputError(f'{column}="{row[column]}" {expected[column]}', file=file, line=int(row["line"]))

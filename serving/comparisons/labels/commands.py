@@ -1,0 +1,52 @@
+"""The commands ``perfjudge labels``, which only pass on what the user said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from serving.options import KeepGoing, Model, Output
+
+group = typer.Typer(help="Which comparisons to label, and which labels to doubt.", no_args_is_help=True)
+Source = Annotated[
+    Path, typer.Argument(metavar="DATA", help="Comparisons in any supported format, labelled or not.")
+]
+Project = Annotated[Path, typer.Argument(metavar="PROJECT", help="Where `dvc repro` has run.")]
+Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
+Most = Annotated[int, typer.Option("--number", "-n", min=1, help="How many, at most.")]
+
+
+@group.command("next")
+def labels_next(  # noqa: PLR0917 - typer hands options over by name
+    source: Source,
+    number: Most = 20,
+    model: Model = None,
+    keep_going: KeepGoing = False,
+    as_json: Json = False,
+    output: Output = None,
+) -> int:
+    """Tell which comparisons to label first: those from which a model would learn most.
+
+    With -o it writes a CSV file to fill in; as labels.csv beside the data it is read with them.
+    """
+    from serving.comparisons.labels.command import give_next
+
+    return give_next(source, number, model, keep_going=keep_going, as_json=as_json, output=output)
+
+
+@group.command("suspects")
+def labels_suspects(project: Project = Path(), number: Most = 20, as_json: Json = False) -> int:
+    """List the labels that look wrong, by whom and why: the last run's models had not seen them."""
+    from serving.comparisons.labels.command import give_suspects
+
+    return give_suspects(project, number, as_json=as_json)
+
+
+@group.command("people")
+def labels_people(source: Source, keep_going: KeepGoing = False, as_json: Json = False) -> int:
+    """Tell how reliable everybody is who labelled, and where they don't agree."""
+    from serving.comparisons.labels.command import give_people
+
+    return give_people(source, keep_going=keep_going, as_json=as_json)

@@ -1,0 +1,169 @@
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from data.comparisons.tables import ComparisonTables
+from serving.cli import run
+from tests.code.comparisons.test_judging import asked, rows
+from tests.families import COLUMNS, feature_table, small_family
+from training.comparisons.examples import Examples, FeatureTable
+from training.comparisons.labels.beside import known_of
+from training.comparisons.labels.few import Known, learned
+from training.comparisons.labels.first import ONE_AT_RANDOM, UNLABELLED, Pool, next_to_label
+from training.comparisons.stored import TrainedModel
+from training.comparisons.train import train
+from training.comparisons.tune import tasks_of, tune
+
+
+def drawn(n=600, groups=60, fails=0.03, seed=0):
+    """Comparisons of which the first feature tells most, and the second the rest."""
+    generator = np.random.default_rng(seed)
+    y = (generator.random(n) < fails).astype(np.int64)
+    x = generator.normal(0, 1, (n, 4))
+    x[:, 0] -= 3 * y
+    x[:, 1] -= 2 * y
+    return Examples(x, y, np.array([f"o{number}" for number in generator.integers(0, groups, n)]))
+
+
+def pool_of(examples, labelled=(), start=None):
+    y = np.full(len(examples.y), UNLABELLED)
+    y[list(labelled)] = examples.y[list(labelled)]
+    return Pool(examples.x, y, examples.groups, -examples.x[:, 0], start)
+
+
+def balanced(model, unseen):
+    judged = model.probability(unseen.x) >= model.threshold
+    return (judged[unseen.y == 1].mean() + 1 - judged[unseen.y == 0].mean()) / 2
+
+
+def test_the_most_suspicious_of_other_operations_come_first_and_some_at_random():
+    examples = drawn()
+    first = next_to_label(pool_of(examples), 25)
+    assert len(set(first)) == 25
+    assert len(set(examples.groups[first])) >= 20
+    at_random = first[ONE_AT_RANDOM - 1 :: ONE_AT_RANDOM]
+    suspicious = np.setdiff1d(first, at_random)
+    assert first[0] == examples.x[:, 0].argmin()
+    assert examples.x[suspicious, 0].max() < np.median(examples.x[:, 0])
+    assert examples.y[first].mean() > 5 * examples.y.mean()
+
+
+def test_then_those_of_which_a_model_is_least_sure():
+    examples = drawn()
+    pool = pool_of(examples)
+    labelled = next_to_label(pool, 40)
+    then = next_to_label(pool_of(examples, labelled), 20)
+    assert not set(then) & set(labelled)
+    assert len(set(examples.groups[then])) == 20
+    model = learned(Known(examples.rows(np.sort(labelled))), 0)
+    sure = np.abs(model.probability(examples.x) - 0.5)
+    assert sure[then].mean() < 0.6 * np.delete(sure, np.r_[labelled, then]).mean()
+
+
+def test_the_order_is_the_same_every_time_and_ends_where_nothing_is_left():
+    examples = drawn(30)
+    pool = pool_of(examples, range(24))
+    assert next_to_label(pool, 4).tolist() == next_to_label(pool, 4).tolist()
+    assert sorted(next_to_label(pool, 100)) == [24, 25, 26, 27, 28, 29]
+    assert not len(next_to_label(pool_of(examples, range(30)), 5))
+
+
+def test_labels_in_this_order_find_more_and_teach_more_than_twice_as_many_at_random():
+    caught = {}
+    for seed in range(3):
+        examples, unseen = drawn(1500, seed=seed), drawn(3000, seed=seed + 50)
+        pool = pool_of(examples)
+        labelled = np.zeros(0, np.int64)
+        for _ in range(4):
+            labelled = np.r_[labelled, next_to_label(replace(pool, y=pool_of(examples, labelled).y), 15)]
+        at_random = np.random.default_rng(seed).permutation(1500)[:120]
+        for name, chosen in (("first", labelled), ("random", at_random)):
+            rest = np.delete(examples.x, chosen, axis=0)
+            model = learned(Known(examples.rows(chosen), None, rest), seed)
+            caught.setdefault(name, []).append(balanced(model, unseen))
+    assert np.mean(caught["first"]) > np.mean(caught["random"])
+
+
+def test_the_first_labels_do_not_spoil_what_a_champion_knows():
+    """Ten passes alone teach nothing about fails: from nothing there is no model, a champion stays."""
+    start = drawn(400, seed=7)
+    start = replace(start, groups=np.char.add("s", start.groups))
+    own, unseen = drawn(200, seed=8), drawn(3000, seed=9)
+    passes = np.flatnonzero(own.y == 0)[:10]
+    assert learned(Known(own.rows(passes)), 0) is None
+    champion, warm = (learned(known, 0) for known in (Known(start), Known(own.rows(passes), start, own.x)))
+    assert (warm.probability(unseen.x) == champion.probability(unseen.x)).all()
+    assert warm.threshold == champion.threshold
+
+
+def test_some_fails_of_ones_own_make_a_champion_better_where_fails_look_otherwise():
+    """Own fails show in a feature that those of the champion did not have."""
+    own, unseen = drawn(800, fails=0.1, seed=8), drawn(3000, seed=9)
+    start = replace(drawn(400, seed=7), groups=np.array([f"s{row % 40}" for row in range(400)]))
+    start.x[:, 0] = np.random.default_rng(1).normal(0, 1, 400)
+    chosen = np.r_[np.flatnonzero(own.y == 1)[:12], np.flatnonzero(own.y == 0)[:38]]
+    rest = np.delete(own.x, chosen, axis=0)
+    champion, warm = learned(Known(start), 0), learned(Known(own.rows(chosen), start, rest), 0)
+    assert balanced(warm, unseen) > balanced(champion, unseen) + 0.02
+
+
+def test_training_starts_from_what_lies_beside_the_features(tmp_path):
+    """With a start that says the opposite, the same search comes to another model; without, to the same."""
+    family = small_family(tmp_path, models=("logistic",))
+    alone = known_of(family.features, FeatureTable.read(family.features, COLUMNS))
+    assert alone.alone
+    started = feature_table(400, seed=1)
+    started["status"] = np.where(started["status"] == "fail", "pass", "fail")
+    started["fold_group"] = "shipped/" + started["fold_group"]
+    started.to_parquet(family.features.with_name("start.parquet"), index=False)
+    table = FeatureTable.read(family.features, COLUMNS)
+    known = known_of(family.features, table)
+    assert len(known.learnt.y) == len(table.examples.y) + 400
+    folds = [task for task in tasks_of(family, table) if task.part != "all"]
+    assert all(len(task.examples.y) < len(table.examples.y) for task in folds)
+    tune(family)
+    train(family)
+    model = TrainedModel.read(family.places.models / "logistic")
+    failed = table.examples.y == 1
+    probability = model.model.predict_proba(table.examples.x)[:, 1]
+    assert probability[failed].mean() < probability[~failed].mean()
+
+
+def test_unlabelled_comparisons_count_as_passes_if_that_is_wanted(tmp_path):
+    family = small_family(tmp_path, models=("logistic",))
+    table = FeatureTable.read(family.features, COLUMNS)
+    others = feature_table(50, seed=5).drop(columns="status")
+    others.to_parquet(family.features.with_name("unlabelled.parquet"), index=False)
+    assert known_of(family.features, table).alone
+    assert len(known_of(family.features, table, unlabelled=True).rest) == 50
+
+
+@pytest.fixture
+def source(tmp_path, monkeypatch):
+    """Four operations, one of them slower; nothing is labelled, and no model is registered."""
+    monkeypatch.chdir(tmp_path)
+    generator = np.random.default_rng(0)
+    results = []
+    for name, level in (("a", 100), ("b", 100), ("c", 70), ("d", 100)):
+        results += rows(name, generator.normal(100, 1, 6)) + rows(name, generator.normal(level, 1, 6), 1)
+    tables = ComparisonTables.of_rows(results, [asked(name) for name in "abcd"], [])
+    tables.write(tmp_path / "data")
+    return tmp_path / "data"
+
+
+def test_the_file_to_fill_in_is_read_with_the_data(source, capsys):
+    assert run(["labels", "next", str(source), "-n", "4", "-o", str(source / "labels.csv")]) == 0
+    listed = pd.read_csv(source / "labels.csv")
+    assert listed["comparison_id"][0] == "id-c"
+    listed["annotator"] = "anna"
+    listed["status"] = ["fail", "pass", None, None]
+    both = pd.concat([listed, listed.assign(annotator="ben", status=["fail", "fail", None, None])])
+    both.to_csv(source / "labels.csv", index=False)
+    assert run(["labels", "people", str(source)]) == 0
+    told = capsys.readouterr().out
+    assert "anna" in told
+    assert "1 comparisons on which they don't agree" in told
+    assert run(["labels", "next", str(source), "--json"]) == 0
+    assert '"id-c"' not in capsys.readouterr().out

@@ -1,0 +1,106 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from data.comparisons.labels.consensus import consensus, disagreements, people
+from data.comparisons.labels.reliability import Prior, dawid_skene
+from data.comparisons.labels.votes import Votes
+from data.comparisons.tables import LABEL_DTYPES
+from data.tables.specs import typed
+
+
+def labelled(*rows):
+    """Rows of comparison, status, annotator and time, the last two as far as they are given."""
+    names = ["comparison_id", "status", "annotator", "labelled_at"]
+    return typed(pd.DataFrame([(*row, None, None)[:4] for row in rows], columns=names), LABEL_DTYPES)
+
+
+def voted(votes):
+    """``{"anna": "fpp"}``: what somebody says of the comparisons 0, 1 and 2; "-" is nothing."""
+    return labelled(
+        *(
+            (f"{place:03}", {"f": "fail", "p": "pass"}[said], name)
+            for name, row in votes.items()
+            for place, said in enumerate(row)
+            if said != "-"
+        )
+    )
+
+
+def test_shares_and_posterior_fit_each_other_as_by_hand():
+    """Three people, two comparisons: given the posterior, every share is a count that a pencil can do."""
+    votes = Votes.of(voted({"a": "fp", "b": "fp", "c": "pp"}))
+    assert votes.counts.tolist() == [[1, 3], [2, 0]]
+    found = dawid_skene(votes, Prior(1, 1))
+    q, r = found.posterior
+    n_fail, n_pass = q + r, 2 - q - r
+    assert found.sensitivity == pytest.approx([(1 + q) / (2 + n_fail)] * 2 + [1 / (2 + n_fail)], abs=1e-6)
+    assert found.specificity == pytest.approx(
+        [(2 - r) / (2 + n_pass)] * 2 + [(1 + n_pass) / (2 + n_pass)], abs=1e-6
+    )
+    assert found.prevalence == pytest.approx(n_fail / 2, abs=1e-6)
+
+
+def test_people_are_found_to_be_as_reliable_as_they_were_made():
+    generator = np.random.default_rng(3)
+    truth = generator.random(4000) < 0.1
+    made = {"careful": (0.95, 0.99), "blind": (0.4, 0.995), "nervous": (0.9, 0.85), "dull": (0.7, 0.95)}
+    votes = {
+        name: np.where(truth, generator.random(4000) < hit, generator.random(4000) > spare)
+        for name, (hit, spare) in made.items()
+    }
+    labels = voted({name: np.where(said, "f", "p") for name, said in votes.items()})
+    found = Votes.of(labels)
+    estimated = dawid_skene(found)
+    told = dict(
+        zip(found.people, zip(estimated.sensitivity, estimated.specificity, strict=True), strict=True)
+    )
+    for name, expected in made.items():
+        assert told[name] == pytest.approx(expected, abs=0.06), name
+    by_reliability = ((estimated.posterior > 0.5) != truth).mean()
+    fails = found.counts[1]
+    assert by_reliability < 0.9 * ((fails > 2) != truth).mean()
+
+
+def test_one_reliable_person_outweighs_two_who_always_pass():
+    rows = {"good": "fp" * 40, "also good": "fp" * 39 + "-p", "idle": "pp" * 40, "idler": "pp" * 40}
+    labels = voted(rows)
+    assert consensus(labels, "majority")["078"] == "pass"
+    assert consensus(labels, "dawid-skene")["078"] == "fail"
+
+
+def test_a_label_of_nobody_in_particular_comes_before_votes():
+    labels = labelled(("a", "fail"), ("a", "pass", "anna"), ("a", "pass", "ben"), ("b", "pass", "anna"))
+    assert consensus(labels, "majority").to_dict() == {"a": "fail", "b": "pass"}
+
+
+def test_until_somebody_labels_it_later():
+    later = ("a", "pass", "anna", pd.Timestamp("2026-11-22T10:00Z"))
+    assert consensus(labelled(("a", "fail"), later), "majority").to_dict() == {"a": "pass"}
+    settled = ("a", "fail", None, pd.Timestamp("2026-11-23T10:00Z"))
+    assert consensus(labelled(settled, later), "majority").to_dict() == {"a": "fail"}
+
+
+def test_who_changes_their_mind_has_one_vote():
+    early, late = (pd.Timestamp(f"2026-11-2{day}", tz="UTC") for day in (1, 2))
+    labels = labelled(("a", "pass", "anna", late), ("a", "fail", "anna", early), ("a", "pass", "ben", early))
+    assert Votes.of(labels).counts.tolist() == [[2], [0]]
+
+
+def test_disagreement_is_kept_and_named():
+    labels = voted({"anna": "ffp", "ben": "fpp", "cleo": "fp-", "dora": "-f-"})
+    status = consensus(labels, "majority")
+    assert pd.isna(status["001"])
+    told = disagreements(labels, status)
+    assert told.fillna("").to_dict("records") == [
+        {"comparison_id": "001", "said_fail": "anna, dora", "said_pass": "ben, cleo", "status": ""}
+    ]
+    table = people(labels, status).set_index("annotator")
+    assert table["cases"].to_dict() == {"anna": 3, "ben": 3, "cleo": 2, "dora": 1}
+    assert table["agreement"].fillna(-1).to_dict() == {"anna": 1, "ben": 1, "cleo": 1, "dora": -1}
+    assert table["sensitivity"].between(0, 1).all()
+
+
+def test_nobody_is_rated_who_labelled_alone():
+    assert people(voted({"anna": "fp"}), pd.Series(dtype="str")).empty
+    assert people(labelled(("a", "fail")), pd.Series(dtype="str")).empty

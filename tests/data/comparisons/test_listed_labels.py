@@ -1,0 +1,58 @@
+import pytest
+
+from data.comparisons import formats
+from data.comparisons.importing import import_tables
+from data.comparisons.labels.consensus import consensus
+from data.comparisons.tables import ComparisonTables
+from data.errors import InputError
+from tests.data.comparisons.document import document, operation
+
+HEAD = "comparison_id,status,annotator,labelled_at,remark\n"
+
+
+@pytest.fixture
+def source(tmp_path):
+    """Two comparisons, of which the document labels the first as a pass; and what people say of them."""
+    directory = tmp_path / "source"
+    directory.mkdir()
+    (directory / "in.xml").write_text(document(operation("a", "pass"), operation("b", "")))
+
+    def listed(*rows):
+        (directory / "labels.csv").write_text(HEAD + "".join(f"{row}\n" for row in rows))
+        return directory
+
+    return listed
+
+
+def test_labels_beside_the_data_are_read_with_them(source, tmp_path):
+    path = source(
+        "r/nas/a,fail,anna,2026-11-22T09:30:00Z,looked twice",
+        "r/nas/b,fail,anna,,",
+        "r/nas/b,fail, ben ,,",
+        "r/nas/b,,cleo,,not yet",
+    )
+    labels = formats.read(formats.sniff(path), [path]).tables.labels
+    assert labels["annotator"].fillna("").tolist() == ["", "anna", "anna", "ben"]
+    assert consensus(labels, "majority").to_dict() == {"r/nas/a": "fail", "r/nas/b": "fail"}
+    import_tables("comparison-xml", [path], tmp_path / "out")
+    again = ComparisonTables.read(tmp_path / "out").labels
+    assert again.astype(object).equals(labels.astype(object))
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("r/nas/a,maybe,anna,,", 'status="maybe" is neither pass nor fail'),
+        ("r/nas/a,pass,,,", 'annotator="" does not say who'),
+        ("r/nas/aa,pass,anna,,", 'comparison_id="r/nas/aa" is no comparison here; did you mean "r/nas/a"?'),
+        ("r/nas/a,pass,anna,noon,", 'labelled_at="noon" is no time like 2026-11-22T09:30:00Z'),
+    ],
+)
+def test_a_wrong_row_is_told_in_one_line_or_skipped(source, row, message):
+    path = source("r/nas/b,fail,anna,,", row)
+    with pytest.raises(InputError) as caught:
+        formats.read("comparison-xml", [path])
+    assert str(caught.value) == f"{path / 'labels.csv'}:3: {message}"
+    reading = formats.read("comparison-xml", [path], keep_going=True)
+    assert len(reading.tables.labels) == 2
+    assert len(reading.skipped) == 1
