@@ -36,25 +36,20 @@ IMAGE = Path("docs/images/human-labels.png")
 WINDOWED = "What is known online"
 WHOLE = "Whole series in hindsight"
 SHOWN = (
-    "Everybody sees history, baseline and target of a comparison, and nothing after it: the tools see the medians of "
-    "its versions, at most 55.",
+    "Everybody sees history, baseline and target of a comparison and nothing after it; "
+    "the tools see the medians of its versions, 55 at most."
 )
-NO_HINDSIGHT = (
-    "The tools see the medians of the whole series, so what came after, too. perfjudge has no such model here; "
-    "its online one stands beside them."
-)
-HINDSIGHT = (
-    "The tools see the medians of the whole series, so what came after, too; retrospective models the versions after "
-    "the target that their features take."
-)
+IN_HINDSIGHT = "The tools see the medians of the whole series, and so what came after."
 POINTS = (
-    "A change point within 5 versions of the boundary fails a comparison if the samples' median got worse there, "
-    "10 versions before against 5 after (the rule that gives labels their direction)."
+    "A change point within 5 versions of the boundary fails a comparison if the samples' median got worse "
+    "there, 10 versions before against 5 after: the rule that gives labels their direction."
 )
 PEOPLE_SAID = (
-    "The truth of each row is the consensus of the others (3 within 5 versions; clean: none within 12), computed as the "
-    "labels are; an engineer fails a boundary by a mark within 5 versions at which the median got worse.",
-    "perfjudge learned from the consensus of all, the row's engineer too, but never from the series that it judges.",
+    (
+        "The truth of a row is the consensus of the others, computed as the labels are; an engineer fails a "
+        "boundary by a mark within 5 versions of it at which the median got worse."
+    ),
+    "perfjudge learned from everybody's consensus, the row's engineer's too, never from a series it judges.",
 )
 
 
@@ -90,7 +85,7 @@ def tool_judges(
 
 
 def _tool_judge(tool: Tool, answer: Answered, view: View, cases: Cases) -> Judge:
-    judged = ~np.isnan(view.evidence(answer.fixed)).all(axis=1)
+    judged = np.asarray(~np.isnan(view.evidence(answer.fixed)).all(axis=1))
     reach, score = best_reach(cases, view.evidence(answer.varied))
     setting = f"its default; within {view.rules.within} versions (best: {reach})"
     return Judge(f"{tool.name}, {answer.way}", "tool", setting, judged, score, seconds=answer.seconds)
@@ -114,20 +109,21 @@ def study(
         _comparisons(tables, cases),
         _judged(tables, cases),
     )
-    online = _told(WINDOWED, cases, tools, windows(series, comparisons, how), cache, jobs)
+    online = _told(WINDOWED, cases, tools, windows(series, comparisons, how), cache=cache, jobs=jobs)
     online = replace(
         online,
         judges=[*run.judges(sides), *rules.judges(sides, pd.Index(cases.ids), cases), *online.judges],
-        notes=[*SHOWN, *online.notes],
+        notes=[SHOWN, *online.notes],
     )
-    hindsight = _told(WHOLE, cases, tools, whole(series, comparisons, how), cache, jobs)
-    own, said = [replace(online.champion, name=f"{online.champion.name}, without hindsight")], [NO_HINDSIGHT]
-    if later is not None:
-        own, said = [*own, *_in_hindsight(later, cases)], [HINDSIGHT]
-    return online, replace(hindsight, judges=[*own, *hindsight.judges], notes=[*said, *hindsight.notes])
+    hindsight = _told(WHOLE, cases, tools, whole(series, comparisons, how), cache=cache, jobs=jobs)
+    own = [replace(online.champion, name=f"{online.champion.name}, without hindsight")]
+    own += [] if later is None else _in_hindsight(later, cases)
+    lack = ["perfjudge has no features that look past the target here."] if later is None else []
+    notes = [IN_HINDSIGHT, *lack, *hindsight.notes]
+    return online, replace(hindsight, judges=[*own, *hindsight.judges], notes=notes)
 
 
-def _told(title: str, cases: Cases, tools: Sequence[Tool], view: View, cache: Path, jobs: int) -> Told:
+def _told(title: str, cases: Cases, tools: Sequence[Tool], view: View, *, cache: Path, jobs: int) -> Told:
     judges, versions = tool_judges(tools, view, cases, cache, jobs)
     return Told(title, cases, judges, [POINTS, f"Tools: {', '.join(versions)}."])
 
@@ -151,15 +147,17 @@ def main(
     before = load()
     runs = [models.run(path, cache, chosen, jobs) for chosen in models.features()]
     views = study(runs[0], next(iter(runs[1:]), None), TOOLS, cache, jobs)
-    write(path, runs[0], views, before, image)
+    write(path, runs[0], views, image, [busy(before)])
 
 
-def write(path: Path, run: PipelineRun, views: tuple[Told, Told], before: float, image: Path) -> None:
+def write(
+    path: Path, run: PipelineRun, views: tuple[Told, Told], image: Path, said: Sequence[str] = ()
+) -> None:
     """Write the page and the picture."""
     everybody = engineers(path, series_of(run.tables.results), LabelRules())
     about, champion = run.about(path), views[0].champion
     beside = f"perfjudge: {champion.name}, out of fold, thresholds from inside, where both have the boundary."
-    told = [replace(view, notes=[about, headline(view), *view.notes, busy(before)]) for view in views]
+    told = [replace(view, notes=[about, headline(view), *view.notes, *said]) for view in views]
     named = image.as_posix().removeprefix("docs/")
     seen = f"![Misses against false alarms](../{named})"
     people_table = people(everybody, run.cases, champion, [about, *PEOPLE_SAID, beside, seen])

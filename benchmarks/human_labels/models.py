@@ -71,9 +71,9 @@ class PipelineRun:
         how, cases = load(Comparisons, self.root / "params.yaml"), self.cases
         operations = len({one.rpartition("/")[0] for one in cases.ids})
         return (
-            f"Data: {source.name}, {len(cases.ids)} comparisons of {operations} operations, {cases.failed.sum()} "
-            f"fails; {len(np.unique(cases.fold))} folds of whole operations, those of the pipeline; "
-            f"features: {how.section.featurize.set}; seed {how.seed}."
+            f"Data: {source.name}, {len(cases.ids)} comparisons of {operations} operations, "
+            f"{cases.failed.sum()} fails; {len(np.unique(cases.fold))} folds of whole operations, "
+            f"the pipeline's; features: {how.section.featurize.set}; seed {how.seed}."
         )
 
     def _of(self, entry: str) -> pd.DataFrame:

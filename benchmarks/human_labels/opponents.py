@@ -144,7 +144,7 @@ def ask(tool: Tool, view: View, cache: Path) -> list[Answered]:
 
 
 def _answer(tool: Tool, python: Path, stretches: Sequence[Stretch], cache: Path) -> dict[str, Any]:
-    given = {
+    given: dict[str, Any] = {
         "values": np.concatenate([one.medians for one in stretches]),
         "starts": np.cumsum([0, *(one.stop - one.first for one in stretches)]),
         "better": np.array([one.series.better for one in stretches]),

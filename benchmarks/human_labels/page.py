@@ -19,15 +19,15 @@ from benchmarks.human_labels.judges import (
 )
 from benchmarks.table import Table
 
-COMMAND = "uv run --group benchmarks python -m benchmarks.human_labels"
+COMMAND = "uv run python -m benchmarks.human_labels"
 FIXED = {
-    "judge": "", "kind": "", "setting": "", "balanced accuracy": ".3f", "± over folds": ".3f", "missed fails": ".1%",
-    "false alarms": ".2%", "processor seconds": ".1f",
+    "judge": "", "kind": "", "setting": "", "balanced accuracy": ".3f", "± over folds": ".3f",
+    "missed fails": ".1%", "false alarms": ".2%", "processor seconds": ".1f",
 }  # fmt: skip
 CHOSEN = {
-    "judge": "", "kind": "", "balanced accuracy, threshold from other folds": ".3f", "± over folds": ".3f",
-    "at the best threshold": ".3f", "± over folds then": ".3f", "missed fails then": ".1%", "false alarms then": ".2%",
-    "average precision": ".3f", "± of it over folds": ".3f",
+    "judge": "", "kind": "", "threshold from other folds": ".3f", "± over folds": ".3f",
+    "at the best threshold": ".3f", "± over folds then": ".3f", "missed fails then": ".1%",
+    "false alarms then": ".2%", "average precision": ".3f", "± of it over folds": ".3f",
     **{f"missed at {share:.1%} false alarms": ".1%" for share in ALARMS},
 }  # fmt: skip
 PEOPLE = {
@@ -37,15 +37,17 @@ PEOPLE = {
 }  # fmt: skip
 
 AS_ONE_GETS_IT = (
-    "Figures count the verdicts of all test folds; ± is the standard deviation of the balanced accuracy over them.",
-    "Models have parameters and thresholds from inside each training part; tools and rules their own defaults.",
-    "Seconds of the processor: for models those of vectors and probabilities, for tools those inside them.",
+    "Figures count the verdicts of all test folds; ± is the balanced accuracy's deviation over them.",
+    "Models have parameters and thresholds from inside each training part; tools and rules their defaults.",
+    "Seconds of the processor: of models for vectors and probabilities, of tools for what they compute.",
 )
 AS_CHOSEN = (
-    "Threshold from other folds: of models from inside the training part, of others the best one of the other folds.",
-    "The best threshold is chosen on the very cases that are told, one for all folds: in everyone's favour alike. "
-    "For tools, how near to a boundary a point has to be (0 to 5 versions) is chosen so, too.",
-    "Average precision is the mean over the folds; fails missed at so many false alarms are of one threshold for all.",
+    "Threshold from other folds: models have theirs from inside the training part.",
+    (
+        "The best threshold is chosen on the very cases told, one for all folds, in everyone's favour; "
+        "for tools, so is how near to the boundary a point has to be (0 to 5 versions)."
+    ),
+    "Average precision is the mean over the folds; what is missed at so many false alarms, at one threshold.",
 )
 
 

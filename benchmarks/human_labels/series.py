@@ -61,6 +61,6 @@ class VersionedSeries:
 
 
 def series_of(results: pd.DataFrame) -> Mapping[str, VersionedSeries]:
-    """Return the series of every operation; operations of several configurations are left out."""
+    """Return the series of every operation; those with more than one thread are left out."""
     found = results.groupby("operation", sort=True)
-    return {str(name): VersionedSeries.of(rows) for name, rows in found if rows["threads"].nunique() == 1}
+    return {str(name): VersionedSeries.of(rows) for name, rows in found if rows["threads"].eq(1).all()}

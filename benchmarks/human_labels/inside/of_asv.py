@@ -32,7 +32,7 @@ def regressions(found: Steps, threshold: float) -> list[int]:
 def by_threshold(series: Series) -> dict[int, float]:
     """Vary the smallest relative change of a regression."""
     found = steps(series)
-    return strictest({rank: t for rank, t in enumerate(THRESHOLDS, 1)}, lambda t: regressions(found, t))
+    return strictest(dict(enumerate(THRESHOLDS, 1)), lambda t: regressions(found, t))
 
 
 def by_step(series: Series) -> dict[int, float]:

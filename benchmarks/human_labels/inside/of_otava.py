@@ -10,8 +10,8 @@ from points import Series, Way, answer, strictest
 
 #: Its own defaults.
 P, MAGNITUDE = 0.001, 0.0
-LEVELS = (0.1, 0.05, 0.02, 0.01, 0.005, 0.002, P, 1e-4, 1e-5, 1e-6, 1e-8)
-SIZES = (1e-4, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2)
+LEVELS = (0.05, 0.01, P, 1e-4, 1e-6)
+SIZES = (0.005, 0.01, 0.02, 0.05, 0.1)
 
 
 def changes(series: Series, p: float = P, magnitude: float = MAGNITUDE) -> list[int]:

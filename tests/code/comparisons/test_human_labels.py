@@ -1,0 +1,175 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchmarks.human_labels import opponents
+from benchmarks.human_labels.__main__ import main
+from benchmarks.human_labels.engineers import Engineer, Looked, best, pooled
+from benchmarks.human_labels.judges import (
+    Cases,
+    Curve,
+    at_best,
+    average_precision,
+    best_reach,
+    from_other_folds,
+    worth,
+)
+from benchmarks.human_labels.models import features
+from benchmarks.human_labels.opponents import TOOLS, Tool, commands, python_of
+from benchmarks.human_labels.series import VersionedSeries
+from benchmarks.human_labels.views import Points, whole, windows
+from data.comparisons.formats.sap_hana import Annotations
+from data.comparisons.params import LabelRules
+from data.errors import InputError
+
+RULES = LabelRules(versions_before=4, versions_after=3, clean_every=4, annotators=2, within=2, clear_of=3)
+CASES = Cases(list("abcdef"), np.array([1, 1, 1, 0, 0, 0], bool), np.array([0, 0, 1, 0, 1, 1]))
+SCORE = np.array([9.0, 4.0, 0.0, 5.0, 1.0, 0.0])
+
+
+def series(values, better="lower"):
+    rows = pd.DataFrame({"order": np.repeat(range(len(values)), 2), "value": np.repeat(values, 2)})
+    return VersionedSeries.of(rows.assign(better=better, value=rows["value"] + [0, 0.1] * len(values)))
+
+
+def comparison(operation, at):
+    return {
+        "operation": operation,
+        "baseline_from": at - RULES.versions_before,
+        "target_from": at,
+        "target_to": at + RULES.versions_after - 1,
+    }
+
+
+def points(*found):
+    stretch, position, strength = np.array(found, float).reshape(-1, 3).T
+    return Points(stretch.astype(int), position.astype(int), strength)
+
+
+def test_a_curve_has_every_threshold_and_the_best_one_is_told():
+    curve = Curve.of(CASES.failed, SCORE)
+    assert curve.cuts.tolist() == [np.inf, 9, 5, 4, 1, 0]
+    assert curve.missed * 3 == pytest.approx([3, 2, 2, 1, 1, 0])
+    assert curve.alarms * 3 == pytest.approx([0, 0, 1, 1, 2, 3])
+    assert at_best(CASES, SCORE).balanced == pytest.approx(2 / 3)
+    assert [curve.missed_at(share) for share in (0, 0.4, 1)] == pytest.approx([2 / 3, 1 / 3, 0])
+
+
+def test_a_threshold_from_other_folds_ignores_the_fold_it_judges():
+    score = np.array([9.0, 8.0, 2.0, 7.0, 1.0, 1.0])
+    # fold 1 alone wants 2, which fails the 7 of fold 0; fold 0 alone wants 8, which misses the 2 of fold 1
+    found = from_other_folds(CASES, score)
+    assert (found.missed, found.alarms) == pytest.approx((1 / 3, 1 / 3))
+    assert at_best(CASES, score).balanced > found.balanced
+    assert average_precision(CASES, score)[0] == pytest.approx(1.0)
+
+
+def test_the_spread_is_that_of_the_folds():
+    found = worth(CASES, np.array([1, 1, 0, 0, 0, 0], bool))
+    assert (found.balanced, found.spread) == pytest.approx((5 / 6, 0.25))
+
+
+def test_only_points_near_the_boundary_at_which_it_got_worse_speak():
+    known = {"up": series([10] * 8 + [20] * 8), "down": series([20] * 8 + [10] * 8)}
+    asked = pd.DataFrame([comparison("up", 8), comparison("down", 8), comparison("up", 4)])
+    view = whole(known, asked, RULES)
+    assert view.owner.tolist() == [1, 0, 1]
+    evidence = view.evidence(points((1, 8, 3.0), (1, 9, 7.0), (1, 14, 9.0), (0, 8, 5.0)))
+    np.testing.assert_array_equal(evidence[0], [np.nan, np.nan, 3, 7, np.nan])
+    assert np.isnan(evidence[1:]).all()
+
+
+def test_how_near_a_point_has_to_be_is_chosen_in_the_tool_s_favour():
+    evidence = np.full((6, 5), np.nan)
+    evidence[:3, 1], evidence[3:, 0] = 2.0, 9.0
+    reach, score = best_reach(CASES, evidence)
+    assert (reach, score.tolist()) == (1, [2, 2, 2, 0, 0, 0])
+
+
+def test_a_window_ends_with_the_target():
+    known = {"up": series([10.0] * 60 + [20.0] * 20, "higher")}
+    view = windows(known, pd.DataFrame([comparison("up", 60)]), RULES)
+    assert view.stretches[0].medians.tolist() == [10.05] * 44 + [20.05] * 3
+    assert view.place.tolist() == [44]
+    assert not view.worse.any()
+
+
+def test_an_engineer_is_judged_by_the_consensus_of_the_others():
+    marks = {"1": [8], "2": [9], "3": [], "4": [8, 20]}
+    looked = Looked.of("up", series([10] * 8 + [20] * 16), [Annotations("sap_1", 0, None, marks)])
+    said = {name: list(looked.verdicts(name, RULES)) for name in marks}
+    assert ("sap-hana/up/8", True, True) in said["1"]
+    assert [one[1:] for one in said["3"] if one[1]] == [(True, False)]
+    # what only the fourth marked is clean to the others, and nothing got worse there
+    assert ("sap-hana/up/20", False, False) in said["4"]
+    verdicts = [Engineer(name, *map(np.array, zip(*own, strict=True))) for name, own in said.items()]
+    assert pooled(verdicts).worth.missed == pytest.approx(1 / 4)
+
+
+def test_an_engineer_and_a_judge_are_compared_on_what_both_have():
+    many = Engineer("7", [*"xfba"], np.array([1, 0, 1, 1], bool), np.array([1, 0, 0, 1], bool))
+    here, other = many.among(CASES, np.array([0, 1, 0, 0, 0, 0], bool))
+    assert (here.ids, here.judged.tolist()) == (["f", "b", "a"], [False, False, True])
+    assert other.judged.tolist() == [False, True, False]
+    enough = Engineer("8", ["y"] * 200, np.arange(200) < 20, np.arange(200) < 10)
+    assert best([many, enough]) is enough
+
+
+def test_an_environment_is_made_once(tmp_path, monkeypatch):
+    ran, needs = [], tmp_path / "some.txt"
+    needs.write_text("some==1\n")
+    tool = Tool("some", tmp_path / "of_some.py", needs)
+
+    def run(command, **_):
+        ran.append(command)
+        place = Path(command[-1])
+        if "venv" in command:
+            place.mkdir(parents=True)
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(opponents.subprocess, "run", run)
+    made = python_of(tool, tmp_path / "cache")
+    assert (len(ran), python_of(tool, tmp_path / "cache"), len(ran)) == (2, made, 2)
+    needs.write_text("some==2\n")
+    assert python_of(tool, tmp_path / "cache") != made
+
+
+def test_an_environment_that_cannot_be_made_is_told_in_a_line_and_tried_again(tmp_path, monkeypatch):
+    (tmp_path / "some.txt").write_text("some==1\n")
+    tool = Tool("some", tmp_path / "of_some.py", tmp_path / "some.txt")
+    failed = subprocess.CompletedProcess([], 1, "", "first\nno such package\n")
+    monkeypatch.setattr(opponents.subprocess, "run", lambda *_, **__: failed)
+    for _ in range(2):
+        with pytest.raises(InputError, match=r"^the environment of some cannot be made: no such package$"):
+            python_of(tool, tmp_path / "cache")
+
+
+@pytest.mark.parametrize(
+    ("uv", "first"), [("/bin/uv", ["/bin/uv", "/bin/uv"]), (None, [sys.executable, "bin/python"])]
+)
+def test_uv_makes_environments_where_there_is_one(tmp_path, monkeypatch, uv, first):
+    monkeypatch.setattr(opponents.shutil, "which", lambda _: uv)
+    made = commands(tmp_path, Path("bin/python"), tmp_path / "some.txt")
+    assert [command[0] for command in made] == first
+    assert made[1][-2:] == ["-r", str(tmp_path / "some.txt")]
+
+
+def test_every_tool_is_pinned_and_has_a_script():
+    for tool in TOOLS:
+        lines = tool.requirements.read_text().split()
+        assert all("==" in line and "/" not in line for line in lines)
+        assert any(line.startswith(f"{tool.name}==") for line in lines)
+        compile(tool.script.read_text(), tool.script, "exec")
+
+
+def test_the_project_s_own_features_are_judged():
+    assert features()[0] in {"seed", "extended"}
+
+
+def test_without_the_data_set_it_says_so(tmp_path, capsys):
+    main(tmp_path)
+    assert capsys.readouterr().err.startswith("skipped: ")
