@@ -16,8 +16,8 @@ class Pinned:
     ----------
     processor : int or None
         None = where the kernel likes.
-    nice : int
-        As ``nice`` takes it: -20 comes before all others.
+    nice : int or None
+        As ``nice`` takes it: -20 comes before all others; None = as it is.
 
     Attributes
     ----------
@@ -25,7 +25,7 @@ class Pinned:
         What became of it: the processor, the niceness, and why not, where we may not.
     """
 
-    def __init__(self, processor: int | None, nice: int) -> None:
+    def __init__(self, processor: int | None, nice: int | None) -> None:
         self._processor, self._nice = processor, nice
         self._before = os.sched_getaffinity(0), os.getpriority(os.PRIO_PROCESS, 0)
         self.settings: dict[str, str] = {}
@@ -38,12 +38,14 @@ class Pinned:
             self.settings["processor"] = f"any: {self._processor} is not to be had ({exc})"
         else:
             self.settings["processor"] = "any" if self._processor is None else str(self._processor)
+        self.settings["nice"] = str(os.nice(0))
         try:
-            _prefer(self._nice)
+            if self._nice is not None:
+                _prefer(self._nice)
         except OSError as exc:
-            self.settings["nice"] = f"{os.nice(0)}: {self._nice} is not allowed ({exc})"
+            self.settings["nice"] += f": {self._nice} is not allowed ({exc})"
         else:
-            self.settings["nice"] = str(self._nice)
+            self.settings["nice"] = str(os.nice(0))
         return self
 
     def __exit__(self, *_: object) -> None:
