@@ -15,7 +15,7 @@ SHIPPED = Path(__file__).parents[3] / "data/raw/measured"
 
 @pytest.fixture(scope="module")
 def reference():
-    """What is surely slower of every comparison measured in turn, by its worst configuration, and its label."""
+    """The worst configuration of every comparison with a reference, and its label."""
     measured = pd.read_parquet(SHIPPED / "reference.parquet").groupby("comparison_id")
     labels = pd.read_parquet(SHIPPED / "labels.parquet").set_index("comparison_id")["status"]
     worst = measured[["slowdown", "low", "high"]].max()
