@@ -107,4 +107,5 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
         )
     measured = tables(suite, session.journal)
     measured.write_reference(directory / "reference.parquet")
-    return session.end(suite, measured.tables, pinned=pinned.settings)
+    left_out = sorted({note.problem for note in session.journal.notes} - {""})
+    return session.end(suite, measured.tables, pinned=pinned.settings, left_out=left_out)

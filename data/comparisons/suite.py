@@ -80,7 +80,7 @@ class Suite(measured.Suite):
 
     kind: Literal["comparisons"]
     processor: Annotated[int, Field(ge=0)] | None = None
-    nice: Annotated[int, Field(ge=-20, le=19)] = 0
+    nice: Annotated[int, Field(ge=-20, le=19)] | None = None
     foreign: Annotated[float, Field(gt=0, le=1)] = 1.0
     attempts: Count = 1
     passes: Count

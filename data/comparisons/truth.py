@@ -177,8 +177,8 @@ def _pairings(
 
 
 def _before(passes: Sequence[int]) -> list[int]:
-    """Return for every pass but the first an earlier one: in turn the last, and the one before that."""
-    return [passes[max(0, place - 1 - place % 2)] for place in range(1, len(passes))]
+    """Return for every pass but the first an earlier one: in turn the first, and the last."""
+    return [passes[0 if place % 2 else place - 1] for place in range(1, len(passes))]
 
 
 def _slowdowns(variant: Variant, entries: Sequence[BuildRun]) -> dict[int, Slowdown]:

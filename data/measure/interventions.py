@@ -58,10 +58,6 @@ class Quota:
         else:
             (self.path / "cpu.max").write_text(f"{quota} {PERIOD_MICROSECONDS}")
 
-    def command(self) -> Sequence[str]:
-        """Return the words that start a command inside the group."""
-        return ("sh", "-c", f'echo $$ > {self.path / "cgroup.procs"} && exec "$@"', "sh")
-
     @property
     def apart(self) -> bool:
         """Whether a program in this group can be in another that counts."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -16,8 +17,8 @@ class Pinned:
     ----------
     processor : int or None
         None = where the kernel likes.
-    nice : int
-        As ``nice`` takes it: -20 comes before all others.
+    nice : int or None
+        As ``nice`` takes it: -20 comes before all others; None = as it is.
 
     Attributes
     ----------
@@ -25,36 +26,44 @@ class Pinned:
         What became of it: the processor, the niceness, and why not, where we may not.
     """
 
-    def __init__(self, processor: int | None, nice: int) -> None:
+    def __init__(self, processor: int | None, nice: int | None) -> None:
         self._processor, self._nice = processor, nice
-        self._before = os.sched_getaffinity(0), os.getpriority(os.PRIO_PROCESS, 0)
+        self._before = os.sched_getaffinity(0), os.nice(0), _session()
         self.settings: dict[str, str] = {}
 
     def __enter__(self) -> Self:
-        try:
-            if self._processor is not None:
+        self.settings["processor"] = "any"
+        if self._processor is not None:
+            try:
                 os.sched_setaffinity(0, {self._processor})
-        except OSError as exc:
-            self.settings["processor"] = f"any: {self._processor} is not to be had ({exc})"
-        else:
-            self.settings["processor"] = "any" if self._processor is None else str(self._processor)
-        try:
-            _prefer(self._nice)
-        except OSError as exc:
-            self.settings["nice"] = f"{os.nice(0)}: {self._nice} is not allowed ({exc})"
-        else:
-            self.settings["nice"] = str(self._nice)
+                self.settings["processor"] = str(self._processor)
+            except OSError as exc:
+                self.settings["processor"] += f": {self._processor} is not to be had ({exc})"
+        self.settings["nice"] = str(os.nice(0))
+        if self._nice is not None:
+            try:
+                _prefer(self._nice, self._nice)
+                self.settings["nice"] = str(self._nice)
+            except OSError as exc:
+                self.settings["nice"] += f": {self._nice} is not allowed ({exc})"
         return self
 
     def __exit__(self, *_: object) -> None:
-        affinity, nice = self._before
+        affinity, nice, session = self._before
         os.sched_setaffinity(0, affinity)
-        if os.getpriority(os.PRIO_PROCESS, 0) != nice:
-            _prefer(nice)
+        if self._nice is not None:
+            # who has become nicer may not be allowed to go back
+            with suppress(OSError):
+                _prefer(nice, session)
 
 
-def _prefer(nice: int) -> None:
+def _session() -> int:
+    """Return the niceness of our session, which is one group to the scheduler where it makes such groups."""
+    return int(AUTOGROUP.read_text().split()[-1]) if AUTOGROUP.exists() else 0
+
+
+def _prefer(nice: int, session: int) -> None:
     os.setpriority(os.PRIO_PROCESS, 0, nice)
-    # Where sessions are groups to the scheduler, niceness counts inside them only.
+    # where sessions are groups, niceness counts inside them only
     if AUTOGROUP.exists():
-        AUTOGROUP.write_text(str(nice))
+        AUTOGROUP.write_text(str(session))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import yaml
 from pydantic import Field, ValidationError
@@ -64,11 +64,6 @@ class Operation(Section):
     stressor: str | None = None
     workload: str | None = None
     options: tuple[str, ...] = ()
-
-    @property
-    def program(self) -> Literal["stress-ng", "workload"]:
-        """Which kind of program runs it."""
-        return "workload" if self.stressor is None else "stress-ng"
 
 
 def content(path: Path) -> Any:

@@ -1,33 +1,37 @@
 import json
-from dataclasses import asdict
+import os
+import re
+from dataclasses import asdict, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
 from data.comparisons import suite as suites
-from data.comparisons.collect import plan
-from data.comparisons.repetitions import Repetition, Work
+from data.comparisons.measuring.entries import BuildRun, Trial
+from data.comparisons.measuring.plan import plan
+from data.comparisons.measuring.reference import Slowdown
+from data.comparisons.measuring.workshop import PROGRAMS, Workshop
 from data.comparisons.truth import tables
 from data.corun.collect import MeasuredCorun
 from data.errors import InputError
 from data.fingerprints.stress_ng import Rate
 from data.matrices.collect import Costs, MeasuredRun
+from data.measure.disturbance import Disturbance
 from data.measure.journal import Journal
-from data.measure.programs import Clocks
+from data.measure.pinning import Pinned
 from data.measure.workloads import WORKLOADS, run, shares
 
-ALL = frozenset({"none", "work", "quota", "competition"})
 SHIPPED = Path(__file__).parents[3] / "data/suites/comparisons.yaml"
+SORT = {
+    "name": "sort", "group": "cpu", "threads": [1, 2],
+    "command": "{run} language sorting {work} shape={shape}",
+    "settings": {"shape": "random"}, "changes": {"nearly": {"shape": "nearly"}}, "also": ["seed"],
+}  # fmt: skip
 SUITE = {
-    "kind": "comparisons", "name": "tiny", "seed": 3, "threads": [1, 2], "repetitions": 2,
-    "reference_repetitions": 20, "seconds": 0.01, "foreign": 0.9,
-    "versions": [
-        {"name": "same", "change": "none"},
-        {"name": "work-12", "change": "work", "size": 0.12},
-        {"name": "quota-20", "change": "quota", "size": 0.2},
-    ],
-    "operations": [{"name": "sort", "group": "cpu", "workload": "sort"}],
+    "kind": "comparisons", "name": "tiny", "seed": 3, "passes": 6, "history": 3, "same": 2, "changes": 3,
+    "injected": [0.2], "seconds": 0.01, "shared": {"seed": {"PYTHONHASHSEED": 0}}, "operations": [SORT],
 }  # fmt: skip
 
 
@@ -36,107 +40,263 @@ def suite():
     return suites.Suite.model_validate(SUITE)
 
 
-def entries(suite, quota_slowdown):
-    slower = {"baseline": 1.0, "same": 1.0, "work-12": 1.12, "quota-20": 1 + quota_slowdown}
-    for number, task in enumerate(plan(suite, ALL)):
-        seconds = slower[task.version.name] * (1 + 0.001 * (task.repetition % 3)) / task.threads
-        at = f"2026-11-21T00:00:{number % 60:02d}+00:00"
-        yield Repetition(*task.key, 400, at, seconds, seconds, seconds, 0.0, 0.0)
+@pytest.fixture
+def workshop(suite, tmp_path):
+    return Workshop(suite, tmp_path)
 
 
-def measured(suite, quota_slowdown):
-    return tables(suite, list(entries(suite, quota_slowdown)), ALL)
+def entries(suite, slower):
+    """Yield what measuring gave, by how many times a change takes longer; 2 threads show half of it."""
+    noise = 1 + 0.002 * np.sin(np.arange(8))
+    for number, task in enumerate(plan(suite)):
+        factor = 1 + (slower.get(task.variant.change, 1) - 1) / task.threads
+        at = f"2026-11-22T00:{number // 60:02d}:{number % 60:02d}+00:00"
+        unchanged = tuple(noise[::-1]) if task.purpose == "reference" else ()
+        yield BuildRun(*task.key, at, 0.0, tuple(factor * noise), unchanged)
+
+
+def measured(suite, slower, tmp_path):
+    journal = Journal(
+        tmp_path / "journal.jsonl", [*entries(suite, slower)], [Trial("sort", "", 9, 5, 0.01, "")]
+    )
+    return tables(suite, journal)
+
+
+def operation(suite, **changed):
+    return suite.operations[0].model_copy(update=changed)
 
 
 def test_the_shipped_suite_covers_what_a_measurement_must_cover():
     shipped = suites.load(SHIPPED)
-    assert sum(operation.program == "stress-ng" for operation in shipped.operations) >= 24
-    assert sum(operation.program == "workload" for operation in shipped.operations) >= 8
-    assert shipped.threads == (1, 2, 4)
-    assert shipped.repetitions >= 5
-    assert shipped.reference_repetitions >= 10 * shipped.repetitions
-    sizes = {version.size for version in shipped.versions if version.change == "work"}
-    assert {0.02, 0.05, 0.08, 0.12, 0.2, 0.4} <= sizes
+    assert len(shipped.operations) >= 100
+    assert shipped.history >= 8
+    assert len(shipped.operations) * (shipped.changes + shipped.same) >= 800
+    assert {one.metric for one in shipped.operations} == set(suites.METRICS)
+    for group in ("python", "c", "compilers", "interpreters", "database", "compression", "numerics", "web"):
+        assert any(one.group == group for one in shipped.operations)
+    real = [change for one in shipped.operations for change in shipped.changed(one) if not change.extra]
+    assert len(real) >= 250
+    sizes = {change.extra for one in shipped.operations for change in shipped.changed(one)}
+    assert {0.02, 0.05, 0.1, 0.2, 0.4, 0.6} <= {round(size, 1 if size > 0.15 else 2) for size in sizes}
     assert min(sizes) < 0
 
 
-def test_a_plan_interleaves_all_versions_and_is_the_same_every_time(suite):
-    tasks = plan(suite, ALL)
-    assert tasks == plan(suite, ALL)
-    versions = [task.version.name for task in tasks if task.purpose == "sample"]
-    assert versions != sorted(versions)
-    assert len({task.key for task in tasks}) == len(tasks) == 2 * (4 * 2 + 2 * 20)
+def test_programs_of_the_shipped_suite_exist():
+    shipped = suites.load(SHIPPED)
+    named = {
+        word
+        for one in shipped.operations
+        for word in re.findall(r"\{programs\}/([\w.]+)", f"{one.build} {one.command}")
+    }
+    assert all((PROGRAMS / name).is_file() for name in named)
+    for one in shipped.operations:
+        for module, function in re.findall(r"\{(?:run|site)\} (\w+) (\w+)", one.command):
+            assert f"def {function}(" in (PROGRAMS / f"{module}.py").read_text()
 
 
-def test_a_change_that_the_machine_cannot_inject_is_left_out(suite):
-    assert {task.version.change for task in plan(suite, ALL - {"quota"})} == {"none", "work"}
+def test_a_plan_is_the_same_every_time_and_spreads_unchanged_passes_over_all_of_it(suite):
+    tasks = plan(suite)
+    assert tasks == plan(suite)
+    assert len({task.key for task in tasks}) == len(tasks)
+    passes = [task.number for task in tasks if not task.variant.change and task.threads == 1]
+    assert passes == list(range(6))
+    last_reference = max(i for i, task in enumerate(tasks) if task.purpose == "reference")
+    changed = [i for i, task in enumerate(tasks) if task.variant.change and task.purpose == "run"]
+    assert (
+        min(changed)
+        > max(i for i, task in enumerate(tasks) if task.key[:4] == ("sort", "", "run", 3))
+        > last_reference
+    )
+
+
+def test_different_runs_take_different_numbers_of_samples_within_what_the_suite_says(suite):
+    taken = {task.samples(suite, 8) for task in plan(suite)}
+    assert len(taken) > 2
+    assert {task.samples(suite, 100) for task in plan(suite)} == {15}
+    assert {task.samples(suite, 1) for task in plan(suite)} == {3}
 
 
 @pytest.mark.parametrize(
-    ("slowdown", "statuses"),
-    [(0.25, ["pass", "fail", "fail"]), (0.01, ["pass", "fail", "pass"]), (0.05, ["pass", "fail"])],
+    ("slower", "label"),
+    [
+        ({"nearly": 1.25}, "fail"),
+        ({"nearly": 1.06}, "fail"),
+        ({"nearly": 1.025}, None),
+        ({"nearly": 1.01}, "pass"),
+        ({"nearly": 0.8}, "pass"),
+    ],
 )
-def test_labels_follow_the_injection_or_the_reference_and_the_band_between_is_unlabelled(
-    suite, slowdown, statuses
+def test_labels_follow_the_worst_configuration_and_between_the_bounds_there_is_none(
+    suite, slower, label, tmp_path
 ):
-    labels = measured(suite, slowdown).tables.labels
-    assert labels["status"].tolist() == statuses
-    assert labels["labelled_by"].tolist()[:2] == ["injection", "injection"]
+    made = measured(suite, slower, tmp_path).tables
+    labels = made.labels.set_index("comparison_id")["status"]
+    assert labels.get("sort/nearly") == label
+    assert labels.drop("sort/nearly", errors="ignore").eq("pass").all()
+    truth = made.comparisons.set_index("comparison_id")["truth_slowdown"]
+    assert truth["sort/nearly"] == pytest.approx(
+        max(slower["nearly"] - 1, (slower["nearly"] - 1) / 2), abs=0.002
+    )
 
 
-def test_the_truth_stands_beside_the_comparison_and_the_reference_beside_the_tables(suite):
-    result = measured(suite, 0.25)
-    quota = result.tables.comparisons.iloc[2]
-    assert quota["truth_source"] == "reference measurement"
-    assert quota["truth_slowdown"] == pytest.approx(0.25)
-    assert result.reference["repetitions"].tolist() == [20, 20]
-    assert len(result.tables.results) == 2 * 4 * 2
-    assert result.tables.results["value"].max() == pytest.approx(400 * 2)
+def test_every_comparison_has_the_history_that_the_suite_asks_for_and_no_changed_build_in_it(suite, tmp_path):
+    made = measured(suite, {}, tmp_path).tables
+    assert len(made.comparisons) == 2 + 3
+    assert made.comparisons["baseline_from"].min() >= suite.history
+    assert (made.comparisons["target_from"] > made.comparisons["baseline_to"]).all()
+    unchanged = made.results[made.results["order"] < suite.passes]
+    assert unchanged["version"].str.startswith("pass").all()
+    assert not made.results[made.results["order"] >= suite.passes]["version"].str.startswith("pass").any()
 
 
-def test_an_operation_with_missing_repetitions_makes_no_comparison(suite):
-    assert len(tables(suite, list(entries(suite, 0.1))[:-50], ALL).tables.comparisons) == 0
+def test_all_runs_of_a_changed_build_are_one_target(suite, tmp_path):
+    made = measured(suite, {}, tmp_path).tables
+    versions = made.results.drop_duplicates("order").set_index("order")["version"].sort_index()
+    for one in made.comparisons[made.comparisons["truth_source"] == "reference measurement"].itertuples():
+        assert set(versions.loc[one.target_from : one.target_to]) == {one.comparison_id.removeprefix("sort/")}
+    assert made.comparisons.eval("target_to - target_from").max() >= 0
 
 
-def test_time_out_of_cpu_is_real_time_of_all_threads_less_user_and_kernel_time():
-    assert Clocks(1.0, 2.0, 3.0, 0.5).out_of_cpu_seconds(4) == 4.5
+def test_a_build_without_a_reference_and_an_operation_without_passes_make_no_comparison(suite, tmp_path):
+    whole = [*entries(suite, {})]
+    trials = [Trial("sort", "", 9, 5, 0.01, "")]
+    some = Journal(tmp_path / "a", [one for one in whole if one.purpose == "run"], trials)
+    assert set(tables(suite, some).tables.comparisons["truth_source"]) == {"the same build"}
+    early = Journal(tmp_path / "b", [one for one in whole if one.change or one.number < 3], trials)
+    assert tables(suite, early).tables.comparisons.empty
+
+
+def test_a_slowdown_has_the_interval_of_the_signed_rank_test_whichever_direction_is_better():
+    unchanged, changed = np.full(8, 2.0), 2.0 * np.array([1.08, 1.09, 1.1, 1.1, 1.1, 1.11, 1.12, 9.0])
+    slow = Slowdown.of(unchanged, changed, "lower")
+    assert slow.share == pytest.approx(0.105, abs=0.006)
+    assert slow.low == pytest.approx(0.09, abs=0.006)
+    assert slow.status == "fail"
+    assert Slowdown.of(1 / unchanged, 1 / changed, "higher").low == pytest.approx(slow.low)
+
+
+def test_an_interval_of_no_change_covers_none_as_often_as_it_says():
+    drawn = np.random.default_rng(1)
+    covers = [
+        (one := Slowdown.of(drawn.lognormal(0, 0.02, 12), drawn.lognormal(0, 0.02, 12), "lower")).low
+        <= 0
+        <= one.high
+        for _ in range(2000)
+    ]
+    assert 0.94 < np.mean(covers) < 0.975
+
+
+@pytest.mark.parametrize(
+    ("metric", "expected"),
+    [
+        ("seconds", (0.0, 1.0)),
+        ("rate", (1000, 1e9)),
+        ("peak", (4000, 200_000)),
+        ("real", (0.01, 5.0)),
+        ("cpu", (0.005, 5.0)),
+    ],
+)
+def test_a_sample_is_what_its_metric_says(suite, workshop, metric, expected):
+    low, high = expected
+    assert low < workshop.sample(operation(suite, metric=metric).unchanged, 20, 1) < high
+
+
+def test_injected_work_is_done_and_a_rate_counts_the_nominal_work(suite, workshop, tmp_path):
+    command = f"sh -c 'echo {{work}} >> {tmp_path}/done; echo 0.5 100'"
+    extra = replace(operation(suite, command=command, metric="rate").unchanged, extra=0.25)
+    assert workshop.sample(extra, 100, 1) == 200
+    assert (tmp_path / "done").read_text() == "125\n"
+
+
+def test_settings_fill_the_command_in_and_capitals_are_its_environment(suite, workshop):
+    told = operation(suite, command="sh -c 'echo $NUMBER {size}'", settings={"NUMBER": 0.25, "size": 7})
+    assert workshop.sample(told.unchanged, 1, 1) == 0.25
+    assert workshop.sample(replace(told.unchanged, settings={"NUMBER": 1.5, "size": 7}), 1, 1) == 1.5
+
+
+def test_what_a_command_needs_is_built_once_for_each_build(suite, workshop, tmp_path):
+    build = f"sh -c 'echo {{flags}} >> {tmp_path}/built; echo {{flags}} > {{out}}'"
+    made = operation(suite, build=build, command="cat {out}", settings={"flags": 0.5})
+    assert [workshop.sample(made.unchanged, work, 1) for work in (1, 2)] == [0.5, 0.5]
+    assert workshop.sample(replace(made.unchanged, settings={"flags": 0.75}), 1, 1) == 0.75
+    assert (tmp_path / "built").read_text() == "0.5\n0.75\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("no-such-program {work}", "needs the program 'no-such-program', which is not installed"),
+        ("sh -c 'echo no library; exit 3'", "exit code 3 (no library)"),
+        ("echo done", "'done' is no seconds"),
+        ("echo {level}", "'level' is no setting"),
+    ],
+)
+def test_what_cannot_be_measured_is_told_by_its_operation(suite, workshop, command, told):
+    trial = workshop.trial(operation(suite, command=command))
+    assert trial.problem == f'operation "sort": {told}'
+    assert trial.samples == 0
+
+
+def test_a_trial_finds_the_work_for_the_seconds_that_a_sample_should_take(suite, workshop, tmp_path):
+    told = operation(suite, command="awk 'BEGIN {{ print {work} / 4000 }}'")
+    trial = workshop.trial(told)
+    assert trial.work == pytest.approx(40, abs=1)
+    assert (trial.noise, trial.samples, trial.problem) == (0.0, 5, "")
+
+
+def test_what_runs_while_pinned_runs_on_one_processor_and_before_others_where_that_is_allowed():
+    processor, before = min(os.sched_getaffinity(0)), (os.sched_getaffinity(0), os.nice(0))
+    with Pinned(processor, os.nice(0)) as pinned:
+        assert os.sched_getaffinity(0) == {processor}
+    assert pinned.settings == {"processor": str(processor), "nice": str(before[1])}
+    with Pinned(4095, None) as pinned:
+        assert os.sched_getaffinity(0) == before[0]
+    assert pinned.settings["processor"].startswith("any: 4095 is not to be had")
+    assert (os.sched_getaffinity(0), os.nice(0)) == before
+
+
+def test_others_on_a_processor_are_counted_by_its_own_line():
+    watch = Disturbance(processor=min(os.sched_getaffinity(0)))
+    sum(range(10**6))
+    assert 0 <= watch.share() <= 2
 
 
 def test_a_journal_resumes_and_drops_a_line_that_was_cut_short(suite, tmp_path):
     path, key = tmp_path / "journal.jsonl", {"suite": "s"}
-    journal = Journal.open(path, key, Repetition, Work)
-    journal.note(Work("sort", 800))
-    first, second, *_ = entries(suite, 0.1)
+    journal = Journal.open(path, key, BuildRun, Trial)
+    trial = Trial("sort", "", 800, 5, 0.01, "")
+    journal.note(trial)
+    first, second, *_ = entries(suite, {})
     journal.add(first, second)
     with path.open("a") as file:
         file.write('{"operation": "so')
-    again = Journal.open(path, key, Repetition, Work)
+    again = Journal.open(path, key, BuildRun, Trial)
     assert again.entries == [first, second]
-    assert again.notes == [Work("sort", 800)]
+    assert again.notes == [trial]
     assert asdict(first) == asdict(again.entries[0])
 
 
 def test_a_journal_of_another_suite_is_refused(tmp_path):
-    Journal.open(tmp_path / "journal.jsonl", {"suite": "a"}, Repetition)
+    Journal.open(tmp_path / "journal.jsonl", {"suite": "a"}, BuildRun)
     with pytest.raises(InputError, match=r"journal.jsonl: was begun with another suite"):
-        Journal.open(tmp_path / "journal.jsonl", {"suite": "b"}, Repetition)
+        Journal.open(tmp_path / "journal.jsonl", {"suite": "b"}, BuildRun)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"repetitions": 1}, "suite.yaml: repetitions=1: Input should be greater than or equal to 2"),
+        ({"passes": 0}, "suite.yaml: passes=0: Input should be greater than or equal to 1"),
         ({"sedds": 1}, 'suite.yaml: sedds is unknown; did you mean "seed"?'),
         (
-            {"versions": [SUITE["versions"][0] | {"szie": 0.05}]},
-            'suite.yaml: versions.0.szie is unknown; did you mean "size"?',
+            {"operations": [SORT | {"comand": "x"}]},
+            'suite.yaml: operations.0.comand is unknown; did you mean "command"?',
         ),
-        ({"versions": [True]}, "suite.yaml: versions.0=True: Input should be a valid dictionary"),
+        ({"operations": [True]}, "suite.yaml: operations.0=True: Input should be a valid dictionary"),
         (
-            {"operations": [{"name": "x", "group": "g"}]},
-            'suite.yaml operation "x": names either a stressor or a workload',
+            {"operations": [SORT | {"also": ["fast"]}]},
+            "suite.yaml operation \"sort\": also='fast': expected seed",
         ),
-        ({"versions": [SUITE["versions"][0]] * 2}, 'suite.yaml version "same": stands twice'),
+        ({"operations": [SORT] * 2}, 'suite.yaml operation "sort": stands twice'),
     ],
 )
 def test_a_wrong_suite_is_told_in_one_line(tmp_path, change, message):
@@ -157,14 +317,15 @@ def test_units_are_shared_evenly():
 
 
 def test_a_line_that_is_no_entry_is_told_in_one_line(suite, tmp_path):
-    path, whole = tmp_path / "journal.jsonl", asdict(next(entries(suite, 0.1)))
+    path, whole = tmp_path / "journal.jsonl", asdict(next(entries(suite, {})))
+    trial = json.dumps(asdict(Trial("sort", "", 800, 5, 0.01, "")))
     for changed, told in (
         ({key: value for key, value in whole.items() if key != "at"}, "at: Field required"),
-        (whole | {"seconds": "long"}, "seconds='long': Input should be a valid number"),
+        (whole | {"foreign": "much"}, "foreign='much': Input should be a valid number"),
     ):
-        path.write_text('{"suite": {}}\n{"operation": "sort", "work": 800}\n' + json.dumps(changed) + "\n")
+        path.write_text(f'{{"suite": {{}}}}\n{trial}\n' + json.dumps(changed) + "\n")
         with pytest.raises(InputError) as error:
-            Journal.open(path, {}, Repetition, Work)
+            Journal.open(path, {}, BuildRun, Trial)
         assert str(error.value).startswith(f"{path}:3: {told}")
 
 
@@ -172,12 +333,12 @@ def test_a_line_that_is_no_entry_is_told_in_one_line(suite, tmp_path):
     ("kind", "note", "lines", "keys"),
     [
         (
-            Repetition, Work,
-            ['{"operation": "sort", "work": 800}',
-             ('{"operation": "sort", "version": "v", "threads": 2, "purpose": "sample", "repetition": 0,'
-             ' "nominal": 800, "at": "2026-11-21T00:00:00+00:00", "seconds": 0.5, "real_seconds": 0.6,'
-             ' "user_seconds": 0.4, "kernel_seconds": 0.1, "out_of_cpu_seconds": 0.7}')],
-            [("sort", "v", 2, "sample", 0)],
+            BuildRun, Trial,
+            [('{"operation": "sort", "change": "", "work": 800, "samples": 5, "noise": 0.01, "problem": ""}'),
+             ('{"operation": "sort", "change": "O1", "purpose": "reference", "number": 0, "threads": 2,'
+             ' "at": "2026-11-22T00:00:00+00:00", "foreign": 0.01, "values": [0.5, 0.6],'
+             ' "unchanged": [0.4, 0.5]}')],
+            [("sort", "O1", "reference", 0, 2)],
         ),
         (
             MeasuredRun, Costs,

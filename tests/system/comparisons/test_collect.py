@@ -1,3 +1,5 @@
+import json
+import os
 import signal
 import subprocess
 import sys
@@ -9,29 +11,46 @@ from data.comparisons.tables import ComparisonTables
 from tests.system.measuring import ROOT, collecting, interrupt, kept
 
 SUITE = {
-    "kind": "comparisons", "name": "tiny", "seed": 3, "threads": [1, 2], "repetitions": 3,
-    "reference_repetitions": 30, "seconds": 0.005, "foreign": 0.99,
-    "versions": [{"name": "same", "change": "none"}, {"name": "slow", "change": "competition", "size": 0.3}],
-    "operations": [{"name": "sort", "group": "cpu", "workload": "sort"}],
+    "kind": "comparisons", "name": "tiny", "seed": 3, "passes": 3, "history": 1, "same": 1, "changes": 2,
+    "injected": [0.6], "seconds": 0.004, "samples": [3, 4], "pairs": [8, 8],
+    "operations": [
+        {"name": "sort", "group": "python", "command": "{run} language sorting {work}", "threads": [1, 2],
+         "changes": {"old": {"python": "no-such-python"}}},
+        {"name": "text", "group": "c", "command": "no-such-compiler {work}"},
+    ],
 }  # fmt: skip
+#: Trials of both operations and of a build; at two numbers of threads three passes, and a reference.
+LINES = 2 + 1 + 2 * (3 + 1)
 
 
 def test_an_interrupted_and_a_killed_measurement_resume_and_end_as_tables(tmp_path):
     suite, out = tmp_path / "suite.yaml", tmp_path / "out"
     suite.write_text(yaml.safe_dump(SUITE))
-    assert interrupt(suite, out, signal.SIGINT, 11)[1] == 130
+    told, code = interrupt(suite, out, signal.SIGINT, 3)
+    assert code == 130
     done = kept(out)
-    assert 11 <= done < 139
+    assert 3 <= done < LINES
     assert interrupt(suite, out, signal.SIGKILL, done + 1)[1] == -signal.SIGKILL
     assert kept(out) > done
-    subprocess.run(collecting(suite, out), cwd=ROOT, check=True, timeout=120)
-    assert kept(out) == 1 + 2 * (3 * 3 + 2 * 30)
+    ended = subprocess.run(
+        collecting(suite, out), cwd=ROOT, check=True, timeout=120, capture_output=True, text=True
+    )
+    told += ended.stderr
+    assert 'leaving out operation "text": operation "text": needs the program \'no-such-compiler\'' in told
+    assert LINES < kept(out) <= LINES + 2 * 3
     tables = ComparisonTables.read(out)
-    assert tables.comparisons["comparison_id"].tolist() == ["sort/same", "sort/slow"]
-    assert len(tables.results) == 2 * 3 * 3
-    assert tables.labels["status"].iloc[0] == "pass"
+    assert tables.comparisons["comparison_id"].tolist() == ["sort/pass 2 and 3", "sort/work+60%"]
+    labels = tables.labels.set_index("comparison_id")["status"]
+    assert labels["sort/pass 2 and 3"] == "pass"
     reference = pd.read_parquet(out / "reference.parquet")
-    assert (reference["repetitions"] == 30).all()
+    assert reference["threads"].tolist() == [1, 2]
+    assert (reference["repetitions"] == 8).all()
+    settings = json.loads((out / "settings.json").read_text())
+    assert settings["pinned"] == {"processor": "any", "nice": str(os.nice(0))}
+    assert settings["left_out"] == [
+        "operation \"sort\": needs the program 'no-such-python', which is not installed",
+        "operation \"text\": needs the program 'no-such-compiler', which is not installed",
+    ]
 
 
 def test_a_missing_suite_is_one_line():
