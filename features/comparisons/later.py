@@ -217,7 +217,7 @@ def _segments(course: _Course, courses: Courses) -> dict[str, Floats]:
         "segment_change": signed_root(step.size * course.noise / course.size),
         "segment_lasting": signed_root(step.size * np.sqrt(step.lasts)),
         "segment_evidence": signed_root(step.evidence),
-        "segment_excess": step.size / np.fmax(step.others, 1.0),
+        "segment_excess": step.size / (np.abs(step.size) + np.fmax(step.others, 1.0)),
         "segment_others": np.log1p(step.others),
         "segment_count": step.count,
     }
