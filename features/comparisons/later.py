@@ -20,7 +20,7 @@ _SIDE = 10
 #: Versions on either side of the boundary.
 _BEFORE, _AFTER = HISTORY_VERSIONS + _SIDE, LATER_VERSIONS + _SIDE
 #: Configurations handled at once, to bound memory.
-_BLOCK = 2_000
+_BLOCK = 256
 #: The median absolute deviation of a normal distribution in standard deviations.
 _MAD = 0.6745
 #: Versions next to the boundary that are compared with as many before it.
@@ -146,9 +146,9 @@ def _described(course: _Course) -> dict[str, Floats]:
     for size in _CONTRASTS:
         found |= {f"{name}_{size}": own for name, own in _contrasts(course, size).items()}
     rows = without_spikes((course.whole - course.level[:, None]) / course.noise[:, None])
+    courses = Courses(np.clip(rows, -_LARGEST, _LARGEST))
     for penalty in _PENALTIES:
-        courses = Courses(np.clip(rows, -_LARGEST, _LARGEST), penalty)
-        found |= {f"{name}_{penalty}": own for name, own in _segments(course, courses).items()}
+        found |= {f"{name}_{penalty}": own for name, own in _segments(course, courses, penalty).items()}
     return found
 
 
@@ -209,9 +209,9 @@ def _contrasts(course: _Course, size: int) -> dict[str, Floats]:
     }
 
 
-def _segments(course: _Course, courses: Courses) -> dict[str, Floats]:
+def _segments(course: _Course, courses: Courses, penalty: float) -> dict[str, Floats]:
     """Describe the step of the best piecewise constant course near the boundary."""
-    step = step_near(course.before.shape[1], courses)
+    step = step_near(course.before.shape[1], courses, penalty)
     return {
         "segment_step": signed_root(step.size),
         "segment_change": signed_root(step.size * course.noise / course.size),

@@ -29,12 +29,9 @@ class Courses:
     ----------
     rows : ndarray of shape (n, width)
         In units of their noise; NaN is unknown.
-    penalty : float
-        Of a step.
     """
 
     rows: Floats
-    penalty: float
 
     @cached_property
     def weights(self) -> Floats:
@@ -42,55 +39,38 @@ class Courses:
         return _summed(np.isfinite(self.rows).astype(np.float64))
 
     @cached_property
-    def _sums(self) -> Floats:
-        return _summed(np.nan_to_num(self.rows))
-
-    @cached_property
-    def _squares(self) -> Floats:
-        return _summed(np.nan_to_num(self.rows) ** 2)
-
-    def cost(self, starts: Ints, stops: Ints) -> Floats:
-        """Return what segments cost in every series, infinite where they hold too few values.
-
-        Parameters
-        ----------
-        starts, stops : ndarray of shape (k,)
+    def costs(self) -> Floats:
+        """What the segment from each place to each costs, infinite where it holds too few values.
 
         Returns
         -------
-        ndarray of shape (n, k)
+        ndarray of shape (n, width + 1, width + 1)
         """
-        weight, total, squares = (
-            summed[:, stops] - summed[:, starts] for summed in (self.weights, self._sums, self._squares)
-        )
-        cost = squares - total**2 / np.where(weight > 0, weight, 1)
-        return np.where(weight >= SHORTEST, np.maximum(cost, 0), np.inf)
+        weight, total = (summed[:, None] - summed[:, :, None] for summed in (self.weights, self._sums))
+        squares = _summed(np.nan_to_num(self.rows) ** 2)
+        total *= total
+        total /= np.where(weight > 0, weight, 1)
+        cost = np.maximum(squares[:, None] - squares[:, :, None] - total, 0)
+        cost[weight < SHORTEST] = np.inf
+        return cost
 
-    @cached_property
-    def before(self) -> tuple[Floats, Ints]:
-        """What the best course up to each place costs, and where its last segment begins; (n, width + 1)."""
+    def best(self, penalty: float) -> Best:
+        """Find the best courses up to each place and from each place on, where a step costs so much."""
         n, width = self.rows.shape
-        best, begins = np.full((n, width + 1), np.inf), np.zeros((n, width + 1), np.int64)
-        best[:, 0] = -self.penalty
-        for stop in range(1, width + 1):
-            starts = np.arange(stop)
-            costs = best[:, :stop] + self.cost(starts, np.full(stop, stop)) + self.penalty
-            begins[:, stop] = costs.argmin(axis=1)
-            best[:, stop] = costs.min(axis=1)
-        return best, begins
-
-    @cached_property
-    def behind(self) -> tuple[Floats, Ints]:
-        """What the best course from each place on costs, and where its first segment ends; (n, width + 1)."""
-        n, width = self.rows.shape
-        best, ends = np.full((n, width + 1), np.inf), np.full((n, width + 1), width)
-        best[:, width] = -self.penalty
-        for start in range(width - 1, -1, -1):
-            stops = np.arange(start + 1, width + 1)
-            costs = best[:, start + 1 :] + self.cost(np.full(len(stops), start), stops) + self.penalty
-            ends[:, start] = costs.argmin(axis=1) + start + 1
-            best[:, start] = costs.min(axis=1)
-        return best, ends
+        before, behind = np.full((2, n, width + 1), np.inf)
+        begins, ends = np.zeros((n, width + 1), np.int64), np.full((n, width + 1), width)
+        before[:, 0] = behind[:, width] = -penalty
+        each, costs = np.arange(n), self.costs
+        for at in range(1, width + 1):
+            found = before[:, :at] + costs[:, :at, at]
+            begins[:, at] = where = found.argmin(axis=1)
+            before[:, at] = found[each, where] + penalty
+        for at in range(width - 1, -1, -1):
+            found = behind[:, at + 1 :] + costs[:, at, at + 1 :]
+            where = found.argmin(axis=1)
+            ends[:, at] = where + at + 1
+            behind[:, at] = found[each, where] + penalty
+        return Best(penalty, before, begins, behind, ends)
 
     def level(self, starts: Ints, stops: Ints) -> Floats:
         """Return the mean of one segment of every series, shape (n,)."""
@@ -103,6 +83,29 @@ class Courses:
         """Return how many values one segment of every series holds, shape (n,)."""
         each = np.arange(len(self.rows))
         return np.asarray(self.weights[each, stops] - self.weights[each, starts])
+
+    @cached_property
+    def _sums(self) -> Floats:
+        return _summed(np.nan_to_num(self.rows))
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best courses of many series where a step costs `penalty`; arrays of shape (n, width + 1).
+
+    Attributes
+    ----------
+    before, behind : ndarray of float
+        What the best course up to each place, and from it on, costs.
+    begins, ends : ndarray of int
+        Where its last segment begins, and its first one ends.
+    """
+
+    penalty: float
+    before: Floats
+    begins: Ints
+    behind: Floats
+    ends: Ints
 
 
 @dataclass(frozen=True)
@@ -130,44 +133,39 @@ class Step:
     count: Floats
 
 
-def step_near(place: int, courses: Courses) -> Step:
-    """Describe the step of every course near the same place: between two values, counted from the left."""
-    (best, begins), (rest, ends) = courses.before, courses.behind
+def step_near(place: int, courses: Courses, penalty: float) -> Step:
+    """Describe the step of every best course near one place: between two values, counted from the left."""
+    best = courses.best(penalty)
     each, near = np.arange(len(courses.rows)), np.arange(place - NEAR + 1, place + NEAR)
-    near = near[(near >= 0) & (near < best.shape[1])]
-    costs = best[:, near] + rest[:, near] + courses.penalty
-    at = near[costs.argmin(axis=1)]
-    start, stop = begins[each, at], ends[each, at]
+    near = near[(near >= 0) & (near < best.before.shape[1])]
+    costs = best.before[:, near] + best.behind[:, near] + penalty
+    at, cost = near[costs.argmin(axis=1)], costs.min(axis=1)
+    start, stop = best.begins[each, at], best.ends[each, at]
     before, behind = courses.level(start, at), courses.level(at, stop)
-    evidence = _without(place, courses) - costs.min(axis=1)
-    size = np.where(np.isfinite(costs.min(axis=1)), behind - before, np.nan)
-    others, count = _others(courses, (start, before), (stop, behind))
-    lasts = np.minimum(courses.held(start, at), courses.held(at, stop))
-    return Step(size, lasts, np.where(np.isfinite(evidence), evidence, np.nan) * np.sign(size), others, count)
+    size = np.where(np.isfinite(cost), behind - before, np.nan)
+    evidence = _without(place, courses, best) - cost
+    to_left = _walked(courses, start, before, best.begins, 0)
+    to_right = _walked(courses, stop, behind, best.ends, courses.rows.shape[1])
+    return Step(
+        size,
+        np.minimum(courses.held(start, at), courses.held(at, stop)),
+        np.where(np.isfinite(evidence), evidence, np.nan) * np.sign(size),
+        np.maximum(to_left[0], to_right[0]),
+        to_left[1] + to_right[1],
+    )
 
 
-def _without(place: int, courses: Courses) -> Floats:
+def _without(place: int, courses: Courses, best: Best) -> Floats:
     """Return what the best course costs that has no step near a place."""
-    (best, _), (rest, _) = courses.before, courses.behind
-    starts = np.arange(max(place - NEAR + 1, 1))
-    found = np.full(len(courses.rows), np.inf)
-    for stop in range(min(place + NEAR, rest.shape[1] - 1), rest.shape[1]):
-        costs = best[:, starts] + courses.cost(starts, np.full(len(starts), stop)) + rest[:, [stop]]
-        found = np.minimum(found, costs.min(axis=1) + 2 * courses.penalty)
-    return found
-
-
-def _others(
-    courses: Courses, before: tuple[Ints, Floats], behind: tuple[Ints, Floats]
-) -> tuple[Floats, Floats]:
-    """Return the size of the largest step on either side of two segments, and how many there are."""
-    to_left = _walked(courses, *before, courses.before[1], 0)
-    to_right = _walked(courses, *behind, courses.behind[1], courses.rows.shape[1])
-    return np.maximum(to_left[0], to_right[0]), to_left[1] + to_right[1]
+    starts, width = max(place - NEAR + 1, 1), courses.rows.shape[1]
+    stops = min(place + NEAR, width)
+    across = courses.costs[:, :starts, stops:]
+    total = best.before[:, :starts, None] + across + best.behind[:, None, stops:]
+    return np.asarray(total.min(axis=(1, 2)) + 2 * best.penalty)
 
 
 def _walked(courses: Courses, at: Ints, level: Floats, turns: Ints, end: int) -> tuple[Floats, Floats]:
-    """Return the same of the steps from a place on, towards one end."""
+    """Return the size of the largest step from a place towards one end, and how many there are."""
     each = np.arange(len(at))
     largest, count = np.zeros((2, len(at)))
     for _ in range(_STEPS):

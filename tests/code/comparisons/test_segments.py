@@ -28,25 +28,24 @@ def test_the_best_course_costs_what_trying_all_finds_wherever_values_are_missing
     known = np.array(values)
     rows = np.r_[[np.nan] * left, known, [np.nan] * right][None]
     costs = {cuts: by_trying(known, cuts) for cuts in courses_of(known)}
-    best, _ = Courses(rows, PENALTY).before
-    assert best[0, -1] == pytest.approx(min(costs.values()), abs=1e-9)
+    assert Courses(rows).best(PENALTY).before[0, -1] == pytest.approx(min(costs.values()), abs=1e-9)
     place = len(known) // 2
     with_step = [cost for cuts, cost in costs.items() if any(abs(cut - place) < NEAR for cut in cuts)]
     without = [cost for cuts, cost in costs.items() if all(abs(cut - place) >= NEAR for cut in cuts)]
-    found = step_near(left + place, Courses(rows, PENALTY))
+    found = step_near(left + place, Courses(rows), PENALTY)
     if np.isfinite(min(with_step)) and found.size[0]:
         assert abs(found.evidence[0]) == pytest.approx(abs(min(without) - min(with_step)), abs=1e-6)
 
 
 def test_a_step_has_its_size_its_length_and_the_others_around_it():
     rows = np.repeat([[0.0, 10.0, 2.0, 5.0]], [6, 4, 5, 7], axis=1)
-    step = step_near(10, Courses(rows, PENALTY))
+    step = step_near(10, Courses(rows), PENALTY)
     assert [one[0] for one in (step.size, step.lasts, step.others, step.count)] == [-8, 4, 10, 2]
     assert step.evidence[0] < -10
 
 
 def test_too_few_values_for_two_segments_have_no_step():
-    step = step_near(3, Courses(np.array([[1.0, 2.0, 9.0, 9.0, np.nan]]), PENALTY))
+    step = step_near(3, Courses(np.array([[1.0, 2.0, 9.0, 9.0, np.nan]])), PENALTY)
     assert np.isnan(step.size[0])
 
 
