@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,6 +78,8 @@ def import_tables(
                 problems.add(wrong)
             for table, writer in writers.items():
                 writer.write(getattr(tables, table), paths[0])
+        for writer in writers.values():
+            writer.wait()
         counts = {table: writer.rows for table, writer in writers.items()}
         formats.refuse_nothing(
             name, paths, problems, results=counts["results"], comparisons=counts["comparisons"]
@@ -106,14 +109,18 @@ class _Earlier:
 
 
 class _Writer:
-    """One Parquet file that grows piece by piece; the first piece fixes its columns."""
+    """One Parquet file that grows piece by piece; the first piece fixes its columns.
 
-    def __init__(self, path: Path) -> None:
+    A piece is encoded by `beside` while the next one is read.
+    """
+
+    def __init__(self, path: Path, beside: Executor) -> None:
         import pyarrow.parquet as pq
 
         self.rows = 0
-        self._path = path
+        self._path, self._beside = path, beside
         self._parquet: pq.ParquetWriter | None = None
+        self._last: Future[None] | None = None
 
     def write(self, frame: pd.DataFrame, source: Path) -> None:
         """Append `frame`; `source` is what an error names."""
@@ -132,8 +139,14 @@ class _Writer:
             raise InputError(
                 f"has a column of another type than earlier sources ({exc})", file=source
             ) from exc
-        self._parquet.write_table(table)
+        self.wait()
+        self._last = self._beside.submit(self._parquet.write_table, table)
         self.rows += len(frame)
+
+    def wait(self) -> None:
+        """Return when all is written; raises what went wrong with it."""
+        if self._last is not None:
+            self._last.result()
 
     def close(self) -> None:
         """Finish the file."""
@@ -165,10 +178,9 @@ def _schema(frame: pd.DataFrame) -> pa.Schema:
 @contextmanager
 def _writers(directory: Path) -> Iterator[dict[str, _Writer]]:
     """Give a writer for each table; the files take their places only if the block succeeds."""
-    with ExitStack() as files, ExitStack() as open_files:
-        writers = {
-            table: _Writer(files.enter_context(replacing(directory / f"{table}.parquet"))) for table in TABLES
-        }
+    with ExitStack() as files, ExitStack() as open_files, ThreadPoolExecutor(1) as beside:
+        paths = {table: replacing(directory / f"{table}.parquet") for table in TABLES}
+        writers = {table: _Writer(files.enter_context(path), beside) for table, path in paths.items()}
         for writer in writers.values():
             open_files.callback(writer.close)
         yield writers

@@ -92,14 +92,14 @@ class Results:
         transposed = zip(*self._series, strict=True) if self._series else ((),) * len(Series._fields)
         common = zip(Series._fields, transposed, strict=True)
         columns: dict[str, Any] = {
-            name: np.asarray(values, np.int64)[series] if name == "threads" else _strings(values, series)
+            name: np.asarray(values, np.int64)[series] if name == "threads" else strings(values, series)
             for name, values in common
         }
-        columns["version"] = _strings(self._versions, version)
+        columns["version"] = strings(self._versions, version)
         columns["order"] = order
         columns["measured_at"] = np.full(len(order), np.datetime64("NaT"), "datetime64[us]")
         columns["value"] = np.array(self._values, np.float64)
-        columns["stat"] = _strings(STATS, np.asarray(self._stats, np.int64))
+        columns["stat"] = strings(STATS, np.asarray(self._stats, np.int64))
         columns |= {name: np.array(numbers, np.float64) for name, numbers in self._columns.items()}
         frame = pd.DataFrame(columns)
         frame["measured_at"] = frame["measured_at"].dt.tz_localize("UTC")
@@ -160,6 +160,6 @@ class Builder:
         return tables
 
 
-def _strings(levels: Iterable[str], codes: Any) -> Any:
+def strings(levels: Iterable[str], codes: Any) -> Any:
     """Return the level that each code names; -1 names none."""
     return pd.array(list(levels), dtype="str").take(codes, allow_fill=True)

@@ -252,8 +252,7 @@ def _operation_keys(tables: ComparisonTables) -> tuple[Ints, Ints]:
     for column in OPERATION:
         both = pd.concat([tables.results[column], tables.comparisons[column]], ignore_index=True)
         codes, levels = pd.factorize(both, use_na_sentinel=False)
-        key = key * (len(levels) + 1) + codes
-        _, key = np.unique(key, return_inverse=True)
+        key, _ = pd.factorize(key * (len(levels) + 1) + codes)
     return key[:n_results], key[n_results:]
 
 

@@ -3,23 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
-from data.comparisons.sides import Floats, Samples, Sides
+from data.comparisons.sides import HISTORY_VERSIONS, LATER_VERSIONS, Floats, Samples, Sides
 from features.comparisons.five_numbers import NOISE_FLOOR
 from features.comparisons.reduce import over_configurations, signed_root
-from features.comparisons.versions import first, last, levels, quantile
+from features.comparisons.segments import Courses, step_near, without_spikes
+from features.comparisons.versions import first, last, levels, mean, quantile
 
-#: Versions looked at on either side of the boundary.
-_VERSIONS = 50
+#: Versions of baseline and of target that are looked at.
+_SIDE = 10
+#: Versions on either side of the boundary.
+_BEFORE, _AFTER = HISTORY_VERSIONS + _SIDE, LATER_VERSIONS + _SIDE
 #: Configurations handled at once, to bound memory.
-_BLOCK = 20_000
+_BLOCK = 256
+#: The median absolute deviation of a normal distribution in standard deviations.
+_MAD = 0.6745
+#: Versions next to the boundary that are compared with as many before it.
+_WINDOWS = (10, 20, 40)
+#: Lengths of the windows between which a step is measured in the deviation inside them.
+_CONTRASTS = (3, 5, 8)
+#: What a step costs in squared noise: one that finds small steps, and one that finds what is plain.
+_PENALTIES = (6, 20)
+#: Values in units of noise are cut off here.
+_LARGEST = 1e4
 
-#: By name: -1 = the worse all versions from the target on, the smaller; 0 = they don't move it.
+_BY_WINDOW = ("after_t", "after_effect", "after_superiority", "after_gain", "after_sharpness")
+_BY_PENALTY = (
+    "segment_step", "segment_change", "segment_lasting", "segment_evidence", "segment_excess"
+)  # fmt: skip
+_LEVELS = ("later_step", "later_change", "soon_step", "soon_change", "soon_range", "recovered", "stayed")
+_UNMOVED = ("target_alone", "later_seen")
+
+#: By name: -1 = the worse all versions from the target on are, the smaller; 0 = that does not move it.
 LATER_DIRECTIONS: Mapping[str, int] = {
-    "later_step_min": -1,
-    "later_change_min": -1,
+    **dict.fromkeys(_LEVELS, -1),
+    **{f"{name}_{size}": -1 for size in _WINDOWS for name in _BY_WINDOW},
+    **{f"{name}_{size}": -1 for size in _CONTRASTS for name in ("contrast", "contrast_excess")},
+    **{f"{name}_{size}": -1 for size in _PENALTIES for name in _BY_PENALTY},
+    **{f"{name}_{size}": 0 for size in _PENALTIES for name in ("segment_others", "segment_count")},
+    **dict.fromkeys(_UNMOVED, 0),
 }
 LATER_FEATURES = tuple(LATER_DIRECTIONS)
 
@@ -27,35 +54,225 @@ LATER_FEATURES = tuple(LATER_DIRECTIONS)
 def later_vectors(sides: Sides) -> Floats:
     """Describe what the versions after the target say of the step.
 
+    Every version counts with its median; of several configurations the lowest value of a feature is kept.
+
     Returns
     -------
     ndarray of shape (n_comparisons, len(LATER_FEATURES))
-        Negative is worse. NaN where no version after the target is known.
+        In the order of `LATER_FEATURES`. Negative is worse. NaN where no version after the target is known.
     """
     values = np.full((len(LATER_FEATURES), len(sides.sign)), np.nan)
-    rows = np.flatnonzero((sides.later.lengths > 0) & (sides.baseline.lengths > 0))
-    history, baseline, target, later = map(levels, (sides.history, sides.baseline, sides.target, sides.later))
+    lists = (sides.baseline, sides.target, sides.later)
+    rows = np.flatnonzero(np.all([one.lengths > 0 for one in lists], axis=0))
+    found = [levels(side) for side in (sides.history, *lists)]
     for start in range(0, len(rows), _BLOCK):
         block = rows[start : start + _BLOCK]
-        sign = sides.sign[block, None]
-        before = sign * np.hstack([last(side.of(block), _VERSIONS) for side in (history, baseline)])
-        after = [sign * first(_usable(side.of(block)), _VERSIONS) for side in (target, later)]
-        values[:, block] = _described(before, *after)
+        course = _Course.of(sides.sign[block, None], *(side.of(block) for side in found))
+        described = _described(course)
+        values[:, block] = [described[name] for name in LATER_FEATURES]
     values[~np.isfinite(values)] = np.nan
     return over_configurations(values, sides.comparison, sides.n_comparisons).lowest.T
 
 
-def _usable(levels: Samples) -> Samples:
-    """Return the levels without those that were no measurement: what came later nobody has checked."""
-    return Samples(
-        np.where(levels.values > 0, levels.values, np.nan), levels.orders, levels.starts, levels.stops
-    )
+@dataclass(frozen=True)
+class _Course:
+    """The levels of versions around a boundary as if higher were better, NaN where there is none.
+
+    Attributes
+    ----------
+    before : ndarray of shape (n, _BEFORE)
+        The newest on the right.
+    target : ndarray of shape (n, at most _SIDE)
+    after : ndarray of shape (n, _AFTER)
+        The target's and later ones; the oldest on the left.
+    level : ndarray of shape (n,)
+        Of the baseline: the median of its versions.
+    """
+
+    before: Floats
+    target: Floats
+    after: Floats
+    level: Floats
+
+    @classmethod
+    def of(
+        cls, sign: Floats, history: Samples, baseline: Samples, target: Samples, later: Samples
+    ) -> _Course:
+        base, own = last(baseline, _SIDE), first(target, _SIDE)
+        then = first(later, LATER_VERSIONS)
+        # what came later nobody has checked: zeros are no measurement
+        then = np.where(then > 0, then, np.nan)
+        before = _packed(sign * np.hstack([last(history, HISTORY_VERSIONS), base]), _BEFORE, right=True)
+        after = _packed(sign * np.hstack([own, then]), _AFTER, right=False)
+        return cls(before, sign * own, after, quantile(sign * base, 0.5))
+
+    @cached_property
+    def later(self) -> Floats:
+        """The versions after the target."""
+        places = np.arange(self.after.shape[1])
+        return np.where(places >= np.isfinite(self.target).sum(axis=1)[:, None], self.after, np.nan)
+
+    @cached_property
+    def soon(self) -> Floats:
+        """The median of the first versions after the target."""
+        return quantile(_packed(self.later, _AFTER, right=False)[:, :_SIDE], 0.5)
+
+    @cached_property
+    def whole(self) -> Floats:
+        """All of it, shape (n, _BEFORE + _AFTER)."""
+        return np.hstack([self.before, self.after])
+
+    @cached_property
+    def size(self) -> Floats:
+        """The level's size."""
+        return np.abs(self.level)
+
+    @cached_property
+    def floor(self) -> Floats:
+        """The least that counts as noise."""
+        return np.asarray(NOISE_FLOOR * self.size)
+
+    @cached_property
+    def noise(self) -> Floats:
+        """The standard deviation between neighbouring versions; steps of the level hardly touch it."""
+        steps = quantile(np.abs(np.diff(self.whole, axis=1)), 0.5)
+        return np.fmax(steps / (_MAD * np.sqrt(2)), self.floor)
 
 
-def _described(before: Floats, target: Floats, later: Floats) -> Floats:
-    level, then = quantile(before[:, -10:], 0.5), quantile(later, 0.5)
-    jitter = quantile(np.abs(np.diff(before, axis=1)), 0.5)
-    floor = NOISE_FLOOR * np.abs(level)
-    return np.vstack(
-        [signed_root((then - level) / np.maximum(jitter, floor)), signed_root((then - level) / np.abs(level))]
-    )
+def _described(course: _Course) -> dict[str, Floats]:
+    found = _levels(course)
+    for size in _WINDOWS:
+        found |= {f"{name}_{size}": own for name, own in _windows(course, size).items()}
+    for size in _CONTRASTS:
+        found |= {f"{name}_{size}": own for name, own in _contrasts(course, size).items()}
+    rows = without_spikes((course.whole - course.level[:, None]) / course.noise[:, None])
+    courses = Courses(np.clip(rows, -_LARGEST, _LARGEST))
+    for penalty in _PENALTIES:
+        found |= {f"{name}_{penalty}": own for name, own in _segments(course, courses, penalty).items()}
+    return found
+
+
+def _levels(course: _Course) -> dict[str, Floats]:
+    """Say where the level went, and whether it stayed there."""
+    level, noise, size = course.level, course.noise, course.size
+    later = quantile(course.later, 0.5) - level
+    soon = quantile(course.after[:, :_SIDE], 0.5) - level
+    extent = quantile(course.whole, 0.95) - quantile(course.whole, 0.05)
+    target = quantile(course.target, 0.5) - course.soon
+    worst = quantile(course.before[:, -_SIDE:], 0.1)
+    near = course.after[:, : 2 * _SIDE]
+    return {
+        "later_step": signed_root(later / noise),
+        "later_change": signed_root(later / size),
+        "soon_step": signed_root((course.soon - level) / noise),
+        "soon_change": signed_root((course.soon - level) / size),
+        "soon_range": soon / np.maximum(extent, course.floor),
+        "recovered": signed_root((_best(course.after[:, : 2 * _SIDE + 5]) - level) / noise),
+        "stayed": -_share(near < worst[:, None], near),
+        "target_alone": signed_root(target / noise),
+        "later_seen": np.isfinite(course.later).sum(axis=1).astype(np.float64),
+    }
+
+
+def _windows(course: _Course, size: int) -> dict[str, Floats]:
+    """Compare the versions next to the boundary with as many before it."""
+    before, after = course.before[:, -size:], course.after[:, :size]
+    spreads, counts = zip(*map(_spread, (before, after)), strict=True)
+    error = np.sqrt(spreads[0] ** 2 / counts[0] + spreads[1] ** 2 / counts[1])
+    pooled = np.sqrt((spreads[0] ** 2 + spreads[1] ** 2) / 2)
+    middles = quantile(after, 0.5) - quantile(before, 0.5)
+    gain, sharpness = _split(before, after)
+    return {
+        "after_t": signed_root(
+            (mean(after) - mean(before)) / np.maximum(error, course.floor / np.sqrt(size))
+        ),
+        "after_effect": signed_root(middles / np.maximum(pooled, course.floor)),
+        "after_superiority": _superiority(before, after),
+        "after_gain": gain,
+        "after_sharpness": sharpness,
+    }
+
+
+def _contrasts(course: _Course, size: int) -> dict[str, Floats]:
+    """Measure the step between two windows in the deviation inside them, and by the largest of all others."""
+    windows = np.lib.stride_tricks.sliding_window_view(course.whole, 2 * size, axis=1)
+    left, right = windows[..., :size], windows[..., size:]
+    steps, place = right.mean(axis=-1) - left.mean(axis=-1), course.before.shape[1] - size
+    inside = np.sqrt((left[:, place].var(axis=-1) + right[:, place].var(axis=-1)) / 2)
+    others = np.abs(steps)
+    others[:, place - size : place + size + 1] = np.nan
+    return {
+        "contrast": signed_root(
+            np.clip(steps[:, place] / np.fmax(inside, course.floor), -_LARGEST, _LARGEST)
+        ),
+        "contrast_excess": signed_root(steps[:, place] / np.fmax(quantile(others, 0.95), course.floor)),
+    }
+
+
+def _segments(course: _Course, courses: Courses, penalty: float) -> dict[str, Floats]:
+    """Describe the step of the best piecewise constant course near the boundary."""
+    step = step_near(course.before.shape[1], courses, penalty)
+    return {
+        "segment_step": signed_root(step.size),
+        "segment_change": signed_root(step.size * course.noise / course.size),
+        "segment_lasting": signed_root(step.size * np.sqrt(step.lasts)),
+        "segment_evidence": signed_root(step.evidence),
+        "segment_excess": step.size / (np.abs(step.size) + np.fmax(step.others, 1.0)),
+        "segment_others": np.log1p(step.others),
+        "segment_count": step.count,
+    }
+
+
+def _packed(rows: Floats, width: int, *, right: bool) -> Floats:
+    """Move the known values of every row to one end of so many places, without gaps."""
+    known = np.isfinite(rows)
+    place = np.argsort(known if right else ~known, axis=1, kind="stable")
+    packed = np.take_along_axis(rows, place, axis=1)
+    packed = packed[:, -width:] if right else packed[:, :width]
+    empty = np.full((len(rows), width - packed.shape[1]), np.nan)
+    return np.hstack([empty, packed] if right else [packed, empty])
+
+
+def _best(rows: Floats, length: int = 5) -> Floats:
+    """Return the largest median of so many neighbours in every row; NaN where there are too few."""
+    middles = np.median(np.lib.stride_tricks.sliding_window_view(rows, length, axis=1), axis=-1)
+    return np.fmax.reduce(middles, axis=1)
+
+
+def _share(condition: NDArray[np.bool_], values: Floats) -> Floats:
+    known = np.isfinite(values)
+    return np.asarray((condition & known).sum(axis=1) / np.maximum(known.sum(axis=1), 1))
+
+
+def _spread(rows: Floats) -> tuple[Floats, Floats]:
+    """Return the standard deviation of what is known of every row, and how many that is."""
+    known = np.isfinite(rows)
+    count = known.sum(axis=1).astype(np.float64)
+    squares = np.where(known, (rows - mean(rows)[:, None]) ** 2, 0.0).cumsum(axis=1)[:, -1]
+    return np.sqrt(squares / np.where(count > 1, count - 1, np.nan)), count
+
+
+def _superiority(before: Floats, after: Floats) -> Floats:
+    """Return the share of pairs in which the version after the boundary is the better one."""
+    pairs = np.sign(after[:, :, None] - before[:, None, :])
+    return np.asarray(_mean_of_known(pairs.reshape(len(pairs), -1)) / 2 + 0.5)
+
+
+def _mean_of_known(rows: Floats) -> Floats:
+    known = np.isfinite(rows)
+    return np.asarray(np.where(known, rows, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1))
+
+
+def _split(before: Floats, after: Floats) -> tuple[Floats, Floats]:
+    """Return what a step at the boundary explains, with the step's sign: of all, and of the best step."""
+    both = np.hstack([before, after])
+    known = np.isfinite(both)
+    centred = np.where(known, both - mean(both)[:, None], 0.0)
+    left, n = known.cumsum(axis=1)[:, :-1], known.sum(axis=1)[:, None]
+    sums = centred.cumsum(axis=1)[:, :-1]
+    inside = (left > 0) & (left < n)
+    explained = np.where(inside, sums**2 * n / np.where(inside, left * (n - left), 1), 0.0)
+    place = before.shape[1] - 1
+    own = -np.sign(sums[:, place]) * explained[:, place]
+    total, best = (centred**2).cumsum(axis=1)[:, -1], explained.max(axis=1)
+    return own / np.where(total > 0, total, np.nan), own / np.where(best > 0, best, np.nan)

@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from data.comparisons.formats.change_points import Boundary, ChangePoint, Span, boundaries
 from data.comparisons.params import LabelRules
-from data.comparisons.reading import Builder, LabelRow, Series
+from data.comparisons.reading import Builder, LabelRow, Series, strings
 from data.comparisons.tables import RESULT_DTYPES, ComparisonTables
 from data.errors import InputError
 from data.tables.files import content_of
@@ -28,8 +29,11 @@ BENCHMARK = "sap-hana"
 MACHINE = "unknown"
 NUMBERS: dict[str, Any] = {"sut_version": "int64", "value": "float64"}
 _AS_WRITTEN: dict[str, Any] = {"keep_default_na": False, "skip_blank_lines": False}
-_TYPES = {name: RESULT_DTYPES[name] for name in Series.__annotations__}
 TIME = "%Y-%m-%d %H:%M:%S"
+#: Pieces are so many times as long as others: what is read in arrays takes less memory a row.
+_LONGER = 10
+#: What the columns of a series are read as.
+_COLUMNS = {"timestamp": pa.timestamp("s"), "sut_version": pa.int64(), "value": pa.float64()}
 #: Units in which higher is better: rates and amounts of work. All others (times, retries, percent) are not.
 THROUGHPUT = re.compile(
     r"[a-z]ps|saps|commits|dmls|logwrites|statements|.+(/|\bper\b|_per_|[^a-z])\W*(s|sec|second|min|minute)s?\b.*",
@@ -55,6 +59,9 @@ class _Series:
 
     Attributes
     ----------
+    times : ndarray of shape (n_rows,)
+        In seconds since 1970, UTC.
+    versions, samples : ndarray of shape (n_rows,)
     starts : ndarray of shape (n_versions + 1,)
         The first row of every version, and the number of rows.
     """
@@ -63,7 +70,9 @@ class _Series:
     name: str
     category: str
     unit: str
-    frame: pd.DataFrame
+    times: NDArray[np.datetime64]
+    versions: NDArray[np.int64]
+    samples: NDArray[np.float64]
     starts: NDArray[np.int64]
 
     @property
@@ -74,10 +83,8 @@ class _Series:
 
     def worsened(self, first: int, at: int, stop: int) -> bool:
         """Tell whether the median of the raw values got worse from ``first:at`` to ``at:stop``."""
-        values = self.frame["value"].to_numpy()
-        before, after = (
-            np.median(values[self.starts[one] : self.starts[end]]) for one, end in ((first, at), (at, stop))
-        )
+        spans = (slice(self.starts[one], self.starts[end]) for one, end in ((first, at), (at, stop)))
+        before, after = (np.median(self.samples[span]) for span in spans)
         return bool(after > before if self.common.better == "lower" else after < before)
 
 
@@ -94,7 +101,7 @@ def read(
         Takes what is wrong with one series; that series is skipped.
     rules : LabelRules
     piece : int or None
-        Results in a piece; None gives everything in one.
+        A tenth of the results in a piece; None gives everything in one.
 
     Yields
     ------
@@ -113,7 +120,7 @@ def read(
             series.append(one)
         except InputError as error:
             problems.add(error)
-        if piece is not None and sum(len(one.frame) for one in series) >= piece:
+        if piece is not None and sum(len(one.samples) for one in series) >= _LONGER * piece:
             yield _tables(series, builder)
             series = []
     yield _tables(series, builder)
@@ -162,21 +169,25 @@ def _read_series(file: Path) -> _Series:
     name, category, unit = file.stem.split("__")[0], *file.stem.split("__", 1)[1].rsplit("__", 1)
     if not name.isdigit():
         raise InputError("is not named <id>__<category>__<unit>.csv", file=file)
-    frame = _csv(file)
-    versions = frame["sut_version"].to_numpy()
+    times, versions, samples = _read(file)
     starts = np.flatnonzero(np.diff(versions, prepend=versions[0] - 1))
-    return _Series(file, name, category, unit, frame, np.r_[starts, len(frame)])
+    return _Series(file, name, category, unit, times, versions, samples, np.r_[starts, len(samples)])
 
 
-def _csv(file: Path) -> pd.DataFrame:
-    """Read a series; look at it value by value only if it cannot be read at once."""
+def _read(file: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Read times, versions and values; look at them one by one only if they cannot be read at once."""
+    from pyarrow import csv
+
+    kept = csv.ConvertOptions(
+        column_types=_COLUMNS, include_columns=list(_COLUMNS), timestamp_parsers=[TIME], null_values=[]
+    )
+    whole = csv.ParseOptions(ignore_empty_lines=False)
     try:
-        frame = pd.read_csv(file, dtype={"timestamp": "str", **NUMBERS}, **_AS_WRITTEN)
-        times = pd.to_datetime(frame["timestamp"], format=TIME, utc=True)
-        falls = np.diff(frame["sut_version"].to_numpy()) < 0
-        if len(frame) and np.isfinite(frame["value"].to_numpy()).all() and not falls.any():
-            return frame.assign(timestamp=times)
-    except (OSError, ValueError, KeyError):
+        table = csv.read_csv(file, csv.ReadOptions(use_threads=False), whole, kept)
+        times, versions, values = (table[name].to_numpy() for name in _COLUMNS)
+        if len(values) and np.isfinite(values).all() and (np.diff(versions) >= 0).all():
+            return times, versions, values
+    except (OSError, pa.ArrowException, KeyError):
         pass
     raise _what_is_wrong(file)
 
@@ -204,7 +215,7 @@ def _what_is_wrong(file: Path) -> InputError:
         if rows.any():
             row = int(np.argmax(rows))
             return InputError(f'{column}="{frame[column].iloc[row]}" {why}', file=file, line=row + 2)
-    return InputError("holds no value", file=file)
+    return InputError("holds no value" if frame.empty else "is not plain CSV", file=file)
 
 
 def _compare(
@@ -248,16 +259,21 @@ def _tables(series: list[_Series], builder: Builder) -> ComparisonTables:
     tables = builder.take()
     if not series:
         return tables
-    known = pd.DataFrame([one.common for one in series]).astype(_TYPES)
-    results = known.loc[known.index.repeat([len(one.frame) for one in series])].reset_index(drop=True)
-    frame = pd.concat([one.frame for one in series], ignore_index=True)
-    versions, distinct = pd.factorize(frame["sut_version"])
-    counted = [np.diff(one.starts) for one in series]
-    results = results.assign(
-        version=pd.array([str(version) for version in distinct], dtype="str").take(versions),
-        order=np.concatenate([np.repeat(np.arange(len(rows)), rows) for rows in counted]),
-        measured_at=frame["timestamp"].dt.as_unit("us"),
-        value=frame["value"],
-        stat=pd.array([None], dtype="str").take(np.zeros(len(frame), np.int64)),
-    )
+    lengths, counted = [len(one.samples) for one in series], [np.diff(one.starts) for one in series]
+    common = zip(Series._fields, zip(*(one.common for one in series), strict=True), strict=True)
+    rows = np.repeat(np.arange(len(series)), lengths)
+    columns: dict[str, Any] = {
+        name: np.asarray(own, np.int64)[rows] if name == "threads" else strings(own, rows)
+        for name, own in common
+    }
+    named = np.concatenate([one.versions[one.starts[:-1]] for one in series])
+    distinct, which = np.unique(named, return_inverse=True)
+    repeated = np.concatenate(counted)
+    columns["version"] = strings(map(str, distinct.tolist()), np.repeat(which, repeated))
+    columns["order"] = np.repeat(np.concatenate([np.arange(len(count)) for count in counted]), repeated)
+    times = np.concatenate([one.times for one in series]).astype("datetime64[us]")
+    columns["measured_at"] = pd.Series(times).dt.tz_localize("UTC")
+    columns["value"] = np.concatenate([one.samples for one in series])
+    columns["stat"] = strings((), np.full(len(rows), -1))
+    results = pd.DataFrame(columns)[list(RESULT_DTYPES)]
     return ComparisonTables(results, tables.comparisons, tables.labels)

@@ -17,7 +17,7 @@ def samples(lists):
 
 
 def sides_of(comparisons, better="higher"):
-    """Make `Sides`; a comparison is a list of ``(baseline, target)`` and perhaps ``history`` and ``later``."""
+    """Make `Sides`; a comparison is a list of ``(baseline, target, history, later)`` or less."""
     configurations = [configuration for comparison in comparisons for configuration in comparison]
     owner = np.repeat(np.arange(len(comparisons)), [len(comparison) for comparison in comparisons])
     baseline = samples([configuration[0] for configuration in configurations])

@@ -82,3 +82,64 @@ def test_a_verdict_says_whether_later_versions_were_known_for_nothing_or_wanted_
         assert [none.remarks, stayed.remarks, returned.remarks] == [(lacking,), (), ()]
         assert stayed.probability != returned.probability
         assert 0 <= none.probability <= 1
+
+
+def course(later, step=0.0, better="lower", seed=0):
+    """Thirty versions of history, ten of the baseline, five of the target, and later ones; noise of 1 %."""
+    generator = np.random.default_rng(seed)
+    worse = 1 + step if better == "lower" else 1 / (1 + step)
+    lengths = {"history": 30, "baseline": 10, "target": 5, "later": later}
+    found = {
+        name: [(100 * generator.normal(1, 0.01, 2)).tolist() for _ in range(length)]
+        for name, length in lengths.items()
+    }
+    for name in ("target", "later"):
+        found[name] = [[worse * value for value in version] for version in found[name]]
+    return tuple(found[name] for name in ("baseline", "target", "history", "later"))
+
+
+def described(configurations, better="lower"):
+    found = vectors(sides_of([[one] for one in configurations], better), "retrospective")[:, ONLINE:]
+    return [dict(zip(LATER_FEATURES, row, strict=True)) for row in found.tolist()]
+
+
+LADDER = (-0.2, -0.05, 0.0, 0.05, 0.1, 0.2, 0.4, 1.0)
+
+
+@pytest.mark.parametrize("better", ["lower", "higher"])
+@pytest.mark.parametrize("later", [1, 6, 40])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_worse_all_versions_from_the_target_on_the_smaller_what_has_a_direction(later, better, seed):
+    steps = described([course(later, step, better, seed) for step in LADDER], better)
+    for name, direction in LATER_DIRECTIONS.items():
+        values = [one[name] for one in steps]
+        if direction and not np.isnan(values[0]):
+            falls = np.diff(values)
+            assert (falls <= 0.02 * np.ptp(values) + 1e-9).all(), (name, values)
+            assert values[-1] < values[0], name
+
+
+def test_a_step_that_stayed_is_told_from_one_that_returned_and_from_one_elsewhere():
+    stayed, flat = course(20, 0.1), course(20)
+    returned = (*stayed[:3], flat[3])
+    earlier = (stayed[1] * 2, stayed[1], flat[2], stayed[3])
+    there, back, before = described([stayed, returned, earlier])
+    for name in ("later_step", "soon_step", "recovered", "stayed", "after_t_20", "segment_lasting_6"):
+        assert there[name] < 0.5 * min(back[name], before[name], 0), name
+    assert back["target_alone"] < -1 < there["target_alone"]
+    assert there["later_seen"] == back["later_seen"] == 20
+
+
+def test_versions_after_the_target_that_are_no_measurement_are_passed_over():
+    whole = course(12, 0.1)
+    holed = (*whole[:3], [one for version in whole[3] for one in ([0.0], version, [-1.0])])
+    assert described([holed]) == described([whole])
+
+
+def test_what_later_versions_say_does_not_depend_on_what_is_asked_beside():
+    asked_for = [course(3, 0.1), course(40, 0.2, seed=1), course(1, 0.0, seed=2)]
+    asked_for.append((*course(9)[:2], [], course(9)[3]))
+    alone = [described([one])[0] for one in asked_for]
+    np.testing.assert_array_equal(
+        [list(one.values()) for one in described(asked_for)], [list(one.values()) for one in alone]
+    )

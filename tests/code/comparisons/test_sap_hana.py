@@ -3,8 +3,10 @@ import json
 import pytest
 
 from data.comparisons import formats
+from data.comparisons.importing import TABLES, import_tables
 from data.comparisons.params import LabelRules
 from data.comparisons.sides import Sides
+from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 
 RULES = LabelRules(versions_before=2, versions_after=2, clean_every=2, annotators=3, within=1, clear_of=2)
@@ -199,6 +201,18 @@ def test_a_directory_without_series_is_refused(tmp_path):
     (tmp_path / "annotations.json").write_text("{}")
     with pytest.raises(InputError, match=r"holds no file <id>__<category>__<unit>.csv"):
         formats.read("sap-hana", [tmp_path])
+
+
+def test_series_that_are_imported_in_many_pieces_make_the_same_tables(data_set, monkeypatch, tmp_path):
+    monkeypatch.setattr("data.comparisons.importing.PIECE", 2)
+    for number in range(5, 9):
+        path = data_set(rows([10] * 4 + [20 + number] * 6, number), f"0{number}__load__ms.csv")
+    imported = import_tables("sap-hana", [path], tmp_path / "out", label_rules=LabelRules(annotators=1))
+    whole = formats.read("sap-hana", [path], label_rules=LabelRules(annotators=1)).tables
+    assert imported.results == len(whole.results) == 80
+    found = ComparisonTables.read(tmp_path / "out")
+    for name in TABLES:
+        assert getattr(found, name).astype(object).equals(getattr(whole, name).astype(object)), name
 
 
 def test_the_public_part_gives_the_counts_that_its_readme_names(shared_data):

@@ -1,0 +1,1 @@
+"""How fast foreign data become tables, and in how much memory."""
