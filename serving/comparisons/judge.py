@@ -168,12 +168,8 @@ def judged(named: NamedSides, served: Judge, reasons: int = REASONS, notes: Sequ
     Judgement
         In the order of the comparisons. What is said of one does not depend on the others.
     """
-    model, problems, asked = (
-        served.model,
-        validity.reasons(named.sides),
-        Asked.of(named.sides, served.model.card.run_spread),
-    )
-    card, judgeable = model.card, problems == ""
+    model, card, problems = served.model, served.model.card, validity.reasons(named.sides)
+    asked, judgeable = Asked.of(named.sides, card.run_spread), problems == ""
     below = judgeable & below_floor(asked.worst_change, card.floor)
     left = judgeable & ~below
     columns = model.asked(vectors(asked.sides, card.run_spread))[left]
