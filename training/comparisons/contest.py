@@ -44,10 +44,8 @@ VERDICTS = "verdicts.parquet"
 def means(family: Family, metrics: dict[str, Any]) -> Means:
     """Return how the champion of metrics.json is read, compared and logged."""
     outs = Outs.read(family, metrics)
-    seed = family.params.seed
-    return Means(
-        TrainedModel.read, partial(_compared, outs), partial(track, outs), partial(refused, seed=seed)
-    )
+    sound = partial(refused, seed=family.params.seed)
+    return Means(TrainedModel.read, partial(_compared, outs), partial(track, outs), sound)
 
 
 def refused(directory: Path, seed: int) -> str:

@@ -62,7 +62,7 @@ class Means:
     track : callable
         Logs the candidate in MLflow, with these tags.
     refused : callable
-        Says of a candidate in a directory why it cannot be champion, whatever the champion is; empty if it can.
+        Says of a candidate in a directory why it cannot be champion, whoever is; empty if it can.
     """
 
     read: Callable[[Path], object]
