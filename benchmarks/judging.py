@@ -20,7 +20,7 @@ from benchmarks.table import Table, best, machine
 from data.comparisons.sides import Sides
 from data.comparisons.tables import COMPARISON_DTYPES, RESULT_DTYPES, ComparisonTables
 from data.tables.specs import typed
-from features.comparisons.vectors import columns, vectors
+from features.comparisons.vectors import FEATURES, vectors
 from serving.comparisons.body import answer_json
 from serving.comparisons.judge import Verdict, judge
 from serving.models import ModelRef, Served
@@ -74,7 +74,7 @@ def trained(name: str) -> TrainedModel:
     features = vectors(Sides.of(tables))
     model = CATALOGUE[name]
     fitted = pipeline(model, model.start, slower.astype(int), 0).fit(features, slower.astype(int))
-    names, ordinary = columns("extended"), np.median(np.nan_to_num(features[~slower]), axis=0)
+    names, ordinary = FEATURES, np.median(np.nan_to_num(features[~slower]), axis=0)
     reference = dict(zip(names, ordinary.tolist(), strict=True))
     card = Card(name, names, 0.5, dict(model.start), reference, "0" * 64, 0)
     return TrainedModel(answering(fitted), card)

@@ -118,6 +118,11 @@ def within_runs(sides: Sides, prior: float = ORDINARY) -> NDArray[np.bool_]:
 
 def run_steps(sides: Sides, prior: float = ORDINARY) -> Steps:
     """Compare the target with the level of all earlier runs, or with the only one."""
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        return _run_steps(sides, prior)
+
+
+def _run_steps(sides: Sides, prior: float) -> Steps:
     size = np.abs(sides.baseline_five[:, 2])
     step, error2 = _of_repetitions(sides, size)
     yardstick, n_past, n_after, long_step = _of_runs(sides, size, prior)
