@@ -66,7 +66,7 @@ def test_without_signs_to_keep_it_is_scikit_learn_s_logistic_regression(rows):
 def test_neighbours_that_are_as_far_as_the_last_share_its_place():
     x, y = np.array([[-1.0], [-1.0], [-1.0], [1.0], [1.0]]), np.array([1, 1, 0, 0, 0])
     near = OneSidedNeighbours(1, 2, directions=(-1,)).fit(x, y)
-    # at -1, both fails and all three passes that are no worse lie at no distance
+    # at -1, both fails and one pass lie at no distance
     assert near.predict_proba([[-1.0]])[0, 1] == pytest.approx(2 / 3)
     assert near.predict_proba([[-9.0]])[0, 1] == 1
     assert near.predict_proba([[9.0]])[0, 1] == 0
