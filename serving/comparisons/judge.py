@@ -17,10 +17,10 @@ from data.comparisons.tables import ComparisonTables
 from features.comparisons.asked import Asked
 from features.comparisons.vectors import vectors
 from serving.comparisons.model import Judge
-from serving.comparisons.moves import Move, floored, improved, left_out, moves
+from serving.comparisons.moves import WITHIN_RUNS, Move, floored, improved, left_out, moves
 from serving.models import ModelRef
 from serving.pages.verdict_lines import Answer, VerdictLine
-from training.comparisons.decision import below_floor
+from training.comparisons.decision import SAME, below_floor
 from training.comparisons.stored import Card
 from training.estimators.answering import Floats, Unit
 
@@ -199,7 +199,8 @@ def _verdicts(
         if problem:
             yield Verdict(*start, None, threshold, (), problem, "validity")
             continue
-        told = (*((floor,) if below else ()), *remarks.get(place, ()))
+        within = worst is not None and worst.change < -card.floor - SAME
+        told = (*((WITHIN_RUNS if within else floor,) if below else ()), *remarks.get(place, ()))
         why = () if below else next(given)
         decided: DecidedBy = "floor" if below else "model"
         yield Verdict(*start, probability, threshold, why, None, decided, told, worst, best)

@@ -69,9 +69,13 @@ def left_out(wild: Wild) -> dict[int, tuple[str, ...]]:
     return found
 
 
+#: Why the model was not asked of a change that is above the floor.
+WITHIN_RUNS = "no more than runs of this operation differ by"
+
+
 def floored(floor: float) -> str:
     """Say why the model was not asked."""
-    return f"below the floor of {100 * floor:g} %, or no more than runs differ by"
+    return f"below the floor of {100 * floor:g} %"
 
 
 def _change(change: float) -> str:
