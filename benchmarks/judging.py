@@ -21,7 +21,7 @@ from data.comparisons.posted import NamedSides, read
 from data.comparisons.sides import Sides
 from data.comparisons.tables import COMPARISON_DTYPES, RESULT_DTYPES, ComparisonTables
 from data.tables.specs import typed
-from features.comparisons.vectors import columns, vectors
+from features.comparisons.vectors import FEATURES, vectors
 from serving.comparisons.body import answer_json
 from serving.comparisons.judge import Judgement, Verdict, judge, judged
 from serving.comparisons.model import Judge
@@ -80,12 +80,12 @@ def trained(name: str, directory: Path) -> Path:
     """
     from training.estimators.pipelines import answering, pipeline
 
-    (tables, slower), names = synthetic(1000, seed=1), columns("extended")
+    tables, slower = synthetic(1000, seed=1)
     features = vectors(Sides.of(tables))
     model = CATALOGUE[name]
     fitted = pipeline(model, model.start, slower.astype(int), 0).fit(features, slower.astype(int))
     table = _table(tables, features, slower)
-    card = Card(name, names, 0.5, dict(model.start), table.reference(), "0" * 64, 0)
+    card = Card(name, FEATURES, 0.5, dict(model.start), table.reference(), "0" * 64, 0)
     whole, own = TrainedModel(answering(fitted), card), directory / name
     whole.write(own)
     labels = table.frame[["comparison_id", "status"]].assign(labelled_by="nobody", labelled_at=pd.NaT)
@@ -98,8 +98,8 @@ def _table(tables: ComparisonTables, features: np.ndarray, slower: np.ndarray) -
     named = tables.comparisons[["comparison_id", "benchmark", "operation"]]
     status = np.where(slower, "fail", "pass")
     head = named.assign(status=status, fold_group=named["operation"]).reset_index(drop=True)
-    found = pd.DataFrame(features, columns=[*columns("extended")])
-    return FeatureTable(pd.concat([head, found], axis=1), columns("extended"), "0" * 64)
+    found = pd.DataFrame(features, columns=[*FEATURES])
+    return FeatureTable(pd.concat([head, found], axis=1), FEATURES, "0" * 64)
 
 
 def verdict_rows(directory: Path) -> Iterator[tuple[object, ...]]:

@@ -13,9 +13,9 @@ from features.comparisons.five_numbers import NOISE_FLOOR, spread
 from features.comparisons.ranks import Moments, moments
 from features.comparisons.versions import first, last, levels, mean, quantile, total_of
 
-#: Two runs of the same build differ by this share of their level (a standard deviation of one run), where
-#: nothing tells more.
-ORDINARY = 0.01
+#: Runs of one build scatter by this share of their level (a standard deviation), where nothing tells more:
+#: two of them differ by 1 %.
+ORDINARY = 0.007
 #: What is known beforehand counts as so many versions.
 PRIOR_VERSIONS = 3.0
 #: Versions looked at: the last ones of history and baseline, the first ones of the target.
@@ -31,7 +31,7 @@ RUNS_DIRECTIONS = {"run_step": -1, "run_spread": 0}
 
 #: What is known beforehand lies between these, whatever the versions of the training data did: a slow-down of
 #: 7 % with tight samples stays plain where nothing else is known.
-_LEAST_PRIOR, _MOST_PRIOR = 0.002, 0.01
+_LEAST_PRIOR, _MOST_PRIOR = 0.002, 0.007
 #: By how much, in what two runs differ by, a step against all runs may exceed that against the last ones.
 _LATELY = 1.5
 #: A single run that is worse by less than this, in its own error, differs as runs do: of 100 runs of one
@@ -118,6 +118,11 @@ def within_runs(sides: Sides, prior: float = ORDINARY) -> NDArray[np.bool_]:
 
 def run_steps(sides: Sides, prior: float = ORDINARY) -> Steps:
     """Compare the target with the level of all earlier runs, or with the only one."""
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        return _run_steps(sides, prior)
+
+
+def _run_steps(sides: Sides, prior: float) -> Steps:
     size = np.abs(sides.baseline_five[:, 2])
     step, error2 = _of_repetitions(sides, size)
     yardstick, n_past, n_after, long_step = _of_runs(sides, size, prior)

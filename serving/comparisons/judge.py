@@ -18,12 +18,12 @@ from data.comparisons.tables import ComparisonTables
 from features.comparisons.asked import Asked
 from features.comparisons.vectors import vectors
 from serving.comparisons.model import Judge
-from serving.comparisons.moves import Move, floored, improved, in_hindsight, left_out, moves
+from serving.comparisons.moves import WITHIN_RUNS, Move, floored, improved, in_hindsight, left_out, moves
 from serving.comparisons.reasons.nearest import Precedent
 from serving.comparisons.reasons.telling import Reason, Telling, Unlike, Why
 from serving.models import ModelRef
 from serving.pages.verdict_lines import Answer, VerdictLine
-from training.comparisons.decision import below_floor, decided
+from training.comparisons.decision import SAME, below_floor, decided
 from training.comparisons.ready import ReadyModel
 from training.comparisons.stored import Card
 from training.estimators.answering import Floats, Unit
@@ -203,12 +203,8 @@ def judged(named: NamedSides, served: Judge, reasons: int = REASONS, notes: Sequ
     Judgement
         In the order of the comparisons. What is said of one does not depend on the others.
     """
-    model, problems, asked = (
-        served.model,
-        validity.reasons(named.sides),
-        Asked.of(named.sides, served.model.card.run_spread),
-    )
-    card, judgeable = model.card, problems == ""
+    model, card, problems = served.model, served.model.card, validity.reasons(named.sides)
+    asked, judgeable = Asked.of(named.sides, card.run_spread), problems == ""
     below = judgeable & below_floor(asked.worst_change, card.floor)
     left = judgeable & ~below
     columns = model.asked(vectors(asked.sides, model.computed, card.run_spread))[left]
@@ -261,6 +257,10 @@ def _verdicts(
         if problem:
             yield Verdict(*start, None, cuts.high, problem, "validity", (), None, None, why, cuts.low)
             continue
-        told = (*((floor,) if below else ()), *(one for said in aside for one in said.get(place, ())))
+        within = worst is not None and worst.change < -card.floor - SAME
+        told = (
+            *((WITHIN_RUNS if within else floor,) if below else ()),
+            *(one for said in aside for one in said.get(place, ())),
+        )
         by: DecidedBy = "floor" if below else "model"
         yield Verdict(*start, probability, cuts.high, None, by, told, worst, best, why, cuts.low)

@@ -17,6 +17,9 @@ Ints = NDArray[np.int64]
 #: Changes are told with one digit from this share on, smaller ones with the digit that they have.
 _ONE_DIGIT = 1e-3
 
+#: Why the model was not asked of a change that is above the floor.
+WITHIN_RUNS = "no more than runs of this operation differ by"
+
 
 class Move(NamedTuple):
     """What the median of one configuration did, without samples that were left out.
@@ -83,7 +86,7 @@ def in_hindsight(sides: Sides, *, looked_at: bool) -> dict[int, tuple[str, ...]]
 
 def floored(floor: float) -> str:
     """Say why the model was not asked."""
-    return f"below the floor of {100 * floor:g} %, or no more than runs differ by"
+    return f"below the floor of {100 * floor:g} %"
 
 
 def _change(change: float) -> str:

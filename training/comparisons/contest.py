@@ -15,11 +15,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.errors import InputError
+from features.comparisons.vectors import EVIDENCE
 from training.comparisons.decision import decided, read_changes
 from training.comparisons.examples import FeatureTable
 from training.comparisons.family import Family
 from training.comparisons.precedents import FILE as EXAMPLES
 from training.comparisons.ready import ReadyModel
+from training.comparisons.sound import broken, rules
 from training.comparisons.stored import Card, TrainedModel
 from training.comparisons.tune import Classified
 from training.estimators.catalogue import CATALOGUE
@@ -43,7 +45,19 @@ VERDICTS = "verdicts.parquet"
 def means(family: Family, metrics: dict[str, Any]) -> Means:
     """Return how the champion of metrics.json is read, compared and logged."""
     outs = Outs.read(family, metrics)
-    return Means(TrainedModel.read, partial(_compared, outs), partial(track, outs))
+    sound = partial(refused, seed=family.params.seed)
+    return Means(TrainedModel.read, partial(_compared, outs), partial(track, outs), sound)
+
+
+def refused(directory: Path, seed: int) -> str:
+    """Say which rule of `training.comparisons.sound` a model breaks first, and where; empty if none.
+
+    A model of the seed's vector alone is not held to them: it does not see what they speak of.
+    """
+    model = ReadyModel.read(directory)
+    if EVIDENCE not in model.card.features:
+        return ""
+    return next(map(str, broken(model.judged, model.card.threshold, rules(seed))), "")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from training.comparisons.examples import FeatureTable
 Floats = NDArray[np.float64]
 
 #: Shares that differ by less than this are the same: 30.15 is 0.5 % above 30.
-_SAME = 1e-9
+SAME = 1e-9
 
 
 def below_floor(worst_change: Floats, floor: float) -> NDArray[np.bool_]:
@@ -29,7 +29,7 @@ def below_floor(worst_change: Floats, floor: float) -> NDArray[np.bool_]:
     """
     if floor == 0:
         return np.zeros(len(worst_change), bool)
-    return np.asarray(worst_change > -floor + _SAME)
+    return np.asarray(worst_change > -floor + SAME)
 
 
 def decided(probability: Floats, worst_change: Floats, floor: float) -> Floats:

@@ -61,11 +61,14 @@ class Means:
         Compares the candidate with the champion whose files lie in a directory; None without a common case.
     track : callable
         Logs the candidate in MLflow, with these tags.
+    refused : callable
+        Says of a candidate in a directory why it cannot be champion, whoever is; empty if it can.
     """
 
     read: Callable[[Path], object]
     compare: Callable[[Path], Compared | None]
     track: Callable[[dict[str, str]], Tracked]
+    refused: Callable[[Path], str] = lambda _: ""
 
 
 @dataclass(frozen=True)
@@ -119,7 +122,17 @@ def promoted(candidate: Candidate) -> str:
         reason = _judged(candidate, champion)
         if reason is not None and _stays_readable(candidate, champion):
             return f"{_called(champion)} stands: {reason}"
+    elif champion is None and (refused := _refused(candidate)) is not None:
+        return refused
     return _contest(candidate, champion)
+
+
+def _refused(candidate: Candidate) -> str | None:
+    """Return what was found when this evidence was refused before, while there was no champion."""
+    challenger = version_of(candidate.name, CHALLENGER)
+    if challenger is None or not challenger.present or challenger.tags.get("evidence") != candidate.evidence:
+        return None
+    return f"there is no champion, {_called(challenger)} is challenger: {challenger.tags['reason']}"
 
 
 def _called(version: Version) -> str:
@@ -190,7 +203,7 @@ def _contest(candidate: Candidate, champion: Version | None) -> str:
     flaw = _flaw(means.read, lambda: nullcontext(candidate.directory))
     if flaw:
         raise InputError(f"cannot be read; run train again ({flaw})", file=candidate.directory)
-    alias, reason = _decision(means, champion)
+    alias, reason = _decision(candidate, means, champion)
     tags = _tags(candidate, champion, reason)
     tracked = means.track(tags)
     with downloaded(tracked.model_uri) as kept:
@@ -199,9 +212,11 @@ def _contest(candidate: Candidate, champion: Version | None) -> str:
     found = version_of(candidate.name, alias)
     if found is None:
         raise InputError(f"MLflow does not know {candidate.name}@{alias}, which it was just told")
-    if champion is None or alias == CHAMPION:
+    if alias == CHAMPION:
         _note_readable(candidate, found)
         return f"{_called(found)} is champion: {reason}"
+    if champion is None:
+        return f"there is no champion, {_called(found)} is challenger: {reason}"
     challenger = f"v{found.version} ({candidate.model}) is challenger"
     return f"{_called(champion)} stays champion, {challenger}: {reason}"
 
@@ -218,8 +233,11 @@ def _tags(candidate: Candidate, champion: Version | None, reason: str) -> dict[s
     }
 
 
-def _decision(means: Means, champion: Version | None) -> tuple[str, str]:
-    """Return the alias that the candidate takes, and why: champion unless the bootstrap finds it worse."""
+def _decision(candidate: Candidate, means: Means, champion: Version | None) -> tuple[str, str]:
+    """Return the alias that the candidate takes, and why: champion unless it is refused or found worse."""
+    refused = means.refused(candidate.directory)
+    if refused:
+        return CHALLENGER, refused
     if champion is None:
         return CHAMPION, "it is the first one"
     if not champion.present:

@@ -31,10 +31,10 @@ def test_superiority_of_turned_sides_adds_up_to_one(baseline, target):
 
 @pytest.mark.parametrize(
     ("target", "expected"),
-    [([0, 1, 2, 3, 4], 1.0), ([4, 5, 6, 7, 8], 0.0), ([12, 13, 14, 15, 16], -0.5), ([2, 3, 4, 5, 6], 1 / 3)],
+    [([4, 5, 6, 7, 8], 1.0), ([0, 1, 2, 3, 4], 0.0), ([-8, -7, -6, -5, -4], -0.5), ([2, 3, 4, 5, 6], 1 / 3)],
 )
-def test_overlap_is_the_shared_part_of_both_ranges(target, expected):
-    assert overlap(rows([0, 1, 2, 3, 4]), rows(target))[0] == pytest.approx(expected)
+def test_overlap_is_how_far_the_target_reaches_up_into_the_baseline_s_range(target, expected):
+    assert overlap(rows([4, 5, 6, 7, 8]), rows(target))[0] == pytest.approx(expected)
 
 
 def test_spread_is_never_below_a_thousandth_of_the_median():

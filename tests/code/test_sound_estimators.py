@@ -1,0 +1,84 @@
+"""Estimators that keep directions, beside those that they stand for."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from training.estimators import frozen
+from training.estimators.boosted import boosted
+from training.estimators.catalogue import CATALOGUE
+from training.estimators.guide import Guide
+from training.estimators.one_sided import OneSidedNeighbours
+from training.estimators.pipelines import answering, fail_probability, pipeline
+from training.estimators.signed import SignedLogistic
+
+#: The first column is the evidence; the last one is about something else.
+GUIDE = Guide((-1, -1, 1, -1, 0), evidence=0)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    draw = np.random.default_rng(2)
+    x = draw.normal(size=(240, 5)) * [1.0, 3.0, 0.2, 1.0, 1.0]
+    y = (x[:, 0] + x[:, 1] / 3 - 2 * x[:, 2] + draw.normal(size=240) < -1).astype(np.int64)
+    x[draw.random(x.shape) < 0.1] = np.nan
+    return x, y
+
+
+@pytest.mark.parametrize("sampler", ["none", "smote", "over", "under"])
+@pytest.mark.parametrize("name", list(CATALOGUE))
+def test_a_worse_value_never_makes_a_fail_less_probable(rows, name, sampler):
+    x, y = rows
+    model = CATALOGUE[name]
+    params = {**model.start, "sampler": sampler, "rate": 0.9}
+    fitted = pipeline(model, params, y, 0, GUIDE).fit(x, y)
+    asked = np.nan_to_num(x[:60])
+    for column, direction in enumerate(GUIDE.directions[:-1]):
+        chain = []
+        for step in np.linspace(0, 4, 9):
+            worse = asked.copy()
+            worse[:, column] += direction * step
+            chain.append(fail_probability(fitted, worse))
+        assert np.diff(chain, axis=0).min() >= -1e-9
+
+
+@pytest.mark.parametrize("name", list(CATALOGUE))
+def test_arrays_answer_as_the_pipeline_does_and_reasons_add_up(rows, name):
+    x, y = rows
+    fitted = answering(pipeline(CATALOGUE[name], CATALOGUE[name].start, y, 0, GUIDE).fit(x, y))
+    ready = frozen.freeze(fitted) or boosted(fitted)
+    reference = np.nanmedian(x[y == 0], axis=0)
+    probability, contributions = ready.answers(x, reference)
+    np.testing.assert_allclose(probability, fail_probability(fitted, x), atol=1e-6)
+    assert contributions.shape == x.shape
+    if name.startswith("knn"):
+        ordinary = ready.answers(reference[None], reference)[0]
+        np.testing.assert_allclose(contributions.sum(axis=1), probability - ordinary, atol=1e-6)
+
+
+def test_without_signs_to_keep_it_is_scikit_learn_s_logistic_regression(rows):
+    x, y = np.nan_to_num(rows[0]), rows[1]
+    ours = SignedLogistic(0.3, directions=(0,) * 5, class_weight={0: 1.0, 1: 2.5}).fit(x, y)
+    theirs = LogisticRegression(C=0.3, class_weight={0: 1.0, 1: 2.5}, tol=1e-8).fit(x, y)
+    np.testing.assert_allclose(ours.predict_proba(x), theirs.predict_proba(x), atol=1e-3)
+
+
+def test_neighbours_that_are_as_far_as_the_last_share_its_place():
+    x, y = np.array([[-1.0], [-1.0], [-1.0], [1.0], [1.0]]), np.array([1, 1, 0, 0, 0])
+    near = OneSidedNeighbours(1, 2, directions=(-1,)).fit(x, y)
+    # at -1, both fails and one pass lie at no distance
+    assert near.predict_proba([[-1.0]])[0, 1] == pytest.approx(2 / 3)
+    assert near.predict_proba([[-9.0]])[0, 1] == 1
+    assert near.predict_proba([[9.0]])[0, 1] == 0
+
+
+def test_a_gap_is_filled_with_what_is_usual_at_that_evidence(rows):
+    from training.estimators.evident import Gaps
+
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(100, 2))
+    x[:, 1] = 2 * x[:, 0] + 1
+    gaps = Gaps((-1, -1), 0).fit(x)
+    assert gaps.transform([[3.0, np.nan]])[0].tolist() == pytest.approx([3.0, 7.0])
+    against = Gaps((-1, 1), 0).fit(x)
+    assert against.transform([[3.0, np.nan]])[0, 1] == pytest.approx(np.median(x[:, 1]))

@@ -1,0 +1,136 @@
+"""What leaves no room for opinion, judged by every model of the catalogue and by the champion."""
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from data.comparisons.formats import read
+from data.comparisons.params import LabelRules, Measure
+from data.comparisons.stages import validate
+from data.errors import InputError
+from features.comparisons.vectors import DIRECTIONS, EVIDENCE, FEATURES, columns, featurize
+from serving.comparisons.model import load
+from training.comparisons.contest import refused
+from training.comparisons.examples import FeatureTable
+from training.comparisons.ready import ReadyModel
+from training.comparisons.sound import Case, broken, rules, sides_of, unchanged
+from training.comparisons.stored import Card, TrainedModel
+from training.estimators.catalogue import CATALOGUE
+from training.estimators.pipelines import answering, fail_probability, pipeline
+from training.evaluation.threshold import best_cut
+
+MEASURED = Path(__file__).parents[3] / "data" / "raw" / "measured"
+
+
+@cache
+def measured():
+    """Return the vectors of the shipped comparisons, and what runs of one build differ by."""
+    tables = read("tables", [MEASURED], label_rules=LabelRules(), measure=Measure(), keep_going=True).tables
+    found = featurize(tables, validate(tables).comparisons)
+    return FeatureTable(found["features"], columns("extended"), ""), float(found["runs"]["spread"].iloc[0])
+
+
+def trained(name, params=None, *, guided=True):
+    table, spread = measured()
+    model, examples = CATALOGUE[name], table.examples
+    guide = table.guide if guided else None
+    fitted = pipeline(model, {**model.start, **(params or {})}, examples.y, 1, guide)
+    fitted.fit(examples.x, examples.y)
+    cut = best_cut(examples.y, fail_probability(fitted, examples.x)).threshold
+    reference = table.reference()
+    card = Card(name, table.columns, cut, {}, reference, "d", 1, run_spread=spread)
+    return TrainedModel(answering(fitted), card)
+
+
+@pytest.fixture(scope="module", params=[*CATALOGUE, "champion"])
+def model(request):
+    if request.param != "champion":
+        return ReadyModel.of(trained(request.param))
+    try:
+        champion = load().model
+    except InputError as exc:
+        pytest.skip(f"there is no champion: {exc}")
+    if EVIDENCE not in champion.card.features:
+        pytest.skip("the champion was trained before models were held to rules")
+    return champion
+
+
+@pytest.mark.parametrize("seed", [1, 20261121])
+def test_no_model_breaks_a_rule(model, seed):
+    assert [str(one) for one in broken(model.judged, model.card.threshold, rules(seed))] == []
+
+
+def test_rules_hold_at_both_ends_of_what_a_search_may_choose():
+    for name, params in (
+        ("logistic", {"c": 1e-3}),
+        ("logistic", {"c": 30.0, "sampler": "smote", "rate": 0.9}),
+        ("knn-uniform", {"k": 30, "p": 1}),
+        ("decision-tree", {"leaf": 64, "criterion": "entropy"}),
+        ("xgboost", {"trees": 30, "depth": 1, "rate_of_learning": 0.03, "child_weight": 8.0}),
+    ):
+        model = ReadyModel.of(trained(name, params))
+        assert [f"{name} {one}" for one in broken(model.judged, model.card.threshold, rules(3))] == []
+
+
+def test_a_model_that_breaks_a_rule_is_refused_with_the_rule_and_the_case(tmp_path):
+    trained("decision-tree", guided=False).write(tmp_path)
+    told = refused(tmp_path, seed=1)
+    assert told.startswith('it breaks the rule "twice as slow with tight samples is at least 0.99": 0.')
+    assert "for 100 % worse, 3 samples a side that scatter by 0.3 %" in told
+
+
+def test_a_sound_model_is_not_refused(tmp_path):
+    trained("logistic").write(tmp_path)
+    assert refused(tmp_path, seed=1) == ""
+
+
+def test_no_feature_gets_better_where_the_target_gets_worse():
+    from features.comparisons.vectors import vectors
+
+    draw = np.random.default_rng(4)
+    for better in ("lower", "higher"):
+        for noise, history in ((0.003, 0), (0.1, 0), (0.02, 12)):
+            case = unchanged(draw, noise, 7, better=better, configurations=2, history=history)
+            chain = vectors(sides_of([case.worse(share) for share in np.linspace(0, 1, 30)]))
+            steps = np.diff(chain, axis=0) * [DIRECTIONS[name] for name in FEATURES]
+            wrong = [FEATURES[at] for at in np.unique(np.argwhere(steps < -1e-9)[:, 1])]
+            assert wrong == []
+
+
+def runs(seed, spread, worse=0.0, number=600):
+    """Draw single runs against one run and 8 to 30 earlier ones; runs scatter by a share, samples by less."""
+    draw, cases = np.random.default_rng(seed), []
+    for _ in range(number):
+        noise = draw.choice([0.003, 0.01])
+        many = int(draw.integers(10, 33))
+        level = 100 * (1 + spread * draw.standard_normal(many))
+        past = [one * (1 + noise * draw.standard_normal(5)) for one in level]
+        cases.append(Case("", "lower", ((past[-2], past[-1] * (1 + worse), tuple(past[:-2])),)))
+    return sides_of(cases)
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.01, 0.03, 0.05])
+def test_runs_of_one_build_raise_one_false_alarm_in_a_hundred(spread):
+    model = ReadyModel.of(trained("logistic"))
+    alarms = (model.judged(runs(11, spread)) >= model.card.threshold).mean()
+    # a share of 1 % in 600 draws stays below 2 % in 99 of 100 cases
+    assert alarms <= 0.02
+
+
+def test_most_real_slow_downs_of_ten_per_cent_are_caught_where_runs_scatter_by_three():
+    model = ReadyModel.of(trained("logistic"))
+    assert (model.judged(runs(12, 0.03, worse=0.1)) >= model.card.threshold).mean() >= 0.6
+
+
+def test_what_was_a_step_before_the_baseline_is_no_regression_again():
+    draw = np.random.default_rng(5)
+    past = tuple(100 * (1 + 0.003 * draw.standard_normal(5)) for _ in range(20))
+    new = [115 * (1 + 0.003 * draw.standard_normal(5)) for _ in range(2)]
+    case = Case("", "lower", ((new[0], new[1], past),))
+    again = replace(case, configurations=((past[0], new[1], past),))
+    probability = ReadyModel.of(trained("logistic")).judged(sides_of([case, again]))
+    assert probability[0] < 0.1
+    assert probability[1] > 0.95
