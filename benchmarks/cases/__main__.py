@@ -27,7 +27,7 @@ from data.params import load
 from features.comparisons.vectors import columns, featurize
 from training.comparisons.examples import Examples
 
-MODELS = ("xgboost", "extra-trees", "logistic")
+MODELS = ("xgboost", "logistic")
 #: Seeds of the folds, and of the models.
 SEEDS = range(SEED, SEED + 5)
 #: So many of the passes are shown: those that the models are surest about.
