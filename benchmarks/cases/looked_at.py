@@ -61,4 +61,7 @@ LOOKED_AT: Mapping[str, tuple[str, str]] = {
     "07384/310": ("hardly", "The top of a rise that began in the baseline; as high as before that."),
     "03884/270": ("yes", "Two coarse levels, as all of the history; the baseline held the lower one more."),
     "02030/1200": ("yes", "As high as 15 versions before; falls back within the target."),
+    "07159/1510": ("yes", "One spike, and the others at the upper edge of a calm baseline."),
+    "04424/210": ("hardly", "Four of five above the baseline, as before its dip; the fifth is far back."),
+    "06291/1330": ("yes", "At the upper edge of the scatter; it climbs through the target, then returns."),
 }
