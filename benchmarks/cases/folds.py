@@ -1,0 +1,78 @@
+"""Out-of-fold verdicts on whole operations, over several seeds of the folds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from training.comparisons.decision import decided
+from training.comparisons.examples import Examples
+from training.comparisons.splits import group_folds
+from training.estimators.catalogue import CATALOGUE
+from training.estimators.pipelines import fail_probability, pipeline
+from training.evaluation.threshold import best_cut
+
+FOLDS, INNER = 5, 3
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a model says of every row, by models that had not seen its operation.
+
+    Attributes
+    ----------
+    probability : ndarray of shape (n_rows,)
+        Of fail; 0 below the floor.
+    failed : ndarray of bool, shape (n_rows,)
+        Whether that reaches the threshold, which comes from inside each training part.
+    """
+
+    probability: Floats
+    failed: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A model of the catalogue, as it starts, and what it is asked about.
+
+    Attributes
+    ----------
+    change : ndarray of shape (n_rows,)
+        The worst change of the medians, for the floor.
+    """
+
+    model: str
+    examples: Examples
+    change: Floats
+    floor: float
+
+    def judged(self, seed: int) -> Judged:
+        """Judge every row once."""
+        rows = len(self.examples.y)
+        probability, failed = np.zeros(rows), np.zeros(rows, bool)
+        for train, test in group_folds(self.examples, FOLDS, seed, "folds"):
+            inside = self.examples.rows(train)
+            threshold = best_cut(inside.y, self._out_of_fold(inside, self.change[train], seed)).threshold
+            said = decided(self._said(inside, self.examples.x[test], seed), self.change[test], self.floor)
+            probability[test], failed[test] = said, said >= threshold
+        return Judged(probability, failed)
+
+    def _out_of_fold(self, examples: Examples, change: Floats, seed: int) -> Floats:
+        probability = np.zeros(len(examples.y))
+        for train, test in group_folds(examples, INNER, seed, "inner folds"):
+            probability[test] = self._said(examples.rows(train), examples.x[test], seed)
+        return decided(probability, change, self.floor)
+
+    def _said(self, train: Examples, test: Floats, seed: int) -> Floats:
+        model = CATALOGUE[self.model]
+        unfitted = pipeline(model, model.start, train.y, seed)
+        return fail_probability(unfitted.fit(train.x, train.y), test)
+
+
+def missed_at(alarms: float, y: NDArray[np.int64], probability: Floats) -> float:
+    """Return the share of fails that is missed where that share of the passes raises an alarm."""
+    passes = np.sort(probability[y == 0])[::-1]
+    return float((probability[y == 1] <= passes[int(alarms * len(passes))]).mean())
