@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from training.comparisons.decision import below_floor, read_changes
 from training.comparisons.examples import Examples, FeatureTable
 from training.comparisons.family import Family
-from training.comparisons.held import Held, decision, read_held
+from training.comparisons.held import HeldRows, decision, read_held
 from training.comparisons.stored import Card, TrainedModel
 from training.comparisons.tune import Classified
 from training.estimators.catalogue import CATALOGUE
@@ -58,7 +58,7 @@ def train(family: Family) -> None:
     said = read_held(family.places.tuned, [("all", name) for name in tuned])
     for fit, whole, probability in zip(fits, pipelines, said, strict=True):
         chosen = fit.tuned
-        held = Held(examples.y, examples.groups, probability, below)
+        held = HeldRows(examples.y, examples.groups, probability, below)
         found = decision(held, chosen.threshold, how, seed)
         card = Card(
             fit.model,
