@@ -1,7 +1,7 @@
 """What is unsure is so everywhere, and what verdicts are to keep can be asked for."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from data.comparisons.tables import ComparisonTables, versions
 from data.errors import InputError
+from data.tables.files import write_json
 from serving.comparisons import render
 from serving.comparisons.body import answer_json, answer_many
 from serving.comparisons.judge import judge
@@ -19,7 +20,7 @@ from serving.comparisons.xml import as_xml
 from serving.models import Served
 from serving.pages.verdict_lines import as_junit, as_markdown
 from tests.code.comparisons.test_judging import asked, rows, served  # noqa: F401 - a fixture
-from training.comparisons.stored import Card, TrainedModel
+from training.comparisons.stored import Card
 from training.evaluation.calibration import CalibrationMap
 from training.evaluation.promise import Promise, Promised
 
@@ -135,7 +136,7 @@ def test_what_is_told_is_the_calibrated_probability_and_reasons_are_the_models(t
 def test_a_card_keeps_calibration_promise_and_cuts(promising, tmp_path):
     card = wishing(promising, 0.05, 0.01, None).model.card
     card = replace(card, calibration=CalibrationMap("beta", (0.0, 0.5, 1.0), (0.0, 0.2, 1.0)))
-    TrainedModel(None, card).write(tmp_path)
+    write_json(tmp_path / "card.json", asdict(card))
     assert Card.read(tmp_path) == card
     assert PromiseAnswer(**promise_answer(card.promise)).missed[1].measured == 0.02
 
