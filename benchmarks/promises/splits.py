@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 
 #: No search: the model and its first parameters.
 MODEL = "xgboost"
-INNER_FOLDS = 4
+INNER_FOLDS = 3
 #: At most so many rows are learned from: all fails, and passes at random.
 ROWS = 3000
 #: What is asked for beside the promises: at most that share of false alarms, that share sent to a person.
