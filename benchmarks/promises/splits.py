@@ -14,7 +14,7 @@ from data.places import Places
 from features.comparisons.vectors import columns
 from training.comparisons.decision import below_floor, read_changes
 from training.comparisons.examples import Examples, FeatureTable
-from training.comparisons.held import Held, decision
+from training.comparisons.held import HeldRows, decision
 from training.comparisons.promises import outcomes
 from training.comparisons.splits import group_folds
 from training.estimators.catalogue import CATALOGUE
@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 
 #: No search: the model and its first parameters.
 MODEL = "xgboost"
-INNER_FOLDS = 4
+INNER_FOLDS = 3
 #: At most so many rows are learned from: all fails, and passes at random.
 ROWS = 3000
 #: What is asked for beside the promises: at most that share of false alarms, that share sent to a person.
@@ -70,7 +70,7 @@ def split(labelled: Labelled, share: float, seed: int) -> Became:
     inner = np.zeros(len(train))
     for fitted_on, asked in group_folds(inside, INNER_FOLDS, seed, "inner folds"):
         inner[asked] = _said(inside.rows(fitted_on), inside.x[asked], seed)
-    held = Held(inside.y, inside.groups, inner, labelled.below[train])
+    held = HeldRows(inside.y, inside.groups, inner, labelled.below[train])
     found = decision(held, best_cut(inside.y, inner).threshold, ASKED, seed)
     raw, below, y = _said(inside, examples.x[test], seed), labelled.below[test], examples.y[test]
     told = np.where(below, 0.0, found.calibration.of(raw))

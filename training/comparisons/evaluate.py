@@ -13,7 +13,7 @@ from training.comparisons.curves import curves
 from training.comparisons.decision import below_floor, read_changes
 from training.comparisons.examples import FeatureTable
 from training.comparisons.family import Family
-from training.comparisons.held import Held, decision, read_held
+from training.comparisons.held import HeldRows, decision, read_held
 from training.comparisons.labels.beside import known_of
 from training.comparisons.promises import FILE as PROMISES
 from training.comparisons.promises import outcomes, sent, summaries
@@ -71,7 +71,7 @@ def out_of_fold(
     said = read_held(family.places.tuned, [(part.name, name) for part, name, _ in cells])
     rows, counted = [], []
     for (part, name, chosen), probability, inner in zip(cells, probabilities, said, strict=True):
-        inside = Held(examples.y[part.train], examples.groups[part.train], inner, below[part.train])
+        inside = HeldRows(examples.y[part.train], examples.groups[part.train], inner, below[part.train])
         found = decision(inside, chosen.threshold, how, seed)
         told = np.where(below[part.test], 0.0, found.calibration.of(probability))
         rows.append(_verdicts(table, part, name, told, found.threshold))

@@ -25,7 +25,7 @@ SENT = (0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4)
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldRows:
     """The training rows of a part, and what inner folds' models said of them.
 
     Attributes
@@ -69,12 +69,12 @@ class Decision:
     sending: tuple[Cuts, ...]
 
 
-def decision(held: Held, threshold: float, how: Decide, seed: int) -> Decision:
+def decision(held: HeldRows, threshold: float, how: Decide, seed: int) -> Decision:
     """Learn from held-out rows what stands between a model's word and the verdict.
 
     Parameters
     ----------
-    held : Held
+    held : HeldRows
     threshold : float
         On the scale of the raw probability.
     how : Decide
@@ -89,7 +89,7 @@ def decision(held: Held, threshold: float, how: Decide, seed: int) -> Decision:
     return Decision(calibration, cut, promise, wish, cuts_for(promise, cut, wish, told), sending)
 
 
-def promised(held: Held, told: Floats, how: Decide, seed: int) -> Promise:
+def promised(held: HeldRows, told: Floats, how: Decide, seed: int) -> Promise:
     """Return what can be promised where `told` is said of the rows of `held`, each not below its floor."""
     fails, passes = held.y == 1, held.y == 0
     missed = kept(told[fails], held.groups[fails], _shares(how.missed), how.confidence, seed)

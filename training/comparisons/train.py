@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from training.comparisons.decision import below_floor, read_changes
 from training.comparisons.examples import Examples, FeatureTable
 from training.comparisons.family import Family
-from training.comparisons.held import Held, decision, read_held
+from training.comparisons.held import HeldRows, decision, read_held
 from training.comparisons.labels.beside import known_of
 from training.comparisons.remembering import remember
 from training.comparisons.runs import read_run_spread
@@ -66,7 +66,7 @@ def train(family: Family) -> None:
     said = read_held(family.places.tuned, [("all", name) for name in tuned])
     for fit, whole, probability in zip(fits, pipelines, said, strict=True):
         chosen = fit.tuned
-        held = Held(examples.y, examples.groups, probability, below)
+        held = HeldRows(examples.y, examples.groups, probability, below)
         found = decision(held, chosen.threshold, how, seed)
         card = Card(
             fit.model,

@@ -9,6 +9,7 @@ rehearsals, where whole groups choose it and others measure it.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -133,7 +134,10 @@ def _controlled(rising: Floats, places: NDArray[np.int64], share: float, confide
         list_predict_params=cuts,
         fwer_method="fixed_sequence",
     )
-    control.calibrate(rising, np.ones(len(rising), np.int64))
+    with warnings.catch_warnings():
+        # that all or none of the cuts pass is no news
+        warnings.simplefilter("ignore", UserWarning)
+        control.calibrate(rising, np.ones(len(rising), np.int64))
     passed = control.valid_predict_params
     return int((rising[places] <= passed.max()).sum()) if len(passed) else 0
 

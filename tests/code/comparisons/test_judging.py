@@ -122,6 +122,14 @@ def test_json_says_null_where_there_is_no_probability(tables, served):
         "version": "7",
         "uri": "models:/m/7",
         "contribution_unit": "log-odds",
+        "decided": {
+            "missed": None,
+            "false_alarms": None,
+            "looks": None,
+            "costs": None,
+            "confidence": None,
+            "told": "nothing is promised",
+        },
     }
     assert [v["probability"] is None for v in answer["verdicts"]] == [False, True, False]
     assert answer["verdicts"][2]["invalid_reason"] is None

@@ -1,0 +1,157 @@
+"""What is unsure is so everywhere, and what verdicts are to keep can be asked for."""
+
+import json
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+from lxml import etree
+from typer.testing import CliRunner
+
+from data.comparisons.tables import ComparisonTables, versions
+from data.errors import InputError
+from data.tables.files import write_json
+from serving.comparisons import render
+from serving.comparisons.body import answer_json, answer_many
+from serving.comparisons.judge import judge
+from serving.comparisons.model import wishing
+from serving.comparisons.promises.told import PromiseAnswer, line, promise_answer
+from serving.comparisons.xml import as_xml
+from serving.models import Served
+from serving.pages.verdict_lines import as_junit, as_markdown
+from tests.code.comparisons.test_judging import asked, rows, served  # noqa: F401 - a fixture
+from training.comparisons.stored import Card
+from training.evaluation.calibration import CalibrationMap
+from training.evaluation.promise import Promise, Promised
+
+PROMISE = Promise(
+    0.9,
+    60,
+    30,
+    (Promised(0.02, None), Promised(0.05, 0.1, 0.02, 0.96)),
+    (Promised(0.01, 0.99999), Promised(0.1, 0.2)),
+)
+
+
+@pytest.fixture
+def promising(served):  # noqa: F811
+    return with_card(served, promise=PROMISE)
+
+
+def with_card(served, **fields):  # noqa: F811
+    return Served(replace(served.model, card=replace(served.model.card, **fields)), served.ref)
+
+
+@pytest.fixture
+def tables():
+    """A comparison that the model is not sure of: its median is a little worse."""
+    return of("slow", 87.0)
+
+
+def of(operation, after):
+    results = rows(operation, [98.0, 99.0, 100.0, 101.0, 102.0])
+    results += rows(operation, (np.array([98.0, 99.0, 100.0, 101.0, 102.0]) * after / 100).tolist(), 1)
+    return ComparisonTables.of_rows(results, [asked(operation)], [])
+
+
+def verdict(tables, served):  # noqa: F811
+    return judge(tables, served).verdicts[0]
+
+
+def test_between_the_cuts_a_verdict_is_unsure_in_every_form(tables, promising):
+    probability = verdict(tables, promising).probability
+    assert 0.1 < probability < 0.99999
+    unsure = wishing(promising, 0.05, 0.01, None)
+    judgement = judge(tables, unsure)
+    assert (judgement.count("unsure"), judgement.verdicts[0].verdict) == (1, "unsure")
+    told = json.loads(render.as_json(judgement))
+    assert told["model"]["decided"]["missed"] == 0.05
+    assert [told["verdicts"][0][name] for name in ("verdict", "threshold", "unsure_from")] == [
+        "unsure", 0.99999, 0.1,
+    ]  # fmt: skip
+    lines = render.lines(judgement, versions(tables))
+    assert "0 fail, 1 unsure, 0 pass, 0 invalid" in lines.summary
+    assert "at most 5 % of the regressions pass (90 % confidence)" in lines.summary
+    assert "**unsure**" in as_markdown(lines)
+    suite = etree.fromstring(as_junit(lines).encode())[0]
+    assert (suite.get("failures"), suite.get("skipped")) == ("0", "1")
+    assert suite[0][0].get("message").startswith(f"unsure, regression with probability {probability:.3f}: ")
+    assert b'result_status="unsure"' in as_xml(judgement, tables)
+
+
+def test_below_the_floor_nothing_is_unsure(promising):
+    wanted = wishing(promising, 0.02, None, None)
+    assert wanted.model.card.deciding.low == 0
+    assert verdict(of("same", 100.0), wanted).verdict == "pass"
+    assert verdict(of("little", 99.0), wanted).verdict == "unsure"
+
+
+def test_what_cannot_be_promised_is_told_with_how_many_it_takes(promising):
+    told = line(wishing(promising, 0.02, None, None).model.card)
+    assert told == (
+        "2 % cannot be promised with 60 of 30 operations, "
+        "it takes at least 114 of as many operations: no verdict is pass"
+    )
+
+
+def test_a_request_says_what_its_verdicts_are_to_keep_and_others_beside_it_do_not(promising):
+    one = {
+        "comparison_id": "a", "operation": "x", "better": "higher",
+        "configurations": [{"threads": 1, "baseline": [98.0, 100.0, 102.0], "target": [90.0, 92.0, 94.0]}],
+    }  # fmt: skip
+    plain, wanting, costly, wrong, both = (
+        json.dumps({"comparisons": [one], **more}).encode()
+        for more in (
+            {},
+            {"missed": 0.05},
+            {"costs": {"miss": 100, "false_alarm": 10, "look": 1}},
+            {"missed": 0.03},
+            {"missed": 0.05, "costs": {"miss": 100, "false_alarm": 10, "look": 1}},
+        )
+    )
+    first, second, third, *refused = answer_many([plain, wanting, costly, wrong, both], promising)
+    for body, found in ((plain, first), (wanting, second), (costly, third)):
+        assert found.content == answer_json(body, promising).content
+    decided = [json.loads(found.content)["model"]["decided"] for found in (first, second, third)]
+    assert [told["missed"] for told in decided] == [None, 0.05, None]
+    assert decided[2]["told"] == "cheapest where a miss costs 100, a false alarm 10 and a look 1"
+    assert json.loads(third.content)["verdicts"][0]["unsure_from"] == 0.01
+    assert "can promise one of 2, 5 %" in str(refused[0])
+    assert "expected one or the other" in str(refused[1])
+
+
+def test_an_older_model_promises_nothing_and_says_so(served):  # noqa: F811
+    with pytest.raises(InputError, match="missed: the model was trained without a promise; train it again"):
+        wishing(served, 0.05, None, None)
+
+
+def test_what_is_told_is_the_calibrated_probability_and_reasons_are_the_models(tables, served):  # noqa: F811
+    halved = CalibrationMap("sigmoid", (0.0, 0.999999, 1.0), (0.0, 0.5, 1.0))
+    raw, told = verdict(tables, served), verdict(tables, with_card(served, calibration=halved))
+    assert told.probability == pytest.approx(halved.at(raw.probability))
+    assert told.probability < raw.probability
+    assert told.reasons == raw.reasons
+
+
+def test_a_card_keeps_calibration_promise_and_cuts(promising, tmp_path):
+    card = wishing(promising, 0.05, 0.01, None).model.card
+    card = replace(card, calibration=CalibrationMap("beta", (0.0, 0.5, 1.0), (0.0, 0.2, 1.0)))
+    write_json(tmp_path / "card.json", asdict(card))
+    assert Card.read(tmp_path) == card
+    assert PromiseAnswer(**promise_answer(card.promise)).missed[1].measured == 0.02
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("--missed=0", "'0' is no percentage"),
+        ("--missed=x", "'x' is no percentage"),
+        ("--costs=1:2", "three costs"),
+    ],
+)
+def test_an_option_that_makes_no_sense_is_refused(option, told):
+    from serving.cli import app
+
+    result = CliRunner().invoke(app, ["judge", "nothing", option], env={"COLUMNS": "300"})
+    assert result.exit_code == 2
+    assert told in result.output
