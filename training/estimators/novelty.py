@@ -24,6 +24,8 @@ Floats = NDArray[np.float64]
 LEVEL = 0.01
 #: The normal distribution's 5 % and 95 % quantiles lie so many standard deviations apart.
 _WIDTH = 3.29
+#: Up to so many standard deviations the squashing is about linear.
+_LINEAR = 3
 #: Of a feature that never varied, this share of its size counts as a deviation.
 _NEVER = 0.1
 FOLDS = 5
@@ -63,7 +65,7 @@ class Familiar:
     Attributes
     ----------
     centre, scale : ndarray of shape (n_features,)
-        Of the squashing: asinh((value - centre) / scale); 0 where a value is unknown.
+        A deviation d = (value - centre) / scale is squashed to 3 asinh(d / 3), 0 where a value is unknown.
     mean : ndarray of shape (n_features,)
     precision : ndarray of shape (n_features, n_features)
         The inverse of the covariance of squashed features; 0 for those without any value.
@@ -108,7 +110,7 @@ class Familiar:
             ends[:, feature] = np.quantile(rows[known[:, feature], feature], [0.01, 0.05, 0.5, 0.95, 0.99])
         centre, width = ends[2], (ends[3] - ends[1]) / _WIDTH
         scale = np.where(width > 0, width, _NEVER * np.maximum(np.abs(centre), 1.0))
-        squashed = np.where(known, np.arcsinh((np.where(known, rows, 0.0) - centre) / scale), 0.0)
+        squashed = np.where(known, _squashed((np.where(known, rows, 0.0) - centre) / scale), 0.0)
         found = LedoitWolf().fit(squashed)
         precision = np.where(np.outer(present, present), found.precision_, 0.0)
         # a row that lacks all that no other row lacks is as strange as one row among so many can be
@@ -128,7 +130,7 @@ class Familiar:
             Which features they are; all if not given.
         """
         with np.errstate(invalid="ignore"):
-            deviations = np.arcsinh((rows - self.centre[places]) / self.scale[places]) - self.mean[places]
+            deviations = _squashed((rows - self.centre[places]) / self.scale[places]) - self.mean[places]
         return np.where(np.isnan(rows), 0.0, deviations)
 
     def distance(self, rows: Floats) -> Floats:
@@ -159,6 +161,10 @@ class Familiar:
     @cached_property
     def _diagonal(self) -> Floats:
         return np.diagonal(self.precision)
+
+
+def _squashed(deviations: Floats) -> Floats:
+    return np.asarray(_LINEAR * np.arcsinh(deviations / _LINEAR))
 
 
 def folds(groups: NDArray[np.str_]) -> list[NDArray[np.bool_]]:

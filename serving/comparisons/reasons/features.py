@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from math import exp
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 #: What can be told of a comparison; each is measured, whatever the model says.
 Fact = Literal[
     "shift", "separation", "scatter", "spread", "edges", "repetitions", "builds", "steps", "levels", "trend"
 ]
-FACTS: tuple[Fact, ...] = Fact.__args__  # type: ignore[attr-defined]
+FACTS: tuple[Fact, ...] = get_args(Fact)
 
 
 class Meaning(NamedTuple):

@@ -46,9 +46,11 @@ def flips(asked: Asked, rows: Ints, answers: NDArray[np.str_], decide: Decide) -
         other one. NaN where there is none within 100 %.
     """
     found = np.full(len(rows), np.nan)
-    for answer in sorted({*answers.tolist()} & {*_OTHER}):
-        own = np.flatnonzero(answers == answer)
-        found[own] = _found(asked, rows[own], decide, _OTHER[answer])
+    # where the target is near nothing, or near all that numbers can tell, there may be no factor
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        for answer in sorted({*answers.tolist()} & {*_OTHER}):
+            own = np.flatnonzero(answers == answer)
+            found[own] = _found(asked, rows[own], decide, _OTHER[answer])
     return found
 
 

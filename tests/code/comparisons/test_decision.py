@@ -134,7 +134,7 @@ def test_the_answer_names_the_configuration_that_moved_and_the_one_that_got_bett
     worse = {"threads": 8, "baseline_median": 200.0, "target_median": 194.0, "change": pytest.approx(-0.03)}
     better = {"threads": 1, "baseline_median": 100.0, "target_median": 105.0, "change": pytest.approx(0.05)}
     assert (answer["moved"], answer["improved"], answer["decided_by"]) == (worse, better, "model")
-    told = "median 3.0 % worse at 8 threads; 1 of 2 configurations got worse; "
+    told = "median 3.0 % less throughput at 8 threads; 1 of 2 configurations got worse; "
     for text in (as_markdown(render.lines(judgement, [""])), as_plain(render.lines(judgement, [""]))):
         assert told in " ".join(text.split())
         assert "; 1 thread: median 5.0 % better" in " ".join(text.split())
@@ -142,10 +142,8 @@ def test_the_answer_names_the_configuration_that_moved_and_the_one_that_got_bett
 
 def test_changes_too_small_to_matter_are_told_as_they_are(served):  # noqa: F811
     lines = render.lines(judged(served, (1, [100.0] * 3, [99.96] * 3), (2, [100.0] * 3, [100.3] * 3)), [""])
-    assert (
-        lines.rows[0].why
-        == "below the floor of 0.5 %; median 0.04 % worse at 1 thread; 1 of 2 configurations got worse"
-    )
+    moved = "median 0.04 % less throughput at 1 thread; 1 of 2 configurations got worse"
+    assert lines.rows[0].why == f"below the floor of 0.5 %; {moved}"
     lines = render.lines(judged(served, (1, [100.0] * 3, [100.0] * 3)), [""])
     assert lines.rows[0].why == "below the floor of 0.5 %; median unchanged"
 

@@ -1,0 +1,59 @@
+"""Rows unlike those that a model was trained on."""
+
+import numpy as np
+import pytest
+
+from training.estimators.novelty import Familiar, warned
+
+GROUPS = np.array([f"g{row % 20}" for row in range(1000)])
+
+
+def draws(rows=1000, seed=0):
+    """Two features that rise together, one with a long tail, one that never varies, one that nobody knows."""
+    rng = np.random.default_rng(seed)
+    first = rng.normal(size=rows)
+    second = first + 0.1 * rng.normal(size=rows)
+    return np.column_stack(
+        (first, second, np.exp(2 * rng.normal(size=rows)), np.full(rows, 5.0), np.full(rows, np.nan))
+    )
+
+
+@pytest.fixture(scope="module")
+def familiar():
+    return Familiar.of(draws(), GROUPS)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_of_rows_like_those_in_training_at_most_about_the_stated_share_is_strange(familiar, seed):
+    assert familiar.strange(draws(20_000, seed)).mean() < 0.015
+
+
+def test_the_share_that_the_card_tells_is_of_groups_that_were_held_out():
+    found = warned(draws(), GROUPS)
+    assert (found.level, found.held_out < 0.02) == (0.01, True)
+
+
+@pytest.mark.parametrize(
+    ("row", "feature"),
+    [
+        ([9.0, 9.0, 1.0, 5.0, np.nan], {0, 1}),
+        ([1.5, -1.5, 1.0, 5.0, np.nan], {0, 1}),
+        ([0.0, 0.0, 1e9, 5.0, np.nan], {2}),
+        ([0.0, 0.0, 1.0, 500.0, np.nan], {3}),
+        ([np.nan, 0.0, 1.0, 5.0, np.nan], {0}),
+    ],
+    ids=["beyond all", "strange beside the other", "a tail", "never varied", "a gap"],
+)
+def test_what_is_strange_is_named(familiar, row, feature):
+    values = np.array(row)
+    assert familiar.strange(values[None]).tolist() == [True]
+    assert familiar.strangest(values) in feature
+
+
+def test_a_feature_that_no_training_row_had_says_nothing(familiar):
+    assert not familiar.strange(np.array([[0.0, 0.0, 1.0, 5.0, 1e6]]))[0]
+
+
+def test_a_single_group_holds_nothing_out_and_calls_nothing_strange():
+    rows = draws(50)
+    assert not Familiar.of(rows, np.full(50, "g")).strange(rows * 1e6).any()
