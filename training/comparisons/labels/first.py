@@ -76,7 +76,7 @@ def next_to_label(pool: Pool, n: int, seed: int = 0) -> Ints:
     """
     known, free = pool.known, pool.free
     model = fitted(known, seed) if (known.own.y == 1).any() else None
-    if model is not None:
+    if model is not None and len(free):
         odds = np.clip(fail_probability(model, pool.x[free]), _EXTREME, 1 - _EXTREME)
         return _spread(pool, free[np.argsort(np.abs(np.log(odds / (1 - odds))), kind="stable")])[:n]
     return _found(pool, free, n, seed)
