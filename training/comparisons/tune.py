@@ -17,7 +17,7 @@ from training.comparisons.examples import Examples, FeatureTable
 from training.comparisons.family import Family
 from training.comparisons.labels import few
 from training.comparisons.labels.beside import digest_beside, known_of
-from training.comparisons.labels.few import Known
+from training.comparisons.labels.few import Learnable
 from training.comparisons.splits import group_folds, parts
 from training.estimators import catalogue, pipelines, spaces
 from training.estimators.catalogue import CATALOGUE
@@ -61,7 +61,7 @@ class SearchTask:
     seed : int
     log : Path or None
         Where finished trials are kept, so that an interrupted search goes on; in memory if None.
-    known : Known or None
+    known : Learnable or None
         What there is beside the examples, if anything.
     """
 
@@ -71,7 +71,7 @@ class SearchTask:
     how: Tune
     seed: int
     log: Path | None = None
-    known: Known | None = None
+    known: Learnable | None = None
 
     def learnt(self, own: Examples) -> Examples:
         """Return what is fitted to: with what a champion has learnt from, if one is to start from that."""
@@ -132,7 +132,7 @@ def search(task: SearchTask) -> Found[Classified]:
 
 def _beside(task: SearchTask, params: dict[str, Any]) -> float:
     """Choose the threshold where there is more than one's own labels."""
-    model, known = CATALOGUE[task.model], replace(task.known or Known(task.examples), own=task.examples)
+    model, known = CATALOGUE[task.model], replace(task.known or Learnable(task.examples), own=task.examples)
 
     def fitting(rows: Examples) -> Any:
         return pipeline(model, params, rows.y, task.seed).fit(rows.x, rows.y)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training.comparisons.examples import Examples
-from training.comparisons.labels.few import Known, fitted
+from training.comparisons.labels.few import Learnable, fitted
 from training.estimators.pipelines import fail_probability
 
 Floats = NDArray[np.float64]
@@ -51,10 +51,10 @@ class Pool:
         return np.flatnonzero(self.y == UNLABELLED)
 
     @property
-    def known(self) -> Known:
+    def known(self) -> Learnable:
         """What can be learned from."""
         rows = np.flatnonzero(self.y != UNLABELLED)
-        return Known(Examples(self.x[rows], self.y[rows], self.groups[rows]), self.start)
+        return Learnable(Examples(self.x[rows], self.y[rows], self.groups[rows]), self.start)
 
 
 def next_to_label(pool: Pool, n: int, seed: int = 0) -> Ints:
