@@ -127,7 +127,7 @@ def notes(table: pd.DataFrame, shipped: int, pooled: pd.DataFrame) -> list[str]:
         (
             f"Data set: sap-hana, {len(table)} comparisons of {table['fold_group'].nunique()} operations",
             f"{(table['status'] == 'fail').sum()} fails",
-            f"5 folds of whole operations, {len(SEEDS)} seeds from {SEEDS[0]} on",
+            f"5 folds of whole operations, seeds {', '.join(map(str, SEEDS))}",
             "labels are those of the training part, asked for 25 at a time.",
         )
     )
