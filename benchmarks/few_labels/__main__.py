@@ -138,8 +138,8 @@ def notes(table: pd.DataFrame, shipped: int, pooled: pd.DataFrame) -> list[str]:
         "Every model is the same (extra trees), and its threshold is chosen inside the training part.",
         "As long as no fail or no pass is labelled, a model from nothing passes everything.",
         f"A champion stays as it is until {ENOUGH} fails and passes are labelled.",
-        "How rows are ordered and thresholds chosen was settled on these series, too, in other folds; the least"
-        + " number of fails and passes in the folds of the first seed. Nothing here is of untouched data.",
+        "How rows are ordered and thresholds chosen was settled on these series, too, in other folds.",
+        "The least number of fails and passes was settled in the folds of the first seed: not untouched data.",
         reached(pooled),
     ]
 
