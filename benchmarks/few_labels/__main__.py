@@ -139,7 +139,7 @@ def notes(table: pd.DataFrame, shipped: int, pooled: pd.DataFrame) -> list[str]:
         "As long as no fail or no pass is labelled, a model from nothing passes everything.",
         f"A champion stays as it is until {ENOUGH} fails and passes are labelled.",
         "How rows are ordered and thresholds chosen was settled on these series, too, in other folds.",
-        "The least number of fails and passes was settled in the folds of the first seed: not untouched data.",
+        "The least number of fails and passes was chosen in the folds of the first seed: no untouched data.",
         reached(pooled),
     ]
 
