@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from training.comparisons.examples import Examples
-from training.comparisons.labels.few import FewModel, Known, learned
+from training.comparisons.labels.few import FewModel, Learnable, learned
 from training.comparisons.labels.first import UNLABELLED, Pool, next_to_label
 from training.comparisons.splits import group_folds
 from training.evaluation.metrics import scores
@@ -67,7 +67,7 @@ def trials(examples: Examples, suspicion: Floats, shipped: Examples, seeds: Sequ
 
 def curves(trial: Trial) -> pd.DataFrame:
     """Return a row per way and number of labels: the mistakes on the test rows, and the average precision."""
-    champion = learned(Known(trial.shipped), trial.seed)
+    champion = learned(Learnable(trial.shipped), trial.seed)
     rows = [_scored(trial, Way("none", "champion"), np.zeros(0, np.int64), champion)]
     for way in WAYS:
         start = trial.shipped if way.start == "champion" else None
@@ -80,7 +80,7 @@ def curves(trial: Trial) -> pd.DataFrame:
 
 
 def _learned(trial: Trial, way: Way, chosen: Ints, start: Examples | None) -> dict[str, object]:
-    known = Known(trial.train.rows(chosen), start, np.delete(trial.train.x, chosen, axis=0))
+    known = Learnable(trial.train.rows(chosen), start, np.delete(trial.train.x, chosen, axis=0))
     return _scored(trial, way, chosen, learned(known, trial.seed))
 
 

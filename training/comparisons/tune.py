@@ -18,7 +18,7 @@ from training.comparisons.family import Family
 from training.comparisons.held import write_held
 from training.comparisons.labels import few
 from training.comparisons.labels.beside import digest_beside, known_of
-from training.comparisons.labels.few import Known
+from training.comparisons.labels.few import Learnable
 from training.comparisons.splits import group_folds, parts
 from training.estimators import catalogue, evident, one_sided, pipelines, signed, spaces
 from training.estimators.catalogue import CATALOGUE
@@ -65,7 +65,7 @@ class SearchTask:
         Where finished trials are kept, so that an interrupted search goes on; in memory if None.
     guide : Guide or None
         What the columns promise.
-    known : Known or None
+    known : Learnable or None
         What there is beside the examples, if anything.
     """
 
@@ -76,7 +76,7 @@ class SearchTask:
     seed: int
     log: Path | None = None
     guide: Guide | None = None
-    known: Known | None = None
+    known: Learnable | None = None
 
     def learnt(self, own: Examples) -> Examples:
         """Return what is fitted to: with what a champion has learnt from, if one is to start from that."""
@@ -137,7 +137,7 @@ def search(task: SearchTask) -> Found[Classified]:
 
 def _beside(task: SearchTask, params: dict[str, Any]) -> float:
     """Choose the threshold where there is more than one's own labels."""
-    model, known = CATALOGUE[task.model], replace(task.known or Known(task.examples), own=task.examples)
+    model, known = CATALOGUE[task.model], replace(task.known or Learnable(task.examples), own=task.examples)
 
     def fitting(rows: Examples) -> Any:
         return pipeline(model, params, rows.y, task.seed, task.guide).fit(rows.x, rows.y)

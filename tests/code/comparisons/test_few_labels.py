@@ -10,7 +10,7 @@ from tests.code.comparisons.test_judging import asked, rows
 from tests.families import COLUMNS, feature_table, small_family
 from training.comparisons.examples import Examples, FeatureTable
 from training.comparisons.labels.beside import known_of
-from training.comparisons.labels.few import Known, learned
+from training.comparisons.labels.few import Learnable, learned
 from training.comparisons.labels.first import ONE_AT_RANDOM, UNLABELLED, Pool, next_to_label
 from training.comparisons.stored import TrainedModel
 from training.comparisons.train import train
@@ -57,7 +57,7 @@ def test_then_those_of_which_a_model_is_least_sure():
     then = next_to_label(pool_of(examples, labelled), 20)
     assert not set(then) & set(labelled)
     assert len(set(examples.groups[then])) == 20
-    model = learned(Known(examples.rows(np.sort(labelled))), 0)
+    model = learned(Learnable(examples.rows(np.sort(labelled))), 0)
     sure = np.abs(model.probability(examples.x) - 0.5)
     assert sure[then].mean() < 0.6 * np.delete(sure, np.r_[labelled, then]).mean()
 
@@ -81,7 +81,7 @@ def test_labels_in_this_order_find_more_and_teach_more_than_twice_as_many_at_ran
         at_random = np.random.default_rng(seed).permutation(1500)[:120]
         for name, chosen in (("first", labelled), ("random", at_random)):
             rest = np.delete(examples.x, chosen, axis=0)
-            model = learned(Known(examples.rows(chosen), None, rest), seed)
+            model = learned(Learnable(examples.rows(chosen), None, rest), seed)
             caught.setdefault(name, []).append(balanced(model, unseen))
     assert np.mean(caught["first"]) > np.mean(caught["random"])
 
@@ -92,8 +92,10 @@ def test_the_first_labels_do_not_spoil_what_a_champion_knows():
     start = replace(start, groups=np.char.add("s", start.groups))
     own, unseen = drawn(200, seed=8), drawn(3000, seed=9)
     passes = np.flatnonzero(own.y == 0)[:10]
-    assert learned(Known(own.rows(passes)), 0) is None
-    champion, warm = (learned(known, 0) for known in (Known(start), Known(own.rows(passes), start, own.x)))
+    assert learned(Learnable(own.rows(passes)), 0) is None
+    champion, warm = (
+        learned(known, 0) for known in (Learnable(start), Learnable(own.rows(passes), start, own.x))
+    )
     assert (warm.probability(unseen.x) == champion.probability(unseen.x)).all()
     assert warm.threshold == champion.threshold
 
@@ -105,7 +107,7 @@ def test_some_fails_of_ones_own_make_a_champion_better_where_fails_look_otherwis
     start.x[:, 0] = np.random.default_rng(1).normal(0, 1, 400)
     chosen = np.r_[np.flatnonzero(own.y == 1)[:12], np.flatnonzero(own.y == 0)[:38]]
     rest = np.delete(own.x, chosen, axis=0)
-    champion, warm = learned(Known(start), 0), learned(Known(own.rows(chosen), start, rest), 0)
+    champion, warm = learned(Learnable(start), 0), learned(Learnable(own.rows(chosen), start, rest), 0)
     assert balanced(warm, unseen) > balanced(champion, unseen) + 0.02
 
 

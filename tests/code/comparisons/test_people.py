@@ -19,7 +19,7 @@ def voted(votes):
     """``{"anna": "fpp"}``: what somebody says of the comparisons 0, 1 and 2; "-" is nothing."""
     return labelled(
         *(
-            (f"{place:03}", {"f": "fail", "p": "pass"}[said], name)
+            (f"{place:04}", {"f": "fail", "p": "pass"}[said], name)
             for name, row in votes.items()
             for place, said in enumerate(row)
             if said != "-"
@@ -65,8 +65,8 @@ def test_people_are_found_to_be_as_reliable_as_they_were_made():
 def test_one_reliable_person_outweighs_two_who_always_pass():
     rows = {"good": "fp" * 40, "also good": "fp" * 39 + "-p", "idle": "pp" * 40, "idler": "pp" * 40}
     labels = voted(rows)
-    assert consensus(labels, "majority")["078"] == "pass"
-    assert consensus(labels, "dawid-skene")["078"] == "fail"
+    assert consensus(labels, "majority")["0078"] == "pass"
+    assert consensus(labels, "dawid-skene")["0078"] == "fail"
 
 
 def test_a_label_of_nobody_in_particular_comes_before_votes():
@@ -90,10 +90,10 @@ def test_who_changes_their_mind_has_one_vote():
 def test_disagreement_is_kept_and_named():
     labels = voted({"anna": "ffp", "ben": "fpp", "cleo": "fp-", "dora": "-f-"})
     status = consensus(labels, "majority")
-    assert pd.isna(status["001"])
+    assert pd.isna(status["0001"])
     told = disagreements(labels, status)
     assert told.fillna("").to_dict("records") == [
-        {"comparison_id": "001", "said_fail": "anna, dora", "said_pass": "ben, cleo", "status": ""}
+        {"comparison_id": "0001", "said_fail": "anna, dora", "said_pass": "ben, cleo", "status": ""}
     ]
     table = people(labels, status).set_index("annotator")
     assert table["cases"].to_dict() == {"anna": 3, "ben": 3, "cleo": 2, "dora": 1}

@@ -9,13 +9,13 @@ import numpy as np
 from data.tables.digest import digest_of
 from data.tables.specs import read_table
 from training.comparisons.examples import FeatureTable
-from training.comparisons.labels.few import Known
+from training.comparisons.labels.few import Learnable
 
 #: By the file that featurize writes.
 START, UNLABELLED = "start.parquet", "unlabelled.parquet"
 
 
-def known_of(features: Path, table: FeatureTable, *, unlabelled: bool = False) -> Known:
+def known_of(features: Path, table: FeatureTable, *, unlabelled: bool = False) -> Learnable:
     """Return all that there is to learn from, with the labels of `table` as one's own.
 
     Parameters
@@ -36,7 +36,7 @@ def known_of(features: Path, table: FeatureTable, *, unlabelled: bool = False) -
     wanted = dict.fromkeys(table.columns, "float64")
     counted = unlabelled and others.is_file()
     rest = read_table(others, wanted)[[*wanted]].to_numpy(np.float64) if counted else None
-    return Known(table.examples, first if first is not None and len(first.y) else None, rest)
+    return Learnable(table.examples, first if first is not None and len(first.y) else None, rest)
 
 
 def digest_beside(features: Path, table: FeatureTable) -> str:

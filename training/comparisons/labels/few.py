@@ -30,7 +30,7 @@ _EVEN = 0.5
 
 
 @dataclass(frozen=True)
-class Known:
+class Learnable:
     """All that there is to learn from.
 
     Attributes
@@ -83,7 +83,7 @@ def joined(first: Examples, second: Examples) -> Examples:
     )
 
 
-def learned(known: Known, seed: int) -> FewModel | None:
+def learned(known: Learnable, seed: int) -> FewModel | None:
     """Fit to what is `known`, and choose the threshold; None while there is only one kind of label.
 
     A champion stays as it is until `ENOUGH` own fails and passes are there: passes alone tell a model where a
@@ -91,20 +91,20 @@ def learned(known: Known, seed: int) -> FewModel | None:
     a pass.
     """
     if known.start is not None and np.bincount(known.own.y, minlength=2).min() < ENOUGH:
-        known = Known(known.start)
+        known = Learnable(known.start)
     model = fitted(known, seed)
     if model is None:
         return None
     return FewModel(model, threshold(known, model, lambda rows: _fitted(rows, seed), seed))
 
 
-def fitted(known: Known, seed: int) -> Any:
+def fitted(known: Learnable, seed: int) -> Any:
     """Fit to what is `known`; None while there is only one kind of label."""
     whole = known.learnt
     return _fitted(whole, seed) if len(np.unique(whole.y)) == len((0, 1)) else None
 
 
-def threshold(known: Known, model: Any, fitting: Fitting, seed: int) -> float:
+def threshold(known: Learnable, model: Any, fitting: Fitting, seed: int) -> float:
     """Choose from which probability on a comparison fails, for a model of `fitting` to what is `known`.
 
     The rows that somebody labels first are no fair sample: most are hard, and many fail. Few of all

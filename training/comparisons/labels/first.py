@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training.comparisons.examples import Examples
-from training.comparisons.labels.few import Known, fitted
+from training.comparisons.labels.few import Learnable, fitted
 from training.estimators.pipelines import fail_probability
 
 Floats = NDArray[np.float64]
@@ -51,10 +51,10 @@ class Pool:
         return np.flatnonzero(self.y == UNLABELLED)
 
     @property
-    def known(self) -> Known:
+    def known(self) -> Learnable:
         """What can be learned from."""
         rows = np.flatnonzero(self.y != UNLABELLED)
-        return Known(Examples(self.x[rows], self.y[rows], self.groups[rows]), self.start)
+        return Learnable(Examples(self.x[rows], self.y[rows], self.groups[rows]), self.start)
 
 
 def next_to_label(pool: Pool, n: int, seed: int = 0) -> Ints:
@@ -76,7 +76,7 @@ def next_to_label(pool: Pool, n: int, seed: int = 0) -> Ints:
     """
     known, free = pool.known, pool.free
     model = fitted(known, seed) if (known.own.y == 1).any() else None
-    if model is not None:
+    if model is not None and len(free):
         odds = np.clip(fail_probability(model, pool.x[free]), _EXTREME, 1 - _EXTREME)
         return _spread(pool, free[np.argsort(np.abs(np.log(odds / (1 - odds))), kind="stable")])[:n]
     return _found(pool, free, n, seed)
