@@ -49,6 +49,7 @@ PEOPLE_SAID = (
         "The truth of a row is the consensus of the others, computed as the labels are; an engineer fails a "
         "boundary by a mark within 5 versions of it at which the median got worse."
     ),
+    "Best first, chosen on these very cases.",
     "perfjudge learned from everybody's consensus, the row's engineer's too, never from a series it judges.",
 )
 

@@ -23,6 +23,7 @@ from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 from data.params import load
 from data.places import Places
+from data.stage import BYTECODE
 from data.tables.digest import digest_of
 from data.tables.files import write_text
 
@@ -161,7 +162,11 @@ def _code() -> list[Path]:
 def _run(stage: str, root: Path) -> None:
     # -P: the folder of the data is called as the package is
     command = [sys.executable, "-P", "-m", stage, "comparisons"]
-    environment = os.environ | {"PYTHONSAFEPATH": "1"}
+    environment = os.environ | {
+        "PYTHONSAFEPATH": "1",
+        "PYTHONPYCACHEPREFIX": str((ROOT / BYTECODE).resolve()),
+    }
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     done = subprocess.run(command, cwd=root, env=environment, stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no word of why"])[-1]
