@@ -39,7 +39,7 @@ PEOPLE = {
 AS_ONE_GETS_IT = (
     "Figures count the verdicts of all test folds; ± is the balanced accuracy's deviation over them.",
     "Models have parameters and thresholds from inside each training part; tools and rules their defaults.",
-    "Seconds of the processor: of models for vectors and probabilities, of tools for what they compute.",
+    "Seconds of the processor: of models for vectors and probabilities (from 1,000), of tools for theirs.",
 )
 AS_CHOSEN = (
     "Threshold from other folds: models have theirs from inside the training part.",

@@ -55,7 +55,7 @@ def test_models_rules_tools_and_engineers_are_told_on_one_page(tmp_path, monkeyp
     monkeypatch.chdir(tmp_path)
 
     run = models.run(source, cache, "extended", 1, models=["logistic"], trials=1)
-    views = study(run, None, tools, cache, 1)
+    views = study(run, None, tools, cache=cache, jobs=1)
     write(source, run, views, IMAGE)
 
     assert (run.cases.failed.sum(), len(set(run.cases.fold))) == (12, 5)
