@@ -10,7 +10,9 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -49,12 +51,13 @@ PEOPLE_SAID = (
         "The truth of a row is the consensus of the others, computed as the labels are; an engineer fails a "
         "boundary by a mark within 5 versions of it at which the median got worse."
     ),
+    "Best first, chosen on these very cases.",
     "perfjudge learned from everybody's consensus, the row's engineer's too, never from a series it judges.",
 )
 
 
 def tool_judges(
-    tools: Sequence[Tool], view: View, cases: Cases, cache: Path, jobs: int
+    tools: Sequence[Tool], view: View, cases: Cases, *, cache: Path, jobs: int, known: bool = False
 ) -> tuple[list[Judge], list[str]]:
     """Let tools judge what a view shows.
 
@@ -68,7 +71,7 @@ def tool_judges(
 
     def asked(tool: Tool) -> list[Answered] | InputError:
         try:
-            return ask(tool, view, cache)
+            return ask(tool, view, cache, known=known)
         except InputError as error:
             return error
 
@@ -100,22 +103,32 @@ def _judged(tables: ComparisonTables, cases: Cases) -> Sides:
 
 
 def study(
-    run: PipelineRun, later: PipelineRun | None, tools: Sequence[Tool], cache: Path, jobs: int
+    run: PipelineRun,
+    later: PipelineRun | None,
+    tools: Sequence[Tool],
+    *,
+    cache: Path,
+    jobs: int,
+    known: bool = False,
 ) -> tuple[Told, Told]:
-    """Let all judge in both views; the features of `later` look past the target, if there are such."""
+    """Let all judge in both views; the features of `later` look past the target, if there are such.
+
+    `known` leaves out the tools that have not been asked yet.
+    """
+    asked = partial(_told, cases=run.cases, tools=tools, cache=cache, jobs=jobs, known=known)
     tables, cases, how = run.tables, run.cases, LabelRules()
     series, comparisons, sides = (
         series_of(tables.results),
         _comparisons(tables, cases),
         _judged(tables, cases),
     )
-    online = _told(WINDOWED, cases, tools, windows(series, comparisons, how), cache=cache, jobs=jobs)
+    online = asked(WINDOWED, windows(series, comparisons, how))
     online = replace(
         online,
         judges=[*run.judges(sides), *rules.judges(sides, pd.Index(cases.ids), cases), *online.judges],
         notes=[SHOWN, *online.notes],
     )
-    hindsight = _told(WHOLE, cases, tools, whole(series, comparisons, how), cache=cache, jobs=jobs)
+    hindsight = asked(WHOLE, whole(series, comparisons, how))
     own = [replace(online.champion, name=f"{online.champion.name}, without hindsight")]
     own += [] if later is None else _in_hindsight(later, cases)
     lack = ["perfjudge has no features that look past the target here."] if later is None else []
@@ -123,8 +136,8 @@ def study(
     return online, replace(hindsight, judges=[*own, *hindsight.judges], notes=notes)
 
 
-def _told(title: str, cases: Cases, tools: Sequence[Tool], view: View, *, cache: Path, jobs: int) -> Told:
-    judges, versions = tool_judges(tools, view, cases, cache, jobs)
+def _told(title: str, view: View, *, tools: Sequence[Tool], cases: Cases, **how: Any) -> Told:
+    judges, versions = tool_judges(tools, view, cases, **how)
     return Told(title, cases, judges, [POINTS, f"Tools: {', '.join(versions)}."])
 
 
@@ -136,9 +149,12 @@ def _in_hindsight(run: PipelineRun, cases: Cases) -> list[Judge]:
 
 
 def main(
-    path: Path = Path("../shared/data/sap-hana"), cache: Path = CACHE, jobs: int = 2, image: Path = IMAGE
+    path: Path = Path("../shared/data/sap-hana"), cache: Path = CACHE, jobs: int = 2, known: bool = False
 ) -> None:
-    """Compute what is not known yet, print the tables, and write the page and the picture."""
+    """Compute what is not known yet, print the tables, and write the page and the picture.
+
+    With --known, tools that were not asked before are left out.
+    """
     if not (path / "annotations.json").is_file():
         sys.stderr.write(
             f"skipped: {path}/annotations.json is not there; --path names the data set sap-hana\n"
@@ -146,8 +162,8 @@ def main(
         return
     before = load()
     runs = [models.run(path, cache, chosen, jobs) for chosen in models.features()]
-    views = study(runs[0], next(iter(runs[1:]), None), TOOLS, cache, jobs)
-    write(path, runs[0], views, image, [busy(before)])
+    views = study(runs[0], next(iter(runs[1:]), None), TOOLS, cache=cache, jobs=jobs, known=known)
+    write(path, runs[0], views, IMAGE, [busy(before)])
 
 
 def write(

@@ -16,7 +16,7 @@ from data.comparisons.formats.sap_hana import BENCHMARK, Annotations, annotation
 from data.comparisons.params import LabelRules
 from training.evaluation.metrics import scores
 
-#: With no more cases than these nobody counts as the best; rates of fewer fails than these are not told.
+#: Of so many boundaries at most, or fewer fails, an engineer's rates are not told.
 ENOUGH, FAILS = 100, 10
 
 
@@ -142,8 +142,3 @@ def pooled(all_of_them: list[Engineer]) -> Engineer:
     failed, judged = ([getattr(one, side) for one in all_of_them] for side in ("failed", "judged"))
     ids = [boundary for one in all_of_them for boundary in one.ids]
     return Engineer("all", ids, np.concatenate(failed), np.concatenate(judged))
-
-
-def best(all_of_them: list[Engineer]) -> Engineer:
-    """Return the one of the highest balanced accuracy among those with enough cases."""
-    return max((one for one in all_of_them if one.told), key=lambda one: one.worth.balanced)

@@ -15,7 +15,6 @@ import pandas as pd
 import yaml
 
 from benchmarks.human_labels.judges import Cases, Judge
-from benchmarks.human_labels.series import Floats
 from benchmarks.table import clocked
 from data.comparisons.params import Comparisons, FeaturizeComparisons
 from data.comparisons.sides import Sides
@@ -23,8 +22,11 @@ from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 from data.params import load
 from data.places import Places
+from data.stage import BYTECODE
 from data.tables.digest import digest_of
 from data.tables.files import write_text
+from training.comparisons.stored import TrainedModel
+from training.estimators.pipelines import fail_probability
 
 ROOT = Path(__file__).parents[2]
 STAGES = (
@@ -38,6 +40,8 @@ STAGES = (
 #: The split at random is not told here: as little of it as the stages take.
 FEWEST = {"folds": 2, "repeats": 1}
 RETROSPECTIVE = "retrospective"
+#: Comparisons on which models are timed: those that compare with neighbours take a minute for all.
+TIMED = 1000
 
 
 @dataclass(frozen=True)
@@ -84,22 +88,23 @@ class PipelineRun:
         """Return the models; the seconds are those of vectors and probabilities."""
         from features.comparisons.vectors import vectors
 
-        seconds, asked = clocked(lambda: vectors(sides), time.process_time)
+        seconds, _ = clocked(lambda: vectors(sides), time.process_time)
         names = self.verdicts.loc[self.verdicts["kind"] == "model", "entry"].unique()
-        return [self._judge(str(name), seconds, asked) for name in names]
+        table = pd.read_parquet(Places("comparisons", self.root).processed / "features.parquet")
+        return [self._judge(str(name), seconds, table) for name in names]
 
-    def _judge(self, name: str, seconds: float, vectors: Floats) -> Judge:
+    def _judge(self, name: str, seconds: float, table: pd.DataFrame) -> Judge:
         own = self._of(name)
         probability = own["probability"].to_numpy(np.float64)
         judged = probability >= own["threshold"].to_numpy(np.float64)
-        took = seconds + self._asked(name, vectors)
+        took = seconds + self._asked(name, table)
         return Judge(name, "model", "from inside", judged, probability, inside=True, seconds=took)
 
-    def _asked(self, name: str, vectors: Floats) -> float:
-        from training.comparisons.ready import ReadyModel
-
-        ready = ReadyModel.read(Places("comparisons", self.root).models / name)
-        return clocked(lambda: ready.probability(ready.asked(vectors)), time.process_time)[0]
+    def _asked(self, name: str, table: pd.DataFrame) -> float:
+        trained = TrainedModel.read(Places("comparisons", self.root).models / name)
+        vectors = table[list(trained.card.features)].head(TIMED).to_numpy(np.float64)
+        took = clocked(lambda: fail_probability(trained.model, vectors), time.process_time)[0]
+        return took * len(table) / len(vectors)
 
 
 def features() -> tuple[str, ...]:
@@ -131,8 +136,10 @@ def run(source: Path, cache: Path, chosen: str, jobs: int, **knobs: Any) -> Pipe
         If a stage fails.
     """
     root = cache / f"{source.name}-{chosen}"
-    write_text(root / "params.yaml", yaml.safe_dump(_params(source, chosen, jobs, knobs)))
-    made, key = root / "made", digest_of(root / "params.yaml", *_code(), *sorted(source.rglob("*.[cj]s*")))
+    params = _params(source, chosen, knobs)
+    write_text(root / "params.yaml", yaml.safe_dump(params | {"jobs": jobs}))
+    key = yaml.safe_dump([params, digest_of(*_code(), *sorted(source.rglob("*.[cj]s*")))])
+    made = root / "made"
     evaluated = Places("comparisons", root).evaluated / "oof.parquet"
     if not (made.is_file() and evaluated.is_file() and made.read_text(encoding="utf-8") == key):
         for stage in STAGES:
@@ -142,9 +149,9 @@ def run(source: Path, cache: Path, chosen: str, jobs: int, **knobs: Any) -> Pipe
     return PipelineRun(root, verdicts[verdicts["split"] == "grouped"])
 
 
-def _params(source: Path, chosen: str, jobs: int, knobs: dict[str, Any]) -> dict[str, Any]:
+def _params(source: Path, chosen: str, knobs: dict[str, Any]) -> dict[str, Any]:
     content: dict[str, Any] = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
-    content["jobs"] = jobs
+    content.pop("jobs")
     own = content["comparisons"]
     own["ingest"] |= {"format": "sap-hana", "path": str(source.resolve()), "keep_going": True}
     own["featurize"] |= {"set": chosen}
@@ -161,7 +168,11 @@ def _code() -> list[Path]:
 def _run(stage: str, root: Path) -> None:
     # -P: the folder of the data is called as the package is
     command = [sys.executable, "-P", "-m", stage, "comparisons"]
-    environment = os.environ | {"PYTHONSAFEPATH": "1"}
+    environment = os.environ | {
+        "PYTHONSAFEPATH": "1",
+        "PYTHONPYCACHEPREFIX": str((ROOT / BYTECODE).resolve()),
+    }
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     done = subprocess.run(command, cwd=root, env=environment, stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no word of why"])[-1]

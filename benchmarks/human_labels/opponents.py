@@ -120,7 +120,7 @@ def _run(command: list[str], problem: str) -> None:
         raise InputError(f"{problem}: {last}")
 
 
-def ask(tool: Tool, view: View, cache: Path) -> list[Answered]:
+def ask(tool: Tool, view: View, cache: Path, *, known: bool = False) -> list[Answered]:
     """Run `tool` over what a view shows, or take what it said before.
 
     Parameters
@@ -129,13 +129,15 @@ def ask(tool: Tool, view: View, cache: Path) -> list[Answered]:
     view : View
     cache : Path
         Keeps environments and answers, by the content of script, requirements and series.
+    known : bool
+        Compute nothing; what is not known is an error.
 
     Raises
     ------
     InputError
         If its environment cannot be made, or its script fails.
     """
-    python = python_of(tool, cache / "environments")
+    python = None if known else python_of(tool, cache / "environments")
     answers = [
         (piece.start, _answer(tool, python, view.stretches[piece], cache / "answers"))
         for piece in pieces(view, PIECE)
@@ -143,7 +145,7 @@ def ask(tool: Tool, view: View, cache: Path) -> list[Answered]:
     return [_joined(answers, number) for number in range(len(answers[0][1]["ways"]))]
 
 
-def _answer(tool: Tool, python: Path, stretches: Sequence[Stretch], cache: Path) -> dict[str, Any]:
+def _answer(tool: Tool, python: Path | None, stretches: Sequence[Stretch], cache: Path) -> dict[str, Any]:
     given: dict[str, Any] = {
         "values": np.concatenate([one.medians for one in stretches]),
         "starts": np.cumsum([0, *(one.stop - one.first for one in stretches)]),
@@ -158,6 +160,8 @@ def _answer(tool: Tool, python: Path, stretches: Sequence[Stretch], cache: Path)
     digest = hashlib.sha256(digest_of(*(path for path in said if path.is_file())).encode() + content)
     path = cache / f"{tool.script.stem}-{digest.hexdigest()[:16]}.npz"
     if not path.is_file():
+        if python is None:
+            raise InputError("its answers are not computed yet")
         with replacing(path) as target:
             asked = target.with_name("asked.npz")
             np.savez(asked, **given)

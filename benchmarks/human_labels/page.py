@@ -39,7 +39,7 @@ PEOPLE = {
 AS_ONE_GETS_IT = (
     "Figures count the verdicts of all test folds; ± is the balanced accuracy's deviation over them.",
     "Models have parameters and thresholds from inside each training part; tools and rules their defaults.",
-    "Seconds of the processor: of models for vectors and probabilities, of tools for what they compute.",
+    "Seconds of the processor: of models for vectors and probabilities (from 1,000), of tools for theirs.",
 )
 AS_CHOSEN = (
     "Threshold from other folds: models have theirs from inside the training part.",
@@ -127,7 +127,7 @@ def people(engineers: list[Engineer], cases: Cases, judge: Judge, notes: Sequenc
     told = sorted((one for one in engineers if one.told), key=lambda one: -one.worth.balanced)
     few = len(engineers) - len(told)
     rows = [_person(one, cases, judge) for one in (pooled(engineers), *told)]
-    last = f"{few} engineers with too few fails are in the first row only." if few else ""
+    last = f"{few} engineers with too few boundaries or fails are in the first row only." if few else ""
     title = "The engineers, each beside the consensus of the others"
     return Table(title, COMMAND, PEOPLE, rows, [*notes, *filter(None, [last])])
 

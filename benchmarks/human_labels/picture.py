@@ -50,9 +50,9 @@ def _panel(axes: Axes, view: Told, engineers: list[Engineer]) -> None:
     for number, judge in enumerate(best_of_each(view)):
         _curve(axes, view, judge, f"C{number}")
     _people(axes, engineers)
-    axes.set(xscale="log", xlim=(LEAST, MOST), ylim=(-0.015, 0.8), title=view.title)
+    axes.set(xscale="log", xlim=(LEAST, MOST), ylim=(-0.015, 1.02), title=view.title)
     axes.set(xlabel="false alarms, share of the passes", ylabel="missed, share of the fails")
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:.2%}" if value < 0.01 else f"{value:.0%}")  # noqa: PLR2004
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:.1%}" if value < 0.01 else f"{value:.0%}")  # noqa: PLR2004
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     axes.grid(alpha=0.3)
     axes.legend(loc="upper right", fontsize=8, framealpha=0.9)
