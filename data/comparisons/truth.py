@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from data.measure.machine import name
 from data.tables.files import replacing
 
 BENCHMARK = "perfjudge"
+#: How many passes a baseline is of, and how many the target of an unchanged build; drawn for each.
+SPANS = (1, 1, 1, 2, 3, 5)
 #: A run of an operation: its change, and its number.
 RunKey = tuple[str, int]
 
@@ -54,14 +57,14 @@ class WithReference:
 
 @dataclass(frozen=True)
 class Pairing:
-    """A comparison of two runs of an operation, by their orders.
+    """A comparison of runs of an operation, by their orders, first and last.
 
     ``slowdowns`` has what is known of a changed build by threads; the same build has none.
     """
 
     comparison_id: str
     variant: Variant
-    baseline: int
+    baseline: tuple[int, int]
     target: tuple[int, int]
     slowdowns: dict[int, Slowdown]
 
@@ -87,10 +90,10 @@ class Pairing:
 def tables(suite: Suite, journal: Journal[BuildRun]) -> WithReference:
     """Make results, comparisons and labels of what was measured.
 
-    Unchanged runs have the orders of their passes; runs of changed builds come after all of them, so that no
-    changed build is history of a comparison. A changed build is compared with the last pass before its first
-    run, and needs ``history`` earlier ones; the same build with itself across one pass or more. The truth
-    is in columns ``truth_*`` of the comparisons, never a feature.
+    Unchanged runs have the orders of their passes; runs of changed builds come after all of them, so that
+    no changed build is history of a comparison. All runs of a changed build are compared with the last pass
+    before the first of them, or the last few; the same build with itself, near and far. Before a baseline
+    there are ``history`` passes. The truth is in columns ``truth_*`` of the comparisons, never a feature.
     """
     by_operation: dict[str, list[BuildRun]] = defaultdict(list)
     for entry in sorted(journal.entries, key=lambda entry: entry.at):
@@ -162,23 +165,35 @@ def _pairings(
     operation: SuiteOperation, suite: Suite, orders: dict[RunKey, int], entries: Sequence[BuildRun]
 ) -> Iterator[Pairing]:
     begun = {(entry.change, entry.number): entry.at for entry in reversed(entries) if entry.purpose == "run"}
-    passes = sorted(number for change, number in orders if not change)
-    able = passes[suite.history :]
-    for target, before in list(zip(able[1:], _before(able), strict=False))[: suite.same]:
-        identifier = f"{operation.name}/pass {before + 1} and {target + 1}"
-        yield Pairing(identifier, operation.unchanged, before, (target, target), {})
+    able = sorted(number for change, number in orders if not change)[suite.history :]
+    drawn = random.Random(f"{suite.seed} {operation.name}")
+    for before, target in _same(able, drawn)[: suite.same]:
+        identifier = f"{operation.name}/pass {before[1] + 1} and {target[0] + 1}"
+        yield Pairing(identifier, operation.unchanged, before, target, {})
     for variant in suite.changed(operation):
         mine = sorted(key for key in orders if key[0] == variant.change)
         slowdowns = _slowdowns(variant, entries)
         earlier = [number for number in able if mine and begun["", number] < min(begun[key] for key in mine)]
         if earlier and slowdowns.keys() == set(operation.threads):
-            span = orders[mine[0]], orders[mine[-1]]
-            yield Pairing(f"{operation.name}/{variant.change}", variant, earlier[-1], span, slowdowns)
+            before = _back(earlier, drawn.choice(SPANS))
+            after = orders[mine[0]], orders[mine[-1]]
+            yield Pairing(f"{operation.name}/{variant.change}", variant, before, after, slowdowns)
 
 
-def _before(passes: Sequence[int]) -> list[int]:
-    """Return for every pass but the first an earlier one: in turn the first, and the last."""
-    return [passes[0 if place % 2 else place - 1] for place in range(1, len(passes))]
+def _same(passes: Sequence[int], drawn: random.Random) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """Pair the last passes with earlier ones: near and far in turn, of one pass or several on either side."""
+    pairs = []
+    for place in range(len(passes) - 1, 0, -1):
+        length = min(drawn.choice(SPANS), len(passes) - place)
+        gap = place if place % 2 else drawn.randrange(1, place + 1)
+        target = passes[place], passes[place + length - 1]
+        pairs.append((_back(passes[:gap], drawn.choice(SPANS)), target))
+    return pairs
+
+
+def _back(passes: Sequence[int], length: int) -> tuple[int, int]:
+    """Return the last passes, as many as are asked for or are there."""
+    return passes[max(0, len(passes) - length)], passes[-1]
 
 
 def _slowdowns(variant: Variant, entries: Sequence[BuildRun]) -> dict[int, Slowdown]:
@@ -197,8 +212,8 @@ def _comparison(pairing: Pairing, trials: Mapping[str, Trial]) -> dict[str, obje
         "benchmark": BENCHMARK,
         "operation": operation.name,
         "machine": name(),
-        "baseline_from": pairing.baseline,
-        "baseline_to": pairing.baseline,
+        "baseline_from": pairing.baseline[0],
+        "baseline_to": pairing.baseline[1],
         "target_from": pairing.target[0],
         "target_to": pairing.target[1],
         "injected_change": "work" if pairing.variant.extra else pairing.variant.change or "none",

@@ -37,7 +37,7 @@ def test_an_interrupted_and_a_killed_measurement_resume_and_end_as_tables(tmp_pa
     )
     told += ended.stderr
     assert 'leaving out operation "text": operation "text": needs the program \'no-such-compiler\'' in told
-    assert LINES < kept(out) <= LINES + 2 * 3
+    assert LINES < kept(out) <= LINES + 2 * 5
     tables = ComparisonTables.read(out)
     assert tables.comparisons["comparison_id"].tolist() == ["sort/pass 2 and 3", "sort/work+60%"]
     labels = tables.labels.set_index("comparison_id")["status"]
