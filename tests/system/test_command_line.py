@@ -68,6 +68,7 @@ def test_a_model_with_arrays_judges_without_its_heavy_libraries(model, request, 
         (["judge", "x", "--floor", "much"], "'much' is no percentage"),
         (["serve", "--floor", "100"], "'100' is no percentage"),
         (["judge", "data/raw/matrices", "--floor", "1"], "--floor is not for"),
+        (["judge", "data/raw/matrices", "--retrospective"], "--retrospective is not for"),
     ],
 )
 def test_bad_usage_gets_one_line_and_exit_2(arguments, named, tmp_path):

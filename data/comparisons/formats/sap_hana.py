@@ -260,7 +260,7 @@ def _tables(series: list[_Series], builder: Builder) -> ComparisonTables:
     if not series:
         return tables
     lengths, counted = [len(one.samples) for one in series], [np.diff(one.starts) for one in series]
-    common = zip(Series._fields, zip(*(one.common for one in series), strict=True), strict=True)
+    common = zip(Series.__annotations__, zip(*(one.common for one in series), strict=True), strict=True)
     rows = np.repeat(np.arange(len(series)), lengths)
     columns: dict[str, Any] = {
         name: np.asarray(own, np.int64)[rows] if name == "threads" else strings(own, rows)

@@ -1,5 +1,7 @@
 """Versions after the target: who looks at them, and what they say."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,6 +12,7 @@ from data.comparisons.params import Comparisons
 from features.comparisons.later import LATER_FEATURES
 from features.comparisons.vectors import columns, set_of, vectors
 from serving.comparisons.judge import judge
+from serving.comparisons.model import load
 from serving.models import ModelRef, Served
 from tests.code.comparisons.sides_by_hand import sides_of
 from training.comparisons.ready import ReadyModel
@@ -82,6 +85,13 @@ def test_a_verdict_says_whether_later_versions_were_known_for_nothing_or_wanted_
         assert [none.remarks, stayed.remarks, returned.remarks] == [(lacking,), (), ()]
         assert stayed.probability != returned.probability
         assert 0 <= none.probability <= 1
+
+
+def test_only_who_asks_for_it_meets_the_champion_that_looks_past_the_target(monkeypatch):
+    monkeypatch.setattr("serving.comparisons.model.JUDGES", SimpleNamespace(load=lambda uri: uri))
+    assert load() is None
+    assert load(retrospective=True) == "models:/regression-comparison-retrospective@champion"
+    assert load("models:/mine/3", retrospective=True) == "models:/mine/3"
 
 
 def course(later, step=0.0, better="lower", seed=0):
