@@ -156,7 +156,9 @@ def _superiority(
     """Return the share of pairs in which the target is better, from five numbers if there are no samples."""
     if not baseline or not target:
         before, after = (np.array([numbers]) for numbers in five)
-        return float(superiority(before, after)[0])
+        # beyond what numbers can tell nothing is said
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            return float(superiority(before, after)[0])
     ordered = sorted(baseline)
     below = sum(bisect_left(ordered, value) + bisect_right(ordered, value) for value in target)
     higher = below / 2 / (len(baseline) * len(target))

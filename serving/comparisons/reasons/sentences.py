@@ -122,7 +122,7 @@ def _separation(facts: Facts, direction: Direction) -> str:
         target, verb = _all(facts.n_target, "target")
         return f"{target} {verb} {word} than {_all(facts.n_baseline, 'baseline')[0]}"
     worse = 1 - facts.superior
-    if worse != worse:  # noqa: PLR0124 - unknown
+    if not 0 <= worse <= 1:
         return ""
     return f"in {percent(worse)} of all pairs the target's sample is {direction.sample_worse}"
 
