@@ -4,10 +4,10 @@ from scipy.optimize import check_grad
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from training.estimators import similarity_climb
-from training.estimators.similarity import SimilarityLogistic
-from training.estimators.similarity_climb import Curvature, direct, expectation_maximisation, maximise
-from training.estimators.similarity_likelihood import Pairs, Penalty
+from training.estimators.similarity import climb as similarity_climb
+from training.estimators.similarity.climb import Curvature, direct, expectation_maximisation, maximise
+from training.estimators.similarity.estimator import SimilarityLogistic
+from training.estimators.similarity.likelihood import Pairs, Penalty
 
 
 @parametrize_with_checks([SimilarityLogistic(), SimilarityLogistic("direct")])

@@ -25,7 +25,7 @@ from training.estimators.answering import Floats, Unit
 from training.estimators.forest import LEAF, Forest, Tree, chained
 from training.estimators.preparation import SPECS as PREPARATION
 from training.estimators.preparation import Preparation
-from training.estimators.voting import Votes
+from training.estimators.voting import NearVotes
 
 #: The file beside ``model.skops``.
 FILE = "model.npz"
@@ -164,8 +164,8 @@ class Neighbours(Preparation):
         return self.risen(self._votes.share(prepared), prepared)
 
     @cached_property
-    def _votes(self) -> Votes:
-        return Votes(
+    def _votes(self) -> NearVotes:
+        return NearVotes(
             self.axes,
             self.points,
             self.fails == 1,

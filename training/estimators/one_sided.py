@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from training.estimators.inputs import labelled, unlabelled
-from training.estimators.voting import Votes, axes_of
+from training.estimators.voting import NearVotes, axes_of
 
 #: Of each class, so many rows are kept to vote at most.
 MOST = 500
@@ -68,9 +68,9 @@ class OneSidedNeighbours(ClassifierMixin, BaseEstimator):
         return self
 
     @property
-    def votes(self) -> Votes:
+    def votes(self) -> NearVotes:
         """What answers."""
-        return Votes(self.axes_, self.points_, self.fails_, self.k, self.p, self.weights == "distance")
+        return NearVotes(self.axes_, self.points_, self.fails_, self.k, self.p, self.weights == "distance")
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:  # noqa: N803
         """Return the share of both classes among the nearest, shape (n_rows, 2)."""

@@ -49,7 +49,7 @@ def axes_of(x: Floats, directions: tuple[int, ...]) -> Floats:
 
 
 @dataclass(frozen=True)
-class Votes:
+class NearVotes:
     """The points that vote; see `training.estimators.one_sided.OneSidedNeighbours`."""
 
     axes: Floats

@@ -37,7 +37,7 @@ _SHARED = (
     "training.estimators.evident.Scaled",
     "training.estimators.one_sided.OneSidedNeighbours",
     "training.estimators.signed.SignedLogistic",
-    "training.estimators.similarity.SimilarityLogistic",
+    "training.estimators.similarity.estimator.SimilarityLogistic",
     "training.estimators.tan.TAN",
     "xgboost.core.Booster",
     "xgboost.sklearn.XGBClassifier",

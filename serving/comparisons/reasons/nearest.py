@@ -64,7 +64,7 @@ class Neighbour(NamedTuple):
     alike: Sequence[bool]
 
 
-class Neighbours(NamedTuple):
+class LabelledNeighbours(NamedTuple):
     """The nearest examples of many comparisons.
 
     Attributes

@@ -22,7 +22,7 @@ _FLAT = 0.002
 _FEW = 4
 
 
-class Prior(NamedTuple):
+class UsualSpread(NamedTuple):
     """How much medians differ in the training data where people saw no regression, as shares.
 
     Attributes
@@ -36,7 +36,7 @@ class Prior(NamedTuple):
 
 
 def sentences(
-    facts: Facts, direction: Direction, leaning: Sequence[tuple[Fact, float]], prior: Prior | None
+    facts: Facts, direction: Direction, leaning: Sequence[tuple[Fact, float]], prior: UsualSpread | None
 ) -> tuple[str, ...]:
     """Say what a verdict rests on.
 
@@ -46,7 +46,7 @@ def sentences(
     direction : Direction
     leaning : sequence of (Fact, float)
         The facts that the model leans on, the strongest first; positive speaks for the verdict.
-    prior : Prior or None
+    prior : UsualSpread or None
         The yardstick where nothing is known of other builds.
 
     Returns
@@ -99,7 +99,7 @@ def _shift(facts: Facts, direction: Direction) -> str:
     return f"{told} at {counted(facts.threads, 'thread')}; {worse}"
 
 
-def _yardstick(facts: Facts, prior: Prior | None) -> str:
+def _yardstick(facts: Facts, prior: UsualSpread | None) -> str:
     """Say against what the shift is held: other builds, or else what is usual in the training data."""
     if facts.past.usual == facts.past.usual:
         of = (

@@ -15,8 +15,8 @@ from serving.comparisons.reasons.directions import Direction, direction
 from serving.comparisons.reasons.facts import Facts
 from serving.comparisons.reasons.features import FACTS, Fact, described, meaning, shown
 from serving.comparisons.reasons.flips import Decide, flips
-from serving.comparisons.reasons.nearest import Neighbours, Precedent
-from serving.comparisons.reasons.sentences import Prior, flip_told, sentences
+from serving.comparisons.reasons.nearest import LabelledNeighbours, Precedent
+from serving.comparisons.reasons.sentences import UsualSpread, flip_told, sentences
 from training.comparisons.precedents import Precedents
 
 Floats = NDArray[np.float64]
@@ -194,12 +194,12 @@ class Telling:
             found[own] = flips(self.asked, rows[own], self.answers[rows[own]], self.decide)
         return found.tolist()
 
-    def _examples_of(self, rows: NDArray[np.int64]) -> Sequence[tuple[Neighbours, int] | None]:
+    def _examples_of(self, rows: NDArray[np.int64]) -> Sequence[tuple[LabelledNeighbours, int] | None]:
         place = self.place[rows]
         known = place >= 0
         if self.precedents is None or not known.any():
             return [None] * len(rows)
-        found = Neighbours.of(self.precedents, self.columns[place[known]], self.features)
+        found = LabelledNeighbours.of(self.precedents, self.columns[place[known]], self.features)
         own = (known.cumsum() - 1).tolist()
         return [(found, at) if one else None for at, one in zip(own, known.tolist(), strict=True)]
 
@@ -230,10 +230,10 @@ class Telling:
         return self.units()
 
     @cached_property
-    def _prior(self) -> Prior | None:
+    def _prior(self) -> UsualSpread | None:
         if self.precedents is None or not self.precedents.prior.any():
             return None
-        return Prior(*self.precedents.prior.tolist())
+        return UsualSpread(*self.precedents.prior.tolist())
 
     def _direction(self, row: int) -> Direction:
         at = self.asked.worst[row]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from data.comparisons.formats.comparison_json import tables_of
 from data.comparisons.params import Comparisons
-from features.comparisons.later import LATER_FEATURES
+from features.comparisons.later import LATER_DIRECTIONS, LATER_FEATURES
 from features.comparisons.vectors import columns, set_of, vectors
 from serving.comparisons.judge import judge
 from serving.comparisons.model import load

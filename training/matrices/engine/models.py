@@ -40,7 +40,7 @@ def _tan(params: Params, seed: int, balance: ClassWeights | None) -> Any:
 
 
 def _similarity(params: Params, seed: int, balance: ClassWeights | None) -> Any:
-    from training.estimators.similarity import SimilarityLogistic
+    from training.estimators.similarity.estimator import SimilarityLogistic
 
     del seed
     return SimilarityLogistic(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from training.estimators.similarity_likelihood import Floats, Pairs
+from training.estimators.similarity.likelihood import Floats, Pairs
 
 #: Earlier steps that an accelerated one is made of.
 _MEMORY = 10

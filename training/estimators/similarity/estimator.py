@@ -15,8 +15,8 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
 from training.estimators.inputs import Labelled, labelled, unlabelled
-from training.estimators.similarity_climb import DIRECTIONS, direct, expectation_maximisation, start_of
-from training.estimators.similarity_likelihood import Floats, Pairs, Penalty, logistic
+from training.estimators.similarity.climb import DIRECTIONS, direct, expectation_maximisation, start_of
+from training.estimators.similarity.likelihood import Floats, Pairs, Penalty, logistic
 
 
 class SimilarityLogistic(ClassifierMixin, BaseEstimator):

@@ -1,0 +1,1 @@
+"""Logistic regression that keeps coefficients of similar features together."""
