@@ -105,7 +105,7 @@ class Looked:
             near = [mark for mark in own if abs(mark - at) <= rules.within]
             yield (
                 f"{BENCHMARK}/{self.name}/{at}",
-                boundary.changed and self._worsened(at, rules),
+                boundary.marked and self._worsened(at, rules),
                 any(self._worsened(mark, rules) for mark in near),
             )
 

@@ -43,7 +43,11 @@ class Asked:
     @classmethod
     def of(cls, sides: Sides, run_spread: float = ORDINARY) -> Asked:
         """Leave out copies and wild samples, and compare the medians; `run_spread` as `vectors` takes it."""
-        sides, wild = without_wild(without_copies(sides))
+        return cls.compared(*without_wild(without_copies(sides)), run_spread)
+
+    @classmethod
+    def compared(cls, sides: Sides, wild: Wild, run_spread: float) -> Asked:
+        """Compare the medians of what is left when `wild` is left out."""
         before, after = sides.baseline_five[:, 2], sides.target_five[:, 2]
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             change = sides.sign * (after - before) / np.abs(before)

@@ -99,7 +99,7 @@ def _clear(left: Floats, right: Floats) -> Floats:
 
 def _same(series: Ints, further: int) -> NDArray[np.bool_]:
     """Return of which versions the one so many places further is one of the same series."""
-    return series[: len(series) - further] == series[further:]
+    return series[: max(len(series) - further, 0)] == series[further:]
 
 
 def _ahead(versions: Versions) -> Ints:

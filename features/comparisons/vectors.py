@@ -254,8 +254,7 @@ def _stouffer(z: Floats, sides: Sides) -> Floats:
 
 
 def _per_configuration(sides: Sides, run_spread: float) -> Floats:
-    """Compute what `_ROWS` names, a row each; nothing of `HISTORY` and `SIBLINGS` if
-    nothing has any.
+    """Compute a row of every name; nothing of `HISTORY` and `SIBLINGS` where nobody has any.
 
     Returns
     -------

@@ -45,7 +45,7 @@ class Wild:
 
 
 _NO_ROWS = np.zeros(0, np.int64)
-_NOTHING = Wild(_NO_ROWS, _NO_ROWS, np.zeros(0, str), _NO_ROWS, np.zeros(0), np.zeros(0))
+NOTHING = Wild(_NO_ROWS, _NO_ROWS, np.zeros(0, str), _NO_ROWS, np.zeros(0), np.zeros(0))
 
 
 def without_wild(sides: Sides) -> tuple[Sides, Wild]:
@@ -62,7 +62,7 @@ def without_wild(sides: Sides) -> tuple[Sides, Wild]:
         What is missing in it.
     """
     if not any(_outlying(ordered).any() for _, ordered in sides.pooled.ordered):
-        return sides, _NOTHING
+        return sides, NOTHING
     found = {name: _wild(getattr(sides, name), sides) for name in ("baseline", "target")}
     parts = []
     for name, at in found.items():

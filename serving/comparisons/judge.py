@@ -23,7 +23,7 @@ from serving.comparisons.reasons.nearest import Precedent
 from serving.comparisons.reasons.telling import Reason, Telling, Unlike, Why
 from serving.models import ModelRef
 from serving.pages.verdict_lines import Answer, VerdictLine
-from training.comparisons.decision import SAME, below_floor, decided
+from training.comparisons.decision import SAME, below_floor
 from training.comparisons.ready import ReadyModel
 from training.comparisons.stored import Card
 from training.estimators.answering import Floats, Unit
@@ -233,11 +233,9 @@ def judged(named: NamedSides, served: Judge, reasons: int = REASONS, notes: Sequ
     return Judgement(served.ref, model.unit, card, answers, told, columns, telling.strange, tuple(notes))
 
 
-def _decided(model: ReadyModel, sides: Sides, worst_change: Floats) -> NDArray[np.str_]:
+def _decided(model: ReadyModel, sides: Sides) -> NDArray[np.str_]:
     """Return the verdicts on comparisons that can be judged and hold no wild samples."""
-    card = model.card
-    probability = model.probability(model.asked(vectors(sides, model.computed, card.run_spread)))
-    return np.asarray(card.deciding.answers(decided(probability, worst_change, card.floor)))
+    return model.card.deciding.answers(model.decided(sides))
 
 
 def _verdicts(

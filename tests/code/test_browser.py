@@ -57,7 +57,8 @@ def answered(*names):
     return Answered(b"", Judged(list(names)))
 
 
-def test_a_server_without_anything_says_what_to_do(app):
+def test_a_server_without_anything_says_what_to_do(app, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     page = get(app, "/").text
     told = [
         "0 of 4 models answer",

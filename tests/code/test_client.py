@@ -29,9 +29,10 @@ def example(kind):
 
 
 def judged(asked):
-    verdict = example(DOORS["/v1/comparisons/judge"].answer)["verdicts"][0]
+    told = example(DOORS["/v1/comparisons/judge"].answer)
+    verdict, model = told["verdicts"][0], {**told["model"], **MODEL}
     verdicts = [{**verdict, "comparison_id": one["comparison_id"]} for one in asked["comparisons"]]
-    return 200, {"model": MODEL, "verdicts": verdicts, "notes": ["as higher is better"]}, {}
+    return 200, {"model": model, "verdicts": verdicts, "notes": ["as higher is better"]}, {}
 
 
 def problem(status, detail, **headers):

@@ -66,8 +66,13 @@ def servers(directory):
 def linear(directory):
     (directory / "model.skops").write_bytes(b"its pipeline")
     ones = np.ones(3)
-    model = frozen.Linear(ones, ones, ones, ones, np.array(0.5))
+    model = frozen.Linear(*prepared(ones), ones, np.array(0.5))
     frozen.write(directory / frozen.FILE, model, directory / "model.skops")
+
+
+def prepared(ones):
+    """Fill, slope, mean and scale, and no column of evidence."""
+    return ones, np.zeros_like(ones), ones, ones, np.array(-1), np.array(0.0)
 
 
 def trees(directory):
@@ -77,7 +82,7 @@ def trees(directory):
     shape = {"roots": np.array([0, 1]), "feature": np.array([1, 2, -1, -1, -1]), "children": below}
     ones = np.ones(3)
     frozen.write(
-        directory / frozen.FILE, frozen.Trees(ones, ones, ones, **shape, **nodes), directory / "model.skops"
+        directory / frozen.FILE, frozen.Trees(*prepared(ones), **shape, **nodes), directory / "model.skops"
     )
 
 

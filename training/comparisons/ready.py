@@ -13,7 +13,9 @@ from data.comparisons.params import FeatureSet
 from data.comparisons.sides import Sides
 from data.errors import InputError
 from features.comparisons.asked import Asked
+from features.comparisons.copies import without_copies
 from features.comparisons.vectors import computed, described, vectors
+from features.comparisons.wild import NOTHING, without_wild
 from training.comparisons.decision import decided
 from training.comparisons.precedents import Precedents
 from training.comparisons.stored import Card, TrainedModel
@@ -56,7 +58,11 @@ class ReadyModel:
 
     def judged(self, sides: Sides) -> Floats:
         """Return the probability of ``fail`` that counts of every comparison, shape (n_comparisons,)."""
-        asked = Asked.of(sides, self.card.run_spread)
+        return self.decided(without_wild(without_copies(sides))[0])
+
+    def decided(self, sides: Sides) -> Floats:
+        """Return the same of comparisons without copies and wild samples."""
+        asked = Asked.compared(sides, NOTHING, self.card.run_spread)
         probability = self.probability(self.asked(vectors(asked.sides, self.computed, self.card.run_spread)))
         return decided(probability, asked.worst_change, self.card.floor)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field
 
-from training.comparisons.stored import Card
-from training.evaluation.cuts import VerdictCosts, Wish
-from training.evaluation.promise import Promise, Promised
+if TYPE_CHECKING:
+    from training.comparisons.stored import Card
+    from training.evaluation.cuts import VerdictCosts, Wish
+    from training.evaluation.promise import Promise, Promised
 
 
 class CostsAnswer(BaseModel):

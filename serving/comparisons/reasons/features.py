@@ -60,6 +60,10 @@ def _times(value: float) -> str:
     return f"{_number(exp(min(value, 700.0)))} times"
 
 
+def _exponent(value: float) -> str:
+    return percent(exp(min(value, 700.0)))
+
+
 def _count(value: float) -> str:
     return f"{2.0 ** min(value, 60.0):.0f}"
 
@@ -84,6 +88,9 @@ _MEANINGS = {
     "baseline_noise": Meaning("the spread of the baseline's samples", percent, "scatter"),
     "spread_ratio": Meaning("the target's spread by the baseline's", _times, "spread"),
     "repetitions": Meaning("the number of samples a side", _count, "repetitions"),
+    "run_step": Meaning("the change in what repetitions and runs leave open", _rooted, "builds"),
+    "run_spread": Meaning("what two runs of a build differ by", _exponent, "builds"),
+    "siblings_worse": Meaning("how many other operations got worse at the same version", percent, "steps"),
     "version_t": Meaning("the t statistic of the versions' medians", _number, "builds"),
     "version_step": Meaning("the change in usual steps between builds", _number, "builds"),
     "boundary_gain": Meaning("how much of the versions' variance the step explains", percent, "levels"),

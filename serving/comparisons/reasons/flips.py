@@ -13,8 +13,8 @@ from data.comparisons.sides import Floats, Ints, Samples, Sides
 from features.comparisons.asked import Asked
 from features.comparisons.ranks import flat
 
-#: Answers to scaled comparisons, whose worst median moved by these shares.
-Decide = Callable[[Sides, Floats], NDArray[np.str_]]
+#: Answers to scaled comparisons.
+Decide = Callable[[Sides], NDArray[np.str_]]
 #: Changes that are tried, as shares: 24 in every power of ten, so that no step is larger than a tenth.
 _SIZES = np.unique([float(f"{10 ** (place / 24 - 3):.1e}") for place in range(73)])
 TRIED = np.concatenate((-_SIZES[::-1], [0.0], _SIZES))
@@ -92,7 +92,7 @@ def _first(asked: Asked, rows: Ints, tried: Ints, decide: Decide, goal: str) -> 
     wanted = TRIED[np.clip(tried, 0, len(TRIED) - 1)]
     sign, now = (values[asked.worst[rows]][:, None] for values in (asked.sides.sign, asked.change))
     factors = (1 + sign * wanted) / (1 + sign * now)
-    answers = decide(scaled(asked.sides, rows, factors), wanted.ravel()).reshape(wanted.shape)
+    answers = decide(scaled(asked.sides, rows, factors)).reshape(wanted.shape)
     reached = answers == goal
     return np.asarray(np.where(reached.any(axis=1), reached.argmax(axis=1), wanted.shape[1]))
 

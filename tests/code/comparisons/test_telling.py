@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from data.comparisons.posted import NamedSides, read
 from data.errors import InputError
-from features.comparisons.vectors import columns, vectors
+from features.comparisons.vectors import columns, described, vectors
 from serving.comparisons import render
 from serving.comparisons.judge import judged
 from serving.comparisons.reasons.directions import direction
@@ -28,7 +28,7 @@ from training.comparisons.ready import ReadyModel
 from training.comparisons.remembering import MOST, remember
 from training.comparisons.stored import Card, TrainedModel
 
-FEATURES = columns("extended")
+FEATURES = described("extended")
 REF = ModelRef("m", "1", "models:/m/1")
 
 

@@ -93,7 +93,10 @@ def test_files_of_a_directory_share_no_samples_either(tmp_path):
         (request(operation=" "), "r.json: comparisons[0].operation is empty"),
         (request(unit="\ud800"), "r.json: comparisons[0].unit holds half a surrogate pair"),
         (request(better="up"), 'r.json: comparisons[0].better="up" is not "lower" or "higher"'),
-        ({**request(configuration()), "colour": 1}, "r.json: colour is unknown; there are comparisons"),
+        (
+            {**request(configuration()), "colour": 1},
+            "r.json: colour is unknown; there are comparisons, missed, false_alarms, costs",
+        ),
         ({"comparison": []}, 'r.json: comparison is unknown; did you mean "comparisons"?'),
         (request(machina="m"), 'r.json: comparisons[0].machina is unknown; did you mean "machine"?'),
         (
