@@ -110,11 +110,17 @@ class ReadyModel:
         contributions : ndarray of shape (n_comparisons, n_features)
         """
         raw, contributions = self.answering.answers(asked, self.reference)
-        return self.card.told(raw), contributions
+        return self._told(raw, asked), contributions
 
     def probability(self, asked: Floats) -> Floats:
         """Give the first of `answers` alone."""
-        return self.card.told(self.answering.probability(asked))
+        return self._told(self.answering.probability(asked), asked)
+
+    def _told(self, raw: Floats, asked: Floats) -> Floats:
+        # what is scarce among the training rows is calibrated by what is not: evidence counts again
+        if self.card.calibration is None:
+            return raw
+        return self.answering.assured(self.card.told(raw), asked)
 
     @cached_property
     def computed(self) -> FeatureSet:

@@ -58,6 +58,9 @@ class Answering(Protocol):
     def probability(self, columns: Floats) -> Floats:
         """Give the first of `answers` alone, which takes less time."""
 
+    def assured(self, told: Floats, columns: Floats) -> Floats:
+        """Raise what is told of rows, calibrated, where the evidence leaves no doubt; see `raised`."""
+
 
 @dataclass(frozen=True)
 class Fitted:
@@ -83,3 +86,8 @@ class Fitted:
     def probability(self, columns: Floats) -> Floats:
         """Give the probability alone."""
         return np.asarray(self.pipeline.predict_proba(columns)[:, 1], np.float64)
+
+    def assured(self, told: Floats, columns: Floats) -> Floats:
+        """Leave it as it is: the pipeline raised it."""
+        del columns
+        return told

@@ -14,8 +14,8 @@ from training.estimators.preparation import filled
 
 #: A step is never sure that is smaller than this, in its own error, whatever the passes did.
 LEAST_SURE = 3.0
-#: The share of the passes whose step is smaller than a sure one.
-_OF_PASSES = 0.999
+#: Of the training rows with a sure step, at least this share failed.
+_PURE = 0.95
 #: Fewer known values tell no slope.
 _FEWEST = 20
 
@@ -84,8 +84,8 @@ class Scaled(StandardScaler):
 class Evident(ClassifierMixin, BaseEstimator):
     """A classifier that doubts as it has learned to, but not where a step leaves no doubt.
 
-    The probability of what it would pass shrinks to nothing where the step is larger, in its own error, than
-    what practically any pass of the training rows did.
+    The probability of what it would pass shrinks to nothing where the step is so large, in its own error, that
+    practically all training rows with such a step failed.
 
     Parameters
     ----------
@@ -103,9 +103,8 @@ class Evident(ClassifierMixin, BaseEstimator):
         x, labels = np.asarray(X, np.float64), np.asarray(y)
         self.classifier_ = clone(self.classifier).fit(x, labels)
         self.classes_, self.n_features_in_ = self.classifier_.classes_, x.shape[1]
-        evidence = x[labels == 0, self.column]
-        steps = -evidence * np.abs(evidence)
-        self.sure_ = max(LEAST_SURE, float(np.quantile(steps, _OF_PASSES)))
+        evidence = x[:, self.column]
+        self.sure_ = _sure(-evidence * np.abs(evidence), labels == 1)
         return self
 
     def predict_proba(self, X: ArrayLike) -> Floats:  # noqa: N803
@@ -117,3 +116,11 @@ class Evident(ClassifierMixin, BaseEstimator):
     def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
         """Return the more probable class of each row."""
         return np.asarray(self.classes_[np.argmax(self.predict_proba(X), axis=1)])
+
+
+def _sure(steps: Floats, failed: NDArray[np.bool_]) -> float:
+    """Return the least step such that `_PURE` of the rows with no smaller one failed."""
+    order = np.argsort(-steps)
+    pure = failed[order].cumsum() / np.arange(1, len(order) + 1) >= _PURE
+    least = steps[order][pure].min() if pure.any() else steps.max()
+    return max(LEAST_SURE, float(least))
