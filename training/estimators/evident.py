@@ -84,8 +84,8 @@ class Scaled(StandardScaler):
 class Evident(ClassifierMixin, BaseEstimator):
     """A classifier that doubts as it has learned to, but not where a step leaves no doubt.
 
-    The probability of what it would pass shrinks to nothing where the step is so large, in its own error, that
-    practically all training rows with such a step failed.
+    The probability of what it would pass shrinks to nothing where the step is so large, in its own error,
+    that practically all training rows with such a step failed.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from data.comparisons.sides import Sides
 from data.comparisons.tables import ComparisonTables, versions
 from data.comparisons.validity import unusable
 from data.errors import InputError
-from features.comparisons.vectors import columns, vectors
+from features.comparisons.vectors import FEATURES, vectors
 from serving.comparisons.model import Judge, load
 from training.comparisons.labels.first import UNLABELLED, Pool, next_to_label
 
@@ -46,14 +46,15 @@ class ToLabel:
         """Leave out what cannot be judged, and compute what is known of the rest."""
         usable = unusable(tables) == ""
         named = tables.comparisons.assign(versions=versions(tables))[usable].reset_index(drop=True)
-        x = vectors(Sides.of(ComparisonTables(tables.results, named, tables.labels)))
+        sides = Sides.of(ComparisonTables(tables.results, named, tables.labels))
+        x = vectors(sides)
         status = named["comparison_id"].map(consensus(tables.labels, "majority"))
         y = np.select([status == "fail", status == "pass"], [1, 0], UNLABELLED).astype(np.int64)
         groups = (named["benchmark"] + "/" + named["operation"]).to_numpy(np.str_)
         probability = np.full(len(named), np.nan)
         if served is not None:
-            probability = served.model.probability(served.model.asked(x))
-        rule = -np.nan_to_num(x[:, columns("extended").index(_RULE)])
+            probability = served.model.judged(sides)
+        rule = -np.nan_to_num(x[:, FEATURES.index(_RULE)])
         suspicion = rule if served is None else probability
         return cls(named, Pool(x, y, groups, suspicion), probability)
 
