@@ -83,9 +83,9 @@ def _importance(ready: ReadyModel, rows: Floats, seed: int) -> Floats:
 
 
 def _prior(table: FeatureTable) -> Floats:
-    """Return how far medians differ in what passed: the middle one, and what 19 of 20 stay below."""
+    """Return how much worse medians got in what passed: the middle one, and what 19 of 20 stay below."""
     rooted = table.frame.loc[table.frame["status"] == "pass", "medians_min"].to_numpy(np.float64)
-    known = rooted[np.isfinite(rooted)] ** 2
+    known = rooted[rooted < 0] ** 2
     return np.quantile(known, [0.5, 0.95]) if len(known) else np.zeros(2)
 
 

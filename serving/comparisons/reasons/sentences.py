@@ -23,7 +23,7 @@ _FEW = 4
 
 
 class UsualSpread(NamedTuple):
-    """How much medians differ in the training data where people saw no regression, as shares.
+    """How much worse medians got in the training data where people saw no regression, as shares.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ def _yardstick(facts: Facts, prior: UsualSpread | None) -> str:
     if prior is None:
         return ""
     return (
-        "nothing is known of other builds of this operation; in the training data medians differ by "
+        "nothing is known of other builds of this operation; medians of the training data got worse by "
         f"{percent(prior.usual)} without a regression, 19 of 20 by less than {percent(prior.most)}"
     )
 

@@ -109,7 +109,7 @@ def test_without_other_builds_the_yardstick_is_that_of_the_training_data_and_say
     (one,) = told(served, comparison([100, 101, 102], [110, 111, 112]))
     usual, most = served.model.precedents.prior
     assert one.words[1] == (
-        "nothing is known of other builds of this operation; in the training data medians differ by "
+        "nothing is known of other builds of this operation; medians of the training data got worse by "
         f"{100 * usual:.2g} % without a regression, 19 of 20 by less than {100 * most:.1f} %"
     )
 
