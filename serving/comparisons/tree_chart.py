@@ -65,7 +65,7 @@ def nodes_of(model: TrainedModel, rooted: frozenset[str]) -> Node:
     """
     from sklearn.preprocessing import StandardScaler
 
-    steps = [step for _, step in model.model.steps]
+    steps = [getattr(step, "classifier_", step) for _, step in model.model.steps]
     place = next(place for place, step in enumerate(steps) if hasattr(step, "tree_"))
     scalers = [step for step in steps[:place] if isinstance(step, StandardScaler)]
     names = model.card.features

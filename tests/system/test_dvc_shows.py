@@ -89,6 +89,8 @@ def make_up():
         for path in sorted(paths, reverse=True):
             if path.name == "evaluated":
                 shown = guessed() if path.parent.name in {"corun", "fingerprints"} else judged()
+                if path.parent.name == "comparisons":
+                    shown = replace(shown, plots={**shown.plots, "sent": sent()})
                 replace(shown, summary=summary_of(path.parent.name)).write(Places(path.parent.name))
             elif not path.exists():
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -105,6 +107,11 @@ def judged():
     every = pd.concat([verdicts.assign(entry=entry) for entry in ("one", "two", "three")])
     metrics = {"champion": "two", "splits": {"grouped": {"entries": entries(every, "grouped")}}}
     return of_verdicts(metrics, "grouped", every)
+
+
+def sent():
+    shares = {"unsure": [0.0, 0.1, 0.2], "missed": [0.1, 0.05, 0.02], "false_alarms": [0.1, 0.05, 0.04]}
+    return pd.concat([pd.DataFrame(shares).assign(entry=entry) for entry in ("one", "two", "three")])
 
 
 def guessed():
@@ -167,7 +174,7 @@ def page(project):
 def test_plots_are_drawn_from_every_row_that_evaluations_leave(page):
     specs = [json.loads(spec) for spec in re.findall("var spec = (.*);", page.read_text())]
     assert Counter(spec["title"].partition(":")[0] for spec in specs) == {
-        "comparisons": 3, "matrices": 3, "corun": 2, "fingerprints": 2
+        "comparisons": 4, "matrices": 3, "corun": 2, "fingerprints": 2
     }  # fmt: skip
     for spec in specs:
         rows = spec["data"]["values"]

@@ -206,6 +206,8 @@ def _expected(what: str, loc: tuple[int | str, ...], value: object) -> str:
         return "a list of numbers or a five-number summary"
     if what == "literal_error" and not isinstance(value, str):
         what = "string_type"
+    if what in ("greater_than", "less_than"):
+        return "a number above 0" if loc[0] == "costs" else "a share between 0 and 1"
     # a whole number too large to be one with a point
     if what == "float_type" and type(value) is int:
         what = "finite_number"

@@ -150,7 +150,8 @@ def test_changes_too_small_to_matter_are_told_as_they_are(served):  # noqa: F811
 
 def test_every_process_of_a_server_takes_the_floor_that_was_asked_for(served, tmp_path, monkeypatch):  # noqa: F811
     TrainedModel(_logistic(), served.model.card).write(tmp_path)
-    monkeypatch.setattr("os.environ", dict(os.environ))
+    own = {**os.environ, "MLFLOW_TRACKING_URI": f"sqlite:///{tmp_path}/mlflow.db"}
+    monkeypatch.setattr("os.environ", own)
     ServerSettings({"model": str(tmp_path)}).hand_on()
     assert application().state.models["model"].get().card.floor == 0.005
     ServerSettings({"model": str(tmp_path), "floor": 0.2}).hand_on()
