@@ -104,6 +104,8 @@ class Door:
         Answers several bodies of JSON at once, each with the bytes that it would get alone.
     scope : {"read", "label"}
         What a token must allow.
+    refusals : tuple of int
+        The statuses of refusals that no other door has.
     """
 
     path: str
@@ -119,6 +121,7 @@ class Door:
     described: Mapping[str, Any] = field(default_factory=dict)
     together: Together | None = None
     scope: Scope = "read"
+    refusals: tuple[int, ...] = ()
 
     @property
     def others(self) -> list[str]:

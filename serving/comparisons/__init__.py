@@ -50,6 +50,7 @@ def _doors() -> Sequence[Door]:
             LOADER,
             described=xml_schema(),
             together=answer_many,
+            refusals=(409,),
         )
     ]
 

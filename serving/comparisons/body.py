@@ -69,7 +69,10 @@ def _deciding(body: bytes, served: Judge) -> Judge:
     if not _wishes(body):
         return served
     content = parse_json(body)
-    return wishing(served, *(content.get(key.decode().strip('"')) for key in _WISHED))
+    try:
+        return wishing(served, *(content.get(key.decode().strip('"')) for key in _WISHED))
+    except InputError as exc:
+        raise RefusedError(HTTPStatus.CONFLICT, str(exc)) from exc
 
 
 def _alone(body: bytes, served: Judge) -> Answered | Exception:

@@ -115,7 +115,7 @@ def _add(app: FastAPI, door: Door) -> None:
         note(request.scope, door, answered, served)
         return Response(answered.content, media_type=answered.media_type, headers=answered.headers)
 
-    needed = REFUSALS if door.model is None else (*REFUSALS, HTTPStatus.SERVICE_UNAVAILABLE)
+    needed = (*REFUSALS, *door.refusals, *(() if door.model is None else (HTTPStatus.SERVICE_UNAVAILABLE,)))
     told: dict[int | str, dict[str, Any]] = {}
     if door.others:
         says = "What had to be assumed of a body that does not say it; not there otherwise."

@@ -190,5 +190,5 @@ def test_the_page_of_plots_needs_no_web(page, browser, monkeypatch):
     browser.get_log("performance")
     browser.get(page.as_uri())
     drawn = "return document.querySelectorAll('.chart-wrapper > :is(canvas, svg)').length"
-    WebDriverWait(browser, 30).until(lambda _: browser.execute_script(drawn) == 10)
+    WebDriverWait(browser, 30).until(lambda _: browser.execute_script(drawn) == 11)
     assert requested(browser) == []
