@@ -12,7 +12,7 @@ from types import FrameType
 from uvicorn import Config, Server
 
 #: Seconds for which clients may go on to ask on open connections, and learn that these are being closed.
-DRAIN = 1.0
+DRAIN = 3.0
 
 
 class Draining(Server):
