@@ -201,7 +201,8 @@ def judged(named: NamedSides, served: Judge, reasons: int = REASONS, notes: Sequ
     Returns
     -------
     Judgement
-        In the order of the comparisons. What is said of one does not depend on the others.
+        In the order of the comparisons. What is said of one does not depend on the others, but for
+        tables that name their versions: what other operations did at the same one counts, too.
     """
     model, card, problems = served.model, served.model.card, validity.reasons(named.sides)
     asked, judgeable = Asked.of(named.sides, card.run_spread), problems == ""
