@@ -42,7 +42,7 @@ class Pinned:
         self.settings["nice"] = str(os.nice(0))
         if self._nice is not None:
             try:
-                _prefer(self._nice, self._nice)
+                _prefer(self._nice, None if self._before[2] is None else self._nice)
                 self.settings["nice"] = str(self._nice)
             except OSError as exc:
                 self.settings["nice"] += f": {self._nice} is not allowed ({exc})"
@@ -57,13 +57,15 @@ class Pinned:
                 _prefer(nice, session)
 
 
-def _session() -> int:
-    """Return the niceness of our session, which is one group to the scheduler where it makes such groups."""
-    return int(AUTOGROUP.read_text().split()[-1]) if AUTOGROUP.exists() else 0
+def _session() -> int | None:
+    """Return the niceness of our session where sessions are groups to the scheduler, otherwise None."""
+    # kernels without such groups lack the file; a process without a group reads nothing in it
+    said = AUTOGROUP.read_text().split() if AUTOGROUP.exists() else []
+    return int(said[-1]) if said else None
 
 
-def _prefer(nice: int, session: int) -> None:
+def _prefer(nice: int, session: int | None) -> None:
     os.setpriority(os.PRIO_PROCESS, 0, nice)
     # where sessions are groups, niceness counts inside them only
-    if AUTOGROUP.exists():
+    if session is not None:
         AUTOGROUP.write_text(str(session))

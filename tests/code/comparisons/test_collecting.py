@@ -18,6 +18,7 @@ from data.corun.collect import MeasuredCorun
 from data.errors import InputError
 from data.fingerprints.stress_ng import Rate
 from data.matrices.collect import Costs, MeasuredRun
+from data.measure import pinning
 from data.measure.disturbance import Disturbance
 from data.measure.journal import Journal
 from data.measure.pinning import Pinned
@@ -253,6 +254,15 @@ def test_what_runs_while_pinned_runs_on_one_processor_and_before_others_where_th
         assert os.sched_getaffinity(0) == before[0]
     assert pinned.settings["processor"].startswith("any: 4095 is not to be had")
     assert (os.sched_getaffinity(0), os.nice(0)) == before
+
+
+def test_a_process_without_a_session_group_is_pinned_as_one_on_a_kernel_without_groups(tmp_path, monkeypatch):
+    nothing = tmp_path / "autogroup"
+    nothing.write_text("")
+    monkeypatch.setattr(pinning, "AUTOGROUP", nothing)
+    with Pinned(min(os.sched_getaffinity(0)), os.nice(0)) as pinned:
+        assert pinned.settings["nice"] == str(os.nice(0))
+    assert nothing.read_text() == ""
 
 
 def test_others_on_a_processor_are_counted_by_its_own_line():
