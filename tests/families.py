@@ -68,6 +68,7 @@ def small_family(root: Path, table=None, **knobs):
     family.features.parent.mkdir(parents=True, exist_ok=True)
     table.to_parquet(family.features, index=False)
     table[["comparison_id"]].assign(worst_change=-0.1).to_parquet(family.changes, index=False)
+    table.assign(worst_change=0.1).to_parquet(family.bare, index=False)
     pd.DataFrame({"spread": [0.005]}).to_parquet(family.runs, index=False)
     family.places.interim.mkdir(parents=True, exist_ok=True)
     labels = table[["comparison_id", "status"]].assign(labelled_by="somebody")

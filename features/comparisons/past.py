@@ -24,6 +24,13 @@ def short_of_runs(sides: Sides) -> Ints:
     return np.flatnonzero(short & (baseline + history >= _SHORT))
 
 
+def without_past(sides: Sides) -> Sides:
+    """Return comparisons as they are if nothing is known of what was before, and of other operations."""
+    history = sides.history
+    nothing = Samples(history.values, history.orders, history.starts, history.starts)
+    return replace(sides, history=nothing, siblings=None)
+
+
 def with_past(sides: Sides, rows: Ints) -> Sides:
     """Return some configurations with all that was before their target as baseline, and without history."""
     own = some(sides, rows)

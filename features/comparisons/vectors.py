@@ -26,7 +26,7 @@ from features.comparisons.five_numbers import (
 )
 from features.comparisons.history import HISTORY, HISTORY_DIRECTIONS, version_features, with_versions
 from features.comparisons.later import LATER_DIRECTIONS, LATER_FEATURES, later_vectors
-from features.comparisons.past import short_of_runs, with_past
+from features.comparisons.past import short_of_runs, with_past, without_past
 from features.comparisons.ranks import moments, rank_test, sampled, welch_t
 from features.comparisons.reduce import over_configurations, signed_root
 from features.comparisons.runs import (
@@ -61,6 +61,7 @@ _PER_CONFIGURATION: dict[str, tuple[str, ...]] = {
     "repetitions": ("min",),
     "run_step": ("min",),
     "run_spread": ("max",),
+    "past_known": ("max",),
     **dict.fromkeys(HISTORY, ("min",)),
     **dict.fromkeys(SIBLINGS, ("max",)),
 }
@@ -71,7 +72,7 @@ EXTENDED_FEATURES = tuple(
 #: configuration; 0: it does not change where all of the target's samples get worse by a factor.
 _DIRECTIONS = {
     **dict.fromkeys(_STATISTICS[1:], 0),
-    **dict.fromkeys(("baseline_noise", "spread_ratio", "repetitions"), 0),
+    **dict.fromkeys(("baseline_noise", "spread_ratio", "repetitions", "past_known"), 0),
     **RUNS_DIRECTIONS,
     **HISTORY_DIRECTIONS,
     **SIBLING_DIRECTIONS,
@@ -226,6 +227,7 @@ def featurize(
     dict
         ``features``: ``comparison_id, benchmark, operation, machine, fold_group, status`` and the features;
         ``changes``: ``comparison_id``, and how far its medians moved. In the order of the comparisons table.
+        ``bare``: both, of the same comparisons as if nothing were known of earlier versions.
         ``runs``: ``spread``, what runs of one build differ by.
     """
     judged = tables.comparisons[["comparison_id"]].merge(valid, on="comparison_id", how="left")
@@ -236,13 +238,21 @@ def featurize(
     head["status"] = judged.loc[kept, "status"].to_numpy()
     sides = Sides.of(ComparisonTables(tables.results, chosen, tables.labels))
     spread = usual_spread(sides)
-    asked = Asked.of(sides, spread)
-    found = pd.DataFrame(vectors(asked.sides, features, spread), columns=[*described(features)])
+    found, changes = _asked(sides, features, spread)
+    bare, moved = _asked(without_past(sides), features, spread)
     return {
         "features": pd.concat([head, found], axis=1),
-        "changes": head[["comparison_id"]].assign(worst_change=asked.worst_change),
+        "changes": pd.concat([head[["comparison_id"]], changes], axis=1),
+        "bare": pd.concat([head, bare, moved], axis=1),
         "runs": pd.DataFrame({"spread": [spread]}),
     }
+
+
+def _asked(sides: Sides, features: FeatureSet, spread: float) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return what a model is asked about comparisons, and how far their medians moved."""
+    asked = Asked.of(sides, spread)
+    found = pd.DataFrame(vectors(asked.sides, features, spread), columns=[*described(features)])
+    return found, pd.DataFrame({"worst_change": asked.worst_change})
 
 
 def _stouffer(z: Floats, sides: Sides) -> Floats:
@@ -265,6 +275,7 @@ def _per_configuration(sides: Sides, run_spread: float) -> Floats:
     values = _of_five_numbers(b, t) | _of_samples(sides)
     steps = run_steps(sides, run_spread)
     values |= dict(zip(RUNS_DIRECTIONS, run_features(steps), strict=True))
+    values["past_known"] = (sides.history.lengths > 0).astype(np.float64)
     _look_back(values, sides, steps)
     given = (~sampled(sides)).nonzero()[0]
     if len(given):

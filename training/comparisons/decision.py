@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,8 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.tables.specs import read_table
-from training.comparisons.examples import FeatureTable
+from training.comparisons.examples import Examples, FeatureTable
+from training.comparisons.family import Family
 
 Floats = NDArray[np.float64]
 
@@ -35,6 +37,20 @@ def below_floor(worst_change: Floats, floor: float) -> NDArray[np.bool_]:
 def decided(probability: Floats, worst_change: Floats, floor: float) -> Floats:
     """Return the probability of ``fail`` that counts: 0 below the floor, else the model's."""
     return np.where(below_floor(worst_change, floor), 0.0, probability)
+
+
+def examples_of(family: Family, table: FeatureTable) -> Examples:
+    """Return the labelled rows of `table`, where a model is asked, and what they are without versions.
+
+    Raises
+    ------
+    InputError
+        If a file beside the features is missing, or holds other comparisons.
+    """
+    floor, bare = family.section.decide.floor or 0.0, FeatureTable.read(family.bare, table.columns)
+    without = replace(bare.examples, below=below_floor(read_changes(family.bare, table), floor))
+    below = below_floor(read_changes(family.changes, table), floor)
+    return replace(table.examples, below=below, bare=without)
 
 
 def read_changes(path: Path, table: FeatureTable) -> Floats:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from data.tables.files import replacing, write_json
 from training.comparisons.curves import curves
-from training.comparisons.decision import below_floor, read_changes
+from training.comparisons.decision import examples_of
 from training.comparisons.examples import FeatureTable
 from training.comparisons.family import Family
 from training.comparisons.held import HeldRows, decision, read_held
@@ -20,9 +20,11 @@ from training.comparisons.promises import outcomes, sent, summaries
 from training.comparisons.splits import Part, parts, stratified
 from training.comparisons.train import Fit, tested
 from training.comparisons.tune import Classified
-from training.evaluation.metrics import best_model, entries
+from training.estimators.catalogue import STEADIEST
+from training.evaluation.metrics import entries
 from training.evaluation.shown import of_verdicts
 from training.evaluation.sidebyside import side_by_side
+from training.evaluation.steadiest import Said, steadiest
 from training.evaluation.tuned import read_tuned, require_parts
 
 
@@ -57,11 +59,11 @@ def out_of_fold(
     counted : DataFrame
         As promises.parquet has them.
     """
-    examples, seed, how = table.examples, family.params.seed, family.section.decide
-    below = below_floor(read_changes(family.changes, table), how.floor or 0.0)
+    examples, seed, how = examples_of(family, table), family.params.seed, family.section.decide
+    below = ~examples.asked
     folds = [part for part in parts(examples, family.section.evaluate, seed) if part.split != "all"]
     require_parts(family.places.tuned, tuned, [part.name for part in folds])
-    known = known_of(family.features, table)
+    known = known_of(family.features, table, examples)
     cells = [(part, name, chosen) for part in folds for name, chosen in tuned[part.name].items()]
     fits = [
         Fit(name, chosen, known.of(examples.rows(part.train)), examples.x[part.test], seed, table.guide)
@@ -135,5 +137,19 @@ def metrics(family: Family, table: FeatureTable, verdicts: pd.DataFrame) -> dict
                 "entries": entries(verdicts, "stratified"),
             },
         },
-        "champion": best_model(by_operation),
+        "champion": _champion(family, table, verdicts),
     }
+
+
+def _champion(family: Family, table: FeatureTable, verdicts: pd.DataFrame) -> str:
+    """Return the model to take, by its verdicts on operations that it had not seen."""
+    own = verdicts[(verdicts["kind"] == "model") & (verdicts["split"] == "grouped")]
+    ordered = {
+        str(name): rows.set_index("comparison_id").reindex(table.frame["comparison_id"])
+        for name, rows in own.groupby("entry")
+    }
+    said = {
+        name: Said(rows["probability"].to_numpy(), (rows["verdict"] == "fail").to_numpy())
+        for name, rows in ordered.items()
+    }
+    return steadiest(table.examples.y == 1, said, table.examples.groups, STEADIEST, family.params.seed)

@@ -29,24 +29,58 @@ class Examples:
         1 is fail.
     groups : ndarray of shape (n_rows,)
         What must not straddle training and test.
+    below : ndarray of bool, shape (n_rows,), or None
+        Which lie below the floor: they pass, no model is asked. None if none does.
+    bare : Examples or None
+        The same comparisons, in the same order, as they are if nothing is known of earlier versions.
     """
 
     x: NDArray[np.float64]
     y: NDArray[np.int64]
     groups: NDArray[np.str_]
+    below: NDArray[np.bool_] | None = None
+    bare: Examples | None = None
 
     def rows(self, index: NDArray[np.int64]) -> Examples:
         """Return those rows, in that order."""
-        return Examples(self.x[index], self.y[index], self.groups[index])
+        below = None if self.below is None else self.below[index]
+        bare = None if self.bare is None else self.bare.rows(index)
+        return Examples(self.x[index], self.y[index], self.groups[index], below, bare)
+
+    @property
+    def asked(self) -> NDArray[np.bool_]:
+        """At which rows a model is asked, shape (n_rows,)."""
+        return np.ones(len(self.y), bool) if self.below is None else ~self.below
+
+    @property
+    def lessons(self) -> Examples:
+        """What a model is fitted to: the rows at which it is asked, after those of `bare`."""
+        own = Examples(self.x, self.y, self.groups).rows(np.flatnonzero(self.asked))
+        return own if self.bare is None else joined(self.bare.lessons, own)
+
+    @property
+    def seen(self) -> Examples:
+        """All rows, after those of `bare`."""
+        return self if self.bare is None else joined(self.bare, self)
 
     def sample(self, rows: int, seed: int) -> Examples:
-        """Return all fails, and passes drawn at random so that there are `rows` rows at most."""
-        fails, passes = np.flatnonzero(self.y == 1), np.flatnonzero(self.y == 0)
-        if len(self.y) <= rows:
+        """Leave out passes at random, so that models are asked at `rows` rows at most, at all fails."""
+        asked = self.asked
+        passes = np.flatnonzero(asked & (self.y == 0))
+        surplus = int(asked.sum()) - rows
+        if surplus <= 0:
             return self
-        generator = np.random.default_rng(seed)
-        drawn = generator.choice(passes, min(len(passes), max(rows - len(fails), 1)), replace=False)
-        return self.rows(np.sort(np.concatenate([fails, drawn])))
+        out = np.random.default_rng(seed).choice(passes, min(surplus, len(passes) - 1), replace=False)
+        return self.rows(np.delete(np.arange(len(self.y)), out))
+
+
+def joined(first: Examples, second: Examples) -> Examples:
+    """Return the rows of both, with neither's floor nor what is bare."""
+    return Examples(
+        np.concatenate([first.x, second.x]),
+        np.concatenate([first.y, second.y]),
+        np.concatenate([first.groups, second.groups]),
+    )
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,11 @@ class Family:
         return self.places.processed / "changes.parquet"
 
     @property
+    def bare(self) -> Path:
+        """The vectors of the same comparisons as if nothing were known of earlier versions."""
+        return self.places.processed / "bare.parquet"
+
+    @property
     def runs(self) -> Path:
         """What runs of one build differ by in these comparisons."""
         return self.places.processed / "runs.parquet"

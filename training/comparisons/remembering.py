@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from training.comparisons.examples import FeatureTable
+from training.comparisons.examples import Examples, FeatureTable
 from training.comparisons.precedents import Precedents
 from training.comparisons.ready import ReadyModel
 from training.comparisons.stored import TrainedModel
@@ -23,7 +23,7 @@ _WEIGHED = 400
 _WHO = ("annotator", "labelled_by")
 
 
-def remember(model: TrainedModel, table: FeatureTable, labels: Path, directory: Path) -> None:
+def remember(model: TrainedModel, table: FeatureTable, seen: Examples, labels: Path, directory: Path) -> None:
     """Write examples beside the model of `directory`.
 
     Parameters
@@ -31,6 +31,8 @@ def remember(model: TrainedModel, table: FeatureTable, labels: Path, directory: 
     model : TrainedModel
     table : FeatureTable
         What it learned from.
+    seen : Examples
+        All that comparisons of `table` may look like.
     labels : Path
         The table of labels, for who gave them.
     directory : Path
@@ -51,7 +53,7 @@ def remember(model: TrainedModel, table: FeatureTable, labels: Path, directory: 
         examples.x[chosen].astype(np.float32),
         _importance(ready, examples.x, model.card.seed),
         _prior(table),
-        Familiar.of(examples.x, examples.groups),
+        Familiar.of(seen.x, seen.groups),
     ).write(directory)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from training.comparisons.decision import below_floor, read_changes
+from training.comparisons.decision import examples_of
 from training.comparisons.examples import Examples, FeatureTable
 from training.comparisons.family import Family
 from training.comparisons.held import HeldRows, decision, read_held
@@ -52,21 +52,20 @@ def tested(fit: Fit) -> NDArray[np.float64]:
 def train(family: Family) -> None:
     """Write every model to a directory of its own name."""
     table = FeatureTable.read(family.features, family.columns())
-    examples, seed = table.examples, family.params.seed
+    examples, seed = examples_of(family, table), family.params.seed
     tuned = read_tuned(family.places.tuned, Classified)["all"]
-    learnt = known_of(family.features, table).learnt
+    learnt = known_of(family.features, table, examples).learnt
     fits = [Fit(name, chosen, learnt, examples.x[:0], seed, table.guide) for name, chosen in tuned.items()]
     pipelines = side_by_side(fitted, fits, 1, f"train {family.name}")
     how = family.section.decide
     reference, floor = table.reference(), how.floor or 0.0
-    # of what lies below the floor no model is asked
-    below = below_floor(read_changes(family.changes, table), floor)
-    usual = of_features(table.columns, examples.x[~below])
-    strangeness = warned(examples.x, examples.groups)
+    usual = of_features(table.columns, examples.x[examples.asked])
+    seen = examples.seen
+    strangeness = warned(seen.x, seen.groups)
     said = read_held(family.places.tuned, [("all", name) for name in tuned])
     for fit, whole, probability in zip(fits, pipelines, said, strict=True):
         chosen = fit.tuned
-        held = HeldRows(examples.y, examples.groups, probability, below)
+        held = HeldRows(examples.y, examples.groups, probability, ~examples.asked)
         found = decision(held, chosen.threshold, how, seed)
         card = Card(
             fit.model,
@@ -87,4 +86,4 @@ def train(family: Family) -> None:
         )
         model, directory = TrainedModel(answering(whole), card), family.places.models / fit.model
         model.write(directory)
-        remember(model, table, family.places.interim / "labels.parquet", directory)
+        remember(model, table, seen, family.places.interim / "labels.parquet", directory)

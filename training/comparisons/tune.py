@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from data.comparisons.params import Tune
 from data.tables.digest import digest_of
+from training.comparisons.decision import examples_of
 from training.comparisons.examples import Examples, FeatureTable
 from training.comparisons.family import Family
 from training.comparisons.held import write_held
@@ -80,7 +81,7 @@ class SearchTask:
 
     def learnt(self, own: Examples) -> Examples:
         """Return what is fitted to: with what a champion has learnt from, if one is to start from that."""
-        return own if self.known is None else self.known.of(own)
+        return own.lessons if self.known is None else self.known.of(own)
 
 
 @dataclass(frozen=True)
@@ -121,14 +122,15 @@ def search(task: SearchTask) -> Found[Classified]:
         MedianPruner(n_startup_trials=STARTUP),
         task.log,
     )
-    study = how.run(lambda trial: _value(trial, task, some.y, folds))
+    study = how.run(lambda trial: _value(trial, task, some, folds))
     params = {**{name: model.start[name] for name in model.in_search}, **study.best_params}
     if some is not task.examples:
         folds = folds_of(task.examples, task)
     probability = np.zeros(len(task.examples.y))
     for fold in folds:
         probability[fold.rows] = fold.judged(pipeline(model, params, fold.y, task.seed, task.guide))
-    chosen = best_cut(task.examples.y, probability).threshold
+    told = np.where(task.examples.asked, probability, 0.0)
+    chosen = best_cut(task.examples.y, told).threshold
     if task.known is not None:
         chosen = _beside(task, params)
     tuned = Classified(params, float(study.best_value), chosen)
@@ -180,7 +182,7 @@ def folds_of(examples: Examples, task: SearchTask) -> list[InnerFold]:
     return found
 
 
-def _value(trial: Trial, task: SearchTask, y: NDArray[np.int64], folds: list[InnerFold]) -> float | None:
+def _value(trial: Trial, task: SearchTask, known: Examples, folds: list[InnerFold]) -> float | None:
     """Say how well the suggested parameters separate fails from passes on rows that the fit has not seen.
 
     The value is the mean of two measures of the pooled inner out-of-fold probabilities: the balanced
@@ -195,15 +197,15 @@ def _value(trial: Trial, task: SearchTask, y: NDArray[np.int64], folds: list[Inn
     """
     model = CATALOGUE[task.model]
     params = {**suggested(space_of(model), trial), **model.in_search}
-    probability, value = np.full(len(y), np.nan), 0.0
+    probability, value = np.full(len(known.y), np.nan), 0.0
     for step, fold in enumerate(folds):
         try:
             unfitted = strict_pipeline(model, params, fold.y, task.seed, task.guide)
         except InfeasibleError:
             return None
-        probability[fold.rows] = fold.judged(unfitted)
+        probability[fold.rows] = np.where(known.asked[fold.rows], fold.judged(unfitted), 0.0)
         seen = np.flatnonzero(~np.isnan(probability))
-        value = _worth(y[seen], probability[seen])
+        value = _worth(known.y[seen], probability[seen])
         trial.report(value, step)
         if step + 1 < len(folds) and trial.should_prune():
             return None
@@ -258,9 +260,9 @@ def tasks_of(family: Family, table: FeatureTable) -> list[SearchTask]:
     InputError
         If params.yaml names an unknown model, or there are too few fails or operations for the folds.
     """
-    how, seed, examples = family.section.tune, family.params.seed, table.examples
+    how, seed, examples = family.section.tune, family.params.seed, examples_of(family, table)
     require_known(how.models, CATALOGUE, f"{family.name}.tune")
-    beside = known_of(family.features, table, unlabelled=how.unlabelled == "pass")
+    beside = known_of(family.features, table, examples, unlabelled=how.unlabelled == "pass")
     known = None if beside.alone else beside
     tasks = [
         SearchTask(part.name, model, examples.rows(part.train), how, seed, guide=table.guide, known=known)

@@ -235,3 +235,16 @@ CATALOGUE: dict[str, Model] = {
         ),
     )
 }  # fmt: skip
+
+#: Those first whose verdicts depend least on the sample that they learned from: means over trees grown at
+#: random (P. Geurts, D. Ernst, L. Wehenkel, Extremely randomized trees, Machine Learning 63, 2006, section 4:
+#: the lowest variance), then over trees grown greedily, few coefficients, and what follows single rows.
+STEADIEST = (
+    "extra-trees",
+    "random-forest",
+    "logistic",
+    "xgboost",
+    "knn-uniform",
+    "knn-distance",
+    "decision-tree",
+)

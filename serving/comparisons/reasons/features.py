@@ -48,6 +48,10 @@ def _rooted_share(value: float) -> str:
     return percent(_squared(value))
 
 
+def _yes(value: float) -> str:
+    return "yes" if value else "no"
+
+
 def _number(value: float) -> str:
     return f"{value:.3g}"
 
@@ -90,6 +94,7 @@ _MEANINGS = {
     "repetitions": Meaning("the number of samples a side", _count, "repetitions"),
     "run_step": Meaning("the change in what repetitions and runs leave open", _rooted, "builds"),
     "run_spread": Meaning("what two runs of a build differ by", _exponent, "builds"),
+    "past_known": Meaning("whether earlier builds are known", _yes, "builds"),
     "siblings_worse": Meaning("how many other operations got worse at the same version", percent, "steps"),
     "version_t": Meaning("the t statistic of the versions' medians", _number, "builds"),
     "version_step": Meaning("the change in usual steps between builds", _number, "builds"),

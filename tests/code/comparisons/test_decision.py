@@ -95,7 +95,11 @@ def test_held_out_verdicts_know_the_floor(tmp_path):
     assert (moved.loc[low, "probability"] == 0).all()
     assert (moved.loc[low, "verdict"] == "pass").all()
     assert (usual.loc[low, "verdict"] == "fail").any()
-    pd.testing.assert_frame_equal(usual[~low], moved[~low])
+    # and nothing is learned from it
+    table.loc[40:, ["medians_min", "medians_med"]] *= -3
+    table.to_parquet(family.features, index=False)
+    pd.testing.assert_frame_equal(moved[~low], _held_out(family)[~low])
+    assert not usual.loc[~low, "probability"].equals(moved.loc[~low, "probability"])
 
 
 def _held_out(family):

@@ -227,3 +227,22 @@ def test_the_training_table_holds_valid_labelled_comparisons_in_their_order():
     assert table["fold_group"].tolist() == ["b/z", "b/x"]
     assert table.columns.tolist()[6:] == list(FEATURES)
     assert table["medians_med"].tolist() == pytest.approx([-math.sqrt(1 / 1.5)] * 2)
+
+
+def test_beside_it_lies_what_the_same_comparisons_are_without_earlier_versions():
+    results = [
+        {"series_id": "s", "group": "g", "benchmark": "b", "operation": "x", "machine": "m", "unit": "s",
+         "better": "lower", "threads": 1, "version": str(order), "order": order, "value": 1.0 + order % 3 + k}
+        for order in range(9) for k in (0, 1)
+    ]  # fmt: skip
+    ends = {"baseline_from": 7, "baseline_to": 7, "target_from": 8, "target_to": 8}
+    comparisons = [{"comparison_id": "c", "benchmark": "b", "operation": "x", "machine": "m"} | ends]
+    valid = pd.DataFrame({"comparison_id": ["c"], "valid": [True], "status": ["fail"]})
+    found = featurize(ComparisonTables.of_rows(results, comparisons, []), valid)
+    own, bare = found["features"].iloc[0], found["bare"].iloc[0]
+    assert (own["past_known_max"], bare["past_known_max"]) == (1, 0)
+    assert np.isfinite(own["history_step_min"])
+    assert np.isnan(bare["history_step_min"])
+    assert own["medians_min"] == bare["medians_min"]
+    # earlier versions say that such changes are usual here
+    assert (found["changes"]["worst_change"].item(), bare["worst_change"]) == (0, pytest.approx(-1 / 2.5))

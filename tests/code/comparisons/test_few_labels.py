@@ -114,14 +114,14 @@ def test_some_fails_of_ones_own_make_a_champion_better_where_fails_look_otherwis
 def test_training_starts_from_what_lies_beside_the_features(tmp_path):
     """With a start that says the opposite, the same search comes to another model; without, to the same."""
     family = small_family(tmp_path, models=("logistic",))
-    alone = known_of(family.features, FeatureTable.read(family.features, COLUMNS))
-    assert alone.alone
+    table = FeatureTable.read(family.features, COLUMNS)
+    assert known_of(family.features, table, table.examples).alone
     started = feature_table(400, seed=1)
     started["status"] = np.where(started["status"] == "fail", "pass", "fail")
     started["fold_group"] = "shipped/" + started["fold_group"]
     started.to_parquet(family.features.with_name("start.parquet"), index=False)
     table = FeatureTable.read(family.features, COLUMNS)
-    known = known_of(family.features, table)
+    known = known_of(family.features, table, table.examples)
     assert len(known.learnt.y) == len(table.examples.y) + 400
     folds = [task for task in tasks_of(family, table) if task.part != "all"]
     assert all(len(task.examples.y) < len(table.examples.y) for task in folds)
@@ -138,8 +138,8 @@ def test_unlabelled_comparisons_count_as_passes_if_that_is_wanted(tmp_path):
     table = FeatureTable.read(family.features, COLUMNS)
     others = feature_table(50, seed=5).drop(columns="status")
     others.to_parquet(family.features.with_name("unlabelled.parquet"), index=False)
-    assert known_of(family.features, table).alone
-    assert len(known_of(family.features, table, unlabelled=True).rest) == 50
+    assert known_of(family.features, table, table.examples).alone
+    assert len(known_of(family.features, table, table.examples, unlabelled=True).rest) == 50
 
 
 @pytest.fixture

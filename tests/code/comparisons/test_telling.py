@@ -71,7 +71,7 @@ def trained(directory, rows=150):
     people = pd.DataFrame({"comparison_id": ids, "status": status, "annotator": "anna", "labelled_at": when})
     people.to_parquet(directory / "labels.parquet")
     model.write(directory)
-    remember(model, table, directory / "labels.parquet", directory)
+    remember(model, table, table.examples, directory / "labels.parquet", directory)
     return directory
 
 

@@ -127,6 +127,21 @@ def test_a_sample_keeps_all_fails(examples):
     assert (sample.y.sum(), len(sample.y)) == (20, 30)
 
 
+def test_a_model_learns_from_rows_that_it_is_asked_with_and_without_versions_and_a_sample_counts_those(
+    examples,
+):
+    low = np.arange(len(examples.y)) % 2 == 0
+    known = replace(examples, below=low, bare=replace(examples, x=-examples.x, below=~low))
+    lessons = known.lessons
+    assert lessons.x.tolist() == [*(-examples.x[low]).tolist(), *examples.x[~low].tolist()]
+    assert lessons.y.tolist() == [*examples.y[low], *examples.y[~low]]
+    assert len(known.seen.y) == 2 * len(examples.y)
+    sample = known.sample(15, 5)
+    assert (sample.asked.sum(), (~sample.asked).sum()) == (15, low.sum())
+    assert sample.y[sample.asked].sum() == examples.y[~low].sum()
+    assert sample.bare.x.tolist() == (-sample.x).tolist()
+
+
 def test_the_threshold_lies_in_the_middle_between_the_classes():
     cut = best_cut(np.array([0, 0, 0, 1, 1]), np.array([0.1, 0.2, 0.3, 0.7, 0.9]))
     assert cut.threshold == pytest.approx(0.5)

@@ -8,21 +8,23 @@ import numpy as np
 
 from data.tables.digest import digest_of
 from data.tables.specs import read_table
-from training.comparisons.examples import FeatureTable
+from training.comparisons.examples import Examples, FeatureTable
 from training.comparisons.labels.few import Learnable
 
 #: By the file that featurize writes.
 START, UNLABELLED = "start.parquet", "unlabelled.parquet"
 
 
-def known_of(features: Path, table: FeatureTable, *, unlabelled: bool = False) -> Learnable:
-    """Return all that there is to learn from, with the labels of `table` as one's own.
+def known_of(features: Path, table: FeatureTable, own: Examples, *, unlabelled: bool = False) -> Learnable:
+    """Return all that there is to learn from.
 
     Parameters
     ----------
     features : Path
         The file of `table`; the others lie beside it, or not.
     table : FeatureTable
+    own : Examples
+        Of `table`.
     unlabelled : bool
         Whether what nobody has labelled counts.
 
@@ -36,7 +38,7 @@ def known_of(features: Path, table: FeatureTable, *, unlabelled: bool = False) -
     wanted = dict.fromkeys(table.columns, "float64")
     counted = unlabelled and others.is_file()
     rest = read_table(others, wanted)[[*wanted]].to_numpy(np.float64) if counted else None
-    return Learnable(table.examples, first if first is not None and len(first.y) else None, rest)
+    return Learnable(own, first if first is not None and len(first.y) else None, rest)
 
 
 def digest_beside(features: Path, table: FeatureTable) -> str:

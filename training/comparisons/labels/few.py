@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from training.comparisons.examples import Examples
+from training.comparisons.examples import Examples, joined
 from training.estimators.catalogue import CATALOGUE
 from training.estimators.pipelines import fail_probability, pipeline
 from training.evaluation.threshold import best_cut
@@ -58,8 +58,8 @@ class Learnable:
         return self.of(self.own)
 
     def of(self, own: Examples) -> Examples:
-        """Return what a model is fitted to that may see only these of the user's own."""
-        return own if self.start is None else joined(self.start, own)
+        """Return what a model is fitted to that may see only these of the user's own; they come last."""
+        return own.lessons if self.start is None else joined(self.start, own.lessons)
 
 
 @dataclass(frozen=True)
@@ -72,15 +72,6 @@ class FewModel:
     def probability(self, x: Floats) -> Floats:
         """Return the probability of fail, shape (n_rows,)."""
         return fail_probability(self.fitted, x)
-
-
-def joined(first: Examples, second: Examples) -> Examples:
-    """Return the rows of both."""
-    return Examples(
-        np.concatenate([first.x, second.x]),
-        np.concatenate([first.y, second.y]),
-        np.concatenate([first.groups, second.groups]),
-    )
 
 
 def learned(known: Learnable, seed: int) -> FewModel | None:
@@ -119,7 +110,7 @@ def threshold(known: Learnable, model: Any, fitting: Fitting, seed: int) -> floa
     probability = np.zeros(len(whole.y))
     for train, test in folds:
         probability[test] = fail_probability(fitting(whole.rows(train)), whole.x[test])
-    counted = np.arange(len(whole.y)) >= len(whole.y) - len(known.own.y)
+    counted = np.arange(len(whole.y)) >= len(whole.y) - known.own.asked.sum()
     counted |= whole.y == 1
     rest = np.zeros(0) if known.rest is None or not len(known.rest) else fail_probability(model, known.rest)
     y = np.concatenate([whole.y[counted], np.zeros(len(rest), np.int64)])
