@@ -133,13 +133,13 @@ def test_a_model_learns_from_rows_that_it_is_asked_with_and_without_versions_and
     low = np.arange(len(examples.y)) % 2 == 0
     known = replace(examples, below=low, bare=replace(examples, x=-examples.x, below=~low))
     lessons = known.lessons
-    assert lessons.x.tolist() == [*(-examples.x[low]).tolist(), *examples.x[~low].tolist()]
+    np.testing.assert_array_equal(lessons.x, np.concatenate([-examples.x[low], examples.x[~low]]))
     assert lessons.y.tolist() == [*examples.y[low], *examples.y[~low]]
     assert len(known.seen.y) == 2 * len(examples.y)
     sample = known.sample(15, 5)
     assert (sample.asked.sum(), (~sample.asked).sum()) == (15, low.sum())
     assert sample.y[sample.asked].sum() == examples.y[~low].sum()
-    assert sample.bare.x.tolist() == (-sample.x).tolist()
+    np.testing.assert_array_equal(sample.bare.x, -sample.x)
 
 
 def test_the_threshold_lies_in_the_middle_between_the_classes():
