@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from math import exp, expm1
 from typing import Literal, NamedTuple, get_args
@@ -189,6 +189,29 @@ def described(feature: str, configurations: int = 1) -> str:
     # of what came later the lowest value is kept
     where = _WHERE.get(feature.rpartition("_")[2], _WHERE["min"])
     return f"{found.phrase} ({where})" if configurations > 1 else found.phrase
+
+
+def lacking(features: Iterable[str]) -> str:
+    """Name what too little is known of where all these features are missing, such as ``other builds``."""
+    return " and ".join(dict.fromkeys(map(_source, features)))
+
+
+def _source(feature: str) -> str:
+    found = meaning(feature)
+    name = feature.rpartition("_")[0]
+    return _SOURCES.get(name, described(feature) if found is None else _OF_FACT.get(found.fact, found.phrase))
+
+
+#: Where a feature is taken from, if that is not what its fact is taken from.
+_SOURCES = {
+    **dict.fromkeys(("run_step", "run_spread"), "the scatter of its samples"),
+    "siblings_worse": "other operations",
+}
+_OF_FACT: dict[Fact, str] = {
+    **dict.fromkeys(("builds", "steps", "levels", "trend"), "other builds"),
+    **dict.fromkeys(("separation", "scatter", "spread", "edges", "repetitions"), "single samples"),
+    "later": "later builds",
+}
 
 
 def shown(feature: str, value: float) -> str:
