@@ -43,7 +43,7 @@ class ToLabel:
 
     @classmethod
     def of(cls, tables: ComparisonTables, served: Judge | None, counting: Rule = "majority") -> ToLabel:
-        """Leave out what cannot be judged, and compute what is known of the rest; labels weigh by `counting`."""
+        """Leave out what cannot be judged, and compute what is known of the rest; labels weigh by a rule."""
         usable = unusable(tables) == ""
         named = tables.comparisons.assign(versions=versions(tables))[usable].reset_index(drop=True)
         sides = Sides.of(ComparisonTables(tables.results, named, tables.labels))

@@ -115,6 +115,13 @@ def test_nobody_is_rated_who_labelled_alone():
     assert people(labelled(("a", "fail")), pd.Series(dtype="str")).empty
 
 
+INGEST = {"format": "tables", "path": "data"}
+
+
+def drawn(seed, level):
+    return np.random.default_rng(seed).normal(level, 1, 6)
+
+
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     """Two people who know, and three who always pass: most say pass where those who know say fail."""
@@ -145,7 +152,7 @@ def project(tmp_path, monkeypatch):
     ComparisonTables.of_rows(results, [asked(name) for name in names], labels).write(tmp_path / "data")
 
     def with_rule(rule):
-        section = {"validate": {"consensus": rule}, "tune": {"models": []}}
+        section = {"ingest": INGEST, "validate": {"consensus": rule}, "tune": {"models": []}}
         (tmp_path / "params.yaml").write_text(yaml.safe_dump({"seed": 1, "comparisons": section}))
 
     return with_rule
@@ -172,7 +179,8 @@ def test_where_there_is_no_project_most_votes_count_and_a_wrong_knob_is_told(tmp
     monkeypatch.chdir(tmp_path)
     assert rule_under() == "majority"
     (tmp_path / "params.yaml").write_text(
-        "seed: 1\ncomparisons: {validate: {consensus: most}, tune: {models: []}}"
+        "seed: 1\ncomparisons: {ingest: {format: tables, path: data}, validate: {consensus: most}, "
+        "tune: {models: []}}"
     )
     with pytest.raises(InputError, match=r"params.yaml: comparisons.validate.consensus=.most. "):
         rule_under()
