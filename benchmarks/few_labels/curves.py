@@ -35,6 +35,11 @@ class Way(NamedTuple):
 WAYS = tuple(Way(*pair) for pair in product(("random", "these first"), ("nothing", "champion")))
 
 
+def ways(shipped: Examples | None) -> tuple[Way, ...]:
+    """Return all of them, or without a champion those from nothing."""
+    return WAYS if shipped is not None else tuple(way for way in WAYS if way.start == "nothing")
+
+
 @dataclass(frozen=True)
 class Trial:
     """One fold of one seed.
@@ -45,20 +50,22 @@ class Trial:
         All of them labelled; the labels of `train` are shown one after the other.
     suspicion : ndarray of shape (n_train,)
         Of those who start from nothing.
-    shipped : Examples
-        What the champion has learnt from.
+    shipped : Examples or None
+        What the champion has learnt from; None: there is no champion.
     seed, fold : int
     """
 
     train: Examples
     test: Examples
     suspicion: Floats
-    shipped: Examples
+    shipped: Examples | None
     seed: int
     fold: int
 
 
-def trials(examples: Examples, suspicion: Floats, shipped: Examples, seeds: Sequence[int]) -> Iterator[Trial]:
+def trials(
+    examples: Examples, suspicion: Floats, shipped: Examples | None, seeds: Sequence[int]
+) -> Iterator[Trial]:
     """Yield every fold of whole groups, for every seed."""
     for seed in seeds:
         for fold, (train, test) in enumerate(group_folds(examples, FOLDS, seed, "few labels")):
@@ -67,9 +74,11 @@ def trials(examples: Examples, suspicion: Floats, shipped: Examples, seeds: Sequ
 
 def curves(trial: Trial) -> pd.DataFrame:
     """Return a row per way and number of labels: the mistakes on the test rows, and the average precision."""
-    champion = learned(Learnable(trial.shipped), trial.seed)
-    rows = [_scored(trial, Way("none", "champion"), np.zeros(0, np.int64), champion)]
-    for way in WAYS:
+    champion, rows = None, []
+    if trial.shipped is not None:
+        champion = learned(Learnable(trial.shipped), trial.seed)
+        rows = [_scored(trial, Way("none", "champion"), np.zeros(0, np.int64), champion)]
+    for way in ways(trial.shipped):
         start = trial.shipped if way.start == "champion" else None
         labelled = _order(trial, way, champion)
         rows += [_learned(trial, way, labelled[:count], start) for count in SIZES]

@@ -102,8 +102,8 @@ def read(body: bytes) -> list[PostedComparison] | None:
 
 
 def posted(comparison: Comparison) -> PostedComparison:
-    """Return the same of a comparison that was checked elsewhere."""
-    return msgspec.convert(comparison.model_dump(exclude_unset=True), PostedComparison)
+    """Return the same of a comparison that was checked elsewhere, without what people say of it."""
+    return msgspec.convert(comparison.model_dump(exclude_unset=True, exclude={"labels"}), PostedComparison)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,6 +39,7 @@ class LabelRow(NamedTuple):
     status: str
     labelled_by: str
     annotator: str | None = None
+    labelled_at: datetime | None = None
 
 
 class Results:

@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, PlainValidator
 from pydantic.config import JsonDict
 
+from data.comparisons.labels.moment import EXAMPLE as EXAMPLE_MOMENT
+from data.comparisons.labels.moment import MOMENT
 from data.tables.given import AS_WHOLE
 
 #: As in the XML formats.
@@ -52,6 +54,17 @@ class Configuration(RequestPart):
     )
 
 
+class GivenLabel(RequestPart):
+    """What somebody says of a comparison: for training; who judges does not look at it."""
+
+    status: Literal["pass", "fail"]
+    annotator: Name | None = Field(
+        default=None, description="The person whose verdict it is; without one the label is settled."
+    )
+    labelled_by: Name | None = Field(default=None, description="Who says so, if that is no annotator.")
+    labelled_at: Annotated[str, Field(pattern=f"^{MOMENT}$", examples=[EXAMPLE_MOMENT])] | None = None
+
+
 class Comparison(RequestPart):
     """One operation, measured before and after."""
 
@@ -62,6 +75,7 @@ class Comparison(RequestPart):
     unit: Name = "unknown"
     better: Literal["lower", "higher"] = Field(description="Which values are better; it is never assumed.")
     configurations: list[Configuration]
+    labels: list[GivenLabel] = []
 
 
 #: Not looked at yet: each is read on its own, so that what is wrong with one can be skipped.

@@ -34,14 +34,14 @@ def _doors() -> Sequence[Door]:
     from serving.comparisons.body import answer_json, answer_many, answer_xml
     from serving.comparisons.loader import LOADER
     from serving.comparisons.schemas import JudgeAnswer
-    from serving.comparisons.xml_schema import xml_schema
+    from serving.comparisons.xml.schema import xml_schema
     from serving.doors.bodies import JSON
 
     return [
         Door(
             "/v1/comparisons/judge",
             "judge_comparisons",
-            "Judge comparisons: JSON is answered in JSON, XML with its ``result_status`` filled in.",
+            "Judge comparisons: JSON is answered in JSON, XML with ``result_status``, ``verdict`` filled in.",
             JudgeRequest,
             JudgeAnswer,
             {JSON: answer_json, "application/xml": answer_xml, "text/xml": answer_xml},

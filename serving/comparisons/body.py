@@ -12,6 +12,7 @@ from data.tables.problems import Problems
 from serving.comparisons import render
 from serving.comparisons.judge import Judgement, judge, judged
 from serving.comparisons.model import Judge, wishing
+from serving.comparisons.xml.verdict import verdicts_written
 from serving.doors.bodies import NAME, NOTES, Answered, parse_json
 from serving.doors.problems import RefusedError
 
@@ -108,7 +109,7 @@ def _answered(judgement: Judgement) -> Answered:
 
 
 def answer_xml(body: bytes, served: Judge) -> Answered:
-    """Judge the comparisons of figure 6.1, and fill in their ``result_status``; raises as `answer_json`."""
+    """Judge the comparisons of figure 6.1, and fill in what is said of them; raises as `answer_json`."""
     from data.comparisons.formats.comparison_status import with_status
     from data.comparisons.formats.comparison_xml import tables_of
 
@@ -119,7 +120,11 @@ def answer_xml(body: bytes, served: Judge) -> Answered:
             told = "what stands twice in the body, or has a number of threads twice, is invalid"
             problems.note(f"{told} ({len(problems.skipped)})")
         judgement = judge(tables, served, notes=problems.notes)
-        filled = with_status(body, judgement.statuses, NAME, "invalid")
+        flipped = len(judgement) <= render.FLIPPED
+        if not flipped:
+            problems.note(render.UNFLIPPED)
+        written = verdicts_written(judgement, flipped=flipped)
+        filled = with_status(body, judgement.statuses, NAME, "invalid", written)
     except MalformedError as exc:
         raise RefusedError(HTTPStatus.BAD_REQUEST, str(exc)) from exc
     headers = {NOTES: "; ".join(judgement.notes)} if judgement.notes else {}

@@ -18,7 +18,8 @@ from serving.answering import Told, Wanted, give, tell_notes, tell_skipped
 from serving.comparisons import render
 from serving.comparisons.judge import Judgement, judge
 from serving.comparisons.model import load
-from serving.comparisons.xml import as_xml
+from serving.comparisons.xml.report import as_xml
+from serving.comparisons.xml.verdict import verdicts_written
 from serving.supply import Counts
 
 
@@ -52,7 +53,9 @@ def judge_source(
     if kind == "comparison-xml" and source.is_file():
         from data.comparisons.formats.comparison_status import with_status
 
-        told = replace(told, xml=lambda: with_status(source, judgement.statuses))
+        told = replace(
+            told, xml=lambda: with_status(source, judgement.statuses, written=verdicts_written(judgement))
+        )
     if wanted.shown == "xml":
         tell_notes(problems.notes)
     status = give(told, wanted)

@@ -8,7 +8,10 @@ from pathlib import Path
 import pandas as pd
 from pydantic import Field
 
+from data.comparisons.labels.consensus import Rule
+from data.comparisons.params import CheckComparisons, Comparisons
 from data.comparisons.tables import ComparisonTables
+from data.params import load
 from data.places import Places
 from data.tables.files import read_json
 from data.tables.specs import read_table
@@ -52,6 +55,8 @@ class EvaluatedComparisons:
     tables : ComparisonTables
     tree : TrainedModel or None
         The decision tree; None where the params leave it out.
+    rule : Rule
+        How what several people say becomes one status.
     """
 
     metrics: Metrics
@@ -60,6 +65,7 @@ class EvaluatedComparisons:
     features: pd.DataFrame
     tables: ComparisonTables
     tree: TrainedModel | None
+    rule: Rule = "majority"
 
     @classmethod
     def read(cls, root: Path) -> EvaluatedComparisons:
@@ -79,9 +85,24 @@ class EvaluatedComparisons:
             read_table(places.processed / "features.parquet", {"comparison_id": "str", "status": "str"}),
             ComparisonTables.read(places.interim),
             TrainedModel.read(tree) if (tree / "model.skops").is_file() else None,
+            rule_under(root),
         )
 
     def of(self, split: str, kind: str) -> pd.DataFrame:
         """Return the verdicts of all models or all rules on the folds of `split`."""
         verdicts = self.verdicts
         return verdicts[(verdicts["split"] == split) & (verdicts["kind"] == kind)]
+
+
+def rule_under(root: Path = Path()) -> Rule:
+    """Return how labels become a status in the project under `root`; the default where there is no project.
+
+    Raises
+    ------
+    InputError
+        If its ``params.yaml`` is wrong.
+    """
+    path = root / "params.yaml"
+    return (
+        load(Comparisons, path).section.checks.consensus if path.is_file() else CheckComparisons().consensus
+    )

@@ -54,6 +54,44 @@ def test_a_feature_that_no_training_row_had_says_nothing(familiar):
     assert not familiar.strange(np.array([[0.0, 0.0, 1.0, 5.0, 1e6]]))[0]
 
 
+def with_gaps(rows=1000, seed=0):
+    """Draw rows every second of which lacks the first two features."""
+    values = draws(rows, seed)
+    values[::2, :2] = np.nan
+    return values
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_pattern_of_gaps_that_training_had_is_ordinary_and_one_that_it_never_had_is_named(seed):
+    known = Familiar.of(with_gaps(), np.array([f"g{row // 50}" for row in range(1000)]))
+    rows = with_gaps(20_000, seed)
+    bare, whole = known.strange(rows[::2]).mean(), known.strange(rows[1::2]).mean()
+    assert (bare < 0.02, whole < 0.02, bare + whole > 0.002) == (True, True, True)
+    half, other = rows[1].copy(), rows[0].copy()
+    half[0], other[2] = np.nan, np.nan
+    assert (known.unseen(half), known.unseen(other)) == ([], [2])
+    assert known.strange(np.stack([half, other])).tolist() == [False, True]
+    assert known.strangest(other) == 2
+
+
+def test_a_value_is_as_strange_where_the_others_are_unknown():
+    known = Familiar.of(with_gaps(), np.array([f"g{row // 50}" for row in range(1000)]))
+    odd = np.array([[np.nan, np.nan, 1e9, 5.0, np.nan], [np.nan, np.nan, 1.0, 500.0, np.nan]])
+    assert known.strange(odd).tolist() == [True, True]
+    assert [known.strangest(row) for row in odd] == [2, 3]
+
+
+def test_the_distance_of_what_is_known_is_that_by_its_own_covariance():
+    known, rows = Familiar.of(with_gaps(), GROUPS), with_gaps(6, 1)
+    deviations = known.squashed(rows)
+    covariance = np.linalg.inv(known.precision[:4, :4])
+    for row, far in enumerate(known.distance(rows)):
+        there = ~np.isnan(rows[row, :4])
+        own = deviations[row, :4][there]
+        square = own @ np.linalg.solve(covariance[np.ix_(there, there)], own)
+        assert far == pytest.approx(np.sqrt(square / there.sum()))
+
+
 def test_a_single_group_holds_nothing_out_and_calls_nothing_strange():
     rows = draws(50)
     assert not Familiar.of(rows, np.full(50, "g")).strange(rows * 1e6).any()

@@ -21,7 +21,7 @@ from training.registry.stored import MODEL, beside_model, require_width
 Floats = NDArray[np.float64]
 Texts = NDArray[np.str_]
 #: The file beside ``model.skops``, and the version of its content; another one is not read.
-FILE, VERSION = "examples.npz", 1
+FILE, VERSION = "examples.npz", 2
 #: Features that together carry this share of the model's importance make two comparisons alike.
 _CARRIED = 0.95
 #: The two labels, in the order in which `Precedents.nearest` has them.

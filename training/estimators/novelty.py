@@ -1,9 +1,10 @@
 """How unlike what a model was trained on a row is: Mahalanobis' distance, its limit by conformal prediction.
 
 Features are squashed (their tails are long), so that a row's distance is that of all features together: a
-value that is usual by itself may be strange beside the others. A gap counts where training rows had none. The
-limit is the quantile of the distances of rows that were held out (inductive conformal anomaly detection,
-Laxhammar and Falkman, 2015): of rows like those in training at most the stated share lie beyond it.
+value that is usual by itself may be strange beside the others. What a row lacks has no part in its distance.
+One that lacks together what no training row lacked together is strange by that alone. The limit is the
+quantile of the distances of rows that were held out (inductive conformal anomaly detection, Laxhammar and
+Falkman, 2015): of rows like those in training at most the stated share lie beyond it.
 """
 
 from __future__ import annotations
@@ -20,12 +21,17 @@ from pydantic import FiniteFloat
 from data.tables.arrays import ArraySpec
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+#: A pattern of gaps, and the rows that have it.
+Alike = tuple[Bools, "NDArray[np.intp] | slice"]
 #: The share of ordinary rows that may be called strange.
 LEVEL = 0.01
 #: The normal distribution's 5 % and 95 % quantiles lie so many standard deviations apart.
 _WIDTH = 3.29
 #: Up to so many standard deviations the squashing is about linear.
 _LINEAR = 3
+#: The least that a direction varies by, as a share of the mean.
+_LEAST = 1e-3
 #: Of a feature that never varied, this share of its size counts as a deviation.
 _NEVER = 0.1
 FOLDS = 5
@@ -35,7 +41,7 @@ SPECS = {
     "scale": _FEATURES,
     "mean": _FEATURES,
     "precision": ArraySpec("f", ("features", "features")),
-    "gaps": _FEATURES,
+    "patterns": ArraySpec("b", ("patterns", "features")),
     "low": _FEATURES,
     "high": _FEATURES,
     "limit": ArraySpec("f", (), finite=False),
@@ -69,8 +75,8 @@ class Familiar:
     mean : ndarray of shape (n_features,)
     precision : ndarray of shape (n_features, n_features)
         The inverse of the covariance of squashed features; 0 for those without any value.
-    gaps : ndarray of shape (n_features,)
-        What a gap adds to the squared distance: something where training rows had none, else 0.
+    patterns : ndarray of bool, shape (n_patterns, n_features)
+        What training rows lacked together; a pattern that another one holds is left out.
     low, high : ndarray of shape (n_features,)
         Between them lie 98 of 100 training values.
     limit : ndarray of shape ()
@@ -81,7 +87,7 @@ class Familiar:
     scale: Floats
     mean: Floats
     precision: Floats
-    gaps: Floats
+    patterns: Bools
     low: Floats
     high: Floats
     limit: Floats
@@ -101,8 +107,6 @@ class Familiar:
 
     @classmethod
     def _described(cls, rows: Floats, limit: float = np.inf) -> Self:
-        from sklearn.covariance import LedoitWolf
-
         known = np.isfinite(rows)
         present = known.any(axis=0)
         ends = np.zeros((5, rows.shape[1]))
@@ -111,12 +115,9 @@ class Familiar:
         centre, width = ends[2], (ends[3] - ends[1]) / _WIDTH
         scale = np.where(width > 0, width, _NEVER * np.maximum(np.abs(centre), 1.0))
         squashed = np.where(known, _squashed((np.where(known, rows, 0.0) - centre) / scale), 0.0)
-        found = LedoitWolf().fit(squashed)
-        precision = np.where(np.outer(present, present), found.precision_, 0.0)
-        # a row that lacks all that no other row lacks is as strange as one row among so many can be
-        always = known.all(axis=0)
-        gaps = always * len(rows) / max(always.sum(), 1)
-        return cls(centre, scale, found.location_, precision, gaps, ends[0], ends[4], np.array(limit))
+        mean = squashed.sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+        precision = np.where(np.outer(present, present), _precision(squashed, known, mean), 0.0)
+        return cls(centre, scale, mean, precision, _patterns(~known), ends[0], ends[4], np.array(limit))
 
     def squashed(
         self, rows: Floats, places: Sequence[int] | NDArray[np.intp] | slice = slice(None)
@@ -134,33 +135,100 @@ class Familiar:
         return np.where(np.isnan(rows), 0.0, deviations)
 
     def distance(self, rows: Floats) -> Floats:
-        """Return how far each row lies from those in training, shape (n_rows,)."""
-        deviations = self.squashed(rows)
-        squares = (deviations @ self.precision * deviations).sum(axis=1)
-        return np.asarray(np.sqrt(np.maximum(squares, 0.0) + np.isnan(rows) @ self.gaps))
+        """Return how far what is known of each row lies from those in training, shape (n_rows,).
 
-    def strange(self, rows: Floats) -> NDArray[np.bool_]:
-        """Return which rows lie beyond the limit, shape (n_rows,)."""
-        return np.asarray(self.distance(rows) > self.limit)
+        It is a deviation: the root of the mean over the known features, so that those who know less are not
+        nearer for that.
+        """
+        return self._far(rows, _alike(np.isnan(rows)))
+
+    def strange(self, rows: Floats) -> Bools:
+        """Return which rows lie beyond the limit, or lack what no training row lacked, shape (n_rows,)."""
+        alike = _alike(np.isnan(rows))
+        strange = self._far(rows, alike) > self.limit
+        for pattern, own in alike:
+            strange[own] |= self._unseen(pattern).any()
+        return np.asarray(strange)
+
+    def _far(self, rows: Floats, alike: Sequence[Alike]) -> Floats:
+        deviations, found = self.squashed(rows), np.zeros(len(rows))
+        for missing, own in alike:
+            among, known = deviations[own], (self._present & ~missing).sum()
+            squares = (among @ self._precision_without(missing) * among).sum(axis=1)
+            found[own] = np.sqrt(np.maximum(squares, 0.0) / max(known, 1))
+        return found
+
+    def unseen(self, row: Floats) -> list[int]:
+        """Return which features a row lacks that no training row lacked together with the others."""
+        return np.flatnonzero(self._unseen(np.isnan(row))).tolist()
 
     def strangest(self, row: Floats) -> int:
         """Return which feature of a row is the strange one, shape (n_features,).
 
-        Among those with a value outside their usual range, if there are any, the one whose value would bring
-        the row nearest if it were what the others suggest.
+        The first that is `unseen`, if there is any. Among those with a value outside their usual range, if
+        there are any, the one whose value would bring the row nearest if it were what the others suggest.
         """
         missing = np.isnan(row)
-        if (self.gaps[missing] > 0).any():
-            return int(np.flatnonzero(missing & (self.gaps > 0))[0])
-        pull = self.precision @ self.squashed(row[None])[0]
-        gain = np.where(self._diagonal > 0, pull**2 / np.where(self._diagonal > 0, self._diagonal, 1.0), 0.0)
+        if (unseen := self._unseen(missing)).any():
+            return int(np.argmax(unseen))
+        precision = self._precision_without(missing)
+        pull, diagonal = precision @ self.squashed(row[None])[0], np.diagonal(precision)
+        gain = np.where(diagonal > 0, pull**2 / np.where(diagonal > 0, diagonal, 1.0), 0.0)
         with np.errstate(invalid="ignore"):
             outside = (row < self.low) | (row > self.high)
         return int(np.argmax(gain * outside if (gain * outside).any() else gain))
 
+    def _unseen(self, missing: Bools) -> Bools:
+        """Return what is missing beyond the training pattern that holds most of it."""
+        beyond = missing & ~self.patterns
+        return np.asarray(beyond[beyond.sum(axis=1).argmin()])
+
+    def _precision_without(self, missing: Bools) -> Floats:
+        """Return the inverse covariance of the others (Schur complement), 0 for what is missing."""
+        own = missing & self._present
+        if not own.any():
+            return self.precision
+        across = self.precision[own]
+        found = self.precision - across.T @ np.linalg.solve(self.precision[np.ix_(own, own)], across)
+        return np.where(missing | missing[:, None], 0.0, found)
+
     @cached_property
-    def _diagonal(self) -> Floats:
-        return np.diagonal(self.precision)
+    def _present(self) -> Bools:
+        return np.asarray(np.diagonal(self.precision) > 0)
+
+
+def _precision(squashed: Floats, known: Bools, mean: Floats) -> Floats:
+    """Return the inverse of the shrunken covariance, taken from the rows that know both of two features."""
+    from sklearn.covariance import ledoit_wolf_shrinkage
+
+    centred = np.where(known, squashed - mean, 0.0)
+    counts = known.astype(np.float64)
+    found = centred.T @ centred / np.maximum(counts.T @ counts, 1.0)
+    shrinkage = ledoit_wolf_shrinkage(centred, assume_centered=True)
+    size = np.trace(found) / len(found)
+    values, vectors = np.linalg.eigh((1 - shrinkage) * found + shrinkage * size * np.eye(len(found)))
+    # pairs that different rows know may contradict each other: no direction varies less than was shrunken to
+    least = max(shrinkage, _LEAST) * size if size > 0 else 1.0
+    return np.asarray((vectors / np.maximum(values, least)) @ vectors.T)
+
+
+def _patterns(missing: Bools) -> Bools:
+    """Return the different rows, without those that another one holds."""
+    different = np.unique(missing, axis=0)
+    held = [(different | ~row).all(axis=1).sum() > len(("itself",)) for row in different]
+    return np.asarray(different[~np.array(held)])
+
+
+def _alike(missing: Bools) -> Sequence[Alike]:
+    """Return every pattern of gaps, and the rows that have it."""
+    if not missing.any():
+        return [(np.zeros(missing.shape[1], bool), slice(None))]
+    packed = np.packbits(missing, axis=1)
+    padded = np.pad(packed, ((0, 0), (0, -packed.shape[1] % 8)))
+    words = np.ascontiguousarray(padded).view(np.uint64).T
+    order = np.lexsort(words)
+    starts = np.flatnonzero((np.diff(words[:, order]) != 0).any(axis=0)) + 1
+    return [(missing[own[0]], own) for own in np.split(order, starts)]
 
 
 def _squashed(deviations: Floats) -> Floats:

@@ -110,7 +110,8 @@ def _loss(y: NDArray[np.int64], odds: Floats) -> Floats:
     return np.asarray(np.logaddexp(0, np.where(y == 1, -odds, odds)))
 
 
-def _sigmoid(y: NDArray[np.int64], odds: Floats) -> Line:
+def sigmoid(y: NDArray[np.int64], odds: Floats) -> Line:
+    """Return Platt's map of log-odds, learned from rows that their models had not seen; it always rises."""
     slope, shift = _fitted(y, odds[:, None])
     return lambda asked: slope * asked + shift
 
@@ -129,7 +130,7 @@ def _isotonic(y: NDArray[np.int64], odds: Floats) -> Line:
     from scipy.special import expit
     from sklearn.isotonic import IsotonicRegression
 
-    steps, smooth = IsotonicRegression(out_of_bounds="clip").fit(odds, y), _sigmoid(y, odds)
+    steps, smooth = IsotonicRegression(out_of_bounds="clip").fit(odds, y), sigmoid(y, odds)
 
     def line(asked: Floats) -> Floats:
         return log_odds(STEPS * steps.predict(asked) + (1 - STEPS) * expit(smooth(asked)))
@@ -138,7 +139,7 @@ def _isotonic(y: NDArray[np.int64], odds: Floats) -> Line:
 
 
 _KINDS: dict[Kind, Callable[[NDArray[np.int64], Floats], Line]] = {
-    "sigmoid": _sigmoid,
+    "sigmoid": sigmoid,
     "beta": _beta,
     "isotonic": _isotonic,
 }

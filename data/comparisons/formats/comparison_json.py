@@ -10,17 +10,20 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import ValidationError
 
-from data.comparisons.reading import Builder, Series
+from data.comparisons.labels.moment import EXAMPLE, moment
+from data.comparisons.reading import Builder, LabelRow, Series
 from data.comparisons.request import (
     MAX_THREADS,
     Comparison,
     Configuration,
     FiveNumbers,
+    GivenLabel,
     JudgeRequest,
     RequestPart,
     Samples,
 )
 from data.comparisons.tables import ComparisonTables
+from data.comparisons.units import UNKNOWN
 from data.errors import InputError
 from data.tables.nearest import unknown
 from data.tables.problems import Problems
@@ -44,6 +47,7 @@ _EXPECTED = {
     ("int_type", "int_from_float", "greater_than_equal", "less_than_equal"),
     f"a whole number from 1 to {MAX_THREADS}",
 )
+_OF_LABELS = {"status": '"pass" or "fail"', "labelled_at": f"a time like {EXAMPLE}"}
 _WRONG = {
     "string_pattern_mismatch": "is empty",
     "string_unicode": "holds half a surrogate pair",
@@ -148,6 +152,9 @@ def _add(comparison: Comparison, source: str, taken: Taken, builder: Builder) ->
     later = max((len(one.later) for one in comparison.configurations), default=0)
     orders = (baseline, baseline, baseline + 1, baseline + 1, baseline + 1 + later if later else None)
     builder.comparisons.append((identifier, benchmark, operation, machine, *orders, source))
+    for label in comparison.labels:
+        who, at = label.labelled_by or label.annotator or UNKNOWN, moment(label.labelled_at or "")
+        builder.labels.append(LabelRow(identifier, label.status, who, label.annotator, at))
 
 
 def _add_samples(samples: Samples, series: Series, order: int, builder: Builder) -> None:
@@ -187,11 +194,12 @@ def _told(error: ErrorDetails, kind: type[RequestPart], place: str) -> str:
         return f"{_path(place, loc[:-1])} lacks {loc[-1]}".lstrip()
     if what == "extra_forbidden":
         key = str(loc[-1])[:_QUOTED]
-        parts: dict[int, type[RequestPart]] = {1: kind, 3: Configuration}
+        inside = GivenLabel if loc[0] == "labels" else Configuration
+        parts: dict[int, type[RequestPart]] = {1: kind, 3: inside}
         part = parts.get(len(loc), FiveNumbers)
         return f"{_path(place, loc[:-1])}.{key} {unknown(key, part.model_fields)}".removeprefix(".")
     path = _path(place, loc)
-    if what in _WRONG:
+    if what in _WRONG and loc[-1:] != ("labelled_at",):
         return f"{path} {_WRONG[what]}"
     return f"{path or 'the request'}={_quoted(value)} is not {_expected(what, loc, value)}"
 
@@ -204,6 +212,8 @@ def _path(place: str, loc: tuple[int | str, ...]) -> str:
 def _expected(what: str, loc: tuple[int | str, ...], value: object) -> str:
     if loc and loc[-1] in _FORMS:
         return "a list of numbers or a five-number summary"
+    if loc and loc[-1] in _OF_LABELS:
+        return _OF_LABELS[str(loc[-1])]
     if what == "literal_error" and not isinstance(value, str):
         what = "string_type"
     if what in ("greater_than", "less_than"):

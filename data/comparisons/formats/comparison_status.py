@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 from xml.parsers import expat
 from xml.sax.saxutils import quoteattr
 
-from data.comparisons.formats.comparison_xml import ReportNames, identifier
+from data.comparisons.formats.comparison_xml import COMPARISON, VERDICT, ReportNames, identifier
 from data.errors import InputError, MalformedError
 from data.tables.xml_stream import Document, refuse_declarations
 
 #: A start tag up to the end of its attributes, which may hold ``>``.
 _TAG = re.compile(rb"<[^\s/>]+(?:\s+[^\s=/>]+\s*=\s*(?:\"[^\"]*\"|'[^']*'))*")
+_CLOSE = re.compile(rb"\s*(/?)>")
 _STATUS = re.compile(rb"(\sresult_status\s*=\s*)(\"[^\"]*\"|'[^']*')")
 
 
 def with_status(
-    source: Path | bytes, verdicts: Mapping[str, str], name: str = "request.xml", otherwise: str | None = None
+    source: Path | bytes,
+    verdicts: Mapping[str, str],
+    name: str = "request.xml",
+    otherwise: str | None = None,
+    written: Mapping[str, bytes] | None = None,
 ) -> bytes:
-    """Return comparison XML byte by byte as it is, except for the attribute ``result_status``.
+    """Return comparison XML byte by byte as it is, except for ``result_status`` and elements ``verdict``.
 
     Parameters
     ----------
@@ -32,6 +39,8 @@ def with_status(
         What messages call bytes.
     otherwise : str, optional
         The verdict on a comparison that has none; by default it is left as it is.
+    written : mapping of comparison_id to bytes, optional
+        Elements ``verdict``, in place of those that are there; by default these stay.
 
     Raises
     ------
@@ -44,41 +53,108 @@ def with_status(
         content = file.read()
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise InputError("is UTF-16; verdicts can be filled into UTF-8 only", file=document.name)
-    parts, begin = [], 0
-    for offset, verdict in _places(content, document, verdicts, otherwise):
-        end = _TAG.match(content, offset).end()  # type: ignore[union-attr]  # expat has found a tag here
-        parts += [content[begin:offset], _filled(content[offset:end], verdict)]
-        begin = end
-    return b"".join([*parts, content[begin:]])
+    places = _Places(document, verdicts, otherwise)
+    places.look(content)
+    edits = [edit for place in places.found for edit in _edits(content, place, written)]
+    if written is not None:
+        edits += [(start, stop, b"") for start, stop in places.earlier]
+    return _edited(content, sorted(edits))
 
 
-def _places(
-    content: bytes, document: Document, verdicts: Mapping[str, str], otherwise: str | None
-) -> list[tuple[int, str]]:
-    """Return the byte offsets of the start tags that get a verdict, ascending, with it."""
-    names, report, seen = ReportNames(), "", set[str]()
-    found: list[tuple[int, str]] = []
-    parser = expat.ParserCreate()
+@dataclass(frozen=True)
+class _Place:
+    """Where the start tag of a comparison begins, and what is said of it."""
 
-    def started(tag: str, attributes: dict[str, str]) -> None:
-        nonlocal report
+    offset: int
+    key: str
+    verdict: str
+
+
+class _Places:
+    """Finds the comparisons of a document that get a verdict, and the elements ``verdict`` that they hold."""
+
+    def __init__(self, document: Document, verdicts: Mapping[str, str], otherwise: str | None) -> None:
+        self._document, self._verdicts, self._otherwise = document, verdicts, otherwise
+        self._names, self._report, self._seen = ReportNames(), "", set[str]()
+        self._open: list[str] = []
+        self._began = 0
+        self.found: list[_Place] = []
+        self.earlier: list[tuple[int, int]] = []
+
+    def look(self, content: bytes) -> None:
+        """Walk over the document."""
+        parser = expat.ParserCreate()
+
+        def started(tag: str, attributes: dict[str, str]) -> None:
+            self._open.append(tag)
+            if self._is_verdict():
+                self._began = parser.CurrentByteIndex
+            self._start(tag, attributes, parser.CurrentByteIndex)
+
+        def ended(_: str) -> None:
+            if self._is_verdict():
+                # behind an element without content stands what follows, else its end tag
+                begins = _begins(content, self._began)
+                stop = begins.stop if begins.empty else content.index(b">", parser.CurrentByteIndex) + 1
+                self.earlier.append((self._began, stop))
+            self._open.pop()
+
+        parser.StartElementHandler, parser.EndElementHandler = started, ended
+        try:
+            parser.Parse(content, True)
+        except expat.ExpatError as exc:
+            problem = f"is not well-formed XML ({expat.ErrorString(exc.code)})"
+            raise MalformedError(problem, file=self._document.name, line=exc.lineno) from exc
+
+    def _is_verdict(self) -> bool:
+        return self._open[-2:] == [COMPARISON, VERDICT]
+
+    def _start(self, tag: str, attributes: dict[str, str], offset: int) -> None:
         if tag == "comparison_results":
-            report = names.name(document.stem, attributes)
-        elif tag == "comparison_result":
-            report = report or names.name(document.stem, {})
-            key = identifier(report, attributes)
-            verdict = "invalid" if key in seen else verdicts.get(key, otherwise)
-            seen.add(key)
+            self._report = self._names.name(self._document.stem, attributes)
+        elif tag == COMPARISON:
+            self._report = self._report or self._names.name(self._document.stem, {})
+            key = identifier(self._report, attributes)
+            verdict = "invalid" if key in self._seen else self._verdicts.get(key, self._otherwise)
             if verdict is not None:
-                found.append((parser.CurrentByteIndex, verdict))
+                self.found.append(_Place(offset, "" if key in self._seen else key, verdict))
+            self._seen.add(key)
 
-    parser.StartElementHandler = started
-    try:
-        parser.Parse(content, True)
-    except expat.ExpatError as exc:
-        problem = f"is not well-formed XML ({expat.ErrorString(exc.code)})"
-        raise MalformedError(problem, file=document.name, line=exc.lineno) from exc
-    return found
+
+def _edits(
+    content: bytes, place: _Place, written: Mapping[str, bytes] | None
+) -> Iterator[tuple[int, int, bytes]]:
+    """Yield what becomes of a start tag, and what is put behind it."""
+    tag = _begins(content, place.offset)
+    yield place.offset, tag.named, _filled(content[place.offset : tag.named], place.verdict)
+    told = (written or {}).get(place.key)
+    if told is not None:
+        yield tag.named, tag.stop, b">" + told + (b"</%b>" % COMPARISON.encode() if tag.empty else b"")
+
+
+class _StartTag(NamedTuple):
+    """Where the attributes of a start tag end, where it does, and whether its element is empty."""
+
+    named: int
+    stop: int
+    empty: bool
+
+
+def _begins(content: bytes, offset: int) -> _StartTag:
+    named = _TAG.match(content, offset).end()  # type: ignore[union-attr]  # expat has found a tag here
+    close = _CLOSE.match(content, named)
+    return _StartTag(named, close.end(), close[1] == b"/")  # type: ignore[union-attr, index]  # likewise
+
+
+def _edited(content: bytes, edits: Iterable[tuple[int, int, bytes]]) -> bytes:
+    """Return the content with each span replaced; spans ascend, and what lies within one goes with it."""
+    parts, begin = [], 0
+    for start, stop, text in edits:
+        if start < begin:
+            continue
+        parts += [content[begin:start], text]
+        begin = stop
+    return b"".join([*parts, content[begin:]])
 
 
 def _filled(tag: bytes, verdict: str) -> bytes:

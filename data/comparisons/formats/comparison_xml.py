@@ -3,7 +3,10 @@
 Added are, all of them optional: ``comparison_id``, ``unit`` and ``better`` of a ``comparison_result``,
 ``machine`` of ``comparison_results``, and the samples themselves: elements
 ``<samples order="3" values="1.5 1.6"/>`` within ``base_result``, ``target_result``, ``history`` and ``later``
-(versions before and after those two, beside them). ``order`` sorts versions.
+(versions before and after those two, beside them). ``order`` sorts versions. What people say of a
+``comparison_result`` stands in elements ``<label status="pass" annotator="anna" labelled_at="2026-..."/>``;
+where there is one, ``result_status`` is a verdict, and no label. An element ``verdict`` is an answer, and is
+not read.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from data.comparisons.formats.comparison_json import Taken
+from data.comparisons.labels.moment import EXAMPLE, moment
 from data.comparisons.reading import Builder, LabelRow, Series
 from data.comparisons.tables import FIVE_NUMBERS, STATS, ComparisonTables
 from data.comparisons.units import UNKNOWN
@@ -24,13 +28,15 @@ from data.tables.xml_stream import Document, Element, Walk
 UUIDS = ("base_uuid", "report_uuid", "target_uuid")
 #: What ``result_status`` may be: the two labels, and what a verdict may be besides.
 STATUSES = ("pass", "fail", "unsure", "invalid")
+COMPARISON, VERDICT = "comparison_result", "verdict"
+LABEL, LABELS = "label", STATUSES[:2]
 #: What base_result and target_result call the statistics of the tables; they may lack the last two.
 ATTRIBUTES = dict(zip(STATS, ("min", "first_q", "median", "third_q", "max", "mean", "stdev"), strict=True))
 BASE, TARGET, EARLIER, LATER = "base_result", "target_result", "history", "later"
 #: What holds the versions of a number of threads; those without five numbers.
 VERSIONS, WITHOUT_NUMBERS = (EARLIER, BASE, TARGET, LATER), {EARLIER, LATER}
 #: What comparisons are made of; all that is to be read stands in attributes.
-_PARTS = {"comparison_result", "result", *VERSIONS, "samples"}
+_PARTS = {COMPARISON, LABEL, "result", *VERSIONS, "samples"}
 _ORDER = re.compile(r"-?[0-9]{1,18}")
 
 
@@ -139,6 +145,7 @@ class _Comparison:
     status: str
     line: int
     sides: dict[tuple[int, str], _Side] = field(default_factory=dict)
+    labels: list[LabelRow] = field(default_factory=list)
 
     @property
     def place(self) -> str:
@@ -188,7 +195,7 @@ class _Reader:
                 self.run.problems.add(error)
             if element.tag in VERSIONS and not opened:
                 self.side = None
-            if element.tag == "comparison_result" and not opened:
+            if element.tag == COMPARISON and not opened:
                 found = True
                 self._finish()
                 yield
@@ -199,9 +206,11 @@ class _Reader:
         if element.tag == "comparison_results":
             self.report_attributes = {str(name): str(value) for name, value in element.attrib.items()}
             self.report = self.run.names.name(self.document.stem, self.report_attributes)
-        elif element.tag == "comparison_result":
+        elif element.tag == COMPARISON:
             self.open = self.side = None
             self.open = self._comparison(element)
+        elif self.open is not None and element.tag == LABEL:
+            self.open.labels.append(self._label(self.open, element))
         elif self.open is not None and element.tag == "result":
             self.threads = self.walk.whole(element, "threads_no", self.open.place)
         elif self.open is not None and element.tag in VERSIONS:
@@ -236,6 +245,18 @@ class _Reader:
         better = better or self.run.better or self.run.problems.assume_higher(self.document.name, otherwise)
         unit = element.get("unit") or UNKNOWN
         return _Comparison(key, benchmark, operation, unit, better, status, self.walk.line)
+
+    def _label(self, comparison: _Comparison, element: Element) -> LabelRow:
+        status = self.walk.text(element, "status", comparison.place)
+        if status not in LABELS:
+            raise self.walk.error(f'status="{status[:60]}" is neither pass nor fail', comparison.place)
+        annotator, said = element.get("annotator", "").strip() or None, element.get("labelled_at", "")
+        at = moment(said)
+        if said and at is None:
+            wrong = f'labelled_at="{said[:60]}" is no time like {EXAMPLE}'
+            raise self.walk.error(wrong, comparison.place)
+        who = element.get("labelled_by", "").strip() or annotator or UNKNOWN
+        return LabelRow(comparison.key, status, who, annotator, at)
 
     def _choice(self, element: Element, name: str, known: tuple[str, ...], place: str) -> str:
         """Return an attribute that may be empty or missing, and else is one of those that are known."""
@@ -282,8 +303,9 @@ class _Reader:
         self.run.builder.comparisons.append(
             (done.key, done.benchmark, done.operation, machine, *bounds, later, source, *uuids)
         )
-        if done.status in {"pass", "fail"}:
-            self.run.builder.labels.append(LabelRow(done.key, done.status, UNKNOWN))
+        if done.status in LABELS and not done.labels:
+            done.labels.append(LabelRow(done.key, done.status, UNKNOWN))
+        self.run.builder.labels += done.labels
 
     def _results(self, series: Series, side: _Side, orders: dict[int | None, int]) -> None:
         results = self.run.builder.results

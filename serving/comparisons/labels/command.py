@@ -17,6 +17,7 @@ from data.comparisons.tables import ComparisonTables
 from data.tables.problems import Problems
 from serving.answering import write
 from serving.comparisons.command import read_source
+from serving.comparisons.evaluated import rule_under
 from serving.comparisons.labels.doubted import doubted
 from serving.comparisons.labels.to_label import NEXT, ToLabel, champion
 from serving.pages.tables import tabulated
@@ -42,7 +43,7 @@ def give_next(
     InputError
         If the source cannot be read, or there is no such model.
     """
-    chosen = ToLabel.of(_read(source, keep_going=keep_going), champion(uri)).first(number)
+    chosen = ToLabel.of(_read(source, keep_going=keep_going), champion(uri), rule_under()).first(number)
     if output is not None:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         blank = chosen.drop(columns="probability").assign(status="", annotator="", labelled_at=now)
@@ -69,7 +70,7 @@ def give_suspects(project: Path, number: int, *, as_json: bool) -> int:
 def give_people(source: Path, *, keep_going: bool, as_json: bool) -> int:
     """Print how reliable people are and where they don't agree; InputError if the source cannot be read."""
     labels = _read(source, keep_going=keep_going).labels
-    status = consensus(labels, "majority")
+    status = consensus(labels, rule_under())
     who, divided = people(labels, status), disagreements(labels, status)
     if as_json:
         content = {"people": json.loads(_json(who)), "disagreements": json.loads(_json(divided))}

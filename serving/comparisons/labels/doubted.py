@@ -9,7 +9,7 @@ import pandas as pd
 
 from data.comparisons.labels.consensus import consensus, disagreements, people
 from data.comparisons.tables import ComparisonTables
-from serving.comparisons.evaluated import EvaluatedComparisons
+from serving.comparisons.evaluated import EvaluatedComparisons, rule_under
 from training.comparisons.labels.suspects import Suspect, suspects
 
 #: Suspects that the report shows.
@@ -29,7 +29,7 @@ class Doubts:
     def of(cls, evaluated: EvaluatedComparisons) -> Doubts:
         """Look for them in the held-out verdicts on whole operations."""
         found, labels = _of(evaluated), evaluated.tables.labels
-        status = consensus(labels, "majority")
+        status = consensus(labels, evaluated.rule)
         who = people(labels, status).to_dict("records")
         return cls(found[:_MOST], len(found), who, len(disagreements(labels, status)))
 
@@ -52,4 +52,4 @@ def counts(root: Path = Path()) -> dict[str, int]:
     if not (directory / "labels.parquet").is_file():
         return {}
     labels = ComparisonTables.SPECS["labels"].read(directory / "labels.parquet")
-    return consensus(labels, "majority").value_counts().to_dict()
+    return consensus(labels, rule_under(root)).value_counts().to_dict()

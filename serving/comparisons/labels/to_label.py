@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data.comparisons.labels.consensus import consensus
+from data.comparisons.labels.consensus import Rule, consensus
 from data.comparisons.sides import Sides
 from data.comparisons.tables import ComparisonTables, versions
 from data.comparisons.validity import unusable
@@ -42,13 +42,13 @@ class ToLabel:
     probability: NDArray[np.float64]
 
     @classmethod
-    def of(cls, tables: ComparisonTables, served: Judge | None) -> ToLabel:
-        """Leave out what cannot be judged, and compute what is known of the rest."""
+    def of(cls, tables: ComparisonTables, served: Judge | None, counting: Rule = "majority") -> ToLabel:
+        """Leave out what cannot be judged, and compute what is known of the rest; labels weigh by a rule."""
         usable = unusable(tables) == ""
         named = tables.comparisons.assign(versions=versions(tables))[usable].reset_index(drop=True)
         sides = Sides.of(ComparisonTables(tables.results, named, tables.labels))
         x = vectors(sides)
-        status = named["comparison_id"].map(consensus(tables.labels, "majority"))
+        status = named["comparison_id"].map(consensus(tables.labels, counting))
         y = np.select([status == "fail", status == "pass"], [1, 0], UNLABELLED).astype(np.int64)
         groups = (named["benchmark"] + "/" + named["operation"]).to_numpy(np.str_)
         probability = np.full(len(named), np.nan)

@@ -73,6 +73,29 @@ class Past(NamedTuple):
         )
 
 
+class Later(NamedTuple):
+    """What builds did after the target.
+
+    Attributes
+    ----------
+    builds : int
+        How many are known.
+    change : float
+        The middle one against the baseline's median, as a share; negative is worse.
+    """
+
+    builds: int = 0
+    change: float = nan
+
+    @classmethod
+    def of(cls, sides: Sides, at: int, baseline: float) -> Self:
+        """Look at one configuration, whose baseline has this median."""
+        if not sides.later.lengths[at]:
+            return cls()
+        levels = [level for level in _levels(sides.later, sides, at) if level * sides.sign[at] > 0]
+        return cls(len(levels), (_middle(levels) - baseline) / abs(baseline))
+
+
 class Facts(NamedTuple):
     """What is measured of one comparison, in the configuration that moved most towards worse.
 
@@ -97,6 +120,7 @@ class Facts(NamedTuple):
     low, high : float
         The change of the worst and of the best sample, as a share of the baseline's.
     past : Past
+    later : Later
     """
 
     threads: int
@@ -113,6 +137,7 @@ class Facts(NamedTuple):
     low: float
     high: float
     past: Past
+    later: Later = Later()
 
     @classmethod
     def of(cls, asked: Asked, row: int, first: int) -> Self:
@@ -147,6 +172,7 @@ class Facts(NamedTuple):
             (t[0] - b[0]) / abs(b[0]),
             (t[4] - b[4]) / abs(b[4]),
             Past.of(sides, at, change),
+            Later.of(sides, at, b[2]),
         )
 
 

@@ -197,6 +197,13 @@ def _trend(facts: Facts, direction: Direction) -> str:
     return f"the builds before had moved by {percent(abs(facts.past.trend))} already ({word})"
 
 
+def _later(facts: Facts, direction: Direction) -> str:
+    if not facts.later.builds:
+        return ""
+    known = counted(facts.later.builds, "build")
+    return f"the median of what came after the target is {shifted(facts.later.change, direction)} ({known})"
+
+
 #: Shift and yardstick are always told.
 _TELLS: dict[Fact, Callable[[Facts, Direction], str]] = {
     "separation": _separation,
@@ -208,4 +215,5 @@ _TELLS: dict[Fact, Callable[[Facts, Direction], str]] = {
     "steps": _steps,
     "levels": _levels,
     "trend": _trend,
+    "later": _later,
 }

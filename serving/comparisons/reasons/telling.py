@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from features.comparisons.asked import Asked
 from serving.comparisons.reasons.directions import Direction, direction
 from serving.comparisons.reasons.facts import Facts
-from serving.comparisons.reasons.features import FACTS, Fact, described, meaning, shown
+from serving.comparisons.reasons.features import FACTS, Fact, described, lacking, meaning, shown
 from serving.comparisons.reasons.flips import Decide, flips
 from serving.comparisons.reasons.nearest import LabelledNeighbours, Precedent
 from serving.comparisons.reasons.sentences import UsualSpread, flip_told, sentences
@@ -138,14 +138,22 @@ class Telling:
         at = familiar.strangest(values)
         name, value = self.features[at], float(values[at])
         low, high = float(familiar.low[at]), float(familiar.high[at])
-        usual = f"usually {shown(name, low)} to {shown(name, high)}"
         known = value if value == value else None  # noqa: PLR0124 - known
-        told = "unknown" if known is None else shown(name, value)
-        within = known is not None and low <= value <= high
-        beside = ", strange beside the other features" if within else ""
+        told = self._lacking(familiar.unseen(values)) or self._beyond(row, name, value, (low, high))
+        return Unlike(name, known, low, high, f"unlike the training data: {told}")
+
+    def _lacking(self, unseen: Sequence[int]) -> str:
+        if not unseen:
+            return ""
+        where = lacking(self.features[feature] for feature in unseen)
+        return f"too little is known of {where}; no comparison there lacked as much"
+
+    def _beyond(self, row: int, name: str, value: float, usual: tuple[float, float]) -> str:
+        low, high = usual
+        beside = ", strange beside the other features" if low <= value <= high else ""
         configurations = int(self.asked.sides.per_comparison[row])
-        words = f"unlike the training data: {described(name, configurations)} is {told} ({usual}{beside})"
-        return Unlike(name, known, low, high, words)
+        told = f"usually {shown(name, low)} to {shown(name, high)}{beside}"
+        return f"{described(name, configurations)} is {shown(name, value)} ({told})"
 
     def _found(self, row: int, of: Callable[[NDArray[np.int64]], Sequence[T]], size: int) -> T:
         """Return what is found out of a comparison together with those beside it."""

@@ -111,6 +111,21 @@ def test_some_fails_of_ones_own_make_a_champion_better_where_fails_look_otherwis
     assert balanced(warm, unseen) > balanced(champion, unseen) + 0.02
 
 
+def test_of_rows_that_nobody_labelled_those_count_as_fails_that_the_labels_make_fails():
+    """A third of all fail: were all others to count as passes, the threshold would let most fails pass."""
+    missed = {}
+    for seed in range(3):
+        examples, unseen = drawn(900, fails=0.35, seed=seed), drawn(3000, fails=0.35, seed=seed + 50)
+        at_random = np.random.default_rng(seed).permutation(900)[:80]
+        model = learned(
+            Learnable(examples.rows(at_random), None, np.delete(examples.x, at_random, axis=0)), seed
+        )
+        judged = model.probability(unseen.x) >= model.threshold
+        missed[seed] = 1 - judged[unseen.y == 1].mean(), judged[unseen.y == 0].mean()
+    assert np.mean([*missed.values()]) < 0.06
+    assert np.mean([miss for miss, _ in missed.values()]) < 0.08
+
+
 def test_training_starts_from_what_lies_beside_the_features(tmp_path):
     """With a start that says the opposite, the same search comes to another model; without, to the same."""
     family = small_family(tmp_path, models=("logistic",))

@@ -12,7 +12,7 @@ from data.comparisons.tables import ComparisonTables, versions
 from features.comparisons.vectors import SEED_FEATURES
 from serving.comparisons import render
 from serving.comparisons.judge import judge
-from serving.comparisons.xml import as_xml
+from serving.comparisons.xml.report import as_xml
 from serving.models import ModelRef, Served
 from serving.pages.verdict_lines import Lines, VerdictLine, as_junit, as_markdown, as_plain
 from training.comparisons.ready import ReadyModel
@@ -163,7 +163,10 @@ def test_a_plain_table_has_no_colours_and_counts(tables, served):
 def test_the_layout_of_the_figure_holds_what_is_known(tables, served):
     root = etree.fromstring(as_xml(judge(tables, served), tables))
     assert [node.get("result_status") for node in root] == ["pass", "invalid", "fail"]
-    sampled, summarised = root[0][0], root[2][0]
+    assert [[child.tag for child in node] for node in root] == [
+        ["verdict", "result"], ["verdict", "result"], ["verdict", "result"],
+    ]  # fmt: skip
+    sampled, summarised = root[0][1], root[2][1]
     assert dict(sampled[0].attrib) == {
         "first_q": "99.5", "max": "101.0", "mean": "100.0", "median": "100.0", "min": "99.0", "stdev": "1.0",
         "third_q": "100.5",

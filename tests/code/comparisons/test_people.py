@@ -1,12 +1,21 @@
+import json
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 from data.comparisons.labels.consensus import consensus, disagreements, people
 from data.comparisons.labels.reliability import Prior, dawid_skene
 from data.comparisons.labels.votes import Votes
-from data.comparisons.tables import LABEL_DTYPES
+from data.comparisons.tables import LABEL_DTYPES, ComparisonTables
+from data.errors import InputError
 from data.tables.specs import typed
+from serving.cli import run
+from serving.comparisons.evaluated import rule_under
+from serving.comparisons.labels.to_label import ToLabel
+from tests.code.comparisons.test_judging import asked, rows
 
 
 def labelled(*rows):
@@ -104,3 +113,74 @@ def test_disagreement_is_kept_and_named():
 def test_nobody_is_rated_who_labelled_alone():
     assert people(voted({"anna": "fp"}), pd.Series(dtype="str")).empty
     assert people(labelled(("a", "fail")), pd.Series(dtype="str")).empty
+
+
+INGEST = {"format": "tables", "path": "data"}
+
+
+def drawn(seed, level):
+    return np.random.default_rng(seed).normal(level, 1, 6)
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """Two people who know, and three who always pass: most say pass where those who know say fail."""
+    monkeypatch.chdir(tmp_path)
+    names = [f"o{number}" for number in range(40)]
+    results = [
+        row
+        for number, name in enumerate(names)
+        for order in (0, 1)
+        for row in rows(
+            name, np.random.default_rng(number).normal(100 - 30 * order * (number % 2), 1, 6), order
+        )
+    ]
+    labels = [
+        {"comparison_id": f"id-{name}", "status": said, "annotator": who}
+        for who, knows in (
+            ("anna", True),
+            ("ben", True),
+            ("idle", False),
+            ("idler", False),
+            ("idlest", False),
+        )
+        for number, name in enumerate(names)
+        # the last ones are left out by all of the idle, so that reliability can be told
+        if knows or number < 20
+        for said in ["fail" if knows and number % 2 else "pass"]
+    ]
+    ComparisonTables.of_rows(results, [asked(name) for name in names], labels).write(tmp_path / "data")
+
+    def with_rule(rule):
+        section = {"ingest": INGEST, "validate": {"consensus": rule}, "tune": {"models": []}}
+        (tmp_path / "params.yaml").write_text(yaml.safe_dump({"seed": 1, "comparisons": section}))
+
+    return with_rule
+
+
+def test_commands_and_overview_weigh_people_as_the_project_does(project, capsys):
+    agreement = {}
+    for rule in ("majority", "dawid-skene"):
+        project(rule)
+        assert run(["labels", "people", "data", "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        agreement[rule] = {one["annotator"]: one["agreement"] for one in told["people"]}
+    assert agreement["majority"]["anna"] < agreement["majority"]["idle"] == 1
+    assert agreement["dawid-skene"]["idle"] < agreement["dawid-skene"]["anna"] == 1
+
+
+def test_what_to_label_next_goes_by_the_same_labels(project):
+    tables = ComparisonTables.read(Path("data"))
+    found = {rule: ToLabel.of(tables, None, rule).pool.y.sum() for rule in ("majority", "dawid-skene")}
+    assert found == {"majority": 10, "dawid-skene": 20}
+
+
+def test_where_there_is_no_project_most_votes_count_and_a_wrong_knob_is_told(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert rule_under() == "majority"
+    (tmp_path / "params.yaml").write_text(
+        "seed: 1\ncomparisons: {ingest: {format: tables, path: data}, validate: {consensus: most}, "
+        "tune: {models: []}}"
+    )
+    with pytest.raises(InputError, match=r"params.yaml: comparisons.validate.consensus=.most. "):
+        rule_under()

@@ -170,7 +170,8 @@ def test_both_ways_to_read_a_name_call_the_same_letters_spaces():
     ],
 )
 def test_what_is_described_and_what_is_read_have_the_same_keys(described, read):
-    assert sorted(described.model_fields) == sorted(read.__struct_fields__)
+    # who judges looks at no label: a request with some is read the long way
+    assert sorted({*described.model_fields} - {"labels"}) == sorted(read.__struct_fields__)
 
 
 def test_one_bad_request_leaves_the_others_that_wait_with_it_alone(served):

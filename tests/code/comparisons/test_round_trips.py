@@ -22,7 +22,7 @@ from data.comparisons.tables import OPERATION, ComparisonTables
 from data.tables.problems import Problems
 from features.comparisons.vectors import columns
 from serving.comparisons.judge import judge
-from serving.comparisons.xml import as_xml
+from serving.comparisons.xml.report import as_xml
 from serving.models import ModelRef, Served
 from training.comparisons.ready import ReadyModel
 from training.comparisons.stored import Card, TrainedModel

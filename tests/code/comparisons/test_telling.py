@@ -2,6 +2,8 @@
 
 import json
 from dataclasses import replace
+from functools import partial
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -11,14 +13,17 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
+from data.comparisons.params import FeatureSet
 from data.comparisons.posted import NamedSides, read
 from data.errors import InputError
+from features.comparisons.asked import Asked
 from features.comparisons.vectors import columns, described, vectors
 from serving.comparisons import render
 from serving.comparisons.judge import judged
 from serving.comparisons.reasons.directions import direction
 from serving.comparisons.reasons.facts import Facts, Past
-from serving.comparisons.reasons.features import meaning
+from serving.comparisons.reasons.features import described as said
+from serving.comparisons.reasons.features import meaning, shown
 from serving.comparisons.reasons.flips import TRIED
 from serving.comparisons.reasons.sentences import sentences
 from serving.comparisons.schemas import JudgeAnswer
@@ -89,8 +94,30 @@ def told(served, *comparisons):
     return judged(posted(*comparisons), served).verdicts
 
 
-def test_every_feature_of_every_set_has_words():
-    assert [name for name in columns("extended") if meaning(name) is None] == []
+@pytest.mark.parametrize("features", get_args(FeatureSet))
+def test_every_feature_that_a_set_computes_has_words_of_its_own(features):
+    names = {*described(features), *columns(features)}
+    words = {name: said(name, 2) for name in names}
+    assert [name for name in names if meaning(name) is None or words[name] == name] == []
+    assert len({*words.values()}) == len(names)
+
+
+@pytest.mark.parametrize("features", get_args(FeatureSet))
+@pytest.mark.parametrize("value", [-1e9, -1.5, 0.0, 0.3, 1e9])
+def test_any_value_of_any_feature_can_be_written(features, value):
+    assert all(shown(name, value) for name in described(features))
+
+
+def test_what_came_later_is_told_where_the_model_leans_on_it():
+    one = comparison([100, 101, 102], [110, 111, 112], STEADY)
+    one["configurations"][0]["later"] = [[108.0, 109.0], [0.0], [111.0]]
+    asked = Asked.of(posted(one).sides)
+    told = partial(sentences, Facts.of(asked, 0, 0), direction("ms", -1), prior=None)
+    after = "the median of what came after the target is 8.7 % slower (2 builds)"
+    assert told([("later", 1.0)])[2:] == (after,)
+    assert told([("levels", 1.0), ("later", -1.0)])[3:] == (f"against it: {after}",)
+    bare = Facts.of(Asked.of(posted(comparison([1, 1], [2, 2])).sides), 0, 0)
+    assert len(sentences(bare, direction("ms", -1), [("later", 1.0)], None)) == 1
 
 
 STEADY = [[100, 101, 102], [102, 103, 104], [100, 101, 102], [102, 103, 104]]
@@ -229,7 +256,10 @@ def test_ordinary_comparisons_are_not_warned_about_and_strange_ones_name_the_fea
     assert noisy.unlike is not None
     assert not noisy.unlike.low <= noisy.unlike.value <= noisy.unlike.high
     assert noisy.unlike.words.startswith("unlike the training data: ")
-    assert (bare.unlike.value, "is unknown" in bare.unlike.words) == (None, True)
+    told_of_bare = (
+        "unlike the training data: too little is known of other builds; no comparison there lacked as much"
+    )
+    assert (bare.unlike.value, bare.unlike.words) == (None, told_of_bare)
 
 
 def test_json_holds_all_of_it_and_leaves_out_what_flips_when_that_is_not_wanted(served):

@@ -16,7 +16,7 @@ from serving.comparisons.body import answer_json, answer_many
 from serving.comparisons.judge import judge
 from serving.comparisons.model import wishing
 from serving.comparisons.promises.told import PromiseAnswer, line, promise_answer
-from serving.comparisons.xml import as_xml
+from serving.comparisons.xml.report import as_xml
 from serving.models import Served
 from serving.pages.verdict_lines import as_junit, as_markdown
 from tests.code.comparisons.test_judging import asked, rows, served  # noqa: F401 - a fixture

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from training.comparisons.examples import Examples, joined
 from training.estimators.catalogue import CATALOGUE
 from training.estimators.pipelines import fail_probability, pipeline
+from training.evaluation.calibration import log_odds, sigmoid
 from training.evaluation.threshold import best_cut
 
 Floats = NDArray[np.float64]
@@ -100,7 +101,9 @@ def threshold(known: Learnable, model: Any, fitting: Fitting, seed: int) -> floa
 
     The rows that somebody labels first are no fair sample: most are hard, and many fail. Few of all
     comparisons do, so those that nobody has labelled count as passes (C. Elkan, K. Noto, Learning classifiers
-    from only positive and unlabeled data, KDD 2008). Own fails may be too few to be measured, so the fails of
+    from only positive and unlabeled data, KDD 2008), but as fails as far as the own labels make that of a
+    row the likelier one: rows were chosen by what a model says of them, so what it says still means the same
+    of the others. Own fails may be too few to be measured, so the fails of
     `known.start` count, too; its passes don't, for what a pass looks like is a matter of where it was
     measured. Nothing counts by the word of a model that was fitted to the row's group.
     """
@@ -113,8 +116,18 @@ def threshold(known: Learnable, model: Any, fitting: Fitting, seed: int) -> floa
     counted = np.arange(len(whole.y)) >= len(whole.y) - known.own.asked.sum()
     counted |= whole.y == 1
     rest = np.zeros(0) if known.rest is None or not len(known.rest) else fail_probability(model, known.rest)
-    y = np.concatenate([whole.y[counted], np.zeros(len(rest), np.int64)])
-    return best_cut(y, np.concatenate([probability[counted], rest])).threshold if not y.all() else _EVEN
+    own = slice(len(whole.y) - len(known.own.y), None)
+    y = np.concatenate([whole.y[counted], _likely_fails(whole.y[own], probability[own], rest)])
+    return best_cut(y, np.concatenate([probability[counted], rest])).threshold if y.min() < 1 else _EVEN
+
+
+def _likely_fails(y: Ints, probability: Floats, rest: Floats) -> Floats:
+    """Return how far rows that nobody has labelled count as fails, by labelled ones: 0, or more than half."""
+    if len(np.unique(y)) < len((0, 1)) or not len(rest):
+        return np.zeros(len(rest))
+    failing = sigmoid(y, log_odds(probability))(log_odds(rest))
+    share = 1 / (1 + np.exp(-failing))
+    return np.asarray(np.where(share > _EVEN, share, 0.0))
 
 
 def _folds(examples: Examples, seed: int) -> list[tuple[Ints, Ints]] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,26 +9,27 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data.comparisons.formats.comparison_xml import ATTRIBUTES, BASE, EARLIER, LATER, TARGET, UUIDS
+from data.comparisons.formats.comparison_xml import ATTRIBUTES, BASE, EARLIER, LABEL, LATER, TARGET, UUIDS
 from data.comparisons.sides import Samples, Sides
 from data.comparisons.tables import OPERATION, ComparisonTables
 from data.comparisons.units import UNKNOWN
 from serving.comparisons.judge import Judgement, Verdict
+from serving.comparisons.xml.verdict import printable, verdict_elements
 
 Floats = NDArray[np.float64]
 
 #: What a report compares: a machine's two versions, or ranges of them.
 _PAIR = ("machine", "baseline_from", "baseline_to", "target_from", "target_to")
+_OF_LABEL = ("status", "annotator", "labelled_by", "labelled_at")
 #: So many samples stand in one element: parsers bound the length of an attribute.
 _AT_ONCE = 10_000
-_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def as_xml(judgement: Judgement, tables: ComparisonTables) -> bytes:
     """Write what was judged, and the verdicts as ``result_status``, in the layout of figure 6.1.
 
     Reading it (`data.comparisons.formats.comparison_xml`) and judging it again gives the same verdicts and
-    probabilities.
+    probabilities, and the same labels.
 
     Parameters
     ----------
@@ -59,11 +59,12 @@ def as_xml(judgement: Judgement, tables: ComparisonTables) -> bytes:
     # what overflows is not written
     with np.errstate(over="ignore", invalid="ignore"):
         content = _Content.of(tables)
+        told = verdict_elements(judgement)
         for row, verdict in enumerate(judgement.verdicts):
-            content.add(etree, nodes[report[row]], row, verdict)
+            content.add(etree, nodes[report[row]], row, verdict, told[row])
     root = nodes[0] if len(nodes) == 1 else root
     for note in judgement.notes:
-        etree.SubElement(root, "note").text = _printable(note)
+        etree.SubElement(root, "note").text = printable(note)
     written: bytes = etree.tostring(root, pretty_print=True, xml_declaration=True, encoding="UTF-8")
     return written
 
@@ -77,6 +78,7 @@ class _Content:
     first: NDArray[np.int64]
     units: list[str]
     identifiers: list[str]
+    labels: list[list[dict[str, str]]]
 
     @classmethod
     def of(cls, tables: ComparisonTables) -> _Content:
@@ -84,24 +86,27 @@ class _Content:
         first = np.searchsorted(sides.comparison, np.arange(sides.n_comparisons + 1))
         known = tables.results.drop_duplicates(OPERATION)[[*OPERATION, "unit"]]
         units = tables.comparisons[OPERATION].merge(known, on=OPERATION, how="left")["unit"]
-        identifiers = tables.comparisons["comparison_id"].map(_printable)
+        identifiers = tables.comparisons["comparison_id"].map(printable)
         named = identifiers.where(~identifiers.duplicated(), "")
         moments = _moments(sides.baseline), _moments(sides.target)
-        return cls(sides, moments, first, units.fillna(UNKNOWN).tolist(), named.tolist())
+        return cls(sides, moments, first, units.fillna(UNKNOWN).tolist(), named.tolist(), _labels(tables))
 
-    def add(self, etree: Any, report: Any, row: int, verdict: Verdict) -> None:
-        """Add a comparison to its report."""
+    def add(self, etree: Any, report: Any, row: int, verdict: Verdict, told: Any) -> None:
+        """Add a comparison to its report, and in it the element that says what is `told`."""
         configurations = range(self.first[row], self.first[row + 1])
         lower = any(self.sides.sign[configuration] < 0 for configuration in configurations)
         attributes = {
             "comparison_id": self.identifiers[row],
-            "benchmark_name": _printable(verdict.benchmark),
-            "operation_name": _printable(verdict.operation),
-            "unit": _printable(self.units[row]),
+            "benchmark_name": printable(verdict.benchmark),
+            "operation_name": printable(verdict.operation),
+            "unit": printable(self.units[row]),
             "better": "lower" if lower else "higher",
             "result_status": verdict.verdict,
         }
         node = etree.SubElement(report, "comparison_result", attributes)
+        node.append(told)
+        for label in self.labels[row]:
+            etree.SubElement(node, LABEL, label)
         if all(self._is_finite(configuration) for configuration in configurations):
             for configuration in configurations:
                 self._configuration(etree, node, configuration)
@@ -138,15 +143,24 @@ def _add_samples(etree: Any, node: Any, samples: Samples, row: int) -> None:
             etree.SubElement(node, "samples", order=str(order), values=text)
 
 
+def _labels(tables: ComparisonTables) -> list[list[dict[str, str]]]:
+    """Return what people say of every comparison, as attributes: what is known."""
+    given: dict[str, list[dict[str, str]]] = {}
+    for label in tables.labels[["comparison_id", *_OF_LABEL]].to_dict("records"):
+        known = {name: str(label[name]) for name in _OF_LABEL if not pd.isna(label[name])}
+        if "labelled_at" in known:
+            known["labelled_at"] = label["labelled_at"].isoformat()
+        if known.get("labelled_by") in {known.get("annotator"), UNKNOWN}:
+            del known["labelled_by"]
+        own = given.setdefault(str(label["comparison_id"]), [])
+        own.append({name: printable(value) for name, value in known.items()})
+    return [given.get(key, []) for key in tables.comparisons["comparison_id"]]
+
+
 def _about(row: pd.Series) -> dict[str, str]:
     """Return the attributes of a report: those of figure 6.1 where they are known, and the machine."""
     known = {name: row[name] for name in (*UUIDS, "machine") if name in row and not pd.isna(row[name])}
-    return {name: _printable(value) for name, value in known.items()}
-
-
-def _printable(text: str) -> str:
-    """Replace what XML cannot hold."""
-    return _NO_XML.sub("\N{REPLACEMENT CHARACTER}", text)
+    return {name: printable(value) for name, value in known.items()}
 
 
 def _moments(samples: Samples) -> Floats:

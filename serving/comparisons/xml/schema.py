@@ -4,12 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from data.comparisons.formats.comparison_xml import ATTRIBUTES, BASE, EARLIER, LATER, STATUSES, TARGET, UUIDS
+from data.comparisons.formats.comparison_xml import (
+    ATTRIBUTES,
+    BASE,
+    EARLIER,
+    LABEL,
+    LABELS,
+    LATER,
+    STATUSES,
+    TARGET,
+    UUIDS,
+    VERDICT,
+)
+from data.comparisons.labels.moment import EXAMPLE, MOMENT
 from data.comparisons.tables import FIVE_NUMBERS
+from serving.comparisons.xml.verdict import ELEMENTS
 
 Schema = dict[str, Any]
 _TEXT = {"type": "string"}
 _NUMBER = {"type": "number"}
+_LONGEST = 40
 
 
 def xml_schema() -> Schema:
@@ -35,6 +49,16 @@ def xml_schema() -> Schema:
         ("threads_no",),
         {BASE: side, TARGET: side, EARLIER: around, LATER: around},
     )
+    label = _element(
+        {
+            "status": _TEXT | {"enum": [*LABELS]},
+            "annotator": _TEXT,
+            "labelled_by": _TEXT,
+            "labelled_at": _TEXT
+            | {"pattern": f"^({MOMENT})?$", "maxLength": _LONGEST, "examples": [EXAMPLE]},
+        },
+        ("status",),
+    )
     comparison = _element(
         {
             "benchmark_name": _TEXT,
@@ -45,11 +69,42 @@ def xml_schema() -> Schema:
             "result_status": _TEXT | {"enum": [*STATUSES, ""], "description": "Filled in by the answer."},
         },
         ("benchmark_name", "operation_name"),
-        {"result": {"type": "array", "items": result}},
+        {
+            "result": {"type": "array", "items": result},
+            LABEL: {"type": "array", "items": label, "description": "What people say: for training."},
+            VERDICT: _verdict() | {"description": "Written by the answer: what JSON says of a comparison."},
+        },
     )
     named = {"comparison_result": {"type": "array", "minItems": 1, "items": comparison}}
     reports = _element(dict.fromkeys((*UUIDS, "machine"), _TEXT), ("comparison_result",), named)
     return reports | {"xml": {"name": "comparison_results"}, "examples": [_EXAMPLE]}
+
+
+def _verdict() -> Schema:
+    """Describe what an answer says beside ``result_status``; all of it may be left out."""
+    reason = _element({"feature": _TEXT, "value": _NUMBER, "contribution": _NUMBER}, ())
+    move = _element(dict.fromkeys(("threads", "baseline_median", "target_median", "change"), _NUMBER), ())
+    texts = ("comparison_id", "benchmark", "operation", "label", "labelled_by", "labelled_at", "near")
+    example = _element({**dict.fromkeys(texts, _TEXT), "distance": _NUMBER}, ())
+    unlike = _element(
+        {"feature": _TEXT, "words": _TEXT, **dict.fromkeys(("value", "low", "high"), _NUMBER)}, ()
+    )
+    numbers = ("probability", "threshold", "unsure_from", "flips_at")
+    said = ("model", "decided", "decided_by", "invalid_reason", "flip")
+    sentences = {"type": "array", "items": _TEXT}
+    return _element(
+        {**dict.fromkeys(numbers, _NUMBER), **dict.fromkeys(said, _TEXT)},
+        (),
+        {
+            ELEMENTS["words"]: sentences,
+            ELEMENTS["remarks"]: sentences,
+            ELEMENTS["reasons"]: {"type": "array", "items": reason},
+            ELEMENTS["examples"]: {"type": "array", "items": example},
+            "moved": move,
+            "improved": move,
+            "unlike": unlike,
+        },
+    )
 
 
 def _element(attributes: Schema, required: Any, inside: Schema | None = None) -> Schema:
