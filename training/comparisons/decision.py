@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from data.errors import InputError
 from data.tables.specs import read_table
 from training.comparisons.examples import FeatureTable
+from training.evaluation.cuts import Cuts
 
 Floats = NDArray[np.float64]
 
@@ -35,6 +36,24 @@ def below_floor(worst_change: Floats, floor: float) -> NDArray[np.bool_]:
 def decided(probability: Floats, worst_change: Floats, floor: float) -> Floats:
     """Return the probability of ``fail`` that counts: 0 below the floor, else the model's."""
     return np.where(below_floor(worst_change, floor), 0.0, probability)
+
+
+def verdicts(cuts: Cuts, told: Floats, below: NDArray[np.bool_], *, beneath: bool) -> NDArray[np.str_]:
+    """Return the verdicts; nothing fails below the floor.
+
+    Parameters
+    ----------
+    cuts : Cuts
+    told : ndarray of shape (n_comparisons,)
+        Calibrated probabilities.
+    below : ndarray of bool, shape (n_comparisons,)
+        Which lie below the floor.
+    beneath : bool
+        Whether these may be ``unsure``; see `training.evaluation.cuts.Wish`.
+    """
+    said = cuts.answers(told)
+    doubted = (said != "pass") & beneath
+    return np.where(below, np.where(doubted, "unsure", "pass"), said)
 
 
 def read_changes(path: Path, table: FeatureTable) -> Floats:

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from pydantic import FiniteFloat
 
 from data.errors import InputError
-from training.evaluation.calibration import log_odds
 from training.evaluation.promise import Promise, Promised
 
 Floats = NDArray[np.float64]
 Kind = Literal["missed", "false_alarms"]
+#: A look costs at least this share of a false alarm, which makes somebody look, too, and search.
+CHEAPEST = 0.1
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Wish:
         The share of the fails that may be missed, and of the passes that may raise an alarm; None: the
         threshold decides.
     looks : float or None
-        The share of the cases that may be ``unsure``, in place of `missed`.
+        The share of the cases that may be ``unsure`` at most, in place of `missed`; see `looking`.
     costs : VerdictCosts or None
         In place of all three.
     """
@@ -67,6 +68,11 @@ class Wish:
     false_alarms: FiniteFloat | None = None
     looks: FiniteFloat | None = None
     costs: VerdictCosts | None = None
+
+    @property
+    def beneath(self) -> bool:
+        """Whether what is too small a change to fail may be ``unsure``: where misses are promised."""
+        return self.missed is not None
 
 
 def cuts_for(
@@ -97,7 +103,12 @@ def cuts_for(
     if wish.false_alarms is not None:
         cut = _level(promise, "false_alarms", wish.false_alarms).cut
         high = none if cut is None else cut
-    low = threshold if wish.looks is None else min(_below(high, wish.looks, probability), high)
+    low = threshold
+    if wish.looks is not None:
+        if probability is None:
+            raise InputError("looks can only be chosen where the model is trained")
+        fixed = None if wish.false_alarms is None else high
+        return looking(threshold, probability, wish.looks, fixed)
     if wish.missed is not None:
         low = _level(promise, "missed", wish.missed).cut or 0.0
     if low <= high:
@@ -106,22 +117,35 @@ def cuts_for(
     return Cuts(single, single)
 
 
-def nearest(threshold: float, probability: Floats, share: float) -> Cuts:
-    """Return the cuts that leave that share of the cases unsure which lies nearest to the threshold.
+def looking(
+    threshold: float, told: Floats, share: float, high: float | None = None, cheapest: float = CHEAPEST
+) -> Cuts:
+    """Return the cuts that send at most that share of the cases to a person, those most worth a look.
+
+    At the threshold a miss and a false alarm are equally dear, so it says what a miss costs in false alarms.
+    By these costs a look saves what the better verdict without it is expected to cost. The price of a look is
+    raised until no more cases are worth one (Chow 1970).
 
     Parameters
     ----------
     threshold : float
-    probability : ndarray of shape (n_cases,)
+    told : ndarray of shape (n_cases,)
+        Calibrated probabilities of usual cases; 0 where nobody is to look.
     share : float
-        Near is near in log-odds.
+    high : float, optional
+        Where ``fail`` begins whatever a look costs; above 1: nothing fails.
+    cheapest : float
+        The price to begin with, in false alarms.
     """
-    count = int(share * len(probability))
-    if count == 0:
-        return Cuts(threshold, threshold)
-    middle = log_odds(np.array(threshold))
-    chosen = probability[np.argsort(np.abs(log_odds(probability) - middle), kind="stable")[:count]]
-    return Cuts(min(float(chosen.min()), threshold), max(float(np.nextafter(chosen.max(), 2)), threshold))
+    odds = threshold / (1 - threshold)
+    fixed, most = high is not None, threshold if high is None or high > 1 else high
+    passing = told < (threshold if high is None else high)
+    saved = np.where(passing, told / odds, 0.0 if fixed else 1 - told)
+    falling = np.sort(saved)[::-1]
+    many = int(share * len(told))
+    # just above what the first case saves that is one too many
+    price = max(cheapest, float(np.nextafter(falling[many], np.inf)) if many < len(told) else 0.0)
+    return Cuts(min(price * odds, most), max(threshold, 1 - price) if high is None else high)
 
 
 def _level(promise: Promise | None, name: Kind, share: float) -> Promised:
@@ -133,12 +157,3 @@ def _level(promise: Promise | None, name: Kind, share: float) -> Promised:
         known = ", ".join(f"{100 * one.share:g}" for one in levels)
         raise InputError(f"{name}={100 * share:g} %: the model can promise one of {known} %")
     return found[0]
-
-
-def _below(high: float, looks: float, probability: Floats | None) -> float:
-    """Return from where on `looks` of the cases lie below `high`."""
-    if probability is None:
-        raise InputError("looks can only be chosen where the model is trained")
-    under = np.sort(probability[probability < high])[::-1]
-    count = int(looks * len(probability))
-    return float(under[count - 1]) if 0 < count <= len(under) else 0.0 if count else high
