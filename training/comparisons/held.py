@@ -14,7 +14,7 @@ from data.comparisons.params import Decide
 from data.errors import InputError
 from data.tables.files import replacing
 from training.evaluation.calibration import CalibrationMap, calibrated
-from training.evaluation.cuts import Cuts, VerdictCosts, Wish, cuts_for, looking
+from training.evaluation.cuts import Cuts, Limits, Usual, VerdictCosts, Wish, cuts_for, looking
 from training.evaluation.promise import GUARANTEE, SHARES, Known, Promise, Promised, kept
 
 Floats = NDArray[np.float64]
@@ -83,9 +83,9 @@ def decision(held: HeldRows, threshold: float, how: Decide, seed: int) -> Decisi
     calibration = calibrated(held.y, held.probability, held.groups)
     told = calibration.of(held.probability)
     cut, wish, promise = calibration.at(threshold), wish_of(how), promised(held, told, how, seed)
-    counted = np.where(held.below, 0.0, told)
-    sending = tuple(looking(cut, counted, share, cheapest=0.0) for share in SENT)
-    return Decision(calibration, cut, promise, wish, cuts_for(promise, cut, wish, counted), sending)
+    usual = Usual(np.where(held.below, 0.0, told), held.groups)
+    sending = tuple(looking(cut, usual, share, Limits(cheapest=0.0)) for share in SENT)
+    return Decision(calibration, cut, promise, wish, cuts_for(promise, cut, wish, usual), sending)
 
 
 def promised(held: HeldRows, told: Floats, how: Decide, seed: int) -> Promise:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,7 +17,7 @@ from training.evaluation.promise import Promise, Promised
 Floats = NDArray[np.float64]
 Kind = Literal["missed", "false_alarms"]
 #: A look costs at least this share of a false alarm, which makes somebody look, too, and search.
-CHEAPEST = 0.1
+CHEAPEST = 0.05
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,67 @@ class VerdictCosts:
 
 
 @dataclass(frozen=True)
+class Usual:
+    """What was said of usual cases.
+
+    Attributes
+    ----------
+    told : ndarray of shape (n_cases,)
+        Calibrated probabilities; 0 where nobody is to look.
+    groups : ndarray of shape (n_cases,)
+        Cases of one group resemble each other.
+    """
+
+    told: Floats
+    groups: NDArray[np.str_]
+
+    def price(self, saved: Floats, share: float, confidence: float) -> float:
+        """Return the lowest price of a look at which at most that share of the next cases is worth it.
+
+        Parameters
+        ----------
+        saved : ndarray of shape (n_cases,)
+            What a look at each saves.
+        share : float
+        confidence : float
+            That it is no more, by the scatter of whole groups.
+        """
+        from scipy.stats import norm
+
+        of = np.unique(self.groups, return_inverse=True)[1]
+        cases, doubt = np.bincount(of), float(norm.ppf(confidence))
+
+        def most(many: int) -> float:
+            sent = np.bincount(of, weights=saved >= falling[many - 1])
+            part = sent.sum() / len(saved)
+            return float(part + doubt * np.sqrt(((sent - part * cases) ** 2).sum()) / len(saved))
+
+        falling = np.sort(saved)[::-1]
+        fits = bisect_right(range(1, int(share * len(saved)) + 1), share, key=most)
+        # just above what the first case saves that is one too many
+        return float(np.nextafter(falling[fits], np.inf)) if fits < len(saved) else 0.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What holds for looks, whatever they are worth.
+
+    Attributes
+    ----------
+    confidence : float
+        That no more are sent than may be; 0.5: as many, in the mean.
+    cheapest : float
+        The lowest price of a look, in false alarms.
+    high : float or None
+        Where ``fail`` begins; above 1: nothing fails. None: where looks do not pay.
+    """
+
+    confidence: float = 0.5
+    cheapest: float = CHEAPEST
+    high: float | None = None
+
+
+@dataclass(frozen=True)
 class Wish:
     """Where ``unsure`` and ``fail`` are to begin.
 
@@ -75,9 +137,7 @@ class Wish:
         return self.missed is not None
 
 
-def cuts_for(
-    promise: Promise | None, threshold: float, wish: Wish, probability: Floats | None = None
-) -> Cuts:
+def cuts_for(promise: Promise | None, threshold: float, wish: Wish, usual: Usual | None = None) -> Cuts:
     """Return the cuts that `wish` asks for.
 
     What cannot be promised is kept by calling nothing ``pass``, or nothing ``fail``. Where both promises
@@ -89,8 +149,8 @@ def cuts_for(
     threshold : float
         From which on ``fail`` is the better guess.
     wish : Wish
-    probability : ndarray of shape (n_cases,), optional
-        What was said of usual cases; needed where the wish has `looks`.
+    usual : Usual, optional
+        Needed where the wish has `looks`.
 
     Raises
     ------
@@ -105,10 +165,10 @@ def cuts_for(
         high = none if cut is None else cut
     low = threshold
     if wish.looks is not None:
-        if probability is None:
+        if usual is None or promise is None:
             raise InputError("looks can only be chosen where the model is trained")
         fixed = None if wish.false_alarms is None else high
-        return looking(threshold, probability, wish.looks, fixed)
+        return looking(threshold, usual, wish.looks, Limits(promise.confidence, high=fixed))
     if wish.missed is not None:
         low = _level(promise, "missed", wish.missed).cut or 0.0
     if low <= high:
@@ -117,9 +177,7 @@ def cuts_for(
     return Cuts(single, single)
 
 
-def looking(
-    threshold: float, told: Floats, share: float, high: float | None = None, cheapest: float = CHEAPEST
-) -> Cuts:
+def looking(threshold: float, usual: Usual, share: float, limits: Limits) -> Cuts:
     """Return the cuts that send at most that share of the cases to a person, those most worth a look.
 
     At the threshold a miss and a false alarm are equally dear, so it says what a miss costs in false alarms.
@@ -129,23 +187,16 @@ def looking(
     Parameters
     ----------
     threshold : float
-    told : ndarray of shape (n_cases,)
-        Calibrated probabilities of usual cases; 0 where nobody is to look.
+    usual : Usual
     share : float
-    high : float, optional
-        Where ``fail`` begins whatever a look costs; above 1: nothing fails.
-    cheapest : float
-        The price to begin with, in false alarms.
+    limits : Limits
     """
-    odds = threshold / (1 - threshold)
-    fixed, most = high is not None, threshold if high is None or high > 1 else high
-    passing = told < (threshold if high is None else high)
-    saved = np.where(passing, told / odds, 0.0 if fixed else 1 - told)
-    falling = np.sort(saved)[::-1]
-    many = int(share * len(told))
-    # just above what the first case saves that is one too many
-    price = max(cheapest, float(np.nextafter(falling[many], np.inf)) if many < len(told) else 0.0)
-    return Cuts(min(price * odds, most), max(threshold, 1 - price) if high is None else high)
+    odds, fixed = threshold / (1 - threshold), limits.high is not None
+    high = threshold if limits.high is None else limits.high
+    saved = np.where(usual.told < high, usual.told / odds, 0.0 if fixed else 1 - usual.told)
+    price = max(limits.cheapest, usual.price(saved, share, limits.confidence))
+    low = min(price * odds, high if high <= 1 else threshold)
+    return Cuts(low, high if fixed else max(threshold, 1 - price))
 
 
 def _level(promise: Promise | None, name: Kind, share: float) -> Promised:

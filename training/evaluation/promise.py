@@ -8,8 +8,8 @@ agree on one, and none of them trusts the calibration alone:
    would be seen there only by chance. It takes cases for independent and says nothing of the next few cases.
 2. Rehearsals, where whole groups place the cut and the others measure it: cases of one group resemble each
    other.
-3. What is expected below must leave room for the scatter of the next cases (Poisson): one miss among few
-   fails is a large share.
+3. What is expected below, or was seen there if that is more, must leave room for the scatter of the next
+   cases (Poisson): one miss among few fails is a large share.
 """
 
 from __future__ import annotations
@@ -185,18 +185,19 @@ def _kept(scores: Floats, cuts: Floats, wrong: Floats, share: float, confidence:
     sure = (1 + confidence) / 2
     held = (wrong <= share + _SAME).mean(axis=0)
     agreed = _controlled(scores, cuts, share, confidence) & (held >= sure)
-    agreed &= _room(share, len(scores) * (1 - CHOOSING) / CHOOSING) >= sure
+    below = np.maximum(share * TRIED, np.searchsorted(scores, cuts) / len(scores))
+    agreed &= _room(share, below, len(scores) * (1 - CHOOSING) / CHOOSING) >= sure
     last = (len(cuts) if agreed.all() else int(agreed.argmin())) - 1
     if last < 0:
         return Promised(share, None)
     return Promised(share, float(cuts[last]), float(wrong[:, last].mean()), float(held[last]))
 
 
-def _room(share: float, cases: float) -> Floats:
-    """Return the probability that no more than the share lies below, where `TRIED` of it is expected."""
+def _room(share: float, below: Floats, cases: float) -> Floats:
+    """Return the probability that no more than a share of so many cases lies below, where `below` do."""
     from scipy.stats import poisson
 
-    return np.asarray(poisson.cdf(math.floor(share * cases + _SAME), share * TRIED * cases))
+    return np.asarray(poisson.cdf(math.floor(share * cases + _SAME), below * cases))
 
 
 def _controlled(scores: Floats, cuts: Floats, share: float, confidence: float) -> NDArray[np.bool_]:

@@ -26,7 +26,7 @@ class DecidedAnswer(BaseModel):
 
     missed: float | None = Field(description="Of the regressions, at most this share passes.")
     false_alarms: float | None = Field(description="Of the others, at most this share fails.")
-    looks: float | None = Field(description="About this share of comparisons is unsure.")
+    looks: float | None = Field(description="At most this share of comparisons is unsure.")
     costs: CostsAnswer | None
     confidence: float | None = Field(description="With which a share is kept; null without a promise.")
     told: str = Field(description="The same in one line.")
@@ -100,7 +100,7 @@ def _costs(costs: VerdictCosts) -> str:
 
 def _looks(wish: Wish) -> Iterator[str]:
     if wish.looks is not None:
-        yield f"about {100 * wish.looks:g} % of the comparisons are unsure"
+        yield f"at most {100 * wish.looks:g} % of the comparisons are unsure"
 
 
 def _promises(card: Card) -> Iterator[str]:
