@@ -88,8 +88,10 @@ class Usual:
 
         falling = np.sort(saved)[::-1]
         fits = bisect_right(range(1, int(share * len(saved)) + 1), share, key=most)
+        if fits == len(saved):
+            return 0.0
         # just above what the first case saves that is one too many
-        return float(np.nextafter(falling[fits], np.inf)) if fits < len(saved) else 0.0
+        return float(np.nextafter(falling[fits], np.inf)) if fits else math.inf
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,8 @@ GUARANTEE = (
     "with this confidence, no more are wrong among the next cases, a third as many as these and of other "
     "groups: by learn-then-test, by rehearsals on whole groups, and by the scatter of what is expected"
 )
+#: Of the doubt, this share is left for what rehearsals on the same groups cannot show.
+SPARED = 0.75
 _SAME = 1e-12
 
 
@@ -130,7 +132,7 @@ def kept(known: Known, shares: Sequence[float], confidence: float, seed: int) ->
     known : Known
     shares : sequence of float
     confidence : float
-        With which each holds; rehearsals and scatter use up half of the doubt only.
+        With which each holds.
     seed : int
         Of the rehearsals.
     """
@@ -182,7 +184,7 @@ def _kept(scores: Floats, cuts: Floats, wrong: Floats, share: float, confidence:
     """Choose among cuts in ascending order, which were `wrong` in rehearsals."""
     if len(scores) < needed(share, confidence) or not len(wrong):
         return Promised(share, None)
-    sure = (1 + confidence) / 2
+    sure = confidence + SPARED * (1 - confidence)
     held = (wrong <= share + _SAME).mean(axis=0)
     agreed = _controlled(scores, cuts, share, confidence) & (held >= sure)
     below = np.maximum(share * TRIED, np.searchsorted(scores, cuts) / len(scores))

@@ -49,6 +49,7 @@ class PromiseAnswer(BaseModel):
     groups: int = Field(description="From how many operations they are.")
     missed: list[PromisedAnswer]
     false_alarms: list[PromisedAnswer]
+    guarantee: str = Field(description="What the confidence is about.")
 
 
 def decided_answer(card: Card) -> dict[str, Any]:
@@ -72,6 +73,7 @@ def promise_answer(promise: Promise) -> dict[str, Any]:
         **numbers,
         "missed": _levels(promise.missed),
         "false_alarms": _levels(promise.false_alarms),
+        "guarantee": promise.guarantee,
     }
 
 
