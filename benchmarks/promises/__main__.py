@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.promises.splits import ASKED, INNER_FOLDS, MODEL, ROWS, Labelled, split
+from benchmarks.promises.splits import ASKED, INNER_FOLDS, MODEL, PARAMS, Labelled, split
 from benchmarks.table import Table, publish
 from training.evaluation.sidebyside import side_by_side
 
@@ -85,15 +85,19 @@ def _notes(labelled: Labelled, name: str) -> list[str]:
         f"fails of {failed}, digest {labelled.digest[:12]}; {SPLITS} splits by operation, seeds from 0 on."
     )
     model = (
-        f"Model: {MODEL} with its first parameters, {ROWS} rows at most; calibration, cuts and "
+        f"Model: {MODEL} with {_params()}; calibration, cuts and "
         f"threshold are from {INNER_FOLDS} inner folds of the training operations. "
         f"Promises are made with {ASKED.confidence:.0%} confidence."
     )
     rest = (
-        "Where a share cannot be promised, only what is below the floor passes; the rest is unsure or fails."
+        "Where a share cannot be promised, nothing passes: it is unsure or fails, and so the share is kept."
     )
-    own = "A fail below the floor counts as missed: one of fewer than 50 fails is more than 2 %."
+    own = "One of fewer than 50 fails is more than 2 %: a quarter held out, no miss at all keeps that."
     return [data, model, rest, own]
+
+
+def _params() -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in PARAMS.items())
 
 
 def main() -> None:

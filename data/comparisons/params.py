@@ -104,9 +104,9 @@ class Decide(Section):
     baseline's; null or 0: any may.
 
     ``fail`` begins at the threshold of the best balanced accuracy, or where at most ``false_alarms`` of the
-    passes raise an alarm. ``unsure`` begins where at most ``missed`` of the fails lie below, or so far
-    below ``fail`` that ``looks`` of the comparisons lie between; null: nothing is unsure. Or ``costs`` say
-    both. What is promised of misses and false alarms holds with ``confidence``.
+    passes raise an alarm. ``unsure`` begins where at most ``missed`` of the fails lie below; then what is
+    below the floor may be unsure, too. Or at most ``looks`` of the comparisons are unsure, those most worth
+    a look; null: nothing is. Or ``costs`` say both. All that holds with ``confidence``.
     """
 
     floor: Annotated[float, Field(ge=0, lt=1)] | None = 0.005

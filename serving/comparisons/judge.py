@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from data.comparisons import validity
 from data.comparisons.posted import NamedSides
-from data.comparisons.sides import Sides
 from data.comparisons.tables import ComparisonTables
 from features.comparisons.asked import Asked
 from features.comparisons.vectors import vectors
@@ -23,7 +22,7 @@ from serving.comparisons.reasons.nearest import Precedent
 from serving.comparisons.reasons.telling import Reason, Telling, Unlike, Why
 from serving.models import ModelRef
 from serving.pages.verdict_lines import Answer, VerdictLine
-from training.comparisons.decision import SAME, below_floor
+from training.comparisons.decision import SAME, below_floor, verdicts
 from training.comparisons.ready import ReadyModel
 from training.comparisons.stored import Card
 from training.estimators.answering import Floats, Unit
@@ -207,13 +206,14 @@ def judged(named: NamedSides, served: Judge, reasons: int = REASONS, notes: Sequ
     model, card, problems = served.model, served.model.card, validity.reasons(named.sides)
     asked, judgeable = Asked.of(named.sides, card.run_spread), problems == ""
     below = judgeable & below_floor(asked.worst_change, card.floor)
-    left = judgeable & ~below
-    columns = model.asked(vectors(asked.sides, model.computed, card.run_spread))[left]
-    probability = np.where(below, 0.0, np.nan)
+    columns = model.asked(vectors(asked.sides, model.computed, card.run_spread))
+    left = judgeable & ~(below & ~_doubted(model, columns, below))
+    columns = columns[left]
+    probability = np.where(judgeable, 0.0, np.nan)
     amounts = np.zeros_like(columns)
     if len(columns):
         probability[left], amounts = model.answers(columns)
-    answers = np.where(below, "pass", card.deciding.answers(probability))
+    answers = verdicts(card.deciding, probability, below, beneath=card.wish.beneath)
     telling = Telling(
         asked,
         named.units,
@@ -223,7 +223,7 @@ def judged(named: NamedSides, served: Judge, reasons: int = REASONS, notes: Sequ
         amounts,
         card.features,
         reasons,
-        partial(_decided, model),
+        model.verdicts,
         model.precedents,
     )
     names = named.identifiers, named.benchmarks, named.operations
@@ -234,9 +234,12 @@ def judged(named: NamedSides, served: Judge, reasons: int = REASONS, notes: Sequ
     return Judgement(served.ref, model.unit, card, answers, told, columns, telling.strange, tuple(notes))
 
 
-def _decided(model: ReadyModel, sides: Sides) -> NDArray[np.str_]:
-    """Return the verdicts on comparisons that can be judged and hold no wild samples."""
-    return model.card.deciding.answers(model.decided(sides))
+def _doubted(model: ReadyModel, columns: Floats, below: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which of those below the floor are unsure: none, unless misses are promised."""
+    found = np.zeros_like(below)
+    if model.card.wish.beneath and below.any():
+        found[below] = model.probability(columns[below]) >= model.card.deciding.low
+    return found
 
 
 def _verdicts(
@@ -261,5 +264,5 @@ def _verdicts(
             *((WITHIN_RUNS if within else floor,) if below else ()),
             *(one for said in aside for one in said.get(place, ())),
         )
-        by: DecidedBy = "floor" if below else "model"
+        by: DecidedBy = "floor" if below and start[3] == "pass" else "model"
         yield Verdict(*start, probability, cuts.high, None, by, told, worst, best, why, cuts.low)

@@ -12,6 +12,7 @@ from data.errors import InputError
 from data.tables.specs import read_table
 from training.comparisons.examples import Examples, FeatureTable
 from training.comparisons.family import Family
+from training.evaluation.cuts import Cuts
 
 Floats = NDArray[np.float64]
 
@@ -51,6 +52,24 @@ def examples_of(family: Family, table: FeatureTable) -> Examples:
     without = replace(bare.examples, below=below_floor(read_changes(family.bare, table), floor))
     below = below_floor(read_changes(family.changes, table), floor)
     return replace(table.examples, below=below, bare=without)
+
+
+def verdicts(cuts: Cuts, told: Floats, below: NDArray[np.bool_], *, beneath: bool) -> NDArray[np.str_]:
+    """Return the verdicts; nothing fails below the floor.
+
+    Parameters
+    ----------
+    cuts : Cuts
+    told : ndarray of shape (n_comparisons,)
+        Calibrated probabilities.
+    below : ndarray of bool, shape (n_comparisons,)
+        Which lie below the floor.
+    beneath : bool
+        Whether these may be ``unsure``; see `training.evaluation.cuts.Wish`.
+    """
+    said = cuts.answers(told)
+    doubted = (said != "pass") & beneath
+    return np.where(below, np.where(doubted, "unsure", "pass"), said)
 
 
 def read_changes(path: Path, table: FeatureTable) -> Floats:

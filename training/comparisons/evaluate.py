@@ -75,8 +75,9 @@ def out_of_fold(
     for (part, name, chosen), probability, inner in zip(cells, probabilities, said, strict=True):
         inside = HeldRows(examples.y[part.train], examples.groups[part.train], inner, below[part.train])
         found = decision(inside, chosen.threshold, how, seed)
-        told = np.where(below[part.test], 0.0, found.calibration.of(probability))
-        rows.append(_verdicts(table, part, name, told, found.threshold))
+        told = found.calibration.of(probability)
+        counting = np.where(below[part.test], 0.0, told)
+        rows.append(_verdicts(table, part, name, counting, found.threshold))
         became = outcomes(found, examples.y[part.test], told, below[part.test])
         counted.append(became.assign(split=part.split, repeat=part.repeat, fold=part.fold, entry=name))
     rules = family.rules().reindex(table.frame["comparison_id"])

@@ -14,13 +14,13 @@ from data.comparisons.params import Decide
 from data.errors import InputError
 from data.tables.files import replacing
 from training.evaluation.calibration import CalibrationMap, calibrated
-from training.evaluation.cuts import Cuts, VerdictCosts, Wish, cuts_for, nearest
-from training.evaluation.promise import SHARES, Promise, Promised, kept
+from training.evaluation.cuts import Cuts, Limits, Usual, VerdictCosts, Wish, cuts_for, looking
+from training.evaluation.promise import GUARANTEE, SHARES, Known, Promise, Promised, kept
 
 Floats = NDArray[np.float64]
 #: The file beside tuned.json.
 FILE = "held.npz"
-#: Shares of the cases that may be sent to a person, the nearest to the threshold first.
+#: Shares of the cases that may be sent to a person, those most worth a look first.
 SENT = (0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4)
 
 
@@ -36,7 +36,7 @@ class HeldRows:
     probability : ndarray of shape (n_rows,)
         Raw.
     below : ndarray of bool, shape (n_rows,)
-        Which lie below the floor: they pass, whatever models say.
+        Which lie below the floor: they never fail, and pass unless misses are promised.
     """
 
     y: NDArray[np.int64]
@@ -80,32 +80,34 @@ def decision(held: HeldRows, threshold: float, how: Decide, seed: int) -> Decisi
     how : Decide
     seed : int
     """
-    asked = ~held.below
-    known = held.y[asked], held.probability[asked], held.groups[asked]
-    calibration = calibrated(*known)
-    told = np.where(asked, calibration.of(held.probability), 0.0)
+    calibration = calibrated(held.y, held.probability, held.groups)
+    told = calibration.of(held.probability)
     cut, wish, promise = calibration.at(threshold), wish_of(how), promised(held, told, how, seed)
-    sending = tuple(nearest(cut, told, share) for share in SENT)
-    return Decision(calibration, cut, promise, wish, cuts_for(promise, cut, wish, told), sending)
+    usual = Usual(np.where(held.below, 0.0, told), held.groups)
+    sending = tuple(looking(cut, usual, share, Limits(cheapest=0.0)) for share in SENT)
+    return Decision(calibration, cut, promise, wish, cuts_for(promise, cut, wish, usual), sending)
 
 
 def promised(held: HeldRows, told: Floats, how: Decide, seed: int) -> Promise:
-    """Return what can be promised where `told` is said of the rows of `held`, each not below its floor."""
+    """Return what can be promised where `told` is said of the rows of `held`, calibrated."""
     fails, passes = held.y == 1, held.y == 0
-    missed = kept(told[fails], held.groups[fails], _shares(how.missed), how.confidence, seed)
-    # an alarm is false from the cut on, so the cut is the next number above
-    turned = kept(-told[passes], held.groups[passes], _shares(how.false_alarms), how.confidence, seed)
+    missed = kept(Known(told, fails, held.groups), _shares(how.missed), how.confidence, seed)
+    # nothing fails below the floor
+    spared = Known(np.where(held.below, 1.0, 1 - told), passes, held.groups)
+    turned = kept(spared, _shares(how.false_alarms), how.confidence, seed)
     return Promise(
         how.confidence,
         int(fails.sum()),
         len(np.unique(held.groups[fails])),
         tuple(missed),
         tuple(_above(one) for one in turned),
+        GUARANTEE,
     )
 
 
 def _above(one: Promised) -> Promised:
-    cut = None if one.cut is None else float(np.nextafter(-one.cut, 2))
+    # an alarm is false from the cut on, so the cut is the next number above
+    cut = None if one.cut is None else float(np.nextafter(1 - one.cut, 2))
     return Promised(one.share, cut, one.measured, one.held)
 
 

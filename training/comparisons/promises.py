@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from training.comparisons.decision import verdicts as decided
 from training.comparisons.held import SENT, Decision
 from training.evaluation.calibration import calibration_error
-from training.evaluation.cuts import Cuts, Wish, cuts_for
+from training.evaluation.cuts import Wish, cuts_for
 from training.evaluation.metrics import DIGITS
 
 Floats = NDArray[np.float64]
@@ -31,9 +32,9 @@ def outcomes(found: Decision, y: NDArray[np.int64], told: Floats, below: NDArray
     y : ndarray of shape (n_rows,)
         1 is fail.
     told : ndarray of shape (n_rows,)
-        The calibrated probability, 0 below the floor.
+        The calibrated probability.
     below : ndarray of bool, shape (n_rows,)
-        What passes whatever models say.
+        What never fails, and passes unless misses are promised.
 
     Returns
     -------
@@ -42,28 +43,32 @@ def outcomes(found: Decision, y: NDArray[np.int64], told: Floats, below: NDArray
         (whether that could be promised) and the counts `COUNTED`.
     """
     rows = [
-        {"kind": kind, "share": share, "made": made, **_counts(cuts, y, told, below)}
-        for kind, share, made, cuts in _asked(found)
+        {"kind": kind, "share": share, "made": made, **_counts(y, said)}
+        for kind, share, made, said in _asked(found, told, below)
     ]
     return pd.DataFrame(rows)
 
 
-def _asked(found: Decision) -> Iterator[tuple[str, float, bool, Cuts]]:
-    yield "chosen", 0.0, True, found.cuts
+def _asked(
+    found: Decision, told: Floats, below: NDArray[np.bool_]
+) -> Iterator[tuple[str, float, bool, NDArray[np.str_]]]:
+    """Yield kind, share, whether it could be promised, and the verdicts."""
+
+    def wished(wish: Wish) -> NDArray[np.str_]:
+        cuts = cuts_for(found.promise, found.threshold, wish)
+        return decided(cuts, told, below, beneath=wish.beneath)
+
+    yield "chosen", 0.0, True, decided(found.cuts, told, below, beneath=found.wish.beneath)
     for one in found.promise.missed:
-        yield "missed", one.share, one.cut is not None, _cuts(found, Wish(missed=one.share))
+        yield "missed", one.share, one.cut is not None, wished(Wish(missed=one.share))
     for one in found.promise.false_alarms:
-        yield "false_alarms", one.share, one.cut is not None, _cuts(found, Wish(false_alarms=one.share))
+        yield "false_alarms", one.share, one.cut is not None, wished(Wish(false_alarms=one.share))
     for share, cuts in zip(SENT, found.sending, strict=True):
-        yield "sent", share, True, cuts
+        yield "sent", share, True, decided(cuts, told, below, beneath=False)
 
 
-def _cuts(found: Decision, wish: Wish) -> Cuts:
-    return cuts_for(found.promise, found.threshold, wish)
-
-
-def _counts(cuts: Cuts, y: NDArray[np.int64], told: Floats, below: NDArray[np.bool_]) -> dict[str, int]:
-    said, failed = np.where(below, "pass", cuts.answers(told)), y == 1
+def _counts(y: NDArray[np.int64], said: NDArray[np.str_]) -> dict[str, int]:
+    failed = y == 1
     counts = (
         len(y),
         failed.sum(),

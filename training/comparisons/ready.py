@@ -16,7 +16,7 @@ from features.comparisons.asked import Asked
 from features.comparisons.copies import without_copies
 from features.comparisons.vectors import computed, described, vectors
 from features.comparisons.wild import NOTHING, without_wild
-from training.comparisons.decision import decided
+from training.comparisons.decision import below_floor, decided, verdicts
 from training.comparisons.precedents import Precedents
 from training.comparisons.stored import Card, TrainedModel
 from training.estimators import frozen
@@ -62,9 +62,20 @@ class ReadyModel:
 
     def decided(self, sides: Sides) -> Floats:
         """Return the same of comparisons without copies and wild samples."""
+        probability, change = self._compared(sides)
+        return decided(probability, change, self.card.floor)
+
+    def verdicts(self, sides: Sides) -> NDArray[np.str_]:
+        """Return the verdicts on such comparisons."""
+        probability, change = self._compared(sides)
+        below = below_floor(change, self.card.floor)
+        return verdicts(self.card.deciding, probability, below, beneath=self.card.wish.beneath)
+
+    def _compared(self, sides: Sides) -> tuple[Floats, Floats]:
+        """Return what the model says, and the worst change of the medians."""
         asked = Asked.compared(sides, NOTHING, self.card.run_spread)
-        probability = self.probability(self.asked(vectors(asked.sides, self.computed, self.card.run_spread)))
-        return decided(probability, asked.worst_change, self.card.floor)
+        found = vectors(asked.sides, self.computed, self.card.run_spread)
+        return self.probability(self.asked(found)), asked.worst_change
 
     @property
     def unit(self) -> Unit:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,11 +12,12 @@ from numpy.typing import NDArray
 from pydantic import FiniteFloat
 
 from data.errors import InputError
-from training.evaluation.calibration import log_odds
 from training.evaluation.promise import Promise, Promised
 
 Floats = NDArray[np.float64]
 Kind = Literal["missed", "false_alarms"]
+#: A look costs at least this share of a false alarm, which makes somebody look, too, and search.
+CHEAPEST = 0.05
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,69 @@ class VerdictCosts:
 
 
 @dataclass(frozen=True)
+class Usual:
+    """What was said of usual cases.
+
+    Attributes
+    ----------
+    told : ndarray of shape (n_cases,)
+        Calibrated probabilities; 0 where nobody is to look.
+    groups : ndarray of shape (n_cases,)
+        Cases of one group resemble each other.
+    """
+
+    told: Floats
+    groups: NDArray[np.str_]
+
+    def price(self, saved: Floats, share: float, confidence: float) -> float:
+        """Return the lowest price of a look at which at most that share of the next cases is worth it.
+
+        Parameters
+        ----------
+        saved : ndarray of shape (n_cases,)
+            What a look at each saves.
+        share : float
+        confidence : float
+            That it is no more, by the scatter of whole groups.
+        """
+        from scipy.stats import norm
+
+        of = np.unique(self.groups, return_inverse=True)[1]
+        cases, doubt = np.bincount(of), float(norm.ppf(confidence))
+
+        def most(many: int) -> float:
+            sent = np.bincount(of, weights=saved >= falling[many - 1])
+            part = sent.sum() / len(saved)
+            return float(part + doubt * np.sqrt(((sent - part * cases) ** 2).sum()) / len(saved))
+
+        falling = np.sort(saved)[::-1]
+        fits = bisect_right(range(1, int(share * len(saved)) + 1), share, key=most)
+        if fits == len(saved):
+            return 0.0
+        # just above what the first case saves that is one too many
+        return float(np.nextafter(falling[fits], np.inf)) if fits else math.inf
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What holds for looks, whatever they are worth.
+
+    Attributes
+    ----------
+    confidence : float
+        That no more are sent than may be; 0.5: as many, in the mean.
+    cheapest : float
+        The lowest price of a look, in false alarms.
+    high : float or None
+        Where ``fail`` begins; above 1: nothing fails. None: where looks do not pay.
+    """
+
+    confidence: float = 0.5
+    cheapest: float = CHEAPEST
+    high: float | None = None
+
+
+@dataclass(frozen=True)
 class Wish:
     """Where ``unsure`` and ``fail`` are to begin.
 
@@ -58,7 +123,7 @@ class Wish:
         The share of the fails that may be missed, and of the passes that may raise an alarm; None: the
         threshold decides.
     looks : float or None
-        The share of the cases that may be ``unsure``, in place of `missed`.
+        The share of the cases that may be ``unsure`` at most, in place of `missed`; see `looking`.
     costs : VerdictCosts or None
         In place of all three.
     """
@@ -68,10 +133,13 @@ class Wish:
     looks: FiniteFloat | None = None
     costs: VerdictCosts | None = None
 
+    @property
+    def beneath(self) -> bool:
+        """Whether what is too small a change to fail may be ``unsure``: where misses are promised."""
+        return self.missed is not None
 
-def cuts_for(
-    promise: Promise | None, threshold: float, wish: Wish, probability: Floats | None = None
-) -> Cuts:
+
+def cuts_for(promise: Promise | None, threshold: float, wish: Wish, usual: Usual | None = None) -> Cuts:
     """Return the cuts that `wish` asks for.
 
     What cannot be promised is kept by calling nothing ``pass``, or nothing ``fail``. Where both promises
@@ -83,8 +151,8 @@ def cuts_for(
     threshold : float
         From which on ``fail`` is the better guess.
     wish : Wish
-    probability : ndarray of shape (n_cases,), optional
-        What was said of usual cases; needed where the wish has `looks`.
+    usual : Usual, optional
+        Needed where the wish has `looks`.
 
     Raises
     ------
@@ -97,7 +165,12 @@ def cuts_for(
     if wish.false_alarms is not None:
         cut = _level(promise, "false_alarms", wish.false_alarms).cut
         high = none if cut is None else cut
-    low = threshold if wish.looks is None else min(_below(high, wish.looks, probability), high)
+    low = threshold
+    if wish.looks is not None:
+        if usual is None or promise is None:
+            raise InputError("looks can only be chosen where the model is trained")
+        fixed = None if wish.false_alarms is None else high
+        return looking(threshold, usual, wish.looks, Limits(promise.confidence, high=fixed))
     if wish.missed is not None:
         low = _level(promise, "missed", wish.missed).cut or 0.0
     if low <= high:
@@ -106,22 +179,26 @@ def cuts_for(
     return Cuts(single, single)
 
 
-def nearest(threshold: float, probability: Floats, share: float) -> Cuts:
-    """Return the cuts that leave that share of the cases unsure which lies nearest to the threshold.
+def looking(threshold: float, usual: Usual, share: float, limits: Limits) -> Cuts:
+    """Return the cuts that send at most that share of the cases to a person, those most worth a look.
+
+    At the threshold a miss and a false alarm are equally dear, so it says what a miss costs in false alarms.
+    By these costs a look saves what the better verdict without it is expected to cost. The price of a look is
+    raised until no more cases are worth one (Chow 1970).
 
     Parameters
     ----------
     threshold : float
-    probability : ndarray of shape (n_cases,)
+    usual : Usual
     share : float
-        Near is near in log-odds.
+    limits : Limits
     """
-    count = int(share * len(probability))
-    if count == 0:
-        return Cuts(threshold, threshold)
-    middle = log_odds(np.array(threshold))
-    chosen = probability[np.argsort(np.abs(log_odds(probability) - middle), kind="stable")[:count]]
-    return Cuts(min(float(chosen.min()), threshold), max(float(np.nextafter(chosen.max(), 2)), threshold))
+    odds, fixed = threshold / (1 - threshold), limits.high is not None
+    high = threshold if limits.high is None else limits.high
+    saved = np.where(usual.told < high, usual.told / odds, 0.0 if fixed else 1 - usual.told)
+    price = max(limits.cheapest, usual.price(saved, share, limits.confidence))
+    low = min(price * odds, high if high <= 1 else threshold)
+    return Cuts(low, high if fixed else max(threshold, 1 - price))
 
 
 def _level(promise: Promise | None, name: Kind, share: float) -> Promised:
@@ -133,12 +210,3 @@ def _level(promise: Promise | None, name: Kind, share: float) -> Promised:
         known = ", ".join(f"{100 * one.share:g}" for one in levels)
         raise InputError(f"{name}={100 * share:g} %: the model can promise one of {known} %")
     return found[0]
-
-
-def _below(high: float, looks: float, probability: Floats | None) -> float:
-    """Return from where on `looks` of the cases lie below `high`."""
-    if probability is None:
-        raise InputError("looks can only be chosen where the model is trained")
-    under = np.sort(probability[probability < high])[::-1]
-    count = int(looks * len(probability))
-    return float(under[count - 1]) if 0 < count <= len(under) else 0.0 if count else high

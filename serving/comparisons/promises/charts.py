@@ -86,7 +86,7 @@ def looks_chart(sent: Sequence[Rates]) -> Chart:
         f"With {percent(best.unsure)} of the comparisons sent to a person, {percent(best.missed)} of the "
         f"regressions are missed at {percent(best.false_alarms)} false alarms"
     )
-    note = "Sent are the comparisons whose probability lies nearest to the threshold, by shares from inside."
+    note = "Sent are the comparisons that are most worth a look, by shares from inside."
     words = Words("looks", title, "Misses and false alarms by the share that is sent to a person", note)
     lines = [Line("missed", unsure, missed, 0), Line("false alarms", unsure, alarms, 3)]
     x = Axis("unsure (% of the comparisons)", percent=True)

@@ -26,7 +26,7 @@ class DecidedAnswer(BaseModel):
 
     missed: float | None = Field(description="Of the regressions, at most this share passes.")
     false_alarms: float | None = Field(description="Of the others, at most this share fails.")
-    looks: float | None = Field(description="About this share of comparisons is unsure.")
+    looks: float | None = Field(description="At most this share of comparisons is unsure.")
     costs: CostsAnswer | None
     confidence: float | None = Field(description="With which a share is kept; null without a promise.")
     told: str = Field(description="The same in one line.")
@@ -49,6 +49,7 @@ class PromiseAnswer(BaseModel):
     groups: int = Field(description="From how many operations they are.")
     missed: list[PromisedAnswer]
     false_alarms: list[PromisedAnswer]
+    guarantee: str = Field(description="What the confidence is about.")
 
 
 def decided_answer(card: Card) -> dict[str, Any]:
@@ -72,6 +73,7 @@ def promise_answer(promise: Promise) -> dict[str, Any]:
         **numbers,
         "missed": _levels(promise.missed),
         "false_alarms": _levels(promise.false_alarms),
+        "guarantee": promise.guarantee,
     }
 
 
@@ -100,7 +102,7 @@ def _costs(costs: VerdictCosts) -> str:
 
 def _looks(wish: Wish) -> Iterator[str]:
     if wish.looks is not None:
-        yield f"about {100 * wish.looks:g} % of the comparisons are unsure"
+        yield f"at most {100 * wish.looks:g} % of the comparisons are unsure"
 
 
 def _promises(card: Card) -> Iterator[str]:

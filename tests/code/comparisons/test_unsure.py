@@ -22,6 +22,7 @@ from serving.pages.verdict_lines import as_junit, as_markdown
 from tests.code.comparisons.test_judging import asked, rows, served  # noqa: F401 - a fixture
 from training.comparisons.stored import Card
 from training.evaluation.calibration import CalibrationMap
+from training.evaluation.cuts import Cuts, Wish
 from training.evaluation.promise import Promise, Promised
 
 PROMISE = Promise(
@@ -79,11 +80,24 @@ def test_between_the_cuts_a_verdict_is_unsure_in_every_form(tables, promising):
     assert b'result_status="unsure"' in as_xml(judgement, tables)
 
 
-def test_below_the_floor_nothing_is_unsure(promising):
+def test_below_the_floor_nothing_is_unsure_unless_misses_are_promised(promising):
     wanted = wishing(promising, 0.02, None, None)
     assert wanted.model.card.deciding.low == 0
-    assert verdict(of("same", 100.0), wanted).verdict == "pass"
+    same = verdict(of("same", 100.0), wanted)
+    assert (same.verdict, same.decided_by, same.remarks) == ("unsure", "model", ("below the floor of 0.5 %",))
+    assert 0 < same.probability < wanted.model.card.deciding.high
     assert verdict(of("little", 99.0), wanted).verdict == "unsure"
+    careless = wishing(promising, None, 0.1, None)
+    assert (verdict(of("same", 100.0), careless).verdict, careless.model.card.wish.beneath) == ("pass", False)
+
+
+def test_below_the_floor_nothing_fails_and_what_the_promise_lets_pass_passes(promising):
+    eager = with_card(promising, floor=0.5, cuts=Cuts(0.1, 0.2), wish=Wish(missed=0.05))
+    worse = verdict(of("slow", 80.0), eager)
+    assert worse.probability > 0.2
+    assert worse.verdict == "unsure"
+    passed = verdict(of("better", 110.0), eager)
+    assert (passed.verdict, passed.decided_by, passed.probability) == ("pass", "floor", 0.0)
 
 
 def test_what_cannot_be_promised_is_told_with_how_many_it_takes(promising):
