@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +58,11 @@ class Asked:
         ends = many.cumsum()
         worst, best = (order[np.where(many, at, -1)] for at in (ends - many, ends - 1))
         return cls(sides, wild, change, within_runs(sides, run_spread), worst, best)
+
+    @cached_property
+    def worsened(self) -> Ints:
+        """How many configurations of every comparison got worse, shape (n_comparisons,)."""
+        return np.bincount(self.sides.comparison[self.change < 0], minlength=self.sides.n_comparisons)
 
     @property
     def worst_change(self) -> Floats:
