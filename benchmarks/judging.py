@@ -183,12 +183,12 @@ def cold_rows() -> Iterator[tuple[object, ...]]:
 
 def _asked(row: int, builds: int = 0) -> dict[str, object]:
     rng = np.random.default_rng(row)
-    sides: dict[str, object] = {
-        side: rng.normal(100, 2, REPETITIONS).tolist() for side in ("baseline", "target")
-    }
-    sides["history"] = rng.normal(100, 2, (builds, REPETITIONS)).tolist()
+    configurations = []
+    for threads in (1, 4):
+        sides = {side: rng.normal(100, 2, REPETITIONS).tolist() for side in ("baseline", "target")}
+        past = rng.normal(100, 2, (builds, REPETITIONS)).tolist()
+        configurations.append({"threads": threads, **sides, "history": past})
     named = {"comparison_id": f"c{row}", "benchmark": "synthetic", "operation": f"operation-{row}"}
-    configurations = [{"threads": threads, **sides} for threads in (1, 4)]
     return named | {"machine": "m", "unit": "1/s", "better": "higher", "configurations": configurations}
 
 

@@ -158,7 +158,12 @@ def seed_vectors(sides: Sides) -> Floats:
     return vector.reshape(15, n).T
 
 
-def vectors(sides: Sides, features: FeatureSet = "extended", run_spread: float = ORDINARY) -> Floats:
+def vectors(
+    sides: Sides,
+    features: FeatureSet = "extended",
+    run_spread: float = ORDINARY,
+    steps: Steps | None = None,
+) -> Floats:
     """Return all features of every comparison, computed for all of them at once.
 
     Parameters
@@ -168,6 +173,8 @@ def vectors(sides: Sides, features: FeatureSet = "extended", run_spread: float =
         Which set; versions after the target are looked at for the latter only.
     run_spread : float
         What two runs of a build differ by where no versions tell; see `features.comparisons.runs`.
+    steps : Steps, optional
+        What `run_steps` says of them, where it is known already.
 
     Returns
     -------
@@ -177,12 +184,12 @@ def vectors(sides: Sides, features: FeatureSet = "extended", run_spread: float =
         numbers instead of samples, what only samples tell is estimated from them.
     """
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        found = _vectors(sides, run_spread)
+        found = _vectors(sides, steps or run_steps(sides, run_spread))
         return np.hstack([found, later_vectors(sides)]) if features == "retrospective" else found
 
 
-def _vectors(sides: Sides, run_spread: float) -> Floats:
-    values = _per_configuration(sides, run_spread)
+def _vectors(sides: Sides, steps: Steps) -> Floats:
+    values = _per_configuration(sides, steps)
     extent = over_configurations(values, sides.comparison, sides.n_comparisons)
     kept = _kept(len(values))
     found = np.full((_SEED + len(EXTENDED_FEATURES), sides.n_comparisons), np.nan)
@@ -237,7 +244,7 @@ def featurize(
     sides = Sides.of(ComparisonTables(tables.results, chosen, tables.labels))
     spread = usual_spread(sides)
     asked = Asked.of(sides, spread)
-    found = pd.DataFrame(vectors(asked.sides, features, spread), columns=[*described(features)])
+    found = pd.DataFrame(vectors(asked.sides, features, spread, asked.steps), columns=[*described(features)])
     return {
         "features": pd.concat([head, found], axis=1),
         "changes": head[["comparison_id"]].assign(worst_change=asked.worst_change),
@@ -253,7 +260,7 @@ def _stouffer(z: Floats, sides: Sides) -> Floats:
     return np.bincount(owner, z[known], minlength=n) / np.sqrt(np.where(count > 0, count, np.nan))
 
 
-def _per_configuration(sides: Sides, run_spread: float) -> Floats:
+def _per_configuration(sides: Sides, steps: Steps) -> Floats:
     """Compute a row of every name; nothing of `HISTORY` and `SIBLINGS` where nobody has any.
 
     Returns
@@ -263,7 +270,6 @@ def _per_configuration(sides: Sides, run_spread: float) -> Floats:
     """
     b, t = oriented(np.array((sides.baseline_five, sides.target_five)), sides.sign)
     values = _of_five_numbers(b, t) | _of_samples(sides)
-    steps = run_steps(sides, run_spread)
     values |= dict(zip(RUNS_DIRECTIONS, run_features(steps), strict=True))
     _look_back(values, sides, steps)
     given = (~sampled(sides)).nonzero()[0]

@@ -208,7 +208,7 @@ def judged(named: NamedSides, served: Judge, reasons: int = REASONS, notes: Sequ
     asked, judgeable = Asked.of(named.sides, card.run_spread), problems == ""
     below = judgeable & below_floor(asked.worst_change, card.floor)
     left = judgeable & ~below
-    columns = model.asked(vectors(asked.sides, model.computed, card.run_spread))[left]
+    columns = model.asked(vectors(asked.sides, model.computed, steps=asked.steps))[left]
     probability = np.where(below, 0.0, np.nan)
     amounts = np.zeros_like(columns)
     if len(columns):

@@ -63,7 +63,8 @@ class ReadyModel:
     def decided(self, sides: Sides) -> Floats:
         """Return the same of comparisons without copies and wild samples."""
         asked = Asked.compared(sides, NOTHING, self.card.run_spread)
-        probability = self.probability(self.asked(vectors(asked.sides, self.computed, self.card.run_spread)))
+        found = vectors(asked.sides, self.computed, steps=asked.steps)
+        probability = self.probability(self.asked(found))
         return decided(probability, asked.worst_change, self.card.floor)
 
     @property
