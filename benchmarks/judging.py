@@ -33,10 +33,10 @@ from training.comparisons.stored import Card, TrainedModel
 from training.estimators.catalogue import CATALOGUE
 
 VERDICTS = 100_000
-#: Of so many is looked for what would flip them; so many are judged alone, with so many earlier builds.
-FLIPPED, SINGLY, BUILDS = 1000, 200, 20
+#: So many are judged alone, with so many earlier builds.
+SINGLY, BUILDS = 200, 20
 COLD = 300
-MODELS = ("logistic", "xgboost", "random-forest")
+MODELS = ("logistic", "xgboost", "random-forest", "knn-distance")
 #: Of synthetic comparisons: samples a side, and the share that is slower.
 REPETITIONS = 5
 SLOWER_SHARE = 0.2
@@ -105,22 +105,21 @@ def _table(tables: ComparisonTables, features: np.ndarray, slower: np.ndarray) -
 def verdict_rows(directory: Path) -> Iterator[tuple[object, ...]]:
     """Measure verdicts: of many at once, and one at a time with a history and from bytes to bytes."""
     tables, _ = synthetic(VERDICTS)
-    few, _ = synthetic(FLIPPED)
     bodies = {"": _bodies(0), f", {BUILDS} earlier builds": _bodies(BUILDS)}
     for name in MODELS:
         served = Served(ReadyModel.read(trained(name, directory)), ModelRef(name, "1", "benchmark"))
         many: dict[str, Callable[[], object]] = {
             "judged": partial(judge, tables, served),
             "told": partial(_told, tables, served),
+            "told, and what would flip it": partial(_flipped, tables, served),
         }
         for what, run in many.items():
             yield f"{name}: {what}, of {VERDICTS:,}", _micro(best(run, 2) / VERDICTS)
-        flips = best(partial(_flipped, few, served), 2) / FLIPPED
-        yield f"{name}: what would flip it, of {FLIPPED:,}", _micro(flips)
         for past, asked in bodies.items():
             for what, answer in {
                 "judged": _judged,
                 "told": _sentences,
+                "told, and what would flip it": _all,
                 "from JSON to JSON": answer_json,
             }.items():
                 alone = best(partial(_each, answer, asked, served), 2) / SINGLY
@@ -143,7 +142,11 @@ def _said(one: Verdict) -> object:
 
 def _flipped(tables: ComparisonTables, served: Judge) -> None:
     for one in judge(tables, served).told():
-        _ = one.flips_at
+        _ = _said(one), one.flip
+
+
+def _all(body: bytes, served: Judge) -> list[object]:
+    return [(_said(one), one.flip) for one in _judged(body, served).told()]
 
 
 def _each(answer: Callable[[bytes, Judge], object], bodies: Sequence[bytes], served: Judge) -> None:
@@ -163,11 +166,6 @@ def _bodies(builds: int) -> list[bytes]:
     return [json.dumps({"comparisons": [_asked(row, builds)]}).encode() for row in range(SINGLY)]
 
 
-_ALONE: dict[str, Callable[[bytes, Judge], object]] = {
-    "judged": _judged, "told": _sentences, "from JSON to JSON": answer_json
-}  # fmt: skip
-
-
 def cold_rows() -> Iterator[tuple[object, ...]]:
     """Measure commands in processes of their own."""
     program = str(Path(sys.executable).with_name("perfjudge"))
@@ -183,12 +181,12 @@ def cold_rows() -> Iterator[tuple[object, ...]]:
 
 def _asked(row: int, builds: int = 0) -> dict[str, object]:
     rng = np.random.default_rng(row)
-    sides: dict[str, object] = {
-        side: rng.normal(100, 2, REPETITIONS).tolist() for side in ("baseline", "target")
-    }
-    sides["history"] = rng.normal(100, 2, (builds, REPETITIONS)).tolist()
+    configurations = []
+    for threads in (1, 4):
+        sides = {side: rng.normal(100, 2, REPETITIONS).tolist() for side in ("baseline", "target")}
+        past = rng.normal(100, 2, (builds, REPETITIONS)).tolist()
+        configurations.append({"threads": threads, **sides, "history": past})
     named = {"comparison_id": f"c{row}", "benchmark": "synthetic", "operation": f"operation-{row}"}
-    configurations = [{"threads": threads, **sides} for threads in (1, 4)]
     return named | {"machine": "m", "unit": "1/s", "better": "higher", "configurations": configurations}
 
 

@@ -99,6 +99,30 @@ class Samples:
         return found
 
     @cached_property
+    def levels(self) -> Samples:
+        """The median of every version in every list, as lists of one value per version.
+
+        Bad single readings don't move it. A list never begins or ends within a version. The computing is done
+        once per version, however many lists share it.
+        """
+        values, orders = self.values, self.orders
+        if not len(values):
+            return self
+        held = self.lengths > 0
+        edge = np.zeros(len(values) + 1, bool)
+        edge[0] = True
+        edge[1:-1] = orders[1:] != orders[:-1]
+        edge[self.starts[held]] = True
+        edge[self.stops[held]] = True
+        starts = edge[:-1].nonzero()[0]
+        versions = Samples(values, orders, starts, np.append(starts[1:], len(values)))
+        medians = np.empty(len(starts))
+        for rows, ordered in versions.ordered:
+            medians[rows] = _medians(ordered)
+        before = np.append(np.cumsum(edge[:-1]) - edge[:-1], len(starts))
+        return Samples(medians, orders[starts], before[self.starts], before[self.stops])
+
+    @cached_property
     def ordered(self) -> Sequence[tuple[Ints, Floats]]:
         """Like `matrices`, but every list ascends."""
         found = list(self.matrices())
@@ -202,6 +226,13 @@ class Sides:
             ("baseline", self.baseline, self.baseline_five),
             ("target", self.target, self.target_five),
         )
+
+
+def _medians(ordered: Floats) -> Floats:
+    """Return what ``numpy.median`` does of ascending rows."""
+    low, high = ordered[:, (ordered.shape[1] - 1) // 2], ordered[:, ordered.shape[1] // 2]
+    middle = (low + high) / 2 if ordered.shape[1] % 2 == 0 else low
+    return np.where(np.isnan(ordered[:, -1]), np.nan, middle)
 
 
 def five_numbers(samples: Samples) -> Floats:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from data.comparisons.sides import Floats, Ints, Sides
 from features.comparisons.copies import without_copies
-from features.comparisons.runs import ORDINARY, within_runs
+from features.comparisons.runs import ORDINARY, Steps, run_steps, within_runs
 from features.comparisons.wild import Wild, without_wild
 
 #: No change is larger: it could be more than numbers can tell.
@@ -27,6 +28,8 @@ class Asked:
         What was left out of them.
     change : ndarray of shape (n_configurations,)
         The target's median against the baseline's, as a share of it, `FARTHEST` at most; negative is worse.
+    steps : Steps
+        The same against what runs differ by.
     within : ndarray of bool, shape (n_configurations,)
         Whether that is no more than what runs of this operation differ by.
     worst, best : ndarray of shape (n_comparisons,)
@@ -36,6 +39,7 @@ class Asked:
     sides: Sides
     wild: Wild
     change: Floats
+    steps: Steps
     within: NDArray[np.bool_]
     worst: Ints
     best: Ints
@@ -56,7 +60,13 @@ class Asked:
         many = sides.per_comparison
         ends = many.cumsum()
         worst, best = (order[np.where(many, at, -1)] for at in (ends - many, ends - 1))
-        return cls(sides, wild, change, within_runs(sides, run_spread), worst, best)
+        steps = run_steps(sides, run_spread)
+        return cls(sides, wild, change, steps, within_runs(sides, steps), worst, best)
+
+    @cached_property
+    def worsened(self) -> Ints:
+        """How many configurations of every comparison got worse, shape (n_comparisons,)."""
+        return np.bincount(self.sides.comparison[self.change < 0], minlength=self.sides.n_comparisons)
 
     @property
     def worst_change(self) -> Floats:

@@ -9,7 +9,7 @@ from data.comparisons.sides import Floats, Ints, Samples, Sides
 from features.comparisons.five_numbers import NOISE_FLOOR
 from features.comparisons.ranks import sampled
 from features.comparisons.reduce import signed_root
-from features.comparisons.versions import first, last, levels, mean, quantile, total_of
+from features.comparisons.versions import first, last, mean, quantile, total_of
 
 #: Versions looked at: the last ones of history and baseline, the first ones of the target.
 _VERSIONS = 40
@@ -69,7 +69,7 @@ def version_features(sides: Sides, rows: Ints) -> Floats:
         In the order of `HISTORY`. Negative is worse. NaN where it cannot be known.
     """
     result = np.full((len(HISTORY), len(sides.sign)), np.nan)
-    baseline, target, history = (levels(side) for side in (sides.baseline, sides.target, sides.history))
+    baseline, target, history = (side.levels for side in (sides.baseline, sides.target, sides.history))
     for start in range(0, len(rows), _BLOCK):
         block = rows[start : start + _BLOCK]
         sign = sides.sign[block, None]

@@ -13,7 +13,7 @@ from data.comparisons.sides import HISTORY_VERSIONS, LATER_VERSIONS, Floats, Sam
 from features.comparisons.five_numbers import NOISE_FLOOR
 from features.comparisons.reduce import over_configurations, signed_root
 from features.comparisons.segments import Courses, step_near, without_spikes
-from features.comparisons.versions import first, last, levels, mean, quantile
+from features.comparisons.versions import first, last, mean, quantile
 
 #: Versions of baseline and of target that are looked at.
 _SIDE = 10
@@ -64,7 +64,7 @@ def later_vectors(sides: Sides) -> Floats:
     values = np.full((len(LATER_FEATURES), len(sides.sign)), np.nan)
     lists = (sides.baseline, sides.target, sides.later)
     rows = np.flatnonzero(np.all([one.lengths > 0 for one in lists], axis=0))
-    found = [levels(side) for side in (sides.history, *lists)]
+    found = [side.levels for side in (sides.history, *lists)]
     for start in range(0, len(rows), _BLOCK):
         block = rows[start : start + _BLOCK]
         course = _Course.of(sides.sign[block, None], *(side.of(block) for side in found))

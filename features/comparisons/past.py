@@ -9,7 +9,6 @@ import numpy as np
 from data.comparisons.sides import Ints, Samples, Sides, five_numbers
 from features.comparisons.copies import some
 from features.comparisons.ranks import flat
-from features.comparisons.versions import levels
 
 #: A baseline of fewer versions is too short to tell what runs differ by.
 _SHORT = 5
@@ -19,7 +18,7 @@ def short_of_runs(sides: Sides) -> Ints:
     """Return the configurations whose baseline has few versions, but whose past has enough."""
     if not sides.history.lengths.any():
         return np.zeros(0, np.int64)
-    baseline, history = levels(sides.baseline).lengths, levels(sides.history).lengths
+    baseline, history = sides.baseline.levels.lengths, sides.history.levels.lengths
     short = (baseline > 0) & (baseline < _SHORT) & (sides.target.lengths > 0)
     return np.flatnonzero(short & (baseline + history >= _SHORT))
 

@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data.comparisons.sides import Floats, Sides
-from features.comparisons.copies import some
 from features.comparisons.five_numbers import NOISE_FLOOR, spread
 from features.comparisons.ranks import Moments, moments
-from features.comparisons.versions import first, last, levels, mean, quantile, total_of
+from features.comparisons.versions import first, last, mean, quantile, total_of
 
 #: Runs of one build scatter by this share of their level (a standard deviation), where nothing tells more:
 #: two of them differ by 1 %.
@@ -99,7 +98,7 @@ def usual_spread(sides: Sides) -> float:
     return float(np.clip(np.median(yardstick.spread[told]), _LEAST_PRIOR, _MOST_PRIOR))
 
 
-def within_runs(sides: Sides, prior: float = ORDINARY) -> NDArray[np.bool_]:
+def within_runs(sides: Sides, steps: Steps) -> NDArray[np.bool_]:
     """Tell where the target is a single run that is not worse by more than runs of its operation differ by.
 
     Returns
@@ -107,13 +106,9 @@ def within_runs(sides: Sides, prior: float = ORDINARY) -> NDArray[np.bool_]:
     ndarray of shape (n_configurations,)
         False where there are too few earlier runs to tell, and where the target is several.
     """
-    within = np.zeros(len(sides.sign), bool)
-    rows = np.flatnonzero((sides.history.lengths > 0) & (sides.target.lengths > 0))
-    if len(rows):
-        steps = run_steps(some(sides, rows), prior)
-        told = (steps.yardstick.versions >= _ENOUGH) & (steps.runs == 1)
-        within[rows] = told & (steps.step > -_SIGNIFICANT * steps.error)
-    return within
+    sampled = (sides.history.lengths > 0) & (sides.target.lengths > 0)
+    told = sampled & (steps.yardstick.versions >= _ENOUGH) & (steps.runs == 1)
+    return np.asarray(told & (steps.step > -_SIGNIFICANT * steps.error))
 
 
 def run_steps(sides: Sides, prior: float = ORDINARY) -> Steps:
@@ -161,9 +156,9 @@ def _variance(five: Floats, known: Moments) -> Floats:
 
 def _of_runs(sides: Sides, size: Floats, prior: float) -> tuple[Yardstick, Floats, Floats, Floats]:
     sign = sides.sign[:, None] / size[:, None]
-    b = sign * last(levels(sides.baseline), _PAST)
-    t = sign * first(levels(sides.target), _AFTER)
-    h = sign * last(levels(sides.history), _PAST)
+    b = sign * last(sides.baseline.levels, _PAST)
+    t = sign * first(sides.target.levels, _AFTER)
+    h = sign * last(sides.history.levels, _PAST)
     past = np.hstack([h, b])
     n_past = np.maximum(np.isfinite(past).sum(axis=1), 1).astype(np.float64)
     n_after = np.maximum(np.isfinite(t).sum(axis=1), 1).astype(np.float64)

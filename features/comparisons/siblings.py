@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from data.comparisons.siblings import Siblings, Versions
 from data.comparisons.sides import Samples, Sides
 from features.comparisons.five_numbers import NOISE_FLOOR
-from features.comparisons.versions import levels
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -76,7 +75,7 @@ def _worsened(versions: Versions) -> Floats:
     """
     n = len(versions.series)
     orders = np.repeat(np.arange(n), np.diff(versions.starts))
-    level = levels(Samples(versions.values, orders, versions.starts[:-1], versions.starts[1:])).values
+    level = Samples(versions.values, orders, versions.starts[:-1], versions.starts[1:]).levels.values
     level = np.where(versions.lower, -level, level)
     result = np.full((_WINDOW + 1, n), np.nan)
     before = np.flatnonzero(_same(versions.series, _WINDOW - 1)) + _WINDOW

@@ -159,7 +159,12 @@ def seed_vectors(sides: Sides) -> Floats:
     return vector.reshape(15, n).T
 
 
-def vectors(sides: Sides, features: FeatureSet = "extended", run_spread: float = ORDINARY) -> Floats:
+def vectors(
+    sides: Sides,
+    features: FeatureSet = "extended",
+    run_spread: float = ORDINARY,
+    steps: Steps | None = None,
+) -> Floats:
     """Return all features of every comparison, computed for all of them at once.
 
     Parameters
@@ -169,6 +174,8 @@ def vectors(sides: Sides, features: FeatureSet = "extended", run_spread: float =
         Which set; versions after the target are looked at for the latter only.
     run_spread : float
         What two runs of a build differ by where no versions tell; see `features.comparisons.runs`.
+    steps : Steps, optional
+        What `run_steps` says of them, where it is known already.
 
     Returns
     -------
@@ -178,12 +185,12 @@ def vectors(sides: Sides, features: FeatureSet = "extended", run_spread: float =
         numbers instead of samples, what only samples tell is estimated from them.
     """
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        found = _vectors(sides, run_spread)
+        found = _vectors(sides, steps or run_steps(sides, run_spread))
         return np.hstack([found, later_vectors(sides)]) if features == "retrospective" else found
 
 
-def _vectors(sides: Sides, run_spread: float) -> Floats:
-    values = _per_configuration(sides, run_spread)
+def _vectors(sides: Sides, steps: Steps) -> Floats:
+    values = _per_configuration(sides, steps)
     extent = over_configurations(values, sides.comparison, sides.n_comparisons)
     kept = _kept(len(values))
     found = np.full((_SEED + len(EXTENDED_FEATURES), sides.n_comparisons), np.nan)
@@ -251,7 +258,8 @@ def featurize(
 def _asked(sides: Sides, features: FeatureSet, spread: float) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return what a model is asked about comparisons, and how far their medians moved."""
     asked = Asked.of(sides, spread)
-    found = pd.DataFrame(vectors(asked.sides, features, spread), columns=[*described(features)])
+    values = vectors(asked.sides, features, spread, asked.steps)
+    found = pd.DataFrame(values, columns=[*described(features)])
     return found, pd.DataFrame({"worst_change": asked.worst_change})
 
 
@@ -263,7 +271,7 @@ def _stouffer(z: Floats, sides: Sides) -> Floats:
     return np.bincount(owner, z[known], minlength=n) / np.sqrt(np.where(count > 0, count, np.nan))
 
 
-def _per_configuration(sides: Sides, run_spread: float) -> Floats:
+def _per_configuration(sides: Sides, steps: Steps) -> Floats:
     """Compute a row of every name; nothing of `HISTORY` and `SIBLINGS` where nobody has any.
 
     Returns
@@ -273,7 +281,6 @@ def _per_configuration(sides: Sides, run_spread: float) -> Floats:
     """
     b, t = oriented(np.array((sides.baseline_five, sides.target_five)), sides.sign)
     values = _of_five_numbers(b, t) | _of_samples(sides)
-    steps = run_steps(sides, run_spread)
     values |= dict(zip(RUNS_DIRECTIONS, run_features(steps), strict=True))
     values["past_known"] = (sides.history.lengths > 0).astype(np.float64)
     _look_back(values, sides, steps)

@@ -1,48 +1,10 @@
-"""One level per version: the median of a version's samples, which bad single readings don't move."""
+"""Rows of numbers of which some are unknown: what versions come to, of lists that differ in length."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from data.comparisons.sides import Floats, Ints, Samples
-
-
-def levels(samples: Samples) -> Samples:
-    """Return the median of every version in every list, as lists of one value per version.
-
-    Parameters
-    ----------
-    samples : Samples
-        Lists of whole versions: a list never begins or ends within a version.
-
-    Returns
-    -------
-    Samples
-        With the same lists; the computing is done once per version, however many lists share it.
-    """
-    values, orders = samples.values, samples.orders
-    if not len(values):
-        return samples
-    held = samples.lengths > 0
-    edge = np.zeros(len(values) + 1, bool)
-    edge[0] = True
-    edge[1:-1] = orders[1:] != orders[:-1]
-    edge[samples.starts[held]] = True
-    edge[samples.stops[held]] = True
-    starts = np.flatnonzero(edge[:-1])
-    versions = Samples(values, orders, starts, np.r_[starts[1:], len(values)])
-    medians = np.empty(len(starts))
-    for rows, ordered in versions.ordered:
-        medians[rows] = _medians(ordered)
-    before = np.r_[np.cumsum(edge[:-1]) - edge[:-1], len(starts)]
-    return Samples(medians, orders[starts], before[samples.starts], before[samples.stops])
-
-
-def _medians(ordered: Floats) -> Floats:
-    """Return what ``numpy.median`` does of ascending rows."""
-    low, high = ordered[:, (ordered.shape[1] - 1) // 2], ordered[:, ordered.shape[1] // 2]
-    middle = (low + high) / 2 if ordered.shape[1] % 2 == 0 else low
-    return np.where(np.isnan(ordered[:, -1]), np.nan, middle)
 
 
 def first(samples: Samples, width: int) -> Floats:

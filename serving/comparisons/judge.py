@@ -206,7 +206,7 @@ def judged(named: NamedSides, served: Judge, reasons: int = REASONS, notes: Sequ
     model, card, problems = served.model, served.model.card, validity.reasons(named.sides)
     asked, judgeable = Asked.of(named.sides, card.run_spread), problems == ""
     below = judgeable & below_floor(asked.worst_change, card.floor)
-    columns = model.asked(vectors(asked.sides, model.computed, card.run_spread))
+    columns = model.asked(vectors(asked.sides, model.computed, steps=asked.steps))
     left = judgeable & ~(below & ~_doubted(model, columns, below))
     columns = columns[left]
     probability = np.where(judgeable, 0.0, np.nan)

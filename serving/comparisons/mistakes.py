@@ -130,8 +130,7 @@ def worst_mistakes(verdicts: pd.DataFrame, tables: ComparisonTables, most: int =
 
 def _words(asked: Asked, place: int, unit: str) -> tuple[str, ...]:
     """Say what was measured; the models of folds, which would say what they leant on, are not kept."""
-    first = int(np.searchsorted(asked.sides.comparison, place))
-    facts = Facts.of(asked, place, first)
+    facts = Facts.of(asked, place)
     return sentences(facts, direction(unit, facts.sign), _TOLD, None)
 
 

@@ -113,7 +113,7 @@ class Precedents:
         own = self._placed(asked)
         index, distance = np.full((len(own), 2), -1), np.full((len(own), 2), np.nan)
         # (a - b)^2 without a^2, which is the same for all examples of a row
-        far = self._squares - 2 * own @ self._places.T
+        far = np.column_stack((own, np.ones(len(own)))) @ self._product
         for label, part in enumerate(self._labels):
             if part.stop > part.start and len(own):
                 index[:, label] = far[:, part].argmin(axis=1) + part.start
@@ -141,8 +141,9 @@ class Precedents:
         return self._placed(self.rows.astype(np.float64))
 
     @cached_property
-    def _squares(self) -> Floats:
-        return np.asarray((self._places**2).sum(axis=1))
+    def _product(self) -> Floats:
+        """What a row, and 1 behind it, is multiplied with: -2 b, and b^2 below it."""
+        return np.vstack((-2 * self._places.T, (self._places**2).sum(axis=1)))
 
     def _placed(self, rows: Floats) -> Floats:
         carrying = self._carrying

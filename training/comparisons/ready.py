@@ -74,7 +74,7 @@ class ReadyModel:
     def _compared(self, sides: Sides) -> tuple[Floats, Floats]:
         """Return what the model says, and the worst change of the medians."""
         asked = Asked.compared(sides, NOTHING, self.card.run_spread)
-        found = vectors(asked.sides, self.computed, self.card.run_spread)
+        found = vectors(asked.sides, self.computed, steps=asked.steps)
         return self.probability(self.asked(found)), asked.worst_change
 
     @property
@@ -106,7 +106,7 @@ class ReadyModel:
         """Give the calibrated probability of ``fail``, and say what each feature contributes to the raw one.
 
         A positive contribution is one towards fail. Linear models: coefficient x deviation from the card's
-        reference (log-odds). XGBoost: its own exact contributions (log-odds). Trees and forests: the change
+        reference (log-odds). XGBoost: exact Shapley values (log-odds). Trees and forests: the change
         of probability along the path that the comparison takes. Any other model: how much the probability
         falls when that one feature is replaced by its reference.
 

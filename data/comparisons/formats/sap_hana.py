@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +34,8 @@ _AS_WRITTEN: dict[str, Any] = {"keep_default_na": False, "skip_blank_lines": Fal
 TIME = "%Y-%m-%d %H:%M:%S"
 #: Pieces are so many times as long as others: what is read in arrays takes less memory a row.
 _LONGER = 10
+#: So many series are read before they are needed.
+_AHEAD = 16
 #: What the columns of a series are read as.
 _COLUMNS = {"timestamp": pa.timestamp("s"), "sut_version": pa.int64(), "value": pa.float64()}
 #: Units in which higher is better: rates and amounts of work. All others (times, retries, percent) are not.
@@ -113,9 +117,9 @@ def read(
     if not files:
         raise InputError("holds no file <id>__<category>__<unit>.csv", file=path)
     builder, series = Builder(), list[_Series]()
-    for file in files:
+    for coming in _ahead(files):
         try:
-            one = _read_series(file)
+            one = coming.result()
             _compare(one, annotations.get(_number(one.name), []), rules, builder, path / "annotations.json")
             series.append(one)
         except InputError as error:
@@ -124,6 +128,16 @@ def read(
             yield _tables(series, builder)
             series = []
     yield _tables(series, builder)
+
+
+def _ahead(files: list[Path]) -> Iterator[Future[_Series]]:
+    """Read the next few series while somebody is busy with one, in the order of the files."""
+    with ThreadPoolExecutor(1) as reader:
+        coming = deque(reader.submit(_read_series, file) for file in files[:_AHEAD])
+        for file in [*files[_AHEAD:], *[None] * len(coming)]:
+            yield coming.popleft()
+            if file is not None:
+                coming.append(reader.submit(_read_series, file))
 
 
 def _number(name: str) -> str:

@@ -1,22 +1,24 @@
 """What is measured of a comparison, for sentences: of the configuration that moved most towards worse.
 
-Plain Python: of one comparison, a few dozen numbers, that is quicker than NumPy.
+Of many at once, but for what builds did before: a few dozen numbers of one comparison, of which plain Python
+is quicker than NumPy.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import groupby, pairwise
 from math import nan
 from operator import itemgetter
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from data.comparisons.sides import Samples, Sides
+from data.comparisons.sides import Floats, Ints, Samples, Sides
 from features.comparisons.asked import Asked
-from features.comparisons.five_numbers import superiority
+from features.comparisons.five_numbers import oriented, superiority
+from features.comparisons.ranks import rank_test
 
 #: The interquartile range of a normal distribution in standard deviations.
 _IQR = 1.349
@@ -56,8 +58,6 @@ class Past(NamedTuple):
     @classmethod
     def of(cls, sides: Sides, at: int, change: float) -> Self:
         """Look at one configuration, whose median moved by `change`."""
-        if not sides.history.lengths[at] and _is_one(sides.baseline, at):
-            return cls(0, nan, 0, 0, 0, nan, 0)
         earlier = [*_levels(sides.history, sides, at)]
         past = [*earlier, *_levels(sides.baseline, sides, at)]
         after = _middle([*_levels(sides.target, sides, at)])
@@ -89,9 +89,7 @@ class Later(NamedTuple):
 
     @classmethod
     def of(cls, sides: Sides, at: int, baseline: float) -> Self:
-        """Look at one configuration, whose baseline has this median."""
-        if not sides.later.lengths[at]:
-            return cls()
+        """Look at one configuration with later versions, whose baseline has this median."""
         levels = [level for level in _levels(sides.later, sides, at) if level * sides.sign[at] > 0]
         return cls(len(levels), (_middle(levels) - baseline) / abs(baseline))
 
@@ -140,61 +138,75 @@ class Facts(NamedTuple):
     later: Later = Later()
 
     @classmethod
-    def of(cls, asked: Asked, row: int, first: int) -> Self:
-        """Measure one comparison that can be judged.
+    def of(cls, asked: Asked, row: int) -> Self:
+        """Measure one comparison that can be judged."""
+        return cls.told(asked.sides, measured(asked, np.array([row]))[0])
 
-        Parameters
-        ----------
-        asked : Asked
-        row : int
-            Which of its comparisons.
-        first : int
-            Its first configuration.
-        """
-        sides, at = asked.sides, int(asked.worst[row])
-        many, sign, change = int(sides.per_comparison[row]), float(sides.sign[at]), float(asked.change[at])
-        both = (sides.baseline_five[at].tolist(), sides.target_five[at].tolist())
-        b, t = both if sign > 0 else ([-value for value in reversed(five)] for five in both)
-        samples = sides.baseline.at(at).tolist(), sides.target.at(at).tolist()
-        apart = (min(t[4] - b[0], 0.0) + max(t[0] - b[4], 0.0)) / abs(b[2])
-        return cls(
-            int(sides.threads[at]),
+    @classmethod
+    def told(cls, sides: Sides, found: Measured) -> Self:
+        """Add to what was measured of a comparison what builds did before."""
+        at, looks_back, *own = found
+        own.append(Past.of(sides, at, own[4]) if looks_back else _NOTHING)
+        if sides.later.lengths[at]:
+            own.append(Later.of(sides, at, own[1] * float(sides.baseline_five[at, 2])))
+        return cls(*own)
+
+
+#: Of one comparison: its configuration, whether builds are known before, and then what `Facts` has but these.
+Measured = tuple[Any, ...]
+_NOTHING = Past(0, nan, 0, 0, 0, nan, 0)
+
+
+def measured(asked: Asked, rows: Ints) -> list[Measured]:
+    """Measure comparisons that can be judged, shape (n,): which ones."""
+    sides, at = asked.sides, asked.worst[rows]
+    sign, change = sides.sign[at], asked.change[at]
+    both = sides.baseline.of(at), sides.target.of(at)
+    # beyond what numbers can tell nothing is said
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        b, t = oriented(np.array((sides.baseline_five[at], sides.target_five[at])), sign)
+        size = np.abs(b[:, 2])
+        apart = (np.minimum(t[:, 4] - b[:, 0], 0.0) + np.maximum(t[:, 0] - b[:, 4], 0.0)) / size
+        columns = (
+            at,
+            (sides.history.lengths[at] > 0) | _several(both[0]),
+            sides.threads[at],
             sign,
-            many,
-            1 if many == 1 else int(np.count_nonzero(asked.change[first : first + many] < 0)),
+            sides.per_comparison[rows],
+            asked.worsened[rows],
             change,
-            len(samples[0]),
-            len(samples[1]),
+            *(side.lengths for side in both),
             apart,
-            float(apart > 0) if apart else _superiority(*samples, sign, (b, t)),
-            (b[3] - b[1]) / _IQR / abs(b[2]),
-            (t[3] - t[1]) / _IQR / abs(t[2]),
-            (t[0] - b[0]) / abs(b[0]),
-            (t[4] - b[4]) / abs(b[4]),
-            Past.of(sides, at, change),
-            Later.of(sides, at, b[2]),
+            _superior(*both, sign, (b, t), apart),
+            (b[:, 3] - b[:, 1]) / _IQR / size,
+            (t[:, 3] - t[:, 1]) / _IQR / np.abs(t[:, 2]),
+            (t[:, 0] - b[:, 0]) / np.abs(b[:, 0]),
+            (t[:, 4] - b[:, 4]) / np.abs(b[:, 4]),
         )
+    return [*zip(*(column.tolist() for column in columns), strict=True)]
 
 
-def _superiority(
-    baseline: list[float], target: list[float], sign: float, five: tuple[Sequence[float], Sequence[float]]
-) -> float:
+def _superior(
+    baseline: Samples, target: Samples, sign: Floats, five: tuple[Floats, Floats], apart: Floats
+) -> Floats:
     """Return the share of pairs in which the target is better, from five numbers if there are no samples."""
-    if not baseline or not target:
-        before, after = (np.array([numbers]) for numbers in five)
-        # beyond what numbers can tell nothing is said
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            return float(superiority(before, after)[0])
-    ordered = sorted(baseline)
-    below = sum(bisect_left(ordered, value) + bisect_right(ordered, value) for value in target)
-    higher = below / 2 / (len(baseline) * len(target))
-    return higher if sign > 0 else 1 - higher
+    found = (apart > 0).astype(np.float64)
+    rows = np.flatnonzero(apart == 0)
+    if len(rows):
+        found[rows] = rank_test(baseline.of(rows), target.of(rows), sign[rows]).superiority
+        given = rows[np.isnan(found[rows])]
+        if len(given):
+            found[given] = superiority(five[0][given], five[1][given])
+    return found
 
 
-def _is_one(samples: Samples, at: int) -> bool:
-    """Whether a list holds one version, or none."""
-    start, stop = samples.starts[at], samples.stops[at]
-    return bool(start == stop or samples.orders[start] == samples.orders[stop - 1])
+def _several(samples: Samples) -> NDArray[np.bool_]:
+    """Tell which lists hold more than one version."""
+    found = np.zeros(len(samples.starts), bool)
+    rows = np.flatnonzero(samples.lengths > 0)
+    if len(rows) and len(samples.orders):
+        found[rows] = samples.orders[samples.starts[rows]] != samples.orders[samples.stops[rows] - 1]
+    return found
 
 
 def _levels(samples: Samples, sides: Sides, at: int) -> Iterator[float]:

@@ -20,8 +20,8 @@ _SIZES = np.unique([float(f"{10 ** (place / 24 - 3):.1e}") for place in range(73
 TRIED = np.concatenate((-_SIZES[::-1], [0.0], _SIZES))
 #: What failed and would not pass unless it were better by more than this is said not to flip.
 _BETTER = 0.01
-#: So many are tried first, evenly spread; then those between two of them.
-_FIRST = 8
+#: Up to so many comparisons are asked of one more halving at once, and of another one, ...
+_AHEAD = (64, 16, 4)
 #: What a verdict may flip to.
 _OTHER = {"fail": "pass", "pass": "fail", "unsure": "fail"}
 
@@ -62,39 +62,63 @@ def _found(asked: Asked, rows: Ints, decide: Decide, goal: str) -> Floats:
     least = np.searchsorted(TRIED, np.where(asked.sides.sign[asked.worst[rows]] > 0, -0.95, -1.0))
     most = np.searchsorted(TRIED, np.maximum(now, _BETTER), "right") - 1
     farthest = least if way < 0 else np.where(now < _BETTER, most, nearest - 1)
-    room = (farthest - nearest) * way
-    steps = np.ceil(np.outer(room, np.arange(1, _FIRST + 1) / _FIRST)).astype(np.int64)
-    coarse = _first(asked, rows, nearest[:, None] + way * steps, decide, goal)
-    reached = (room >= 0) & (coarse < _FIRST)
-    before = np.where(
-        coarse > 0, np.take_along_axis(steps, np.maximum(coarse - 1, 0)[:, None], 1)[:, 0] + 1, 0
-    )
-    there = np.take_along_axis(steps, np.minimum(coarse, _FIRST - 1)[:, None], 1)[:, 0]
-    width = int((there - before)[reached].max(initial=0))
-    between = np.minimum(before[:, None] + np.arange(width + 1), there[:, None])
-    place = np.full(len(rows), np.nan)
-    inner = np.flatnonzero(reached)
-    if len(inner):
-        fine = _first(asked, rows[inner], nearest[inner, None] + way * between[inner], decide, goal)
-        at = nearest[inner] + way * between[inner, np.minimum(fine, width)]
-        place[inner] = np.where(fine <= width, TRIED[at], np.nan)
-    return place
+    none = np.maximum((farthest - nearest) * way + 1, 0)
+
+    def reached(own: Ints, steps: Ints) -> NDArray[np.bool_]:
+        wanted = TRIED[nearest[own, None] + way * steps]
+        sign, change = asked.sides.sign[asked.worst[rows[own]]], now[own]
+        factors = (1 + sign[:, None] * wanted) / (1 + sign * change)[:, None]
+        return np.asarray(decide(scaled(asked.sides, rows[own], factors)).reshape(steps.shape) == goal)
+
+    first = _first(none, reached)
+    there = TRIED[np.clip(nearest + way * first, 0, len(TRIED) - 1)]
+    return np.where(first < none, there, np.nan)
 
 
-def _first(asked: Asked, rows: Ints, tried: Ints, decide: Decide, goal: str) -> Ints:
-    """Return which of the changes tried (places in `TRIED`) is the first that gets the verdict `goal`.
+def _first(none: Ints, reached: Callable[[Ints, Ints], NDArray[np.bool_]]) -> Ints:
+    """Halve what is left until the first step that reaches the goal is found.
+
+    Parameters
+    ----------
+    none : ndarray of int, shape (n,)
+        How many steps there are: the answer where none of them reaches it.
+    reached : callable
+        Takes places, shape (k,), and their steps, shape (k, m); tells which of them reach the goal.
+
+    Notes
+    -----
+    Few rows are asked of several halvings at once: the answer is the same, and what it takes to ask is saved.
+    """
+    low, high = np.zeros_like(none), none.copy()
+    while len(own := np.flatnonzero(low < high)):
+        ahead = 1 + sum(len(own) <= few for few in _AHEAD)
+        lows, highs, steps = _halvings(low[own], high[own], ahead)
+        found, place = reached(own, steps.T), np.zeros(len(own), np.int64)
+        each = np.arange(len(own))
+        for _ in range(ahead):
+            place = 2 * place + np.where(found[each, place], 1, 2)
+        low[own], high[own] = lows[place, each], highs[place, each]
+    return low
+
+
+def _halvings(low: Ints, high: Ints, ahead: int) -> tuple[Ints, Ints, Ints]:
+    """Return what may be left after so many halvings, and the steps to be tried, as a binary heap.
 
     Returns
     -------
-    ndarray of int, shape (n,)
-        As many as there are where none does.
+    lows, highs : ndarray of shape (2^(ahead + 1) - 1, n)
+        What node ``i`` is left with; its children ``2 i + 1`` and ``2 i + 2`` have what is left if its middle
+        reaches the goal, and if it doesn't.
+    steps : ndarray of shape (2^ahead - 1, n)
     """
-    wanted = TRIED[np.clip(tried, 0, len(TRIED) - 1)]
-    sign, now = (values[asked.worst[rows]][:, None] for values in (asked.sides.sign, asked.change))
-    factors = (1 + sign * wanted) / (1 + sign * now)
-    answers = decide(scaled(asked.sides, rows, factors)).reshape(wanted.shape)
-    reached = answers == goal
-    return np.asarray(np.where(reached.any(axis=1), reached.argmax(axis=1), wanted.shape[1]))
+    lows, highs, steps = [low], [high], list[Ints]()
+    for node in range(2**ahead - 1):
+        least, most = lows[node], highs[node]
+        # where nothing is left to halve, the step is one that there is
+        steps.append(np.minimum((least + most) // 2, high - 1))
+        lows += [least, np.minimum(steps[node] + 1, most)]
+        highs += [np.maximum(steps[node], least), most]
+    return np.array(lows), np.array(highs), np.array(steps)
 
 
 def scaled(sides: Sides, rows: Ints, factors: Floats) -> Sides:

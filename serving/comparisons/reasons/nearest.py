@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,29 +55,26 @@ class Precedent(NamedTuple):
         return f"nearest {self.label}: {self.comparison_id}, labelled{who}{when}; {self.near}"
 
 
-class Neighbour(NamedTuple):
-    """One of them by its place, and what is compared: the values there and here, and which are alike."""
-
-    at: int
-    distance: float
-    there: Sequence[float]
-    here: Sequence[float]
-    alike: Sequence[bool]
-
-
-class LabelledNeighbours(NamedTuple):
-    """The nearest examples of many comparisons.
+@dataclass(frozen=True)
+class NearestLabelled:
+    """The nearest examples of many comparisons: plain lists, a row after the other.
 
     Attributes
     ----------
     names : list of str
         The features that are compared.
-    found : list
-        For every comparison a `Neighbour` for each label, or None.
+    index, distance : list, n_rows x 2
+        As `Precedents.nearest` returns them.
+    there, here, alike : list, n_rows x 2 x n_names
+        The values of the examples, those of the comparison, and which are alike.
     """
 
     names: Sequence[str]
-    found: Sequence[Sequence[Neighbour | None]]
+    index: Sequence[int]
+    distance: Sequence[float]
+    there: Sequence[float]
+    here: Sequence[float]
+    alike: Sequence[bool]
 
     @classmethod
     def of(cls, precedents: Precedents, asked: Floats, features: Sequence[str]) -> Self:
@@ -85,21 +83,36 @@ class LabelledNeighbours(NamedTuple):
         places = [features.index(name) for name in names]
         index, distance = precedents.nearest(asked)
         there = precedents.rows[index[..., None], places].astype(np.float64)
-        here = np.broadcast_to(asked[:, None, places], there.shape)
-        columns = (index, distance, there, here, _alike(names, there, here))
-        found = [
-            [Neighbour(*one) if one[0] >= 0 else None for one in zip(*row, strict=True)]
-            for row in zip(*(column.tolist() for column in columns), strict=True)
-        ]
-        return cls(names, found)
+        here = asked[:, places]
+        columns = index, distance, there, here, _alike(names, there, here[:, None])
+        flat: list[list[Any]] = [column.ravel().tolist() for column in columns]
+        return cls(names, *flat)
 
     def examples(self, precedents: Precedents, row: int, first: int) -> tuple[Precedent, ...]:
         """Return those of one comparison; that of the label `first` is the first."""
-        both = self.found[row]
-        return tuple(self._example(precedents, one) for one in (both[first], both[1 - first]) if one)
+        many = len(self.names)
+        here = [
+            _shown(name, value) if value == value else ""  # noqa: PLR0124 - known
+            for name, value in zip(self.names, self.here[row * many : (row + 1) * many], strict=True)
+        ]
+        places = 2 * row + first, 2 * row + 1 - first
+        return tuple(
+            Precedent(*precedents.named[self.index[at]], self.distance[at], self._near(at, here))
+            for at in places
+            if self.index[at] >= 0
+        )
 
-    def _example(self, known: Precedents, one: Neighbour) -> Precedent:
-        return Precedent(*known.named[one.at], one.distance, _likeness(self.names, one))
+    def _near(self, at: int, here: Sequence[str]) -> str:
+        """Say in which features two comparisons are similar, and in which they are not: there, and here."""
+        similar, other = list[str](), list[str]()
+        places = slice(at * len(here), (at + 1) * len(here))
+        for name, there, own, alike in zip(
+            self.names, self.there[places], here, self.alike[places], strict=True
+        ):
+            if own and (told := _known(name, there)):
+                (similar if alike else other).append(f"{told} (here {own})")
+        both = (("similar", similar), ("other", other))
+        return "; ".join([f"{word} {', '.join(own)}" for word, own in both if own])
 
 
 def _alike(names: Sequence[str], there: Floats, here: Floats) -> NDArray[np.bool_]:
@@ -112,21 +125,11 @@ def _alike(names: Sequence[str], there: Floats, here: Floats) -> NDArray[np.bool
 
 @lru_cache(8192)
 def _known(name: str, value: float) -> str:
-    """Write a value of an example, of which there are few."""
-    return _shown(name, value)
+    """Write a value of an example, of which there are few; nothing where it is not known."""
+    return f"{_COMPARED[name]} {_shown(name, value)}" if value == value else ""  # noqa: PLR0124 - known
 
 
 def _shown(name: str, value: float) -> str:
     if not name.startswith("medians"):
         return shown(name, value)
     return f"{percent(value * value)} {'worse' if value < 0 else 'better'}"
-
-
-def _likeness(names: Sequence[str], one: Neighbour) -> str:
-    """Say in which features two comparisons are similar, and in which they are not: there, and here."""
-    told: dict[bool, list[str]] = {True: [], False: []}
-    for name, there, here, alike in zip(names, one.there, one.here, one.alike, strict=True):
-        if there == there and here == here:  # noqa: PLR0124 - known
-            told[alike].append(f"{_COMPARED[name]} {_known(name, there)} (here {_shown(name, here)})")
-    words = {True: "similar", False: "other"}
-    return "; ".join(f"{words[alike]} {', '.join(own)}" for alike, own in told.items() if own)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from data.comparisons.missing import counted
@@ -36,7 +36,7 @@ class UsualSpread(NamedTuple):
 
 
 def sentences(
-    facts: Facts, direction: Direction, leaning: Sequence[tuple[Fact, float]], prior: UsualSpread | None
+    facts: Facts, direction: Direction, leaning: Iterable[tuple[Fact, float]], prior: UsualSpread | None
 ) -> tuple[str, ...]:
     """Say what a verdict rests on.
 
@@ -44,7 +44,7 @@ def sentences(
     ----------
     facts : Facts
     direction : Direction
-    leaning : sequence of (Fact, float)
+    leaning : iterable of (Fact, float)
         The facts that the model leans on, the strongest first; positive speaks for the verdict.
     prior : UsualSpread or None
         The yardstick where nothing is known of other builds.
@@ -58,16 +58,18 @@ def sentences(
     return tuple(filter(None, (_shift(facts, direction), _yardstick(facts, prior), *speaking)))
 
 
-def _speaking(facts: Facts, direction: Direction, leaning: Sequence[tuple[Fact, float]]) -> list[str]:
+def _speaking(facts: Facts, direction: Direction, leaning: Iterable[tuple[Fact, float]]) -> list[str]:
     """Say what speaks for the verdict, and then what speaks against it."""
-    rooms = {True: _FOR, False: _AGAINST}
-    told: dict[bool, list[str]] = {True: [], False: []}
-    least = _LEAST * abs(leaning[0][1]) if leaning else 0.0
+    speaks, against, least = list[str](), list[str](), 0.0
     for fact, weight in leaning:
-        own = told[weight > 0]
-        if abs(weight) > least and len(own) < rooms[weight > 0] and (tell := _TELLS.get(fact)):
-            own += filter(None, (tell(facts, direction),))
-    return told[True] + [f"against it: {said}" for said in told[False]]
+        size = abs(weight)
+        least = least or _LEAST * size
+        if size <= least or (len(speaks) == _FOR and len(against) == _AGAINST):
+            break
+        own, room = (speaks, _FOR) if weight > 0 else (against, _AGAINST)
+        if len(own) < room and fact in _TELLS and (told := _TELLS[fact](facts, direction)):
+            own.append(told)
+    return speaks + [f"against it: {said}" for said in against]
 
 
 def shifted(change: float, direction: Direction) -> str:

@@ -12,18 +12,18 @@ from numpy.typing import NDArray
 
 from features.comparisons.asked import Asked
 from serving.comparisons.reasons.directions import Direction, direction
-from serving.comparisons.reasons.facts import Facts
+from serving.comparisons.reasons.facts import Facts, Measured, measured
 from serving.comparisons.reasons.features import FACTS, Fact, described, lacking, meaning, shown
 from serving.comparisons.reasons.flips import Decide, flips
-from serving.comparisons.reasons.nearest import LabelledNeighbours, Precedent
+from serving.comparisons.reasons.nearest import NearestLabelled, Precedent
 from serving.comparisons.reasons.sentences import UsualSpread, flip_told, sentences
 from training.comparisons.precedents import Precedents
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 #: Comparisons whose facts, and whose flips, are found out together.
-_BLOCK, _FLIPPED = 1024, 64
+_BLOCK, _FLIPPED = 1024, 4096
 T = TypeVar("T")
-Leaning = Sequence[tuple[Fact, float]]
 
 
 class Reason(NamedTuple):
@@ -85,30 +85,44 @@ class Telling:
     asked: Asked
     units: Callable[[], Sequence[str]]
     answers: NDArray[np.str_]
-    place: NDArray[np.int64]
+    place: Ints
     columns: Floats
     contributions: Floats
     features: tuple[str, ...]
     count: int
     decide: Decide
     precedents: Precedents | None
-    _kept: dict[str, tuple[int, Sequence[Any]]] = field(default_factory=dict)
+    _kept: dict[Callable[..., Any], tuple[int, Sequence[Any]]] = field(default_factory=dict)
 
     def reasons(self, row: int) -> tuple[Reason, ...]:
         """Return the strongest contributions, the strongest first; none if the model was not asked."""
-        return self._found(row, self._reasons_of, _BLOCK)
+        found = self._found(row, Telling._reasons_of, _BLOCK)
+        if found is None:
+            return ()
+        told, at = found
+        part = slice(at * told.many, (at + 1) * told.many)
+        of_each = zip(told.places[part], told.values[part], told.amounts[part], strict=True)
+        return tuple(
+            [
+                Reason(self.features[feature], value if value == value else None, amount)  # noqa: PLR0124 - known
+                for feature, value, amount in of_each
+            ]
+        )
 
     def words(self, row: int) -> tuple[str, ...]:
         """Return the sentences; none if the comparison cannot be judged."""
-        if self.answers[row] == "invalid":
+        found = self._found(row, Telling._measured_of, _BLOCK)
+        if found is None:
             return ()
-        facts = Facts.of(self.asked, row, int(self._firsts[row]))
-        leaning = self._found(row, self._leaning_of, _BLOCK)
-        return sentences(facts, self._direction(row), leaning, self._prior)
+        facts = Facts.told(self.asked.sides, found)
+        leaning = self._found(row, Telling._leaning_of, _BLOCK)
+        return sentences(
+            facts, direction(self._named_units[row], facts.sign), zip(*leaning, strict=True), self._prior
+        )
 
     def flips_at(self, row: int) -> float | None:
         """Return from which change of the median on the verdict is the other one."""
-        found = self._found(row, self._flips_of, _FLIPPED)
+        found = self._found(row, Telling._flips_of, _FLIPPED)
         return found if found == found else None  # noqa: PLR0124 - known
 
     def flip_told(self, row: int) -> str:
@@ -120,7 +134,7 @@ class Telling:
 
     def examples(self, row: int) -> tuple[Precedent, ...]:
         """Return the nearest comparison of each label, that of the same verdict first."""
-        found = self._found(row, self._examples_of, _BLOCK)
+        found = self._found(row, Telling._examples_of, _BLOCK)
         if found is None or self.precedents is None:
             return ()
         neighbours, at = found
@@ -155,66 +169,55 @@ class Telling:
         told = f"usually {shown(name, low)} to {shown(name, high)}{beside}"
         return f"{described(name, configurations)} is {shown(name, value)} ({told})"
 
-    def _found(self, row: int, of: Callable[[NDArray[np.int64]], Sequence[T]], size: int) -> T:
+    def _found(self, row: int, of: Callable[[Telling, Ints], Sequence[T]], size: int) -> T:
         """Return what is found out of a comparison together with those beside it."""
         start = row - row % size
-        known = self._kept.get(of.__name__)
+        known = self._kept.get(of)
         if known is None or known[0] != start:
             rows = np.arange(start, min(start + size, len(self.answers)))
-            known = self._kept[of.__name__] = (start, of(rows))
+            known = self._kept[of] = (start, of(self, rows))
         found: T = known[1][row - start]
         return found
 
-    def _reasons_of(self, rows: NDArray[np.int64]) -> Sequence[tuple[Reason, ...]]:
+    def _reasons_of(self, rows: Ints) -> Sequence[tuple[_Strongest, int] | None]:
         known = self.place[rows] >= 0
         own = self.place[rows[known]]
         columns, amounts = self.columns[own], self.contributions[own]
         index = strongest(amounts, self.count)
         each = np.arange(len(index))[:, None]
-        told = (one.tolist() for one in (index, columns[each, index], amounts[each, index]))
-        found = (
-            tuple(
-                Reason(self.features[feature], value if value == value else None, contribution)  # noqa: PLR0124
-                for feature, value, contribution in zip(*row, strict=True)
-            )
-            for row in zip(*told, strict=True)
-        )
-        return [next(found) if one else () for one in known.tolist()]
+        of_each = index, columns[each, index], amounts[each, index]
+        told: list[list[Any]] = [one.ravel().tolist() for one in of_each]
+        return _beside(known, _Strongest(index.shape[1], *told))
 
-    def _leaning_of(self, rows: NDArray[np.int64]) -> Sequence[Leaning]:
+    def _measured_of(self, rows: Ints) -> Sequence[Measured | None]:
+        known = self.answers[rows] != "invalid"
+        found = iter(measured(self.asked, rows[known]))
+        return [next(found) if one else None for one in known.tolist()]
+
+    def _leaning_of(self, rows: Ints) -> Sequence[tuple[tuple[Fact, ...], tuple[float, ...]]]:
         """Return the facts that the model leans on, the strongest first; positive speaks for the verdict."""
         known = self.place[rows] >= 0
         weights = self.contributions[self.place[rows[known]]] @ self._by_fact
         weights *= np.where(self.answers[rows[known]] == "pass", -1.0, 1.0)[:, None]
         order = np.argsort(-np.abs(weights), axis=1, kind="stable")
-        columns = order.tolist(), np.take_along_axis(weights, order, axis=1).tolist()
-        found = zip(*columns, strict=True)
-        return [
-            [*zip(map(FACTS.__getitem__, at), own, strict=True)] if one else ()
-            for one in known.tolist()
-            for at, own in ((next(found),) if one else (((), ()),))
-        ]
+        facts = (map(FACTS.__getitem__, column.tolist()) for column in order.T)
+        sizes = (column.tolist() for column in np.take_along_axis(weights, order, axis=1).T)
+        found = zip(zip(*facts, strict=True), zip(*sizes, strict=True), strict=True)
+        return [next(found) if one else ((), ()) for one in known.tolist()]
 
-    def _flips_of(self, rows: NDArray[np.int64]) -> Sequence[float]:
+    def _flips_of(self, rows: Ints) -> Sequence[float]:
         found = np.full(len(rows), np.nan)
         own = np.flatnonzero(self.answers[rows] != "invalid")
         if len(own):
             found[own] = flips(self.asked, rows[own], self.answers[rows[own]], self.decide)
         return found.tolist()
 
-    def _examples_of(self, rows: NDArray[np.int64]) -> Sequence[tuple[LabelledNeighbours, int] | None]:
+    def _examples_of(self, rows: Ints) -> Sequence[tuple[NearestLabelled, int] | None]:
         place = self.place[rows]
         known = place >= 0
         if self.precedents is None or not known.any():
             return [None] * len(rows)
-        found = LabelledNeighbours.of(self.precedents, self.columns[place[known]], self.features)
-        own = (known.cumsum() - 1).tolist()
-        return [(found, at) if one else None for at, one in zip(own, known.tolist(), strict=True)]
-
-    @cached_property
-    def _firsts(self) -> NDArray[np.int64]:
-        many = self.asked.sides.per_comparison
-        return np.asarray(many.cumsum() - many)
+        return _beside(known, NearestLabelled.of(self.precedents, self.columns[place[known]], self.features))
 
     @cached_property
     def _by_fact(self) -> Floats:
@@ -248,7 +251,22 @@ class Telling:
         return direction(self._named_units[row], float(self.asked.sides.sign[at]))
 
 
-def strongest(values: NDArray[np.float64], count: int) -> NDArray[np.int64]:
+class _Strongest(NamedTuple):
+    """The features that contribute most: plain lists of so many a comparison, one after the other."""
+
+    many: int
+    places: Sequence[int]
+    values: Sequence[float]
+    amounts: Sequence[float]
+
+
+def _beside(known: NDArray[np.bool_], found: T) -> Sequence[tuple[T, int] | None]:
+    """Return what was found of all that are known, and which of them each one is."""
+    own = (known.cumsum() - 1).tolist()
+    return [(found, at) if one else None for at, one in zip(own, known.tolist(), strict=True)]
+
+
+def strongest(values: NDArray[np.float64], count: int) -> Ints:
     """Return which features contribute most, the strongest first, shape (n_comparisons, <= count).
 
     Strong is a large contribution in either direction; its sign tells which.

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from features.comparisons.history import HISTORY, version_features, with_versions
-from features.comparisons.versions import first, last, levels, quantile
+from features.comparisons.versions import first, last, quantile
 from tests.code.comparisons.sides_by_hand import samples, sides_of
 
 CALM = [[100.0], [101.0], [99.0], [100.0], [102.0], [98.0], [100.0], [101.0], [99.0], [100.0]]
@@ -15,7 +15,7 @@ def features(baseline, target, history=(), better="higher"):
 
 
 def test_the_level_of_a_version_is_the_median_of_its_samples():
-    sides = levels(samples([[[1.0, 9.0, 2.0], [4.0]], [], [[5.0, 6.0]]]))
+    sides = samples([[[1.0, 9.0, 2.0], [4.0]], [], [[5.0, 6.0]]]).levels
     assert sides.values.tolist() == [2, 4, 5.5]
     assert (sides.stops - sides.starts).tolist() == [2, 0, 1]
     assert sides.orders.tolist() == [0, 1, 0]

@@ -1,0 +1,39 @@
+"""Shapley values that are looked up against XGBoost's own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from xgboost import DMatrix, XGBClassifier
+
+from training.estimators.shapley import Attributions
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    found = rng.normal(0, 1, (600, 6)).astype(np.float32)
+    return np.where(rng.random(found.shape) < 0.1, np.float32(np.nan), found)
+
+
+def booster(rows, depth):
+    failed = np.nan_to_num(rows[:, 0]) * np.nan_to_num(rows[:, 1], nan=0.5) + np.nan_to_num(rows[:, 2]) > 0.3
+    return XGBClassifier(n_estimators=12, max_depth=depth, nthread=1).fit(rows, failed).get_booster()
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 4])
+def test_what_trees_attribute_to_features_is_what_xgboost_says_of_gaps_too(rows, depth):
+    trees = booster(rows, depth)
+    own = trees.predict(DMatrix(rows), pred_contribs=True)[:, :-1]
+    assert np.abs(own).max() > 1
+    np.testing.assert_allclose(Attributions.of(trees).contributions(rows), own, atol=2e-6)
+
+
+def test_what_is_attributed_in_a_row_does_not_depend_on_how_many_there_are(rows):
+    found = Attributions.of(booster(rows, 3))
+    each = np.vstack([found.contributions(row[None]) for row in rows])
+    np.testing.assert_array_equal(each, found.contributions(rows))
+
+
+def test_of_trees_that_have_too_many_answers_none_is_known_beforehand(rows):
+    assert Attributions.of(booster(rows, 7)) is None
