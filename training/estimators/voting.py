@@ -86,8 +86,8 @@ class NearVotes:
     def _odds(self, passes: Single, fails: Single) -> Floats:
         """Compare how dense fails and passes are, as log-odds: by the `k` nearest of each.
 
-        The density of a class is its inverse distance to the power of the axes that there are (D. Loftsgaarden,
-        C. Quesenberry, A nonparametric estimate of a multivariate density function, 1965).
+        The density of a class is its inverse distance to the power of the axes that there are (Loftsgaarden,
+        Quesenberry, A nonparametric estimate of a multivariate density function, 1965).
         """
         near = [self._middle(np.partition(one, self._last(one), axis=1)) for one in (passes, fails)]
         return np.asarray(self.axes.shape[1] * (np.log(near[0]) - np.log(near[1])), np.float64)
