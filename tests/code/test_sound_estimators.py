@@ -63,13 +63,15 @@ def test_without_signs_to_keep_it_is_scikit_learn_s_logistic_regression(rows):
     np.testing.assert_allclose(ours.predict_proba(x), theirs.predict_proba(x), atol=1e-3)
 
 
-def test_neighbours_that_are_as_far_as_the_last_share_its_place():
-    x, y = np.array([[-1.0], [-1.0], [-1.0], [1.0], [1.0]]), np.array([1, 1, 0, 0, 0])
-    near = OneSidedNeighbours(1, 2, directions=(-1,)).fit(x, y)
-    # at -1, both fails and one pass lie at no distance
-    assert near.predict_proba([[-1.0]])[0, 1] == pytest.approx(2 / 3)
-    assert near.predict_proba([[-9.0]])[0, 1] == 1
-    assert near.predict_proba([[9.0]])[0, 1] == 0
+def test_neighbours_weigh_what_lies_near_of_both_classes():
+    x, y = np.array([[-2.0], [-1.0], [1.0], [3.0]]), np.array([1, 1, 0, 0])
+    near = OneSidedNeighbours(2, 2, directions=(-1,)).fit(x, y)
+    # passes are far for what is worse than they are, fails for what is better; 0.05 is added to each distance
+    share = near.predict_proba([[-9.0], [0.0], [2.0], [9.0]])[:, 1]
+    passes, fails = np.array([11.0, 2.0, 0.5, 0.0]) + 0.05, np.array([0.0, 1.5, 3.5, 10.5]) + 0.05
+    np.testing.assert_allclose(share, passes / (passes + fails), rtol=1e-5)
+    first = OneSidedNeighbours(1, 2, directions=(-1,), weights="distance").fit(x, y).predict_proba([[0.0]])
+    assert first[0, 1] == pytest.approx(1.05 / (1.05 + 1.05))
 
 
 def test_a_gap_is_filled_with_what_is_usual_at_that_evidence(rows):

@@ -190,7 +190,7 @@ def boosted(params: Params, seed: int) -> dict[str, Any]:
     }
 
 
-_NEAREST = {"k": Whole(1, 30), "p": Whole(1, 2)}
+_NEAREST = {"k": Whole(3, 30), "p": Whole(1, 2)}
 _GROWN = {"trees": 100, "leaf": Whole(1, 16, log=True), "features": OneOf(("sqrt", "log2"))}
 _EQUAL = {"sampler": "none", "weights": "equal"}
 _BALANCED = {"sampler": "none", "weights": "balanced", "cost_ratio": 1.0}

@@ -20,7 +20,8 @@ class OneSidedNeighbours(ClassifierMixin, BaseEstimator):
 
     How far a failed neighbour is counts only where the row is *better* than it, how far a passed one is only
     where the row is *worse*. So a row that gets worse comes no farther from any failed neighbour, and no
-    nearer to any passed one: among the nearest, and by weight, the share of the failed ones never falls.
+    nearer to any passed one: what the `k` nearest of each class say of their densities never falls. They are
+    compared class by class, so that rows that lie beyond all fails are still told apart by the passes.
 
     Columns with a direction that tell much the same are one axis, their mean; the others don't count.
 
@@ -32,6 +33,7 @@ class OneSidedNeighbours(ClassifierMixin, BaseEstimator):
     directions : tuple of int
         By column; see `training.estimators.guide.Guide`.
     weights : {"uniform", "distance"}
+        How the `k` distances are averaged: plainly, or so that the nearest count most.
     seed : int
         Of the draw, where there are more than `MOST` rows of a class.
 

@@ -14,7 +14,7 @@ Single = NDArray[np.float32]
 _ALIKE = 0.8
 #: Rows that are answered at once, so that their distances stay in the cache.
 _ROWS = 256
-#: A neighbour at no distance weighs as if it were so far, in standard deviations.
+#: What is added to every distance, in standard deviations: none is nothing.
 _NEAREST = 0.05
 
 
@@ -60,7 +60,9 @@ class NearVotes:
     weighted: bool
 
     def share(self, x: Floats) -> Floats:
-        """Return the share of ``fail`` among the nearest, shape (n_rows,)."""
+        """Return the share of ``fail`` in the density of both, shape (n_rows,)."""
+        from scipy.special import expit
+
         own = (x @ self.axes).astype(np.float32)
         passes, fails = (
             np.ascontiguousarray(self.points[one].T, np.float32) for one in (~self.fails, self.fails)
@@ -69,8 +71,8 @@ class NearVotes:
         for start in range(0, len(own), _ROWS):
             part = own[start : start + _ROWS]
             # a pass is far where the row is worse than it, a fail where the row is better
-            found[start : start + _ROWS] = self._voted(self._far(passes, part, 1), self._far(fails, part, -1))
-        return found
+            found[start : start + _ROWS] = self._odds(self._far(passes, part, 1), self._far(fails, part, -1))
+        return np.asarray(expit(found))
 
     def _far(self, points: Single, rows: Single, sign: int) -> Single:
         """Return how far each row is from each point, shape (n_rows, n_points)."""
@@ -81,25 +83,19 @@ class NearVotes:
             total += apart * apart if self.p != 1 else apart
         return np.sqrt(total, out=total) if self.p != 1 else total
 
-    def _voted(self, passes: Single, fails: Single) -> Floats:
-        """Let the nearest `k` vote; all that are as far as the last of them share its place."""
-        last = self._last(passes, fails)
-        nearer = [one < last for one in (passes, fails)]
-        passed, failed = (
-            (inside * self._weight(one)).sum(axis=1)
-            for one, inside in zip((passes, fails), nearer, strict=True)
-        )
-        tied = [(one == last).sum(axis=1) for one in (passes, fails)]
-        places = self._weight(last)[:, 0] * (self.k - sum(inside.sum(axis=1) for inside in nearer))
-        failed = failed + places * tied[1] / (tied[0] + tied[1])
-        return np.asarray(failed / (passed + failed + places * tied[0] / (tied[0] + tied[1])), np.float64)
+    def _odds(self, passes: Single, fails: Single) -> Floats:
+        """Compare how dense fails and passes are, as log-odds: by the `k` nearest of each.
 
-    def _last(self, passes: Single, fails: Single) -> Single:
-        """Return how far the last one is that votes, shape (n_rows, 1)."""
-        both = np.concatenate([passes, fails], axis=1)
-        return np.asarray(np.partition(both, self.k - 1, axis=1)[:, self.k - 1 : self.k])
+        The density of a class is its inverse distance to the power of the axes that there are (Loftsgaarden,
+        Quesenberry, A nonparametric estimate of a multivariate density function, 1965).
+        """
+        near = [self._middle(np.partition(one, self._last(one), axis=1)) for one in (passes, fails)]
+        return np.asarray(self.axes.shape[1] * (np.log(near[0]) - np.log(near[1])), np.float64)
 
-    def _weight(self, distance: Single) -> Single:
-        if not self.weighted:
-            return np.ones_like(distance)
-        return np.asarray(1 / (distance + _NEAREST), np.float32)
+    def _last(self, distance: Single) -> int:
+        return min(self.k, distance.shape[1]) - 1
+
+    def _middle(self, distance: Single) -> Single:
+        """Return the mean distance of the nearest; where they are weighed by it, the harmonic one."""
+        near = distance[:, : self._last(distance) + 1] + np.float32(_NEAREST)
+        return np.asarray(1 / (1 / near).mean(axis=1) if self.weighted else near.mean(axis=1))

@@ -182,5 +182,5 @@ def test_where_there_is_no_project_most_votes_count_and_a_wrong_knob_is_told(tmp
         "seed: 1\ncomparisons: {ingest: {format: tables, path: data}, validate: {consensus: most}, "
         "tune: {models: []}}"
     )
-    with pytest.raises(InputError, match=r"params.yaml: comparisons.validate.consensus=.most. "):
+    with pytest.raises(InputError, match=r"params.yaml: comparisons.validate.consensus=.most.: "):
         rule_under()
