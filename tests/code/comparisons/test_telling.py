@@ -112,11 +112,11 @@ def test_what_came_later_is_told_where_the_model_leans_on_it():
     one = comparison([100, 101, 102], [110, 111, 112], STEADY)
     one["configurations"][0]["later"] = [[108.0, 109.0], [0.0], [111.0]]
     asked = Asked.of(posted(one).sides)
-    told = partial(sentences, Facts.of(asked, 0, 0), direction("ms", -1), prior=None)
+    told = partial(sentences, Facts.of(asked, 0), direction("ms", -1), prior=None)
     after = "the median of what came after the target is 8.7 % slower (2 builds)"
     assert told([("later", 1.0)])[2:] == (after,)
     assert told([("levels", 1.0), ("later", -1.0)])[3:] == (f"against it: {after}",)
-    bare = Facts.of(Asked.of(posted(comparison([1, 1], [2, 2])).sides), 0, 0)
+    bare = Facts.of(Asked.of(posted(comparison([1, 1], [2, 2])).sides), 0)
     assert len(sentences(bare, direction("ms", -1), [("later", 1.0)], None)) == 1
 
 
