@@ -20,9 +20,8 @@ from benchmarks.cases.pictures import case_of, sheet
 from benchmarks.table import SEED, Table, publish
 from data.comparisons import formats
 from data.comparisons.params import Comparisons
-from data.comparisons.sides import Sides
+from data.comparisons.stages import validate
 from data.comparisons.tables import ComparisonTables
-from data.comparisons.validity import reasons
 from data.params import load
 from features.comparisons.vectors import columns, featurize
 from training.comparisons.examples import Examples
@@ -52,10 +51,7 @@ class Data:
         """Read the data set, and make its features."""
         rules = load(Comparisons).section.ingest.label_rules
         tables = formats.read("sap-hana", [path], label_rules=rules, keep_going=True).tables
-        judgeable = pd.Series(reasons(Sides.of(tables)) == "", tables.comparisons["comparison_id"])
-        valid = tables.labels[["comparison_id", "status"]]
-        valid = valid.assign(valid=judgeable.loc[valid["comparison_id"]].to_numpy())
-        found = featurize(tables, valid)
+        found = featurize(tables, validate(tables).comparisons)
         return cls(tables, found["features"], found["changes"]["worst_change"].to_numpy(np.float64))
 
     @property
@@ -166,7 +162,7 @@ def seen(name: str) -> tuple[str, str]:
 def draw(data: Data, names: Sequence[str]) -> None:
     """Draw the sheet of some comparisons."""
     comparisons = data.tables.comparisons.set_index("comparison_id", drop=False)
-    labels = data.tables.labels.set_index("comparison_id")["status"]
+    labels = data.frame.set_index("comparison_id")["status"]
     results = dict(tuple(data.tables.results.groupby("operation")))
     chosen = [next(comparisons.loc[[name]].itertuples()) for name in names]
     sheet(
