@@ -121,6 +121,9 @@ def main() -> None:
     ]
     command = "python -m benchmarks.cases --path ../shared/data/sap-hana"
     summary = [figures(f"{model}{SETS[seen]}", examples.y, told) for (model, seen), told in judged.items()]
+    fair = np.array([seen(name)[0] != "no" for name in names])
+    without = [one.of(fair) for one in best]
+    summary.append(figures(f"{MODELS[0]}, without what nobody could justify", examples.y[fair], without))
     parts = (len(examples.y), examples.y.sum(), len(np.unique(examples.groups)))
     publish(
         "sap-hana-cases",
@@ -134,6 +137,7 @@ def main() -> None:
                     "{} comparisons, {} fails, {} operations; mean and spread over the seeds.".format(*parts),
                     "Models as they start, without a search; thresholds from inside each training part.",
                     "Retrospective: up to 40 versions after the target are known; otherwise none.",
+                    "Nobody could justify: see below. Only wrong verdicts were looked at: it flatters.",
                     SOURCE,
                 ],
             ),

@@ -34,6 +34,10 @@ class Judged:
     probability: Floats
     failed: NDArray[np.bool_]
 
+    def of(self, rows: NDArray[np.bool_]) -> Judged:
+        """Return what is said of some rows."""
+        return Judged(self.probability[rows], self.failed[rows])
+
 
 @dataclass(frozen=True)
 class Question:
