@@ -11,6 +11,7 @@ from training.comparisons.decision import decided
 from training.comparisons.examples import Examples
 from training.comparisons.splits import group_folds
 from training.estimators.catalogue import CATALOGUE
+from training.estimators.guide import Guide
 from training.estimators.pipelines import fail_probability, pipeline
 from training.evaluation.threshold import best_cut
 
@@ -33,6 +34,10 @@ class Judged:
     probability: Floats
     failed: NDArray[np.bool_]
 
+    def of(self, rows: NDArray[np.bool_]) -> Judged:
+        """Return what is said of some rows."""
+        return Judged(self.probability[rows], self.failed[rows])
+
 
 @dataclass(frozen=True)
 class Question:
@@ -42,12 +47,15 @@ class Question:
     ----------
     change : ndarray of shape (n_rows,)
         The worst change of the medians, for the floor.
+    guide : Guide or None
+        What the columns promise, as models are trained.
     """
 
     model: str
     examples: Examples
     change: Floats
     floor: float
+    guide: Guide | None = None
 
     def judged(self, seed: int) -> Judged:
         """Judge every row once."""
@@ -68,7 +76,7 @@ class Question:
 
     def _said(self, train: Examples, test: Floats, seed: int) -> Floats:
         model = CATALOGUE[self.model]
-        unfitted = pipeline(model, model.start, train.y, seed)
+        unfitted = pipeline(model, model.start, train.y, seed, self.guide)
         return fail_probability(unfitted.fit(train.x, train.y), test)
 
 

@@ -64,4 +64,17 @@ LOOKED_AT: Mapping[str, tuple[str, str]] = {
     "07159/1510": ("yes", "One spike, and the others at the upper edge of a calm baseline."),
     "04424/210": ("hardly", "Four of five above the baseline, as before its dip; the fifth is far back."),
     "06291/1330": ("yes", "At the upper edge of the scatter; it climbs through the target, then returns."),
+    "04417/60": (
+        "yes",
+        "Two far levels: single versions of history and baseline lie as high; it falls back after.",
+    ),
+    "10464/70": ("yes", "Two spikes; the other three lie inside the scatter of the history."),
+    "00162/60": (
+        "hardly",
+        "All five a little above the calm baseline, as single versions before; falls through the target.",
+    ),
+    "04791/400": (
+        "hardly",
+        "One spike, and three at the upper edge of the history; it returns after the target.",
+    ),
 }
