@@ -8,7 +8,7 @@ from scipy.special import expit
 
 from data.errors import InputError
 from training.evaluation.cuts import Cuts, Limits, Usual, VerdictCosts, Wish, cuts_for, looking
-from training.evaluation.promise import Scored, Promise, Promised, kept, needed
+from training.evaluation.promise import Promise, Promised, Scored, kept, needed
 
 SPLITS = 200
 

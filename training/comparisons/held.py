@@ -15,7 +15,7 @@ from data.errors import InputError
 from data.tables.files import replacing
 from training.evaluation.calibration import CalibrationMap, calibrated
 from training.evaluation.cuts import Cuts, Limits, Usual, VerdictCosts, Wish, cuts_for, looking
-from training.evaluation.promise import GUARANTEE, SHARES, Scored, Promise, Promised, kept
+from training.evaluation.promise import GUARANTEE, SHARES, Promise, Promised, Scored, kept
 
 Floats = NDArray[np.float64]
 #: The file beside tuned.json.
