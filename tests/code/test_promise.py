@@ -8,7 +8,7 @@ from scipy.special import expit
 
 from data.errors import InputError
 from training.evaluation.cuts import Cuts, Limits, Usual, VerdictCosts, Wish, cuts_for, looking
-from training.evaluation.promise import HeldCases, Promise, Promised, kept, needed
+from training.evaluation.promise import Promise, Promised, Scored, kept, needed
 
 SPLITS = 200
 
@@ -19,7 +19,7 @@ def cases(generator, groups, each, alike):
     odds = np.sqrt(1 - alike) * generator.normal(size=len(group))
     odds += np.sqrt(alike) * generator.normal(size=groups)[group]
     told = expit(4 * odds - 4)
-    return HeldCases(told, generator.random(len(told)) < told, group.astype(str))
+    return Scored(told, generator.random(len(told)) < told, group.astype(str))
 
 
 def missed(known, cut):
@@ -75,7 +75,7 @@ def test_alike_cases_of_few_groups_promise_less_than_as_many_of_different_ones()
 def test_with_fewer_fails_than_it_takes_nothing_is_promised(share, fails):
     assert needed(share, 0.9) == fails
     told = np.random.default_rng(0).random(10 * fails)
-    known = HeldCases(told, np.arange(len(told)) < fails - 1, np.arange(len(told)).astype(str))
+    known = Scored(told, np.arange(len(told)) < fails - 1, np.arange(len(told)).astype(str))
     assert kept(known, [share], 0.9, 0) == [Promised(share, None)]
 
 

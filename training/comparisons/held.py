@@ -15,7 +15,7 @@ from data.errors import InputError
 from data.tables.files import replacing
 from training.evaluation.calibration import CalibrationMap, calibrated
 from training.evaluation.cuts import Cuts, Limits, Usual, VerdictCosts, Wish, cuts_for, looking
-from training.evaluation.promise import GUARANTEE, SHARES, HeldCases, Promise, Promised, kept
+from training.evaluation.promise import GUARANTEE, SHARES, Promise, Promised, Scored, kept
 
 Floats = NDArray[np.float64]
 #: The file beside tuned.json.
@@ -91,9 +91,9 @@ def decision(held: HeldRows, threshold: float, how: Decide, seed: int) -> Decisi
 def promised(held: HeldRows, told: Floats, how: Decide, seed: int) -> Promise:
     """Return what can be promised where `told` is said of the rows of `held`, calibrated."""
     fails, passes = held.y == 1, held.y == 0
-    missed = kept(HeldCases(told, fails, held.groups), _shares(how.missed), how.confidence, seed)
+    missed = kept(Scored(told, fails, held.groups), _shares(how.missed), how.confidence, seed)
     # nothing fails below the floor
-    spared = HeldCases(np.where(held.below, 1.0, 1 - told), passes, held.groups)
+    spared = Scored(np.where(held.below, 1.0, 1 - told), passes, held.groups)
     turned = kept(spared, _shares(how.false_alarms), how.confidence, seed)
     return Promise(
         how.confidence,

@@ -99,7 +99,7 @@ def needed(share: float, confidence: float) -> int:
 
 
 @dataclass(frozen=True)
-class HeldCases:
+class Scored:
     """Cases, and what models that had not seen them said.
 
     Attributes
@@ -116,20 +116,20 @@ class HeldCases:
     precious: NDArray[np.bool_]
     groups: NDArray[np.str_]
 
-    def rising(self) -> HeldCases:
+    def rising(self) -> Scored:
         """Return the same in the order of the probabilities."""
         order = np.argsort(self.told, kind="stable")
-        return HeldCases(self.told[order], self.precious[order], self.groups[order])
+        return Scored(self.told[order], self.precious[order], self.groups[order])
 
 
-def kept(known: HeldCases, shares: Sequence[float], confidence: float, seed: int) -> list[Promised]:
+def kept(known: Scored, shares: Sequence[float], confidence: float, seed: int) -> list[Promised]:
     """Return, for each share, a cut such that at most that share of the next precious cases lies below it.
 
     It is the highest one of those tried that all judges agree on, and with it on all lower ones.
 
     Parameters
     ----------
-    known : HeldCases
+    known : Scored
     shares : sequence of float
     confidence : float
         With which each holds.
@@ -162,7 +162,7 @@ def cuts_at(rising: Floats, mass: Floats, expected: Floats) -> Floats:
     return np.asarray(rising[np.minimum(place, len(rising) - 1)])
 
 
-def _rehearsed(cases: HeldCases, expected: Floats, seed: int) -> Floats:
+def _rehearsed(cases: Scored, expected: Floats, seed: int) -> Floats:
     """Return which share of the other groups' precious cases lies below cuts of the groups that choose.
 
     Returns
