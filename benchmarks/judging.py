@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.table import Table, best, machine
+from benchmarks.table import Table, best, busy, load
 from data.comparisons.posted import NamedSides, read
 from data.comparisons.sides import Sides
 from data.comparisons.tables import COMPARISON_DTYPES, RESULT_DTYPES, ComparisonTables
@@ -192,6 +192,7 @@ def _asked(row: int, builds: int = 0) -> dict[str, object]:
 
 def main() -> None:
     """Measure, print and write the table."""
+    before = load()
     with tempfile.TemporaryDirectory() as temporary:
         measured = [*verdict_rows(Path(temporary)), *cold_rows()]
     Table(
@@ -204,9 +205,9 @@ def main() -> None:
             f"{REPETITIONS} samples a side, judged in one call by models fitted to 1,000 others.",
             "Judged: sides from tables or JSON, features, probability, contributions, verdicts as an array.",
             "Told: that, and of each an object with features, sentences, labelled comparisons and warning.",
-            f"One alone: {SINGLY} requests of one comparison; JSON also tells what would flip the verdict.",
-            "The shorter of two runs each.",
-            machine(),
+            f"One alone: {SINGLY} requests of one comparison; JSON, too, tells what would flip the verdict.",
+            "The shorter of two runs each, on one core.",
+            busy(before),
         ],
     ).publish("judging")
 

@@ -206,6 +206,13 @@ def test_at_the_change_that_flips_a_verdict_it_is_the_other_one_and_just_before_
     assert checked > 30
 
 
+def test_what_flips_a_verdict_does_not_depend_on_how_many_are_asked(served):
+    many = [*drawn(100, seed=8)]
+    found = [one.flips_at for one in told(served, *many)]
+    assert len({*found}) > 10
+    assert found[:9] == [told(served, one)[0].flips_at for one in many[:9]]
+
+
 def test_what_flips_is_told_in_words_and_nothing_where_nothing_flips(served):
     slow = comparison([100, 101, 102], [120, 121, 122], STEADY)
     (fails,), (passes,) = (
