@@ -178,7 +178,9 @@ def vectors(sides: Sides, features: FeatureSet = "extended", run_spread: float =
     """
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         found = _vectors(sides, run_spread)
-        return np.hstack([found, later_vectors(sides)]) if features == "retrospective" else found
+        if features != "retrospective":
+            return found
+        return np.hstack([found, np.clip(later_vectors(sides), -_BOUND, _BOUND)])
 
 
 def _vectors(sides: Sides, run_spread: float) -> Floats:
