@@ -209,8 +209,7 @@ def notes(one: DataSet) -> list[str]:
         "Balanced accuracy is pooled over the folds of a seed, average precision their mean; ± over seeds.",
         "Every model is the same (extra trees), and its threshold is chosen inside the training part.",
         "As long as no fail or no pass is labelled, a model from nothing passes everything.",
-        "Order, thresholds and the least number of labels were settled on both data sets, in part in folds of "
-        "these seeds.",
+        "Order, thresholds and the least number of labels were settled on both sets, some in these folds.",
         reached(one),
         *spoilt(one),
     ]
