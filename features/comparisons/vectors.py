@@ -186,7 +186,9 @@ def vectors(
     """
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         found = _vectors(sides, steps or run_steps(sides, run_spread))
-        return np.hstack([found, later_vectors(sides)]) if features == "retrospective" else found
+        if features != "retrospective":
+            return found
+        return np.hstack([found, np.clip(later_vectors(sides), -_BOUND, _BOUND)])
 
 
 def _vectors(sides: Sides, steps: Steps) -> Floats:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from data.comparisons.formats.comparison_json import tables_of
 from data.comparisons.params import Comparisons
+from data.comparisons.sides import Sides
 from features.comparisons.later import LATER_DIRECTIONS, LATER_FEATURES
 from features.comparisons.vectors import columns, described, set_of, vectors
 from serving.comparisons.judge import judge
@@ -153,3 +154,12 @@ def test_what_later_versions_say_does_not_depend_on_what_is_asked_beside():
     np.testing.assert_array_equal(
         [list(one.values()) for one in told(asked_for)], [list(one.values()) for one in alone]
     )
+
+
+def test_values_beyond_all_measure_make_no_feature_that_models_cannot_hold():
+    one = {"threads": 1, "baseline": [1e-200, 2e-200], "target": [1.0, 2.0]}
+    later = {"later": [[1e100]] * 5}
+    named = {"comparison_id": "c", "operation": "o", "better": "lower", "configurations": [one | later]}
+    found = vectors(Sides.of(tables_of({"comparisons": [named]})), "retrospective")
+    assert np.nanmax(np.abs(found)) <= 1e9
+    assert found[0, list(described("retrospective")).index("later_change")] == -1e9
