@@ -98,8 +98,8 @@ class Door:
         How that is read.
     alone : bool
         Whether only one question at a time is answered, as one keeps every core busy.
-    described : mapping
-        The JSON Schema of bodies and answers of the other types.
+    described, told : mapping
+        The JSON Schemas of bodies and of answers of the other types.
     together : callable or None
         Answers several bodies of JSON at once, each with the bytes that it would get alone.
     scope : {"read", "label"}
@@ -119,6 +119,7 @@ class Door:
     loader: Loader | None = None
     alone: bool = False
     described: Mapping[str, Any] = field(default_factory=dict)
+    told: Mapping[str, Any] = field(default_factory=dict)
     together: Together | None = None
     scope: Scope = "read"
     refusals: tuple[int, ...] = ()

@@ -12,7 +12,7 @@ from training.comparisons.family import Family
 MODELS = ("knn-uniform", "logistic")
 
 
-def params(seed=7, models=MODELS, jobs=1, trials=3):
+def params(seed=7, models=MODELS, jobs=1, trials=3, decide=None):
     return of_content(
         Comparisons,
         {
@@ -23,6 +23,7 @@ def params(seed=7, models=MODELS, jobs=1, trials=3):
                 "tune": {"trials": trials, "folds": 2, "rows": 60, "models": list(models)},
                 "evaluate": {"folds": 2, "repeats": 1, "grouped_folds": 2},
                 "promote": {"name": "regression-comparison", "resamples": 200},
+                "decide": decide or {},
             },
         },
         Path("params.yaml"),

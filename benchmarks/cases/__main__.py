@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +24,7 @@ from data.comparisons.stages import validate
 from data.comparisons.tables import ComparisonTables
 from data.params import load
 from features.comparisons.vectors import columns, featurize
+from training.comparisons.decision import below_floor
 from training.comparisons.examples import FeatureTable
 
 MODELS = ("xgboost", "logistic")
@@ -47,6 +48,7 @@ class Data:
     tables: ComparisonTables
     frame: pd.DataFrame
     change: np.ndarray
+    bare: pd.DataFrame
 
     @classmethod
     def read(cls, path: Path) -> Data:
@@ -54,13 +56,17 @@ class Data:
         rules = load(Comparisons).section.ingest.label_rules
         tables = formats.read("sap-hana", [path], label_rules=rules, keep_going=True).tables
         found = featurize(tables, validate(tables).comparisons, "retrospective")
-        return cls(tables, found["features"], found["changes"]["worst_change"].to_numpy(np.float64))
+        change = found["changes"]["worst_change"].to_numpy(np.float64)
+        return cls(tables, found["features"], change, found["bare"])
 
     def question(self, model: str, seen: FeatureSet) -> Question:
         """Ask a model that sees these features."""
-        table = FeatureTable(self.frame, columns(seen), "")
+        table, bare = (FeatureTable(frame, columns(seen), "") for frame in (self.frame, self.bare))
         floor = load(Comparisons).section.decide.floor or 0.0
-        return Question(model, table.examples, self.change, floor, table.guide)
+        moved = self.bare["worst_change"].to_numpy(np.float64)
+        without = replace(bare.examples, below=below_floor(moved, floor))
+        examples = replace(table.examples, below=below_floor(self.change, floor), bare=without)
+        return Question(model, examples, table.guide)
 
 
 def figures(name: str, y: np.ndarray, judged: Sequence[Judged]) -> tuple[object, ...]:

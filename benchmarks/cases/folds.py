@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from training.comparisons.decision import decided
 from training.comparisons.examples import Examples
 from training.comparisons.splits import group_folds
 from training.estimators.catalogue import CATALOGUE
@@ -45,16 +44,12 @@ class Question:
 
     Attributes
     ----------
-    change : ndarray of shape (n_rows,)
-        The worst change of the medians, for the floor.
     guide : Guide or None
         What the columns promise, as models are trained.
     """
 
     model: str
     examples: Examples
-    change: Floats
-    floor: float
     guide: Guide | None = None
 
     def judged(self, seed: int) -> Judged:
@@ -63,21 +58,21 @@ class Question:
         probability, failed = np.zeros(rows), np.zeros(rows, bool)
         for train, test in group_folds(self.examples, FOLDS, seed, "folds"):
             inside = self.examples.rows(train)
-            threshold = best_cut(inside.y, self._out_of_fold(inside, self.change[train], seed)).threshold
-            said = decided(self._said(inside, self.examples.x[test], seed), self.change[test], self.floor)
+            threshold = best_cut(inside.y, self._out_of_fold(inside, seed)).threshold
+            said = self._said(inside, self.examples.rows(test), seed)
             probability[test], failed[test] = said, said >= threshold
         return Judged(probability, failed)
 
-    def _out_of_fold(self, examples: Examples, change: Floats, seed: int) -> Floats:
+    def _out_of_fold(self, examples: Examples, seed: int) -> Floats:
         probability = np.zeros(len(examples.y))
         for train, test in group_folds(examples, INNER, seed, "inner folds"):
-            probability[test] = self._said(examples.rows(train), examples.x[test], seed)
-        return decided(probability, change, self.floor)
+            probability[test] = self._said(examples.rows(train), examples.rows(test), seed)
+        return probability
 
-    def _said(self, train: Examples, test: Floats, seed: int) -> Floats:
-        model = CATALOGUE[self.model]
-        unfitted = pipeline(model, model.start, train.y, seed, self.guide)
-        return fail_probability(unfitted.fit(train.x, train.y), test)
+    def _said(self, train: Examples, test: Examples, seed: int) -> Floats:
+        model, lessons = CATALOGUE[self.model], train.lessons
+        fitted = pipeline(model, model.start, lessons.y, seed, self.guide).fit(lessons.x, lessons.y)
+        return np.where(test.asked, fail_probability(fitted, test.x), 0.0)
 
 
 def missed_at(alarms: float, y: NDArray[np.int64], probability: Floats) -> float:

@@ -49,6 +49,7 @@ def _doors() -> Sequence[Door]:
             _MODEL,
             LOADER,
             described=xml_schema(),
+            told=xml_schema(answered=True),
             together=answer_many,
             refusals=(409,),
         )

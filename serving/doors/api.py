@@ -120,7 +120,7 @@ def _add(app: FastAPI, door: Door) -> None:
     if door.others:
         says = "What had to be assumed of a body that does not say it; not there otherwise."
         headers = {NOTES: {"description": says, **_TEXT}}
-        told[200] = {"content": {door.others[0]: {"schema": door.described}}, "headers": headers}
+        told[200] = {"content": {door.others[0]: {"schema": door.told}}, "headers": headers}
     app.router.add_api_route(
         door.path,
         answer,

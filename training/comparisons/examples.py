@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -54,9 +54,14 @@ class Examples:
 
     @property
     def lessons(self) -> Examples:
-        """What a model is fitted to: the rows at which it is asked, after those of `bare`."""
-        own = Examples(self.x, self.y, self.groups).rows(np.flatnonzero(self.asked))
-        return own if self.bare is None else joined(self.bare.lessons, own)
+        """What a model is fitted to: the rows at which it is asked, after those of `bare`.
+
+        All rows where those at which it is asked have but one label.
+        """
+        if len(np.unique(self.y[self.asked])) < len(np.unique(self.y)):
+            return Examples(self.x, self.y, self.groups)
+        own, *bare = (one.rows(np.flatnonzero(one.asked)) for one in (self, self.bare) if one is not None)
+        return joined(bare[0], own) if bare else replace(own, below=None)
 
     @property
     def seen(self) -> Examples:

@@ -12,9 +12,9 @@ from sklearn.preprocessing import StandardScaler
 from training.estimators.answering import Floats, raised
 from training.estimators.preparation import filled
 
-#: A step is never sure that is smaller than this, in its own error, whatever the passes did: five deviations,
-#: what physicists ask of a discovery, for passes of one measurement say little of another's.
-LEAST_SURE = 5.0
+#: A step is never sure that is smaller than this, in its own error, whatever the passes did: those of another
+#: measurement may scatter otherwise. Of 300,000 normal values one is worse by so many deviations.
+LEAST_SURE = 4.5
 #: Of the training rows with a sure step, at least this share failed.
 _PURE = 0.95
 #: Fewer known values tell no slope.

@@ -26,8 +26,11 @@ _NUMBER = {"type": "number"}
 _LONGEST = 40
 
 
-def xml_schema() -> Schema:
-    """Return the JSON Schema of a body in the layout of seed 000, figure 6.1, and of the answer to it."""
+def xml_schema(*, answered: bool = False) -> Schema:
+    """Return the JSON Schema of a body in the layout of seed 000, figure 6.1, or of the answer to it.
+
+    A body may be an earlier answer; what that says beside ``result_status`` is not read.
+    """
     samples = _element(
         {
             "order": _TEXT | {"pattern": "^-?[0-9]{1,18}$", "description": "Sorts versions."},
@@ -72,8 +75,8 @@ def xml_schema() -> Schema:
         {
             "result": {"type": "array", "items": result},
             LABEL: {"type": "array", "items": label, "description": "What people say: for training."},
-            VERDICT: _verdict() | {"description": "Written by the answer: what JSON says of a comparison."},
-        },
+        }
+        | ({VERDICT: _verdict() | {"description": "What JSON says of a comparison."}} if answered else {}),
     )
     named = {"comparison_result": {"type": "array", "minItems": 1, "items": comparison}}
     reports = _element(dict.fromkeys((*UUIDS, "machine"), _TEXT), ("comparison_result",), named)

@@ -275,3 +275,9 @@ def test_a_feature_table_without_a_feature_is_refused(tmp_path):
     family = small_family(tmp_path, table=feature_table().drop(columns="noise"))
     with pytest.raises(InputError, match=r"features.parquet: lacks the column 'noise'"):
         FeatureTable.read(family.features, family.columns())
+
+
+def test_where_what_is_asked_has_but_one_label_a_model_learns_from_all_rows(examples):
+    only_passes = replace(examples, below=examples.y == 1, bare=examples)
+    np.testing.assert_array_equal(only_passes.lessons.x, examples.x)
+    assert only_passes.lessons.y.tolist() == examples.y.tolist()

@@ -20,7 +20,7 @@ from training.estimators.catalogue import (
     support_vectors,
 )
 from training.estimators.growing import abnormal_share
-from training.estimators.spaces import OneOf, Real
+from training.estimators.spaces import OneOf, Real, Whole
 
 Floats = NDArray[np.float64]
 
@@ -88,7 +88,10 @@ CATALOGUE: dict[str, Model] = {
         Model("svm", "SVM", {"c": 1.0}, support_vectors, {"c": Real(0.1, 100.0, log=True)}),
         _like("random-forest", "random-forest", "Random forest", {"samples": 1.0, **_FOREST}, _FEWER_TREES),
         _like("extra-trees", "extra-trees", "Extra trees", _FOREST, _FEWER_TREES),
-        _like("knn-distance", "knn", "k-NN", {"k": 5, "p": 2}, {}),
+        Model(
+            "knn", "k-NN", {"k": 5, "p": 2}, OF_COMPARISONS["knn-distance"].build,
+            {"k": Whole(1, 30), "p": Whole(1, 2)}, weighted=False,
+        ),
         _like("xgboost", "xgboost", "XGBoost", {**_BOOSTED, "subsample": 0.8, "columns": 0.5}, {}),
     )
 }  # fmt: skip
