@@ -90,7 +90,7 @@ def trained(name: str, directory: Path) -> Path:
     whole.write(own)
     labels = table.frame[["comparison_id", "status"]].assign(labelled_by="nobody", labelled_at=pd.NaT)
     labels.to_parquet(directory / "labels.parquet")
-    remember(whole, table, directory / "labels.parquet", own)
+    remember(whole, table, table.examples, directory / "labels.parquet", own)
     return own
 
 
