@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.promises.splits import ASKED, INNER_FOLDS, MODEL, PARAMS, Labelled, split
+from benchmarks.promises.splits import ASKED, INNER_FOLDS, PARAMS, Labelled, split
 from benchmarks.table import Table, publish
 from training.evaluation.sidebyside import side_by_side
 
@@ -60,32 +60,34 @@ def _sent(counted: pd.DataFrame, held: float, errors: tuple[float, float]) -> tu
     return (held, *(sums[name] / sums[whole] for name, whole in parts), *errors)
 
 
-def _tables(labelled: Labelled, name: str, jobs: int) -> list[Table]:
+def _tables(labelled: Labelled, name: str, model: str, jobs: int) -> list[Table]:
     promises, sent = [], []
     for held in HELD:
-        became = side_by_side(partial(split, labelled, held), range(SPLITS), jobs, f"{held:.0%} held out")
-        counted = pd.concat([one.counted for one in became], ignore_index=True)
+        became = side_by_side(
+            partial(split, labelled, held, model), range(SPLITS), jobs, f"{held:.0%} held out"
+        )
+        counted = pd.concat([each.counted for each in became], ignore_index=True)
         promises += _promises(counted, held)
-        errors = np.mean([(one.calibration_error, one.raw_error) for one in became], axis=0)
+        errors = np.mean([(each.calibration_error, each.raw_error) for each in became], axis=0)
         sent.append(_sent(counted, held, (float(errors[0]), float(errors[1]))))
-    made_by = f"python -m benchmarks.promises --name {name}"
+    made_by = f"python -m benchmarks.promises --name {name} --model {model}"
     limits = f"At most {ASKED.false_alarms:.0%} false alarms and {ASKED.looks:.0%} sent to a person"
     pooled = "All splits pooled; errors of calibration are means over the splits."
     return [
-        Table(f"Promises on {name}", made_by, PROMISES, promises, _notes(labelled, name)),
+        Table(f"Promises on {name}", made_by, PROMISES, promises, _notes(labelled, name, model)),
         Table(limits, made_by, SENT, sent, [pooled]),
     ]
 
 
-def _notes(labelled: Labelled, name: str) -> list[str]:
+def _notes(labelled: Labelled, name: str, model: str) -> list[str]:
     examples = labelled.examples
     operations, failed = (len(np.unique(one)) for one in (examples.groups, examples.groups[examples.y == 1]))
     data = (
         f"Data set: {name}, {len(examples.y)} comparisons of {operations} operations, {examples.y.sum()} "
         f"fails of {failed}, digest {labelled.digest[:12]}; {SPLITS} splits by operation, seeds from 0 on."
     )
-    model = (
-        f"Model: {MODEL} with {_params()}; calibration, cuts and "
+    told = (
+        f"Model: {model}{_params(model)}; calibration, cuts and "
         f"threshold are from {INNER_FOLDS} inner folds of the training operations. "
         f"Promises are made with {ASKED.confidence:.0%} confidence."
     )
@@ -93,11 +95,13 @@ def _notes(labelled: Labelled, name: str) -> list[str]:
         "Where a share cannot be promised, nothing passes: it is unsure or fails, and so the share is kept."
     )
     own = "One of fewer than 50 fails is more than 2 %: a quarter held out, no miss at all keeps that."
-    return [data, model, rest, own]
+    return [data, told, rest, own]
 
 
-def _params() -> str:
-    return ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in PARAMS.items())
+def _params(model: str) -> str:
+    given = PARAMS.get(model, {})
+    named = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in given.items())
+    return f" with {named}" if named else " with its first parameters"
 
 
 def main() -> None:
@@ -105,10 +109,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.promises")
     parser.add_argument("--root", type=Path, default=Path(), help="where featurize ran")
     parser.add_argument("--name", default="measured", help="of the data set")
+    parser.add_argument("--model", default="extra-trees", help="of the catalogue")
     parser.add_argument("--jobs", type=int, default=2)
     given = parser.parse_args()
     labelled = Labelled.read(given.root, ASKED.floor or 0.0)
-    publish(f"promises-{given.name}", _tables(labelled, given.name, given.jobs))
+    publish(f"promises-{given.name}", _tables(labelled, given.name, given.model, given.jobs))
 
 
 if __name__ == "__main__":

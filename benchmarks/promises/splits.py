@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,9 +26,16 @@ from training.evaluation.threshold import best_cut
 
 Floats = NDArray[np.float64]
 
-#: No search: the model, and parameters between those that searches choose where regressions are few.
-MODEL = "xgboost"
-PARAMS = {"trees": 120, "rate_of_learning": 0.08, "child_weight": 10.0, "columns": 0.5, "subsample": 0.8}
+#: No search: of boosted trees, parameters between those that searches choose where passes are many.
+PARAMS: Mapping[str, Mapping[str, float]] = {
+    "xgboost": {
+        "trees": 120,
+        "rate_of_learning": 0.08,
+        "child_weight": 10.0,
+        "columns": 0.5,
+        "subsample": 0.8,
+    }
+}
 INNER_FOLDS = 3
 #: What is asked for beside the promises: at most that share of false alarms, that share sent to a person.
 ASKED = Decide(false_alarms=0.01, looks=0.05)
@@ -60,8 +68,8 @@ class Became:
     raw_error: float
 
 
-def split(labelled: Labelled, share: float, seed: int) -> Became:
-    """Hold that share of the operations out, at random."""
+def split(labelled: Labelled, share: float, model: str, seed: int) -> Became:
+    """Hold that share of the operations out, at random, and fit `model` to the others."""
     examples = labelled.examples
     names = np.unique(examples.groups)
     drawn = np.random.default_rng(seed).permutation(len(names))[: int(share * len(names))]
@@ -70,17 +78,17 @@ def split(labelled: Labelled, share: float, seed: int) -> Became:
     inside = examples.rows(train)
     inner = np.zeros(len(train))
     for fitted_on, asked in group_folds(inside, INNER_FOLDS, seed, "inner folds"):
-        inner[asked] = _said(labelled.guide, inside.rows(fitted_on), inside.x[asked], seed)
+        inner[asked] = _said(labelled, model, inside.rows(fitted_on), inside.x[asked], seed)
     held = HeldRows(inside.y, inside.groups, inner, labelled.below[train])
     found = decision(held, best_cut(inside.y, np.where(inside.asked, inner, 0.0)).threshold, ASKED, seed)
-    raw = _said(labelled.guide, inside, examples.x[test], seed)
-    told, below, y = found.calibration.of(raw), labelled.below[test], examples.y[test]
+    raw = _said(labelled, model, inside, examples.x[test], seed)
+    below, y = labelled.below[test], examples.y[test]
+    told = found.told(raw, below)
     errors = (calibration_error(y, np.where(below, 0.0, one)) for one in (told, raw))
     return Became(outcomes(found, y, told, below).assign(split=seed), *errors)
 
 
-def _said(guide: Guide | None, examples: Examples, asked: Floats, seed: int) -> Floats:
-    model = CATALOGUE[MODEL]
-    lessons = examples.lessons
-    unfitted = pipeline(model, {**model.start, **PARAMS}, lessons.y, seed, guide)
+def _said(labelled: Labelled, name: str, examples: Examples, asked: Floats, seed: int) -> Floats:
+    model, lessons = CATALOGUE[name], examples.lessons
+    unfitted = pipeline(model, {**model.start, **PARAMS.get(name, {})}, lessons.y, seed, labelled.guide)
     return fail_probability(unfitted.fit(lessons.x, lessons.y), asked)

@@ -22,7 +22,7 @@ from serving.comparisons.reasons.nearest import Precedent
 from serving.comparisons.reasons.telling import Reason, Telling, Unlike, Why
 from serving.models import ModelRef
 from serving.pages.verdict_lines import Answer, VerdictLine
-from training.comparisons.decision import SAME, below_floor, verdicts
+from training.comparisons.decision import SAME, below_floor, discounted, verdicts
 from training.comparisons.ready import ReadyModel
 from training.comparisons.stored import Card
 from training.estimators.answering import Floats, Unit
@@ -213,6 +213,7 @@ def judged(named: NamedSides, served: Judge, reasons: int = REASONS, notes: Sequ
     amounts = np.zeros_like(columns)
     if len(columns):
         probability[left], amounts = model.answers(columns)
+        probability = discounted(probability, below, card.beneath)
     answers = verdicts(card.deciding, probability, below, beneath=card.wish.beneath)
     telling = Telling(
         asked,
@@ -238,7 +239,7 @@ def _doubted(model: ReadyModel, columns: Floats, below: NDArray[np.bool_]) -> ND
     """Return which of those below the floor are unsure: none, unless misses are promised."""
     found = np.zeros_like(below)
     if model.card.wish.beneath and below.any():
-        found[below] = model.probability(columns[below]) >= model.card.deciding.low
+        found[below] = model.card.beneath * model.probability(columns[below]) >= model.card.deciding.low
     return found
 
 

@@ -40,6 +40,11 @@ def decided(probability: Floats, worst_change: Floats, floor: float) -> Floats:
     return np.where(below_floor(worst_change, floor), 0.0, probability)
 
 
+def discounted(told: Floats, below: NDArray[np.bool_], beneath: float) -> Floats:
+    """Return calibrated probabilities, and so much of those below the floor, from where no model learns."""
+    return np.where(below, beneath * told, told)
+
+
 def examples_of(family: Family, table: FeatureTable) -> Examples:
     """Return the labelled rows of `table`, where a model is asked, and what they are without versions.
 

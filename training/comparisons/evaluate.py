@@ -75,7 +75,7 @@ def out_of_fold(
     for (part, name, chosen), probability, inner in zip(cells, probabilities, said, strict=True):
         inside = HeldRows(examples.y[part.train], examples.groups[part.train], inner, below[part.train])
         found = decision(inside, chosen.threshold, how, seed)
-        told = found.calibration.of(probability)
+        told = found.told(probability, below[part.test])
         counting = np.where(below[part.test], 0.0, told)
         rows.append(_verdicts(table, part, name, counting, found.threshold))
         became = outcomes(found, examples.y[part.test], told, below[part.test])

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from data.comparisons.params import Decide
 from data.errors import InputError
 from data.tables.files import replacing
+from training.comparisons.decision import discounted
 from training.evaluation.calibration import CalibrationMap, calibrated
 from training.evaluation.cuts import Cuts, Limits, Usual, VerdictCosts, Wish, cuts_for, looking
 from training.evaluation.promise import GUARANTEE, SHARES, Promise, Promised, Scored, kept
@@ -52,6 +53,9 @@ class Decision:
     Attributes
     ----------
     calibration : CalibrationMap
+        Of where a model is asked.
+    beneath : float
+        How much of a calibrated probability counts below the floor, where models don't learn.
     threshold : float
         ``fail`` is the better guess from this calibrated probability on.
     promise : Promise
@@ -62,11 +66,16 @@ class Decision:
     """
 
     calibration: CalibrationMap
+    beneath: float
     threshold: float
     promise: Promise
     wish: Wish
     cuts: Cuts
     sending: tuple[Cuts, ...]
+
+    def told(self, probability: Floats, below: NDArray[np.bool_]) -> Floats:
+        """Return the calibrated probabilities of raw ones, of which some lie below the floor."""
+        return discounted(self.calibration.of(probability), below, self.beneath)
 
 
 def decision(held: HeldRows, threshold: float, how: Decide, seed: int) -> Decision:
@@ -80,12 +89,19 @@ def decision(held: HeldRows, threshold: float, how: Decide, seed: int) -> Decisi
     how : Decide
     seed : int
     """
-    calibration = calibrated(held.y, held.probability, held.groups)
-    told = calibration.of(held.probability)
+    asked = ~held.below
+    calibration = calibrated(held.y[asked], held.probability[asked], held.groups[asked])
+    beneath = _beneath(held.y[held.below], calibration.of(held.probability[held.below]))
+    told = discounted(calibration.of(held.probability), held.below, beneath)
     cut, wish, promise = calibration.at(threshold), wish_of(how), promised(held, told, how, seed)
     usual = Usual(np.where(held.below, 0.0, told), held.groups)
     sending = tuple(looking(cut, usual, share, Limits(cheapest=0.0)) for share in SENT)
-    return Decision(calibration, cut, promise, wish, cuts_for(promise, cut, wish, usual), sending)
+    return Decision(calibration, beneath, cut, promise, wish, cuts_for(promise, cut, wish, usual), sending)
+
+
+def _beneath(y: NDArray[np.int64], told: Floats) -> float:
+    """Return how many fails lie below the floor for each that is expected there; one more of both is seen."""
+    return min(1.0, float((y.sum() + 1) / (told.sum() + 1)))
 
 
 def promised(held: HeldRows, told: Floats, how: Decide, seed: int) -> Promise:

@@ -16,7 +16,7 @@ from features.comparisons.asked import Asked
 from features.comparisons.copies import without_copies
 from features.comparisons.vectors import computed, described, vectors
 from features.comparisons.wild import NOTHING, without_wild
-from training.comparisons.decision import below_floor, decided, verdicts
+from training.comparisons.decision import below_floor, decided, discounted, verdicts
 from training.comparisons.precedents import Precedents
 from training.comparisons.stored import Card, TrainedModel
 from training.estimators import frozen
@@ -69,7 +69,8 @@ class ReadyModel:
         """Return the verdicts on such comparisons."""
         probability, change = self._compared(sides)
         below = below_floor(change, self.card.floor)
-        return verdicts(self.card.deciding, probability, below, beneath=self.card.wish.beneath)
+        told = discounted(probability, below, self.card.beneath)
+        return verdicts(self.card.deciding, told, below, beneath=self.card.wish.beneath)
 
     def _compared(self, sides: Sides) -> tuple[Floats, Floats]:
         """Return what the model says, and the worst change of the medians."""

@@ -51,6 +51,8 @@ class Card(StoredCard):
     calibration : CalibrationMap or None
         From the model's own probability to the one that is told, which thresholds are about; None: they are
         the same, as in older cards.
+    beneath : float
+        How much of that counts below the floor, from where models don't learn; 1 in older cards.
     promise : Promise or None
         What may be missed, and the cuts that keep it; None in older cards.
     cuts : Cuts or None
@@ -74,6 +76,7 @@ class Card(StoredCard):
     floor: float = 0.005
     usual: dict[str, Deciles] = field(default_factory=dict)
     calibration: CalibrationMap | None = None
+    beneath: FiniteFloat = 1.0
     promise: Promise | None = None
     cuts: Cuts | None = None
     wish: Wish = field(default_factory=Wish)

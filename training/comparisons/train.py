@@ -78,6 +78,7 @@ def train(family: Family) -> None:
             floor,
             usual,
             found.calibration,
+            found.beneath,
             found.promise,
             found.cuts,
             found.wish,
