@@ -69,6 +69,8 @@ LOOKED_AT: Mapping[str, tuple[str, str]] = {
         "Two far levels: single versions of history and baseline lie as high; it falls back after.",
     ),
     "10464/70": ("yes", "Two spikes; the other three lie inside the scatter of the history."),
+    "10464/380": ("yes", "Two spikes as before; the other three lie inside the scatter of the history."),
+    "05895/150": ("yes", "Two of five above the history; it fades to its upper edge within the target."),
     "00162/60": (
         "hardly",
         "All five a little above the calm baseline, as single versions before; falls through the target.",
