@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import zlib
 from dataclasses import dataclass, replace
@@ -222,13 +223,16 @@ def _worth(y: NDArray[np.int64], probability: NDArray[np.float64]) -> float:
 def log_of(directory: Path, features_digest: str, columns: tuple[str, ...], task: SearchTask) -> Path:
     """Return where the trials of `task` are kept: another file if anything differs that they depend on."""
     modules = (catalogue, spaces, pipelines, evident, one_sided, signed, threshold, evaluation_search)
-    code = digest_of(Path(__file__), *(Path(module.__file__ or "") for module in modules))
+    own = Path(__file__), Path(inspect.getfile(Examples))
+    code = digest_of(*own, *(Path(module.__file__ or "") for module in modules))
     content = [
         features_digest,
         columns,
         task.how.model_dump(exclude={"models"}),
         task.seed,
         code,
+        # what lies below which floor is no feature
+        [zlib.crc32(one.asked.tobytes()) for one in (task.examples, task.examples.bare) if one is not None],
     ]
     digest = zlib.crc32(json.dumps(content, default=str).encode())
     return directory / f"{features_digest[:12]}-{digest:08x}" / task.part / f"{task.model}.log"

@@ -7,12 +7,12 @@ import pytest
 
 from data.comparisons.params import Evaluate
 from data.errors import InputError
-from tests.families import feature_table, small_family
+from tests.families import feature_table, params, small_family
 from training.comparisons import tune as tuning
 from training.comparisons.examples import Examples, FeatureTable
 from training.comparisons.splits import grouped, parts
 from training.comparisons.stored import Card, TrainedModel
-from training.comparisons.tune import search, tasks_of
+from training.comparisons.tune import SearchTask, log_of, search, tasks_of
 from training.estimators.catalogue import CATALOGUE
 from training.estimators.pipelines import (
     ClassCounts,
@@ -281,3 +281,10 @@ def test_where_what_is_asked_has_but_one_label_a_model_learns_from_all_rows(exam
     only_passes = replace(examples, below=examples.y == 1, bare=examples)
     np.testing.assert_array_equal(only_passes.lessons.x, examples.x)
     assert only_passes.lessons.y.tolist() == examples.y.tolist()
+
+
+def test_trials_under_another_floor_are_not_taken_for_those_of_this_one(examples, tmp_path):
+    task = SearchTask("all", "logistic", examples, params(models=("logistic",)).section.tune, 7)
+    raised = replace(task, examples=replace(examples, below=np.arange(len(examples.y)) % 3 == 0))
+    logs = [log_of(tmp_path, "digest", ("a",), one) for one in (task, replace(task), raised)]
+    assert logs[0] == logs[1] != logs[2]
