@@ -101,7 +101,7 @@ class TimelineOperation:
 
 
 @dataclass(frozen=True)
-class Heat:
+class HeatMap:
     """Samples per core or per node of one run over time (seed 000, section 4.2.2).
 
     Attributes
@@ -150,6 +150,6 @@ class TimelineReport:
     versions: tuple[TimelineVersion, ...]
     baseline: int
     operations: tuple[TimelineOperation, ...]
-    heats: tuple[Heat, ...]
+    heats: tuple[HeatMap, ...]
     notes: tuple[str, ...]
     judged_by: str
