@@ -115,7 +115,7 @@ def _verdicts(report: TimelineReport, operation: TimelineOperation) -> str:
     told_of = [f"began with {some(began)}"] if began else []
     if below:
         sure = np.nanmax(np.append(operation.probability[operation.against_baseline == FAIL], -1))
-        likely = f", the surest with {percent(float(sure), 0)}" if sure >= 0 else ""
+        likely = f", the surest with {percent(float(sure))}" if sure >= 0 else ""
         told_of += [f"{counted(len(below), 'version')} worse than the baseline ({some(below, 1)}{likely})"]
     return "judged fail: " + "; ".join(told_of) if told_of else ""
 

@@ -6,6 +6,7 @@
   const BOTTOM = 40;
   const STRIP = 8;
   const NEAR = 0.05;
+  const DENSE = 5;
   // of the text on the axes, in pixels
   const LETTER = 6.6;
 
@@ -23,6 +24,8 @@
   // paths instead of an element per line: a page has hundreds of thousands of boxes
   const boxes = (layer, known, { operation, chosen, x, y, step }) => {
     const half = Math.max(0.6, Math.min(9, step * 0.34));
+    // where boxes are narrow their medians join to a line, and what lies around them steps back
+    const dense = step < DENSE ? " dense" : "";
     const shown = number => number.toFixed(2);
     for (const [kind, versions] of d3.entries(d3.nest().key(at => kindOf(operation, at)).map(known)).map(one => [one.key, one.value])) {
       const lines = { five: "", median: "" };
@@ -30,13 +33,14 @@
       for (const version of versions) {
         const [low, q1, median, q3, high] = Array.from(operation.five(chosen, version), value => shown(y(value)));
         const [left, middle, right] = [-half, 0, half].map(by => shown(x(version) + by));
+        const [from, to] = dense ? [-step / 2, step / 2].map(by => shown(x(version) + by)) : [left, right];
         const cap = half > 2 ? `M${left} ${low}H${right}M${left} ${high}H${right}` : "";
         lines.five += `M${middle} ${low}V${q1}M${middle} ${q3}V${high}${cap}`;
         filled += `M${left} ${q1}H${right}V${q3}H${left}Z`;
-        lines.median += `M${left} ${median}H${right}`;
+        lines.median += `M${from} ${median}H${to}`;
       }
-      layer.append("path").attr("class", `five ${kind}`).attr("d", lines.five);
-      layer.append("path").attr("class", `five box ${kind}`).attr("d", filled);
+      layer.append("path").attr("class", `five ${kind}${dense}`).attr("d", lines.five);
+      layer.append("path").attr("class", `five box ${kind}${dense}`).attr("d", filled);
       layer.append("path").attr("class", `median ${kind}`).attr("d", lines.median);
     }
   };
@@ -92,25 +96,26 @@
     });
   };
 
-  const axes = (layer, { operation, x, y, width, height, left, right, ticks }) => {
+  const axes = (layer, { x, y, width, height, left, right, ticks }) => {
     const format = y.tickFormat(5, ",f");
     for (const tick of ticks) {
       layer.append("path").attr("class", "grid").attr("d", `M${left} ${y(tick)}H${width - right}`);
       layer.append("text").attr("class", "tick y").attr("x", left - 6).attr("y", y(tick) + 4).attr("data-value", tick)
         .text(format(tick).replace("-", "\u2212"));
     }
-    const many = page.versions.length;
-    const every = Math.max(1, Math.ceil(many / Math.max(1, Math.floor((width - left - right) / 104))));
-    for (let at = 0; at < many; at += every) {
-      const anchor = x(at) < left + 40 ? "start" : x(at) > width - right - 40 ? "end" : "middle";
-      layer.append("text").attr("class", `tick x ${anchor}`).attr("x", anchor === "start" ? left : anchor === "end" ? width - right : x(at))
-        .attr("y", height - 10).text(page.short(page.versions[at].name)).append("title").text(page.versions[at].name);
-    }
+    let free = 0;
+    page.versions.forEach((version, at) => {
+      const text = page.short(version.name);
+      const half = (text.length * LETTER) / 2;
+      const middle = Math.max(left + half, Math.min(width - half, x(at)));
+      if (middle - half < free) return;
+      free = middle + half + 22;
+      layer.append("text").attr("class", "tick x middle").attr("x", middle).attr("y", height - 10).text(text)
+        .append("title").text(version.name);
+    });
     layer.append("path").attr("class", "axis").attr("d", `M${left} ${height - BOTTOM + 1}H${width - right}`);
     layer.append("circle").attr("class", "baseline").attr("cx", x(page.baseline)).attr("cy", height - BOTTOM + 1).attr("r", 4)
       .append("title").text(`${page.versions[page.baseline].name}: the baseline`);
-    const worse = operation.better === "lower" ? "up" : "down";
-    return `${operation.unit || "value"}, ${worse} is worse`;
   };
 
   const placed = (operation, chosen, width) => {
@@ -125,7 +130,7 @@
     return { operation, chosen, width, height: HEIGHT, left, right, step, x, y, ticks };
   };
 
-  const walked = (figure, place) => {
+  const walked = place => {
     const { operation, chosen, x, y, step, left } = place;
     const last = page.versions.length - 1;
     const marked = d3.range(last + 1).filter(at => page.isMarked(operation, at));
@@ -165,13 +170,11 @@
     }
     const place = placed(operation, chosen, width);
     changes(svg, place);
-    const axis = axes(svg, place);
+    axes(svg, place);
     baseline(svg, operation.five(chosen, page.baseline)[2], place);
     boxes(svg, known, place);
     verdicts(svg, place);
     svg.append("path").attr("class", "cursor");
-    const titled = figure.querySelector(".axis") || d3.select(figure).insert("p", ".plot").attr("class", "axis").node();
-    titled.textContent = axis;
-    return walked(figure, place);
+    return walked(place);
   };
 })(timelines);

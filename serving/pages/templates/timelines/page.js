@@ -9,7 +9,7 @@
     const number = Number(figure.id.slice("op-".length));
     const select = figure.querySelector("select");
     const words = `${figure.closest(".benchmark").querySelector("h2").textContent} ${figure.querySelector("h3").textContent}`.toLowerCase();
-    const chart = { figure, number, select, words, walkable: null, width: 0 };
+    const chart = { figure, number, select, options: [...select.options], words, walkable: null, width: 0 };
     chart.draw = () => {
       chart.walkable = page.draw(figure, number, Number(select.value));
       chart.width = figure.clientWidth;
@@ -58,7 +58,7 @@
 
   const told = () => {
     const left = charts.filter(isShown);
-    const chosen = threads.value ? left.filter(chart => page.operation(chart.number).threads.includes(Number(threads.value))).length : left.length;
+    const chosen = threads.value ? left.filter(chart => chart.options.some(one => one.dataset.threads === threads.value)).length : left.length;
     const lacking = chosen < left.length ? ` ${left.length - chosen} of them have no results at ${threads.value} threads and stay as they are.` : "";
     shown.textContent = `${left.length} of ${charts.length} operations.${lacking}`;
     printed.textContent = `Printed are ${Math.min(PAPER, left.length)} of ${charts.length} operations${left.length > PAPER ? ", the worst first: filter for others" : ""}.`;
@@ -76,8 +76,7 @@
 
   const configure = () => {
     for (const chart of charts) {
-      const operation = page.operation(chart.number);
-      const at = threads.value ? operation.threads.indexOf(Number(threads.value)) : operation.featured;
+      const at = chart.options.findIndex(one => (threads.value ? one.dataset.threads === threads.value : one.defaultSelected));
       if (at < 0 || at === Number(chart.select.value)) continue;
       chart.select.value = at;
       if (chart.width) chart.draw();

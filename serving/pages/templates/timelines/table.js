@@ -60,7 +60,7 @@
     select.textContent = "";
     for (let from = 0; from < numbers.length; from += size) {
       const to = Math.min(from + size, numbers.length);
-      const name = size === 1 ? page.operation(numbers[from]).name : `${from + 1} to ${to} of ${numbers.length}`;
+      const name = size === 1 ? document.getElementById(`name-${numbers[from]}`).textContent : `${from + 1} to ${to} of ${numbers.length}`;
       made("option", select, name).value = from;
     }
     place.querySelector("label").hidden = numbers.length <= size;

@@ -24,8 +24,10 @@
     tip.style.top = `${Math.max(EDGE, top)}px`;
   };
 
+  let follow = null;
   const close = plot => {
     tip.hidden = true;
+    follow = null;
     plot.querySelector(".cursor")?.removeAttribute("d");
   };
 
@@ -39,6 +41,7 @@
       write(head, lines);
       plot.querySelector(".cursor").setAttribute("d", over.cursor(at));
       put(plot, over.where(at));
+      follow = aloud ? () => put(plot, over.where(at)) : null;
       if (aloud) told.textContent = [head.name, head.date, ...lines].filter(Boolean).join(". ");
     };
     const point = event => {
@@ -66,5 +69,6 @@
     return { again: () => !tip.hidden && document.activeElement === plot && at !== null && walkable() && show(at, true) };
   };
 
-  addEventListener("scroll", () => { tip.hidden = true; }, { passive: true });
+  // the keyboard's tip moves with its chart, the mouse's is left behind
+  addEventListener("scroll", () => { if (follow) follow(); else tip.hidden = true; }, { passive: true });
 })(timelines);
