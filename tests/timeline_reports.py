@@ -92,7 +92,7 @@ def heat(many=24, seconds=110, version=0):
     draw = np.random.default_rng(3)
     busy = (np.sin(np.arange(seconds) / 9 + np.arange(many)[:, None] * 0.8) > -0.2) * 82.0
     values = np.clip(busy + draw.normal(8, 5, (many, seconds)), 0, 100)
-    values[5, 20:30] = np.nan
+    values[5:6, 20:30] = np.nan
     rows = tuple(f"CPU {number}" for number in range(many))
     return HeatMap("Use of each CPU, cg_C_x at 16 threads", rows, np.arange(seconds) * 1.0, values, "%", "heat/mpstat.csv", version)
 

@@ -11,7 +11,7 @@
   const LETTER = 6.6;
 
   const span = (operation, chosen) => {
-    const all = d3.range(page.versions.length).flatMap(version => Array.from(operation.five(chosen, version)));
+    const all = page.inSight().flatMap(version => Array.from(operation.five(chosen, version)));
     const base = operation.five(chosen, page.baseline)[2];
     return d3.extent([...all, base * (1 - NEAR), base * (1 + NEAR)].filter(Number.isFinite));
   };
@@ -57,7 +57,8 @@
 
   const changes = (layer, { operation, chosen, x, step, height, width, left, right }) => {
     let free = 0;
-    for (const change of [...operation.changes].sort((one, other) => one.first - other.first)) {
+    const inSight = operation.changes.filter(change => change.last >= page.since);
+    for (const change of inSight.sort((one, other) => one.first - other.first)) {
       const kind = change.share < 0 ? "worse" : "better";
       const [from, to] = [Math.max(left, x(change.first) - step / 2), Math.min(width - right, x(change.last) + step / 2)];
       const other = change.threads === operation.threads[chosen] ? "" : " other";
@@ -78,7 +79,8 @@
   const SHAPES = [, , "diamond", "triangle-down", "cross"];
   const verdicts = (layer, { operation, x, step, height }) => {
     const wide = Math.max(1.2, step * 0.9);
-    page.versions.forEach((version, at) => {
+    for (const at of page.inSight()) {
+      const version = page.versions[at];
       const [beside, before] = [operation.beside[at], operation.before[at]];
       if (beside >= page.UNSURE) {
         const tall = { [page.FAIL]: STRIP, [page.UNSURE]: STRIP / 2 }[beside] || 2;
@@ -93,7 +95,7 @@
           .attr("d", d3.svg.symbol().type(SHAPES[before]).size(before === page.FAIL ? 70 : 34)())
           .append("title").text(`${version.name}: ${page.verdicts[before]} beside the versions before${began}`);
       }
-    });
+    }
   };
 
   const axes = (layer, { x, y, width, height, left, right, ticks }) => {
@@ -104,17 +106,18 @@
         .text(format(tick).replace("-", "\u2212"));
     }
     let free = 0;
-    page.versions.forEach((version, at) => {
+    for (const at of page.inSight()) {
+      const version = page.versions[at];
       const text = page.short(version.name);
       const half = (text.length * LETTER) / 2;
       const middle = Math.max(left + half, Math.min(width - half, x(at)));
-      if (middle - half < free) return;
+      if (middle - half < free) continue;
       free = middle + half + 22;
       layer.append("text").attr("class", "tick x middle").attr("x", middle).attr("y", height - 10).text(text)
         .append("title").text(version.name);
-    });
+    }
     layer.append("path").attr("class", "axis").attr("d", `M${left} ${height - BOTTOM + 1}H${width - right}`);
-    layer.append("circle").attr("class", "baseline").attr("cx", x(page.baseline)).attr("cy", height - BOTTOM + 1).attr("r", 4)
+    if (page.baseline >= page.since) layer.append("circle").attr("class", "baseline").attr("cx", x(page.baseline)).attr("cy", height - BOTTOM + 1).attr("r", 4)
       .append("title").text(`${page.versions[page.baseline].name}: the baseline`);
   };
 
@@ -125,29 +128,29 @@
     const format = y.tickFormat(5, ",f");
     const left = 16 + LETTER * d3.max(ticks, tick => format(tick).length);
     const right = 38;
-    const step = (width - left - right) / page.versions.length;
-    const x = version => left + (version + 0.5) * step;
+    const step = (width - left - right) / page.inSight().length;
+    const x = version => left + (version - page.since + 0.5) * step;
     return { operation, chosen, width, height: HEIGHT, left, right, step, x, y, ticks };
   };
 
   const walked = place => {
     const { operation, chosen, x, y, step, left } = place;
-    const last = page.versions.length - 1;
-    const marked = d3.range(last + 1).filter(at => page.isMarked(operation, at));
+    const [first, last] = [page.since, page.versions.length - 1];
+    const marked = page.inSight().filter(at => page.isMarked(operation, at));
     const keys = {
       ArrowRight: at => Math.min(last, at + 1),
-      ArrowLeft: at => Math.max(0, at - 1),
+      ArrowLeft: at => Math.max(first, at - 1),
       ArrowUp: at => marked.find(one => one > at) ?? at,
       ArrowDown: at => marked.findLast(one => one < at) ?? at,
       PageUp: at => Math.min(last, at + 10),
-      PageDown: at => Math.max(0, at - 10),
-      Home: () => 0,
+      PageDown: at => Math.max(first, at - 10),
+      Home: () => first,
       End: () => last,
     };
     const mid = at => operation.five(chosen, at)[2];
     return {
-      start: page.baseline,
-      at: offset => Math.max(0, Math.min(last, Math.floor((offset - left) / step))),
+      start: Math.max(first, page.baseline),
+      at: offset => Math.max(first, Math.min(last, first + Math.floor((offset - left) / step))),
       key: (name, at) => (keys[name] ? keys[name](at) : null),
       head: at => page.versions[at],
       lines: at => page.lines(operation, chosen, at),
@@ -163,7 +166,7 @@
     const svg = d3.select(plot).append("svg").attr("class", "timeline").attr("aria-hidden", "true");
     const width = Math.max(240, plot.clientWidth);
     svg.attr("viewBox", `0 0 ${width} ${HEIGHT}`).attr("data-threads", operation.threads[chosen]);
-    const known = d3.range(page.versions.length).filter(at => !Number.isNaN(operation.five(chosen, at)[2]));
+    const known = page.inSight().filter(at => !Number.isNaN(operation.five(chosen, at)[2]));
     if (!known.length) {
       svg.append("text").attr("class", "side").attr("x", 12).attr("y", 60).text(`No result at ${operation.threads[chosen]} threads`);
       return null;

@@ -24,6 +24,9 @@ const timelines = {};
   page.shared = parsed("shared");
   page.versions = page.shared.versions.map(([name, date, href]) => ({ name, date, href }));
   page.baseline = page.shared.baseline;
+  // the first version that charts show: a control leaves out older ones
+  page.since = 0;
+  page.inSight = () => d3.range(page.since, page.versions.length);
 
   page.operation = once(number => {
     const read = parsed(`data-${number}`);

@@ -3,7 +3,7 @@
 (page => {
   const PAPER = 60;
   const all = selector => [...document.querySelectorAll(selector)];
-  const [named, threads, shown, printed] = ["named", "threads", "shown", "printed"].map(id => document.getElementById(id));
+  const [named, threads, since, shown, printed] = ["named", "threads", "since", "shown", "printed"].map(id => document.getElementById(id));
 
   const charts = all("figure.operation").map(figure => {
     const number = Number(figure.id.slice("op-".length));
@@ -84,6 +84,11 @@
     told();
   };
 
+  const shorten = () => {
+    page.since = Number(since.value);
+    for (const chart of charts) if (chart.width) chart.draw();
+  };
+
   const reveal = () => {
     const target = document.getElementById(location.hash.slice(1));
     if (!target?.hidden) return;
@@ -121,6 +126,7 @@
   named.addEventListener("input", filter);
   for (const radio of all("input[name=which]")) radio.addEventListener("change", filter);
   threads.addEventListener("change", configure);
+  since?.addEventListener("change", shorten);
   addEventListener("hashchange", reveal);
   addEventListener("resize", resized);
   addEventListener("beforeprint", paper);

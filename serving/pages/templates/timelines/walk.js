@@ -4,20 +4,29 @@
   const tip = document.getElementById("tip");
   const told = document.getElementById("told");
   const EDGE = 8;
+  const NARROW = 600;
 
   const write = (head, lines) => {
     tip.textContent = "";
     const name = tip.appendChild(document.createElement("b"));
     name.textContent = head.name;
     name.dir = "auto";
-    for (const line of [head.date, ...lines].filter(Boolean)) tip.appendChild(document.createElement("p")).textContent = line;
+    for (const line of [page.day(head.date), ...lines].filter(Boolean)) tip.appendChild(document.createElement("p")).textContent = line;
+  };
+
+  // on a telephone a tip beside the version would lie on the chart
+  const under = box => {
+    const below = box.bottom + tip.offsetHeight + EDGE < innerHeight;
+    tip.style.left = `${EDGE}px`;
+    tip.style.top = `${below ? box.bottom : Math.max(EDGE, box.top - tip.offsetHeight)}px`;
   };
 
   const put = (plot, { x, y }) => {
     const box = plot.getBoundingClientRect();
     const scale = box.width / plot.querySelector("svg").viewBox.baseVal.width;
-    tip.hidden = false;
+    tip.hidden = box.bottom < 0 || box.top > innerHeight;
     const left = box.left + x * scale;
+    if (innerWidth < NARROW) return under(box);
     const beside = left + 14 + tip.offsetWidth > innerWidth - EDGE ? left - 14 - tip.offsetWidth : left + 14;
     const top = Math.min(box.top + y * scale - tip.offsetHeight / 2, innerHeight - tip.offsetHeight - EDGE);
     tip.style.left = `${Math.max(EDGE, Math.min(beside, innerWidth - tip.offsetWidth - EDGE))}px`;
@@ -36,13 +45,13 @@
     let at = null;
     const show = (next, aloud) => {
       const over = walkable();
-      at = next;
+      at = Math.max(page.since, next);
       const [head, lines] = [over.head(at), over.lines(at)];
       write(head, lines);
       plot.querySelector(".cursor").setAttribute("d", over.cursor(at));
       put(plot, over.where(at));
       follow = aloud ? () => put(plot, over.where(at)) : null;
-      if (aloud) told.textContent = [head.name, head.date, ...lines].filter(Boolean).join(". ");
+      if (aloud) told.textContent = [head.name, page.day(head.date), ...lines].filter(Boolean).join(". ");
     };
     const point = event => {
       const over = walkable();

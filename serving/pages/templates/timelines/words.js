@@ -15,6 +15,8 @@
     return minus(value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits }));
   };
 
+  page.day = date => date.slice(0, 16).replace("T", " ");
+
   page.percent = share => `${(100 * share).toFixed(1)}\u00a0%`;
 
   // as a share, positive is worse
