@@ -14,7 +14,18 @@ from serving.comparisons.timelines.timeline import (
 )
 
 NAS = [f"{name}_C_x" for name in ("bt", "cg", "ep", "ft", "is", "lu", "mg", "sp", "ua")]
-JVM = ["compiler", "compress", "crypto.aes", "derby", "mpegaudio", "scimark.fft", "scimark.lu", "serial", "sunflow", "xml"]
+JVM = [
+    "compiler",
+    "compress",
+    "crypto.aes",
+    "derby",
+    "mpegaudio",
+    "scimark.fft",
+    "scimark.lu",
+    "serial",
+    "sunflow",
+    "xml",
+]
 STREAM = ["copy", "scale", "add", "triad"]
 REASON = "its median at {} threads is {:.1f} % worse than the baseline's, and their quartiles lie apart"
 
@@ -94,7 +105,15 @@ def heat(many=24, seconds=110, version=0):
     values = np.clip(busy + draw.normal(8, 5, (many, seconds)), 0, 100)
     values[5:6, 20:30] = np.nan
     rows = tuple(f"CPU {number}" for number in range(many))
-    return HeatMap("Use of each CPU, cg_C_x at 16 threads", rows, np.arange(seconds) * 1.0, values, "%", "heat/mpstat.csv", version)
+    return HeatMap(
+        "Use of each CPU, cg_C_x at 16 threads",
+        rows,
+        np.arange(seconds) * 1.0,
+        values,
+        "%",
+        "heat/mpstat.csv",
+        version,
+    )
 
 
 def simulated(many=60, operations=23, configurations=4, heats=1):
@@ -109,11 +128,12 @@ def simulated(many=60, operations=23, configurations=4, heats=1):
         missing = [many // 2] if number % 4 == 1 else []
         changes = drawn_changes(number, many, threads[-1])
         made.append(operation(
-            benchmark, name, many, threads, draw, changes=changes, spread=spread, better=better, missing=missing,
+            benchmark, name, many, threads, draw,
+            changes=changes, spread=spread, better=better, missing=missing,
         ))  # fmt: skip
     return TimelineReport(
-        "Kernels of RHEL 8 on a machine with 4 NUMA nodes", "gold-4n.lab", RULES, versions(many), 0, tuple(made),
-        tuple(heat() for _ in range(heats)), ("of STREAM, lower is assumed to be better",),
+        "Kernels of RHEL 8 on a machine with 4 NUMA nodes", "gold-4n.lab", RULES, versions(many), 0,
+        tuple(made), tuple(heat() for _ in range(heats)), ("of STREAM, lower is assumed to be better",),
         "regression-comparison 3 (extra-trees)",
     )  # fmt: skip
 

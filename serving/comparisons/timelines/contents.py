@@ -38,5 +38,7 @@ class ListedReport:
 
 def contents(listed: Sequence[ListedReport]) -> str:
     """Return the list as one HTML text without scripts; where most has to be looked at comes first."""
-    ordered = sorted(listed, key=lambda one: (-one.fails, -one.changes, -one.unstable, one.title, one.machine))
+    ordered = sorted(
+        listed, key=lambda one: (-one.fails, -one.changes, -one.unstable, one.title, one.machine)
+    )
     return render("timelines/contents.html", listed=ordered)

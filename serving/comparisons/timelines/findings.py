@@ -25,7 +25,7 @@ class Finding:
     number : int
         Index of the operation in the report.
     severity : float
-        The greatest loss, as a share: of its lasting changes, and beside the baseline where it was judged fail.
+        The greatest loss, as a share: of its lasting changes, or beside the baseline where judged fail.
     worse, better : tuple of str
         Its lasting changes.
     verdicts : str
@@ -86,7 +86,9 @@ def shaky(found: Sequence[Finding]) -> list[Finding]:
 
 def ranked(found: Sequence[Finding]) -> list[int]:
     """Return each operation's place when the worst come first, then what has marks, then the others."""
-    order = sorted(range(len(found)), key=lambda at: (not found[at].bad, -found[at].severity, not found[at].marked))
+    order = sorted(
+        range(len(found)), key=lambda at: (not found[at].bad, -found[at].severity, not found[at].marked)
+    )
     return np.argsort(order).tolist()
 
 

@@ -17,7 +17,7 @@ from serving.pages.render import render
 
 
 @dataclass(frozen=True)
-class Section:
+class BenchmarkShown:
     """One benchmark: the findings of its operations."""
 
     benchmark: str
@@ -45,7 +45,7 @@ def page(report: TimelineReport) -> str:
 
     Notes
     -----
-    Thesis of seed 000, section 5.1 and figure 5.1: the rules, per benchmark a chart per operation and the table of
+    Seed 000, section 5.1 and figure 5.1: the rules, per benchmark a chart per operation and the table of
     medians of the featured configuration; before them what to look at first.
     """
     found, texts = findings(report), scripts()
@@ -66,12 +66,12 @@ def page(report: TimelineReport) -> str:
     )
 
 
-def sections(found: Sequence[Finding]) -> list[Section]:
+def sections(found: Sequence[Finding]) -> list[BenchmarkShown]:
     """Put the operations of a benchmark together, in the order in which they first appear."""
     grouped: dict[str, list[Finding]] = {}
     for one in found:
         grouped.setdefault(one.operation.benchmark, []).append(one)
-    return [Section(benchmark, tuple(of_it)) for benchmark, of_it in grouped.items()]
+    return [BenchmarkShown(benchmark, tuple(of_it)) for benchmark, of_it in grouped.items()]
 
 
 def _heat(report: TimelineReport, heat: HeatMap) -> HeatDrawn:
@@ -80,7 +80,7 @@ def _heat(report: TimelineReport, heat: HeatMap) -> HeatDrawn:
 
 
 def summary(heat: HeatMap) -> str:
-    """Say what a heat map shows: between what and what, and which rows are highest and lowest on the whole."""
+    """Say what a heat map shows: its range, and which rows are highest and lowest on the whole."""
     known = np.isfinite(heat.values)
     counts = known.sum(axis=1)
     if not counts.any():

@@ -32,7 +32,7 @@ def packed(values: ArrayLike) -> str:
 
 
 def link(source: str) -> str:
-    """Return a relative reference to a result, quoted, whatever the file is called; empty if there is none."""
+    """Return a relative reference to a result, quoted whatever it is called; empty if there is none."""
     return "./" + quote(source.lstrip("/"), errors="surrogateescape") if source else ""
 
 

@@ -25,7 +25,7 @@ def scripts() -> list[Markup]:
 
 
 def policy(texts: Sequence[str]) -> str:
-    """Return a content security policy: these scripts run, nothing else does, and nothing is asked of anyone."""
+    """Return a content security policy: these scripts run, nothing else, and nothing is loaded."""
     allowed = " ".join(f"'sha256-{_digest(text)}'" for text in texts)
     return (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "

@@ -12,7 +12,7 @@ _SIGNIFICANT = 4
 
 
 def amount(value: float) -> str:
-    """Write a value with four significant digits or all before the point: ``83,903``, ``0.001235``; NaN as a dash."""
+    """Write a value with four significant digits, or all before the point; NaN as a dash."""
     if not math.isfinite(value):
         return "\N{EN DASH}"
     whole = math.floor(math.log10(abs(value))) if value else 0

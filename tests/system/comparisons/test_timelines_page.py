@@ -20,23 +20,37 @@ pytestmark = pytest.mark.browser
 WIDTHS = (390, 1400, 1920)
 EVIL = "</script><script>document.title='taken'</script>\"'<img src=x onerror=\"document.title='taken'\">"
 #: What is cut off; tables of medians scroll in a box of their own.
-CUT_OFF = f"""
-return [...document.querySelectorAll("main *")]
-  .filter(one => !one.closest("svg, .unseen, .scrolled") && one.clientWidth > 0 && one.scrollWidth > one.clientWidth + 1)
-  .filter(one => getComputedStyle(one).display !== "inline" && !["SELECT", "INPUT", "OPTION"].includes(one.tagName))
-  .map(one => `${{one.tagName}}.${{one.className}}: ${{one.scrollWidth}} in ${{one.clientWidth}}`)
+CUT_OFF = """
+return [...document.querySelectorAll("main *:not(select, input, option)")]
+  .filter(one => !one.closest("svg, .unseen, .scrolled"))
+  .filter(one => one.clientWidth > 0 && one.scrollWidth > one.clientWidth + 1)
+  .filter(one => getComputedStyle(one).display !== "inline")
+  .map(one => `${one.tagName}.${one.className}: ${one.scrollWidth} in ${one.clientWidth}`)
 """
 TIP_INSIDE = """
 const tip = document.getElementById("tip").getBoundingClientRect();
 return tip.left >= 0 && tip.top >= 0 && tip.right <= innerWidth && tip.bottom <= innerHeight
 """
+#: The medians that are drawn, in the unit of the axis, and how much of it a pixel is.
 MEDIANS = """
 const svg = arguments[0].querySelector("svg.timeline");
-const ticks = [...svg.querySelectorAll("text.tick.y")].map(one => [Number(one.dataset.value), Number(one.getAttribute("y")) - 4]);
+const ticks = [...svg.querySelectorAll("text.tick.y")]
+  .map(one => [Number(one.dataset.value), Number(one.getAttribute("y")) - 4]);
 const [[low, from], [high, to]] = [ticks[0], ticks[ticks.length - 1]];
-const found = [...svg.querySelectorAll("path.median")].flatMap(one => [...one.getAttribute("d").matchAll(/M([\\d.]+) ([\\d.]+)/g)])
-  .map(one => [Number(one[1]), low + (Number(one[2]) - from) * (high - low) / (to - from)]);
-return [found.sort((one, other) => one[0] - other[0]).map(one => one[1]), Math.abs((high - low) / (to - from))];
+const pixel = (high - low) / (to - from);
+const drawn = [...svg.querySelectorAll("path.median")]
+  .flatMap(one => [...one.getAttribute("d").matchAll(/M([\\d.]+) ([\\d.]+)/g)])
+  .map(one => [Number(one[1]), low + (Number(one[2]) - from) * pixel]);
+return [drawn.sort((one, other) => one[0] - other[0]).map(one => one[1]), Math.abs(pixel)];
+"""
+FILTERED = """
+const box = document.getElementById("named");
+box.value = "ft_";
+box.dispatchEvent(new Event("input"));
+"""
+PIXEL = """
+const context = document.querySelector("canvas").getContext("2d");
+return [...context.getImageData(arguments[0], arguments[1], 1, 1).data];
 """
 
 
@@ -135,13 +149,18 @@ def test_the_keyboard_moves_over_the_versions_of_a_chart_that_is_one_tab_stop(fi
     assert report.versions[0].name in told(browser)
     keys.send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
     assert told(browser).startswith(report.versions[2].name + ".")
-    low, q1, median, q3, high = operation.five[3, 2]
+    low, q1, _, q3, high = operation.five[3, 2]
     assert f"Quartiles {q1:,.0f} and {q3:,.0f}. Minimum {low:,.0f}, maximum {high:,.0f}" in told(browser)
     keys.send_keys(Keys.END)
     assert told(browser).startswith(report.versions[-1].name)
     keys.send_keys(Keys.HOME, Keys.ARROW_UP)
     began = int(np.flatnonzero(operation.against_before == 3)[0])
-    for words in (report.versions[began].name, "fail, began here", "a regression with 99.7", *operation.words[began]):
+    for words in (
+        report.versions[began].name,
+        "fail, began here",
+        "a regression with 99.7",
+        *operation.words[began],
+    ):
         assert words in told(browser)
     loss = 1 - operation.five[3, began, 2] / operation.five[3, 0, 2]
     assert f"{100 * loss:.1f}\u00a0% worse than the baseline" in told(browser)
@@ -156,12 +175,16 @@ def test_versions_judged_are_marked_by_shape_and_text_in_the_chart_and_in_the_ta
     opened(browser, file)
     figure = drawn(browser, 5)
     name = report.versions[int(np.flatnonzero(report.operations[5].against_before == 3)[0])].name
-    titles = [one.get_attribute("textContent") for one in figure.find_elements(By.CSS_SELECTOR, "svg .fail title")]
+    titles = [
+        one.get_attribute("textContent") for one in figure.find_elements(By.CSS_SELECTOR, "svg .fail title")
+    ]
     assert f"{name}: fail beside the versions before, began here" in titles
     assert sum("fail beside the baseline" in title for title in titles) == 6
     creeping = drawn(browser, 7)
     assert "crept 7.0 % worse" in creeping.find_element(By.CSS_SELECTOR, "svg text.share").text
-    row = next(one for one in table_of(browser).find_elements(By.CSS_SELECTOR, "tbody tr") if name in one.text)
+    row = next(
+        one for one in table_of(browser).find_elements(By.CSS_SELECTOR, "tbody tr") if name in one.text
+    )
     cell = row.find_elements(By.CSS_SELECTOR, "td")[5]
     assert cell.get_attribute("textContent").endswith("\u25bc fail, began here")
     link = row.find_element(By.CSS_SELECTOR, "a").get_attribute("href")
@@ -190,7 +213,10 @@ def test_the_filter_leaves_operations_by_name_by_marks_and_unstable_ones(file, r
     table_of(browser)
 
     def left():
-        return [int(one.get_attribute("id")[3:]) for one in browser.find_elements(By.CSS_SELECTOR, "figure.operation:not([hidden])")]
+        return [
+            int(one.get_attribute("id")[3:])
+            for one in browser.find_elements(By.CSS_SELECTOR, "figure.operation:not([hidden])")
+        ]
 
     browser.execute_script("scrollTo({top: 0, behavior: 'instant'})")
     found(browser, "#named").send_keys("FT_")
@@ -201,7 +227,11 @@ def test_the_filter_leaves_operations_by_name_by_marks_and_unstable_ones(file, r
     choose(browser, "unstable")
     assert set(left()) == {number for number, one in enumerate(report.operations) if one.unstable}
     choose(browser, "marked")
-    marked = {number for number, one in enumerate(report.operations) if one.changes or (one.against_baseline > 1).any()}
+    marked = {
+        number
+        for number, one in enumerate(report.operations)
+        if one.changes or (one.against_baseline > 1).any()
+    }
     assert set(left()) == marked
     hidden = min(set(range(60)) - marked)
     browser.execute_script(f"location.hash = 'op-{hidden}'")
@@ -263,12 +293,14 @@ def test_paper_takes_the_worst_charts_of_those_that_the_filter_leaves(browser, t
     charts = browser.find_elements(By.CSS_SELECTOR, "figure:not(.unprinted) svg.timeline")
     assert len(charts) == 60
     assert "unprinted" not in found(browser, f"#op-{worst}").get_attribute("class")
-    browser.execute_script("const box = document.getElementById('named'); box.value = 'ft_'; box.dispatchEvent(new Event('input'))")
+    browser.execute_script(FILTERED)
     assert pages_of(printed(browser)) < pages_of(pdf) / 2
 
 
 def printed(browser):
-    return base64.b64decode(browser.execute_cdp_cmd("Page.printToPDF", {"paperWidth": 8.27, "paperHeight": 11.7})["data"])
+    return base64.b64decode(
+        browser.execute_cdp_cmd("Page.printToPDF", {"paperWidth": 8.27, "paperHeight": 11.7})["data"]
+    )
 
 
 def pages_of(pdf):
@@ -281,12 +313,11 @@ def test_a_heat_map_is_drawn_told_and_walked_over(browser, tmp_path):
     figure = found(browser, ".heat")
     browser.execute_script("arguments[0].scrollIntoView({behavior: 'instant'})", figure)
     WebDriverWait(browser, 10).until(lambda _: figure.find_elements(By.CSS_SELECTOR, "canvas"))
-    pixel = "return [...document.querySelector('canvas').getContext('2d').getImageData(arguments[0], arguments[1], 1, 1).data]"
     values = report.heats[0].values
     dark, light = (np.unravel_index(at, values.shape) for at in (np.nanargmin(values), np.nanargmax(values)))
-    assert browser.execute_script(pixel, int(dark[1]), int(dark[0]))[2] < 100
-    assert browser.execute_script(pixel, int(light[1]), int(light[0]))[0] > 200
-    assert browser.execute_script(pixel, 20, 5)[3] == 0
+    assert browser.execute_script(PIXEL, int(dark[1]), int(dark[0]))[2] < 100
+    assert browser.execute_script(PIXEL, int(light[1]), int(light[0]))[0] > 200
+    assert browser.execute_script(PIXEL, 20, 5)[3] == 0
     figure.find_element(By.CSS_SELECTOR, ".plot").send_keys(*[Keys.ARROW_DOWN] * 5, *[Keys.ARROW_RIGHT] * 20)
     assert told(browser) == "CPU 5. 20.00 seconds. Not known"
     assert "24 rows over 109.0 seconds" in figure.text
@@ -305,7 +336,10 @@ def test_without_scripts_the_worst_are_told_and_the_charts_are_excused(browser, 
 
 
 def test_the_list_of_timelines_fits_and_links_to_them(browser, tmp_path):
-    listed = [ListedReport("a b/quiet?.html", "Quiet", "m1", 200, 500, 0, 0, 0), ListedReport("x.html", EVIL, "", 3, 2, 1, 1, 1)]
+    listed = [
+        ListedReport("a b/quiet?.html", "Quiet", "m1", 200, 500, 0, 0, 0),
+        ListedReport("x.html", EVIL, "", 3, 2, 1, 1, 1),
+    ]
     path = tmp_path / "index.html"
     path.write_text(contents(listed), "utf-8")
     assert faults(browser, path, widths=WIDTHS) == []

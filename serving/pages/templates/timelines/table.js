@@ -46,7 +46,7 @@
     for (const operation of operations) {
       const column = made("th", head);
       column.scope = "col";
-      made("bdi", column, operation.name);
+      made("bdi", column, operation.name).title = operation.name;
       made("small", column, `${operation.unit}, threads: ${operation.threads[operation.featured]}`);
     }
     const body = whole.createTBody();
