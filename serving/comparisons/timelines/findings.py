@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -27,7 +28,7 @@ class Finding:
     severity : float
         The greatest loss, as a share: of its lasting changes, or beside the baseline where judged fail.
     worse, better : tuple of str
-        Its lasting changes.
+        Its lasting changes, the greatest first.
     verdicts : str
         Which versions were judged fail; empty if none was.
     marked : bool
@@ -60,7 +61,11 @@ class Finding:
     @property
     def words(self) -> str:
         """All of it in one line."""
-        return "; ".join([*self.worse, *self.better, *filter(None, [self.verdicts])])
+        return "; ".join(filter(None, [self.listed("worse"), self.listed("better"), self.verdicts]))
+
+    def listed(self, which: Literal["worse", "better"]) -> str:
+        """Name the greatest few of its lasting changes."""
+        return some(getattr(self, which), between="; ")
 
 
 def findings(report: TimelineReport) -> list[Finding]:
@@ -101,7 +106,7 @@ def losses(operation: TimelineOperation, baseline: int) -> Floats:
 
 
 def _finding(report: TimelineReport, number: int, operation: TimelineOperation) -> Finding:
-    changes = operation.changes
+    changes = sorted(operation.changes, key=lambda change: -abs(change.share))
     bad = tuple(told(change, report.versions) for change in changes if change.share < 0)
     good = tuple(told(change, report.versions) for change in changes if change.share >= 0)
     both = operation.against_baseline, operation.against_before

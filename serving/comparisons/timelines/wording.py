@@ -33,7 +33,7 @@ def told(change: Change, versions: Sequence[TimelineVersion]) -> str:
     return f"{crept}{moved(change.share)} {when} (threads: {change.threads})"
 
 
-def some(names: Sequence[str], most: int = 3) -> str:
+def some(names: Sequence[str], most: int = 3, between: str = ", ") -> str:
     """Name the first few, and say how many there are beside them."""
     rest = len(names) - most
-    return ", ".join(names[:most]) + (f" and {rest:,} more" if rest > 0 else "")
+    return between.join(names[:most]) + (f" and {rest:,} more" if rest > 0 else "")

@@ -168,7 +168,7 @@
     svg.attr("viewBox", `0 0 ${width} ${HEIGHT}`).attr("data-threads", operation.threads[chosen]);
     const known = page.inSight().filter(at => !Number.isNaN(operation.five(chosen, at)[2]));
     if (!known.length) {
-      svg.append("text").attr("class", "side").attr("x", 12).attr("y", 60).text(`No result at ${operation.threads[chosen]} threads`);
+      svg.append("text").attr("class", "side").attr("x", 12).attr("y", 60).text(`No result (threads: ${operation.threads[chosen]})`);
       return null;
     }
     const place = placed(operation, chosen, width);

@@ -82,7 +82,7 @@
     const [low, q1, median, q3, high] = operation.five(chosen, version);
     const base = operation.five(chosen, page.baseline)[2];
     const lines = [];
-    if (Number.isNaN(median)) lines.push(`No result at ${operation.threads[chosen]} threads`);
+    if (Number.isNaN(median)) lines.push(`No result (threads: ${operation.threads[chosen]})`);
     else {
       const isBase = version === page.baseline;
       const beside = isBase ? ", the baseline" : Number.isFinite(base) ? `, ${page.moved(page.loss(operation, median, base))}` : "";
