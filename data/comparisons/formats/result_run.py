@@ -187,13 +187,21 @@ class _RunReader:
         if results and not operation.metric:
             self._decide(operation, self._metric(operation, results[0]))
         place = f'{operation.place} threads="{here.threads}"'
-        number = self.tree.number
-        for element in results:
-            self.tree.here = element
-            here.samples.append(number(element, operation.metric, place))
-            for column, names in TIMES.items():
-                given = next((name for name in names if name in element.attrib), None)
-                here.times[column].append(math.nan if given is None else number(element, given, place))
+        here.samples += self.tree.each(results, operation.metric, place)
+        for column, names in TIMES.items():
+            here.times[column] += self._times(results, names, place)
+
+    def _times(self, results: Sequence[Element], names: Sequence[str], place: str) -> list[float]:
+        """Return the first of some attributes that each result has, NaN where it has none."""
+        for name in names:
+            having = [element for element in results if name in element.attrib]
+            if len(having) == len(results):
+                return self.tree.each(results, name, place)
+            if having:
+                first = (next((one for one in names if one in element.attrib), "") for element in results)
+                each = zip(results, first, strict=True)
+                return [self.tree.each([one], name, place)[0] if name else math.nan for one, name in each]
+        return [math.nan] * len(results)
 
     def _summary(self, operation: RunOperation, here: RunConfiguration, element: Element) -> None:
         tag = str(element.tag)
