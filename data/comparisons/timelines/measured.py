@@ -19,6 +19,8 @@ from data.tables.problems import Problems
 
 #: Fewer samples than this of a version say little of it: windows of versions stand for it.
 FEW = 3
+#: Windows take at least so many versions.
+FEWEST_VERSIONS = 12
 
 
 @dataclass(frozen=True)
@@ -84,11 +86,19 @@ class Measured:
         return np.isfinite(self.five[..., 2])
 
     @cached_property
-    def repeated(self) -> NDArray[np.bool_]:
-        """Which configurations have at least `FEW` samples of most versions that have any."""
+    def alone(self) -> NDArray[np.bool_]:
+        """Of which configurations single versions are compared, shape (n_configurations,).
+
+        Those with at least `FEW` samples of most versions; and those with summaries only, of fewer versions
+        than windows take. All configurations of an operation are alike.
+        """
         few = np.where(self.known, self.counts, -1)
         usual = np.array([np.median(row[row >= 0]) if (row >= 0).any() else 0 for row in few])
-        return np.asarray(usual >= FEW)
+        summaries = (self.counts.sum(axis=1) == 0) & (self.known.sum(axis=1) < FEWEST_VERSIONS)
+        found = (usual >= FEW) | summaries
+        for one in self.operations:
+            found[one.rows] = found[one.rows].all()
+        return np.asarray(found)
 
 
 class _Cells:

@@ -1,8 +1,8 @@
 """Lasting changes over a whole history: steps, and creeping drops that no comparison of two versions shows.
 
 The medians of versions are cut into segments of one level each (`features.comparisons.segments`). Where
-several steps to worse follow each other, or one is blurred, and a straight decline explains them better, it is
-a creeping drop: several small losses within tolerance that add up (seed 000, chapter 5).
+several steps to worse follow each other, or one is blurred, and a straight decline explains them better, it
+is a creeping drop: several small losses within tolerance that add up (seed 000, chapter 5).
 """
 
 from __future__ import annotations

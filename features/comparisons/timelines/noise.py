@@ -55,7 +55,7 @@ def instability(five: Floats, counts: Floats) -> Floats:
     That is 1.96 times the deviation of the difference of two versions' medians. A version's median varies as
     versions do (`scatter`), and at least as the repetitions say: by 1.2533 times the interquartile range (of
     a normal distribution, in deviations) by the root of how many there are, the median over all versions.
-    An operation is unstable if this is more than 5 % (`WANTED`): its boxes say nothing beside the lines of 5 %.
+    An operation is unstable if that is more than 5 % (`WANTED`): its boxes say nothing beside those lines.
 
     Parameters
     ----------
