@@ -92,7 +92,7 @@ def _kind(path: Path) -> Literal["xml", "json"] | None:
     return {".xml": "xml", ".json": "json"}.get(path.suffix.lower())  # type: ignore[return-value] # mypy takes str
 
 
-class Found(NamedTuple):
+class FoundRuns(NamedTuple):
     """What reading one place gave."""
 
     runs: tuple[TimelineRun, ...]
@@ -139,7 +139,7 @@ def read(
     """
     folder = Folder.of(root)
     read_one = partial(_read_place, measure=measure, keep_going=keep_going)
-    found: list[Found] = []
+    found: list[FoundRuns] = []
     for some in _spread(read_one, folder.places, jobs):
         for one in some:
             if one.skipped and not keep_going:
@@ -155,8 +155,8 @@ def read(
 
 
 def _spread(
-    read_one: Callable[[ResultPlace], Found], places: Sequence[ResultPlace], jobs: int
-) -> Iterator[list[Found]]:
+    read_one: Callable[[ResultPlace], FoundRuns], places: Sequence[ResultPlace], jobs: int
+) -> Iterator[list[FoundRuns]]:
     """Read places, in this process or in several, in their order."""
     parts = [places[start : start + _TOGETHER] for start in range(0, len(places), _TOGETHER)]
     if jobs == 1 or len(places) < _FEW:
@@ -168,20 +168,22 @@ def _spread(
     yield from parallel(delayed(_read_some)(read_one, part) for part in parts)
 
 
-def _read_some(read_one: Callable[[ResultPlace], Found], places: Sequence[ResultPlace]) -> list[Found]:
+def _read_some(
+    read_one: Callable[[ResultPlace], FoundRuns], places: Sequence[ResultPlace]
+) -> list[FoundRuns]:
     return [read_one(place) for place in places]
 
 
-def _read_place(place: ResultPlace, *, measure: Measure, keep_going: bool) -> Found:
+def _read_place(place: ResultPlace, *, measure: Measure, keep_going: bool) -> FoundRuns:
     problems = Problems(keep_going)
     try:
         found = _read(place, problems, measure)
     except InputError as error:
-        return Found((), (*problems.skipped, error.within(place.path)))
+        return FoundRuns((), (*problems.skipped, error.within(place.path)))
     if found is None:
-        return Found((), passed=place.source)
+        return FoundRuns((), passed=place.source)
     notes = (note.replace(str(place.path), place.source) for note in problems.notes)
-    return Found(found, tuple(problems.skipped), tuple(notes))
+    return FoundRuns(found, tuple(problems.skipped), tuple(notes))
 
 
 def _read(place: ResultPlace, problems: Problems, measure: Measure) -> tuple[TimelineRun, ...] | None:
@@ -198,7 +200,7 @@ def _read(place: ResultPlace, problems: Problems, measure: Measure) -> tuple[Tim
     return tuple(runs.of_json(place.path, place.source, problems, measure))
 
 
-def _notes(folder: Folder, found: Sequence[Found]) -> Iterator[str]:
+def _notes(folder: Folder, found: Sequence[FoundRuns]) -> Iterator[str]:
     """Yield what was assumed, the same of many files once."""
     if folder.links:
         yield f"{folder.links} symbolic links are passed over"

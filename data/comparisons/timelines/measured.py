@@ -54,7 +54,7 @@ class MeasuredOperation:
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredVersions:
     """All operations over all versions.
 
     Attributes
@@ -149,7 +149,7 @@ class _Cells:
         return self.rows.setdefault((*operation, series.threads), len(self.rows)), float(scale)
 
 
-def measured(chosen: ChosenRuns, problems: Problems) -> Measured:
+def measured(chosen: ChosenRuns, problems: Problems) -> MeasuredVersions:
     """Put the runs of a timeline into arrays.
 
     Where an operation was measured twice of one version, the newest counts.
@@ -181,7 +181,7 @@ def measured(chosen: ChosenRuns, problems: Problems) -> Measured:
     sampled = five_numbers(Samples(taken, np.zeros(len(taken), np.int64), edges[:-1], edges[1:]))
     boxes = np.where(counts[:, None] > 0, sampled, boxes)
     shaped = boxes.reshape(len(order), width, 5)
-    return Measured(operations, taken, edges[rows], shaped, (*cells.notes, *notes))
+    return MeasuredVersions(operations, taken, edges[rows], shaped, (*cells.notes, *notes))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from data.comparisons import validity
 from data.comparisons.sides import Floats
-from data.comparisons.timelines.measured import Measured
+from data.comparisons.timelines.measured import MeasuredVersions
 from features.comparisons.asked import Asked
 from features.comparisons.timelines.changes import Shift
 from serving.comparisons.timelines.timeline import Marks
@@ -30,7 +30,7 @@ _TOGETHER = 20_000
 _TOLD = 1_500
 
 
-class Said(NamedTuple):
+class SaidOfVersion(NamedTuple):
     """What is said of one comparison: the mark, the probability, the worst change, and the reasons."""
 
     mark: int
@@ -39,7 +39,7 @@ class Said(NamedTuple):
     words: Callable[[], Sequence[str]]
 
 
-Answering = Callable[[VersionSides, Sequence[Ask]], list[Said]]
+Answering = Callable[[VersionSides, Sequence[Ask]], list[SaidOfVersion]]
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ class OperationMarks:
     @classmethod
     def none(cls, versions: int) -> OperationMarks:
         """Return those of an operation that nobody judged."""
-        marks = (np.zeros(versions, np.uint8) for _ in range(2))
-        return cls(*marks, np.full(versions, np.nan))
+        beside, before = np.zeros((2, versions), np.uint8)
+        return cls(beside, before, np.full(versions, np.nan))
 
 
 def by_model(served: Judge) -> Answering:
@@ -65,14 +65,14 @@ def by_model(served: Judge) -> Answering:
     """
     from serving.comparisons.judge import judged
 
-    def answer(given: VersionSides, asks: Sequence[Ask]) -> list[Said]:
+    def answer(given: VersionSides, asks: Sequence[Ask]) -> list[SaidOfVersion]:
         said = [_PASSED] * len(asks)
         left = _above_floor(given, asks, served)
         judgement = judged(given.named([asks[one] for one in left]), served, reasons=1)
         for place, one in zip(left, judgement.verdicts, strict=True):
             change = np.nan if one.moved is None else one.moved.change
             probability = np.nan if one.probability is None else one.probability
-            said[place] = Said(MARK[one.verdict], probability, change, _words_of(one))
+            said[place] = SaidOfVersion(MARK[one.verdict], probability, change, _words_of(one))
         return said
 
     return answer
@@ -95,10 +95,10 @@ def _above_floor(given: VersionSides, asks: Sequence[Ask], served: Judge) -> lis
 def by_server(server: AskedServer) -> Answering:
     """Return how a served model answers; JudgeError if it does not."""
 
-    def answer(given: VersionSides, asks: Sequence[Ask]) -> list[Said]:
+    def answer(given: VersionSides, asks: Sequence[Ask]) -> list[SaidOfVersion]:
         answers = server.comparisons(_posted(given, asks))
         return [
-            Said(
+            SaidOfVersion(
                 MARK[one.verdict],
                 np.nan if one.probability is None else one.probability,
                 np.nan if one.moved is None else one.moved.change,
@@ -140,11 +140,11 @@ def _samples(values: Floats, five: Floats) -> list[float] | dict[str, float]:
     return dict(zip(("min", "q1", "median", "q3", "max"), five.tolist(), strict=True))
 
 
-_PASSED = Said(_PASS, 0.0, np.nan, tuple)
+_PASSED = SaidOfVersion(_PASS, 0.0, np.nan, tuple)
 
 
 def judged_versions(
-    measured: Measured,
+    measured: MeasuredVersions,
     baseline: int,
     shifts: Sequence[Sequence[Shift]],
     answering: Answering,
@@ -154,7 +154,7 @@ def judged_versions(
 
     Parameters
     ----------
-    measured : Measured
+    measured : MeasuredVersions
     baseline : int
         Which version is the baseline.
     shifts : sequence of sequence of Shift
@@ -183,7 +183,7 @@ def judged_versions(
 
 
 def _batches(
-    measured: Measured, baseline: int, shifts: Sequence[Sequence[Shift]]
+    measured: MeasuredVersions, baseline: int, shifts: Sequence[Sequence[Shift]]
 ) -> Iterator[list[tuple[Course, list[Ask]]]]:
     """Yield operations with their comparisons, about `_TOGETHER` of these at once."""
     held: list[tuple[Course, list[Ask]]] = []
@@ -197,7 +197,7 @@ def _batches(
         yield held
 
 
-def _mark(marks: OperationMarks, course: Course, said: Sequence[tuple[Ask, Said]], room: int) -> int:
+def _mark(marks: OperationMarks, course: Course, said: Sequence[tuple[Ask, SaidOfVersion]], room: int) -> int:
     """Write what was said into the marks; return how many have reasons."""
     beside = [(ask.version, one) for ask, one in said if ask.beside_baseline]
     before = _once([(ask.version, one) for ask, one in said if not ask.beside_baseline], course)
@@ -214,7 +214,7 @@ def _mark(marks: OperationMarks, course: Course, said: Sequence[tuple[Ask, Said]
     return len(marks.words)
 
 
-def _once(said: list[tuple[int, Said]], course: Course) -> list[tuple[int, Said]]:
+def _once(said: list[tuple[int, SaidOfVersion]], course: Course) -> list[tuple[int, SaidOfVersion]]:
     """Tell one step once, where it is clearest: of versions near to each other, the others pass.
 
     Windows see a step from as far as they reach; a single version sees it beside the one before it.
@@ -234,7 +234,7 @@ def _once(said: list[tuple[int, Said]], course: Course) -> list[tuple[int, Said]
     return kept
 
 
-def _settle(kept: list[tuple[int, Said]], group: Sequence[int], reach: int) -> None:
+def _settle(kept: list[tuple[int, SaidOfVersion]], group: Sequence[int], reach: int) -> None:
     """Leave the clearest of a group of fails, and nothing doubted beside them."""
     if not group:
         return
@@ -246,7 +246,7 @@ def _settle(kept: list[tuple[int, Said]], group: Sequence[int], reach: int) -> N
             kept[at] = version, one._replace(mark=_PASS)
 
 
-def _begun(said: Sequence[tuple[int, Said]]) -> list[tuple[int, Said]]:
+def _begun(said: Sequence[tuple[int, SaidOfVersion]]) -> list[tuple[int, SaidOfVersion]]:
     """Return the verdicts with which another one begins."""
     marks = [0, *(one.mark for _, one in said)]
     return [one for place, one in enumerate(said) if marks[place] != marks[place + 1]]

@@ -11,7 +11,7 @@ import numpy as np
 
 from data.comparisons.posted import NamedSides
 from data.comparisons.sides import Floats, Ints, Samples, Sides, five_numbers
-from data.comparisons.timelines.measured import Measured, MeasuredOperation
+from data.comparisons.timelines.measured import MeasuredVersions, MeasuredOperation
 from features.comparisons.timelines.changes import Shift
 
 #: Windows where versions have few samples: as `data.comparisons.params.LabelRules` has them.
@@ -71,7 +71,7 @@ class Course:
 
     @classmethod
     def of(
-        cls, number: int, operation: MeasuredOperation, measured: Measured, shifts: Sequence[Shift]
+        cls, number: int, operation: MeasuredOperation, measured: MeasuredVersions, shifts: Sequence[Shift]
     ) -> Course:
         """Take one operation of what was measured, and the lasting changes of all its configurations."""
         known = np.flatnonzero(measured.known[operation.rows].any(axis=0))
@@ -154,12 +154,12 @@ class Course:
 class VersionSides:
     """What was measured, as comparisons take it: where there is only a summary, its median is one sample."""
 
-    measured: Measured
+    measured: MeasuredVersions
     values: Floats
     edges: Ints
 
     @classmethod
-    def of(cls, measured: Measured) -> VersionSides:
+    def of(cls, measured: MeasuredVersions) -> VersionSides:
         """Fill in the medians of summaries where windows of versions are compared."""
         lone = (measured.counts == 0) & measured.known & ~measured.alone[:, None]
         if not lone.any():
