@@ -1,0 +1,83 @@
+"use strict";
+// The mouse, a finger or the arrow keys move over what is drawn; a tip beside it tells what is there.
+(page => {
+  const tip = document.getElementById("tip");
+  const told = document.getElementById("told");
+  const EDGE = 8;
+  const NARROW = 600;
+
+  const write = (head, lines) => {
+    tip.textContent = "";
+    const name = tip.appendChild(document.createElement("b"));
+    name.textContent = head.name;
+    name.dir = "auto";
+    for (const line of [page.day(head.date), ...lines].filter(Boolean)) tip.appendChild(document.createElement("p")).textContent = line;
+  };
+
+  // on a telephone a tip beside the version would lie on the chart
+  const under = box => {
+    const below = box.bottom + tip.offsetHeight + EDGE < innerHeight;
+    tip.style.left = `${EDGE}px`;
+    tip.style.top = `${below ? box.bottom : Math.max(EDGE, box.top - tip.offsetHeight)}px`;
+  };
+
+  const put = (plot, { x, y }) => {
+    const box = plot.getBoundingClientRect();
+    const scale = box.width / plot.querySelector("svg").viewBox.baseVal.width;
+    tip.hidden = box.bottom < 0 || box.top > innerHeight;
+    const left = box.left + x * scale;
+    if (innerWidth < NARROW) return under(box);
+    const beside = left + 14 + tip.offsetWidth > innerWidth - EDGE ? left - 14 - tip.offsetWidth : left + 14;
+    const top = Math.min(box.top + y * scale - tip.offsetHeight / 2, innerHeight - tip.offsetHeight - EDGE);
+    tip.style.left = `${Math.max(EDGE, Math.min(beside, innerWidth - tip.offsetWidth - EDGE))}px`;
+    tip.style.top = `${Math.max(EDGE, top)}px`;
+  };
+
+  let follow = null;
+  const close = plot => {
+    tip.hidden = true;
+    follow = null;
+    plot.querySelector(".cursor")?.removeAttribute("d");
+  };
+
+  // `walkable()` says what is drawn now: it changes with the configuration
+  page.walk = (plot, walkable) => {
+    let at = null;
+    const show = (next, aloud) => {
+      const over = walkable();
+      at = Math.max(page.since, next);
+      const [head, lines] = [over.head(at), over.lines(at)];
+      write(head, lines);
+      plot.querySelector(".cursor").setAttribute("d", over.cursor(at));
+      put(plot, over.where(at));
+      follow = aloud ? () => put(plot, over.where(at)) : null;
+      if (aloud) told.textContent = [head.name, page.day(head.date), ...lines].filter(Boolean).join(". ");
+    };
+    const point = event => {
+      const over = walkable();
+      if (!over) return;
+      const box = plot.getBoundingClientRect();
+      const scale = plot.querySelector("svg").viewBox.baseVal.width / box.width;
+      const next = over.at((event.clientX - box.left) * scale, (event.clientY - box.top) * scale);
+      if (next !== at || tip.hidden) show(next, false);
+    };
+    plot.addEventListener("pointermove", point);
+    plot.addEventListener("pointerdown", point);
+    plot.addEventListener("pointerleave", event => event.pointerType === "mouse" && close(plot));
+    plot.addEventListener("blur", () => close(plot));
+    plot.addEventListener("focus", () => {
+      if (plot.matches(":focus-visible") && walkable()) show(at ?? walkable().start, true);
+    });
+    plot.addEventListener("keydown", event => {
+      if (event.key === "Escape") close(plot);
+      const next = walkable()?.key(event.key, at ?? walkable().start) ?? null;
+      if (next === null || event.ctrlKey || event.metaKey || event.altKey) return;
+      event.preventDefault();
+      show(next, true);
+    });
+    return { again: () => !tip.hidden && document.activeElement === plot && at !== null && walkable() && show(at, true) };
+  };
+
+  // the keyboard's tip moves with its chart, the mouse's is left behind
+  addEventListener("scroll", () => { if (follow) follow(); else tip.hidden = true; }, { passive: true });
+})(timelines);

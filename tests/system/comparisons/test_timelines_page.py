@@ -1,0 +1,357 @@
+"""The page of a timeline in a real browser."""
+
+import base64
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select, WebDriverWait
+
+from serving.comparisons.timelines.contents import ListedReport, contents
+from serving.comparisons.timelines.page import page
+from serving.comparisons.timelines.timeline import Change
+from tests.system.browsing import faults, requested
+from tests.timeline_reports import heat, named, renamed, simulated, versions
+
+pytestmark = pytest.mark.browser
+WIDTHS = (390, 1400, 1920)
+EVIL = "</script><script>document.title='taken'</script>\"'<img src=x onerror=\"document.title='taken'\">"
+#: What is cut off; tables of medians scroll in a box of their own.
+CUT_OFF = """
+return [...document.querySelectorAll("main *:not(select, input, option)")]
+  .filter(one => !one.closest("svg, .unseen, .scrolled"))
+  .filter(one => one.clientWidth > 0 && one.scrollWidth > one.clientWidth + 1)
+  .filter(one => getComputedStyle(one).display !== "inline")
+  .map(one => `${one.tagName}.${one.className}: ${one.scrollWidth} in ${one.clientWidth}`)
+"""
+TIP_INSIDE = """
+const tip = document.getElementById("tip").getBoundingClientRect();
+return tip.left >= 0 && tip.top >= 0 && tip.right <= innerWidth && tip.bottom <= innerHeight
+"""
+#: The medians that are drawn, in the unit of the axis, and how much of it a pixel is.
+MEDIANS = """
+const svg = arguments[0].querySelector("svg.timeline");
+const ticks = [...svg.querySelectorAll("text.tick.y")]
+  .map(one => [Number(one.dataset.value), Number(one.getAttribute("y")) - 4]);
+const [[low, from], [high, to]] = [ticks[0], ticks[ticks.length - 1]];
+const pixel = (high - low) / (to - from);
+const drawn = [...svg.querySelectorAll("path.median")]
+  .flatMap(one => [...one.getAttribute("d").matchAll(/M([\\d.]+) ([\\d.]+)/g)])
+  .map(one => [Number(one[1]), low + (Number(one[2]) - from) * pixel]);
+return [drawn.sort((one, other) => one[0] - other[0]).map(one => one[1]), Math.abs(pixel)];
+"""
+FILTERED = """
+const box = document.getElementById("named");
+box.value = "ft_";
+box.dispatchEvent(new Event("input"));
+"""
+PIXEL = """
+const context = document.querySelector("canvas").getContext("2d");
+return [...context.getImageData(arguments[0], arguments[1], 1, 1).data];
+"""
+
+
+@pytest.fixture(scope="module")
+def report():
+    return simulated(200, 60, 4)
+
+
+@pytest.fixture(scope="module")
+def file(report, tmp_path_factory):
+    return written(report, tmp_path_factory.mktemp("timelines"))
+
+
+def written(report, directory):
+    path = directory / "timeline.html"
+    path.write_text(page(report), "utf-8")
+    return path
+
+
+def sized(browser, width):
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+
+def opened(browser, path, at="", width=1400):
+    sized(browser, width)
+    browser.get("about:blank")
+    browser.get(path.as_uri() + at)
+    return browser
+
+
+def found(browser, selector):
+    return browser.find_element(By.CSS_SELECTOR, selector)
+
+
+def drawn(browser, number):
+    """Bring an operation's chart into sight and return its figure."""
+    figure = found(browser, f"#op-{number}")
+    browser.execute_script("arguments[0].scrollIntoView({behavior: 'instant'})", figure)
+    WebDriverWait(browser, 10).until(lambda _: figure.find_elements(By.CSS_SELECTOR, "svg.timeline"))
+    return figure
+
+
+def table_of(browser, number=0):
+    place = browser.find_elements(By.CSS_SELECTOR, ".medians")[number]
+    browser.execute_script("arguments[0].scrollIntoView({behavior: 'instant'})", place)
+    WebDriverWait(browser, 10).until(lambda _: place.find_elements(By.CSS_SELECTOR, "td"))
+    return place
+
+
+def told(browser):
+    return found(browser, "#told").get_attribute("textContent")
+
+
+def test_200_versions_of_60_operations_fit_every_width(file, browser):
+    assert faults(browser, file, widths=WIDTHS) == []
+    for width in WIDTHS:
+        opened(browser, file, width=width)
+        drawn(browser, 5)
+        table_of(browser)
+        assert browser.execute_script(CUT_OFF) == []
+    assert len(table_of(browser).find_elements(By.CSS_SELECTOR, "td")) > 4000
+    assert browser.execute_script("return document.querySelectorAll('*').length") < 30_000
+
+
+def test_a_control_chooses_the_configuration_of_one_chart_and_another_that_of_all(file, report, browser):
+    opened(browser, file)
+    for number, chosen in ((5, 3), (20, 3)):
+        expect_medians(browser, report, number, chosen)
+    Select(found(browser, "#op-5 select")).select_by_visible_text("8")
+    expect_medians(browser, report, 5, 1)
+    expect_medians(browser, report, 20, 3)
+    Select(found(browser, "#threads")).select_by_visible_text("1")
+    for number in (5, 20):
+        expect_medians(browser, report, number, 0)
+    Select(found(browser, "#since")).select_by_visible_text("the last 20")
+    expect_medians(browser, report, 5, 0, since=180)
+
+
+def expect_medians(browser, report, number, chosen, since=0):
+    """The medians that are drawn are those of the report, as precise as pixels can be."""
+    heights, pixel = browser.execute_script(MEDIANS, drawn(browser, number))
+    medians = report.operations[number].five[chosen, since:, 2]
+    np.testing.assert_allclose(heights, medians[np.isfinite(medians)], atol=0.02 * pixel, rtol=1e-6)
+
+
+def test_the_keyboard_moves_over_the_versions_of_a_chart_that_is_one_tab_stop(file, report, browser):
+    opened(browser, file)
+    number = 5
+    operation = report.operations[number]
+    figure = drawn(browser, number)
+    assert len(figure.find_elements(By.CSS_SELECTOR, "[tabindex]")) == 1
+    figure.find_element(By.CSS_SELECTOR, "select").send_keys(Keys.TAB)
+    keys = browser.switch_to.active_element
+    assert keys.get_attribute("class") == "plot"
+    assert report.versions[0].name in told(browser)
+    keys.send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
+    assert told(browser).startswith(report.versions[2].name + ".")
+    low, q1, _, q3, high = operation.five[3, 2]
+    assert f"Quartiles {q1:,.0f} and {q3:,.0f}. Minimum {low:,.0f}, maximum {high:,.0f}" in told(browser)
+    keys.send_keys(Keys.END)
+    assert told(browser).startswith(report.versions[-1].name)
+    keys.send_keys(Keys.HOME, Keys.ARROW_UP)
+    began = int(np.flatnonzero(operation.against_before == 3)[0])
+    for words in (
+        report.versions[began].name,
+        "fail, began here",
+        "a regression with 99.7",
+        *operation.words[began],
+    ):
+        assert words in told(browser)
+    loss = 1 - operation.five[3, began, 2] / operation.five[3, 0, 2]
+    assert f"{100 * loss:.1f}\u00a0% worse than the baseline" in told(browser)
+    keys.send_keys(Keys.ARROW_UP)
+    assert "began here" not in told(browser)
+    assert "Beside the baseline: fail" in found(browser, "#tip").text
+    keys.send_keys(Keys.ESCAPE)
+    assert not found(browser, "#tip").is_displayed()
+
+
+def test_versions_judged_are_marked_by_shape_and_text_in_the_chart_and_in_the_table(file, report, browser):
+    opened(browser, file)
+    figure = drawn(browser, 5)
+    name = report.versions[int(np.flatnonzero(report.operations[5].against_before == 3)[0])].name
+    titles = [
+        one.get_attribute("textContent") for one in figure.find_elements(By.CSS_SELECTOR, "svg .fail title")
+    ]
+    assert f"{name}: fail beside the versions before, began here" in titles
+    assert sum("fail beside the baseline" in title for title in titles) == 6
+    creeping = drawn(browser, 7)
+    assert "crept 7.0 % worse" in creeping.find_element(By.CSS_SELECTOR, "svg text.share").text
+    row = next(
+        one for one in table_of(browser).find_elements(By.CSS_SELECTOR, "tbody tr") if name in one.text
+    )
+    cell = row.find_elements(By.CSS_SELECTOR, "td")[5]
+    assert cell.get_attribute("textContent").endswith("\u25bc fail, began here")
+    link = row.find_element(By.CSS_SELECTOR, "a").get_attribute("href")
+    assert link.endswith(f"/{name}/result%20%231.xml")
+    values = table_of(browser).find_element(By.CSS_SELECTOR, "tbody tr").find_elements(By.CSS_SELECTOR, "td")
+    assert values[0].text.startswith(f"{report.operations[0].five[3, 0, 2]:,.0f}")
+
+
+def test_what_is_missing_is_a_gap_and_is_told(browser, tmp_path):
+    report = simulated(12, 1, 2, heats=0)
+    five = report.operations[0].five.copy()
+    five[1, 4] = np.nan
+    five[0] = np.nan
+    opened(browser, written(renamed(report, five=five), tmp_path))
+    figure = drawn(browser, 0)
+    heights, _ = browser.execute_script(MEDIANS, figure)
+    assert len(heights) == 11
+    figure.find_element(By.CSS_SELECTOR, ".plot").send_keys(Keys.HOME, *[Keys.ARROW_RIGHT] * 4)
+    assert "No result at 48 threads" in told(browser) or "No result at 8 threads" in told(browser)
+    Select(figure.find_element(By.CSS_SELECTOR, "select")).select_by_index(0)
+    assert "No result at 1 threads" in figure.text
+
+
+def test_the_filter_leaves_operations_by_name_by_marks_and_unstable_ones(file, report, browser):
+    opened(browser, file)
+    table_of(browser)
+
+    def left():
+        return [
+            int(one.get_attribute("id")[3:])
+            for one in browser.find_elements(By.CSS_SELECTOR, "figure.operation:not([hidden])")
+        ]
+
+    browser.execute_script("scrollTo({top: 0, behavior: 'instant'})")
+    found(browser, "#named").send_keys("FT_")
+    assert set(left()) == {number for number in range(60) if named(number)[1].startswith("ft_")}
+    assert found(browser, "#shown").text.startswith(f"{len(left())} of 60 operations")
+    assert len(table_of(browser).find_elements(By.CSS_SELECTOR, "thead th")) == 1 + len(left())
+    found(browser, "#named").clear()
+    choose(browser, "unstable")
+    assert set(left()) == {number for number, one in enumerate(report.operations) if one.unstable}
+    choose(browser, "marked")
+    marked = {
+        number
+        for number, one in enumerate(report.operations)
+        if one.changes or (one.against_baseline > 1).any()
+    }
+    assert set(left()) == marked
+    hidden = min(set(range(60)) - marked)
+    browser.execute_script(f"location.hash = 'op-{hidden}'")
+    WebDriverWait(browser, 10).until(lambda _: hidden in left())
+
+
+def choose(browser, value):
+    browser.execute_script("arguments[0].click()", found(browser, f"input[name=which][value={value}]"))
+
+
+def test_on_a_telephone_a_control_chooses_the_operation_of_the_table(file, report, browser):
+    opened(browser, file, width=390)
+    place = table_of(browser)
+    assert len(place.find_elements(By.CSS_SELECTOR, "thead th")) == 2
+    Select(place.find_element(By.CSS_SELECTOR, "label select")).select_by_visible_text("lu_C_x")
+    value = place.find_element(By.CSS_SELECTOR, "td").text
+    assert value.startswith(f"{report.operations[5].five[3, 0, 2]:,.0f}")
+
+
+def test_names_neither_run_nor_break_the_page(browser, tmp_path):
+    first, *rest = versions(30)
+    long = "kernel-" + "x" * 300
+    arabic = "\u0625\u0635\u062f\u0627\u0631 5.4 \u202e evil"
+    named_versions = (replace(first, name=EVIL, source="javascript:alert(1)"), replace(rest[0], name=long),
+                      replace(rest[1], name=arabic, source=EVIL), *rest[2:])  # fmt: skip
+    report = replace(simulated(30, 23, 2), versions=named_versions, machine="", title=EVIL, judged_by="",
+                     rules=(("baseline", EVIL, EVIL * 4),), notes=(EVIL,))  # fmt: skip
+    words = {0: (EVIL,), 9: (EVIL,)}
+    report = renamed(report, benchmark=EVIL, operation=EVIL + "y" * 300, unit=EVIL, words=words)
+    odd = replace(heat(3, 10), title=EVIL, rows=(EVIL, long, arabic), unit=EVIL, source="//elsewhere/x")
+    path = written(replace(report, heats=(odd,)), tmp_path)
+    assert faults(browser, path, widths=WIDTHS) == []
+    for width in WIDTHS:
+        opened(browser, path, width=width)
+        figure = drawn(browser, 0)
+        table_of(browser)
+        browser.execute_script("document.querySelector('.heat').scrollIntoView({behavior: 'instant'})")
+        WebDriverWait(browser, 10).until(lambda _: browser.find_elements(By.CSS_SELECTOR, ".heat svg"))
+        assert browser.execute_script(CUT_OFF) == []
+        figure.find_element(By.CSS_SELECTOR, ".plot").send_keys(Keys.HOME)
+        WebDriverWait(browser, 10).until(lambda _: EVIL in found(browser, "#tip").text)
+        assert browser.execute_script(TIP_INSIDE)
+    assert browser.title.startswith("</script>")
+    links = [one.get_attribute("href") for one in browser.find_elements(By.CSS_SELECTOR, "a")]
+    assert {link.partition(":")[0] for link in links} == {"file"}
+    assert not any(link.startswith("file://elsewhere") for link in links)
+    assert not browser.find_elements(By.CSS_SELECTOR, "main img")
+    assert browser.get_log("browser") == []
+    assert requested(browser) == []
+
+
+def test_paper_takes_the_worst_charts_of_those_that_the_filter_leaves(browser, tmp_path):
+    report = simulated(30, 70, 2, heats=0)
+    opened(browser, written(report, tmp_path))
+    assert "Printed are 60 of 70 operations, the worst first" in found(browser, "#printed").text
+    worst = re.search(r"op-(\d+)", found(browser, "#first ~ table a").get_attribute("href"))[1]
+    pdf = printed(browser)
+    assert 15 <= pages_of(pdf) <= 45
+    charts = browser.find_elements(By.CSS_SELECTOR, "figure:not(.unprinted) svg.timeline")
+    assert len(charts) == 60
+    assert "unprinted" not in found(browser, f"#op-{worst}").get_attribute("class")
+    browser.execute_script(FILTERED)
+    assert pages_of(printed(browser)) < pages_of(pdf) / 2
+
+
+def printed(browser):
+    return base64.b64decode(
+        browser.execute_cdp_cmd("Page.printToPDF", {"paperWidth": 8.27, "paperHeight": 11.7})["data"]
+    )
+
+
+def pages_of(pdf):
+    return len(re.findall(rb"/Type\s*/Page\b(?!s)", pdf))
+
+
+def test_a_heat_map_is_drawn_told_and_walked_over(browser, tmp_path):
+    report = replace(simulated(12, 2, 1, heats=0), heats=(heat(),))
+    opened(browser, written(report, tmp_path))
+    figure = found(browser, ".heat")
+    browser.execute_script("arguments[0].scrollIntoView({behavior: 'instant'})", figure)
+    WebDriverWait(browser, 10).until(lambda _: figure.find_elements(By.CSS_SELECTOR, "canvas"))
+    values = report.heats[0].values
+    dark, light = (np.unravel_index(at, values.shape) for at in (np.nanargmin(values), np.nanargmax(values)))
+    assert browser.execute_script(PIXEL, int(dark[1]), int(dark[0]))[2] < 100
+    assert browser.execute_script(PIXEL, int(light[1]), int(light[0]))[0] > 200
+    assert browser.execute_script(PIXEL, 20, 5)[3] == 0
+    figure.find_element(By.CSS_SELECTOR, ".plot").send_keys(*[Keys.ARROW_DOWN] * 5, *[Keys.ARROW_RIGHT] * 20)
+    assert told(browser) == "CPU 5. 20.00 seconds. Not known"
+    assert "24 rows over 109.0 seconds" in figure.text
+
+
+def test_without_scripts_the_worst_are_told_and_the_charts_are_excused(browser, file):
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        opened(browser, file, width=390)
+        text = found(browser, "main").text
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+    assert "need JavaScript" in text
+    assert "20.0 % worse with kernel-" in text
+    assert "show\nall" not in text
+
+
+def test_the_list_of_timelines_fits_and_links_to_them(browser, tmp_path):
+    listed = [
+        ListedReport("a b/quiet?.html", "Quiet", "m1", 200, 500, 0, 0, 0),
+        ListedReport("x.html", EVIL, "", 3, 2, 1, 1, 1),
+    ]
+    path = tmp_path / "index.html"
+    path.write_text(contents(listed), "utf-8")
+    assert faults(browser, path, widths=WIDTHS) == []
+    links = [one.get_attribute("href") for one in browser.find_elements(By.CSS_SELECTOR, "tbody a")]
+    assert [link.rpartition(tmp_path.name)[2] for link in links] == ["/x.html", "/a%20b/quiet%3F.html"]
+
+
+def test_a_change_found_at_other_threads_than_shown_is_dashed(browser, tmp_path):
+    report = simulated(30, 1, 2, heats=0)
+    change = Change("drop", 10, 10, -0.1, report.operations[0].threads[0])
+    opened(browser, written(renamed(report, changes=(change,)), tmp_path))
+    figure = drawn(browser, 0)
+    assert figure.find_elements(By.CSS_SELECTOR, ".bracket.worse.other")
+    Select(figure.find_element(By.CSS_SELECTOR, "select")).select_by_index(0)
+    assert not figure.find_elements(By.CSS_SELECTOR, ".bracket.worse.other")
