@@ -1,14 +1,14 @@
-"""XML read element by element: in bounded memory, without entities, without the network."""
+"""XML read element by element in bounded memory, or whole where it is small: without entities or network."""
 
 from __future__ import annotations
 
 import io
 import math
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 from xml.parsers import expat
 
 from lxml import etree
@@ -18,7 +18,17 @@ from data.errors import InputError, MalformedError
 Element = etree._Element  # noqa: SLF001 - lxml has no public name for it
 CHUNK = 1 << 16
 MAX_DEPTH = 100
+#: Bytes of a document that is read whole.
+MAX_WHOLE = 64 * 2**20
 _QUOTED = 60
+_TOO_DEEP = f"is nested more than {MAX_DEPTH} elements deep"
+_CAREFUL: Any = {
+    "resolve_entities": False,
+    "no_network": True,
+    "load_dtd": False,
+    "remove_comments": True,
+    "remove_pis": True,
+}
 
 
 @dataclass(frozen=True)
@@ -50,68 +60,20 @@ class Document:
         return cls(name, Path(name).stem, lambda: io.BytesIO(content))
 
 
-class Walk:
-    """One pass over the elements of a document.
+class Attributes:
+    """What stands in the attributes of the element that is being read, and where that is."""
 
-    Iterating yields ``(opened, element)``: at the beginning of an element its attributes are there; at its
-    end, nothing of it. What has been passed is forgotten.
-
-    Raises
-    ------
-    InputError
-        If the document is missing, empty, binary, malformed, nested deeper than `MAX_DEPTH`, or declares a
-        document type (and with it, perhaps, entities).
-    """
-
-    def __init__(self, document: Document) -> None:
-        self.document = document
-        self._started = 0
-        self._lines: _Lines | None = None
-
-    def __iter__(self) -> Iterator[tuple[bool, Element]]:
-        refuse_declarations(self.document)
-        try:
-            with self.document.open() as file:
-                yield from self._elements(file)
-        except etree.XMLSyntaxError as exc:
-            raise _malformed(self.document, exc) from exc
-        finally:
-            if self._lines is not None:
-                self._lines.close()
-
-    def _elements(self, file: BinaryIO) -> Iterator[tuple[bool, Element]]:
-        depth = 0
-        for event, element in etree.iterparse(
-            file,
-            events=("start", "end"),
-            resolve_entities=False,
-            no_network=True,
-            load_dtd=False,
-            remove_comments=True,
-            remove_pis=True,
-        ):
-            if event == "start":
-                depth += 1
-                self._started += 1
-                if depth > MAX_DEPTH:
-                    raise self.error(f"is nested more than {MAX_DEPTH} elements deep")
-                yield True, element
-            else:
-                depth -= 1
-                yield False, element
-                _forget(element)
+    document: Document
 
     @property
     def line(self) -> int:
-        """The line of the element that began last."""
-        if self._lines is None:
-            self._lines = _Lines(self.document)
-        return self._lines.of(self._started)
+        """The line where the element begins."""
+        raise NotImplementedError
 
     def error(
         self, problem: str, place: str | None = None, kind: type[InputError] = InputError
     ) -> InputError:
-        """Make an error at the element that began last."""
+        """Make an error at the element that is being read."""
         return kind(problem, file=self.document.name, line=self.line, place=place)
 
     def text(self, element: Element, name: str, place: str | None = None) -> str:
@@ -149,6 +111,128 @@ class Walk:
         if len(text) > 6 or int(text) == 0:  # noqa: PLR2004 - a machine has less than a million threads
             raise self.error(f"{_attribute(name, text)} is not between 1 and 999999", place)
         return int(text)
+
+
+class Walk(Attributes):
+    """One pass over the elements of a document.
+
+    Iterating yields ``(opened, element)``: at the beginning of an element its attributes are there; at its
+    end, nothing of it. What has been passed is forgotten.
+
+    Raises
+    ------
+    InputError
+        If the document is missing, empty, binary, malformed, nested deeper than `MAX_DEPTH`, or declares a
+        document type (and with it, perhaps, entities).
+    """
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self._started = 0
+        self._lines: _Lines | None = None
+
+    def __iter__(self) -> Iterator[tuple[bool, Element]]:
+        refuse_declarations(self.document)
+        try:
+            with self.document.open() as file:
+                yield from self._elements(file)
+        except etree.XMLSyntaxError as exc:
+            raise _malformed(self.document, exc) from exc
+        finally:
+            if self._lines is not None:
+                self._lines.close()
+
+    def _elements(self, file: BinaryIO) -> Iterator[tuple[bool, Element]]:
+        depth = 0
+        for event, element in etree.iterparse(
+            file,
+            events=("start", "end"),
+            **_CAREFUL,
+        ):
+            if event == "start":
+                depth += 1
+                self._started += 1
+                if depth > MAX_DEPTH:
+                    raise self.error(_TOO_DEEP)
+                yield True, element
+            else:
+                depth -= 1
+                yield False, element
+                _forget(element)
+
+    @property
+    def line(self) -> int:
+        """The line of the element that began last."""
+        if self._lines is None:
+            self._lines = _Lines(self.document)
+        return self._lines.of(self._started)
+
+
+class Tree(Attributes):
+    """A document of a bearable size that is read whole.
+
+    Parameters
+    ----------
+    document : Document
+
+    Attributes
+    ----------
+    root : Element
+    here : Element
+        The one that is being read; errors are told of it.
+
+    Raises
+    ------
+    InputError
+        As of `Walk`, or if the document is larger than `MAX_WHOLE`.
+    """
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        refuse_declarations(document)
+        with document.open() as file:
+            content = file.read(MAX_WHOLE + 1)
+        if len(content) > MAX_WHOLE:
+            limit = MAX_WHOLE >> 20
+            raise InputError(f"is larger than {limit} MB; it is read whole, up to that", file=document.name)
+        try:
+            self.root = self.here = etree.fromstring(content, etree.XMLParser(**_CAREFUL))
+        except etree.XMLSyntaxError as exc:
+            raise _malformed(document, exc) from exc
+        too_deep: Any = self.root.xpath(f"({'/*' * (MAX_DEPTH + 1)})[1]")
+        if too_deep:
+            self.here = too_deep[0]
+            raise self.error(_TOO_DEEP)
+
+    @property
+    def line(self) -> int:
+        """The line where the element begins."""
+        return self.lines([self.here])[0]
+
+    def each(self, elements: Sequence[Element], name: str, place: str | None = None) -> list[float]:
+        """Return the attribute `name` of all these elements; as `number` does of each, but at once."""
+        texts = [element.get(name, "nan") for element in elements]
+        together = "".join(texts)
+        try:
+            values = [float(text) for text in texts] if together.isascii() and "_" not in together else []
+        except ValueError:
+            values = []
+        if len(values) == len(texts) and all(map(math.isfinite, values)):
+            return values
+        return [self._of(element, name, place) for element in elements]
+
+    def _of(self, element: Element, name: str, place: str | None) -> float:
+        self.here = element
+        return self.number(element, name, place)
+
+    def lines(self, elements: Sequence[Element]) -> list[int]:
+        """Return the lines where elements begin, which stand as they do in the document."""
+        wanted, lines = set(elements), _Lines(self.document)
+        try:
+            every = enumerate(self.root.iter(), start=1)
+            return [lines.of(ordinal) for ordinal, element in every if element in wanted]
+        finally:
+            lines.close()
 
 
 def _attribute(name: str, text: str) -> str:

@@ -23,7 +23,7 @@ from data.comparisons.tables import FIVE_NUMBERS, STATS, ComparisonTables
 from data.comparisons.units import UNKNOWN
 from data.errors import InputError, RepeatedError
 from data.tables.problems import Problems
-from data.tables.xml_stream import Document, Element, Walk
+from data.tables.xml_stream import Attributes, Document, Element, Walk
 
 UUIDS = ("base_uuid", "report_uuid", "target_uuid")
 #: What ``result_status`` may be: the two labels, and what a verdict may be besides.
@@ -61,7 +61,7 @@ def identifier(report: str, attributes: Mapping[str, str]) -> str:
     return attributes.get("comparison_id") or named
 
 
-def numbers(walk: Walk, element: Element, place: str) -> dict[str, float]:
+def numbers(walk: Attributes, element: Element, place: str) -> dict[str, float]:
     """Return the summary that an element gives, by the names of the tables; raises as `Walk.number`."""
     return {
         name: walk.number(element, attribute, place)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from data.comparisons.formats import settings_xml
 from data.comparisons.formats.comparison_xml import numbers
-from data.comparisons.formats.settings_xml import Collector, Settings
+from data.comparisons.formats.settings_xml import Settings
 from data.comparisons.params import Measure
 from data.errors import InputError
 from data.tables.problems import Problems
-from data.tables.xml_stream import Document, Element, Walk
+from data.tables.xml_stream import Document, Element, Tree
 
 ROOT = "beaker_run_result"
 WRAPPERS = frozenset(("test_result", "test_run"))
@@ -26,7 +29,6 @@ class RunConfiguration:
     """The measurements of one number of threads: samples, or a summary of them."""
 
     threads: int
-    line: int
     samples: list[float] = field(default_factory=list)
     times: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in TIMES})
     summary: dict[str, float] = field(default_factory=dict)
@@ -38,7 +40,7 @@ class RunOperation:
 
     name: str
     suite: str
-    line: int
+    element: Element
     metric: str = ""
     better: str = ""
     configurations: dict[int, RunConfiguration] = field(default_factory=dict)
@@ -55,15 +57,29 @@ class ResultRun:
 
     Attributes
     ----------
+    properties : mapping
+        As the file gives them, or one beside it.
     operations : dict of str to RunOperation
     broken : set of str
         Operations that were skipped, because something in them was wrong.
     """
 
+    tree: Tree
     path: Path
-    settings: Settings
+    properties: Mapping[str, str]
     operations: dict[str, RunOperation]
     broken: frozenset[str]
+
+    @cached_property
+    def settings(self) -> Settings:
+        """What the tables take over from the properties."""
+        return Settings.of(self.properties)
+
+    @cached_property
+    def lines(self) -> Mapping[str, int]:
+        """The lines where the operations begin."""
+        elements = [one.element for one in self.operations.values()]
+        return dict(zip(self.operations, self.tree.lines(elements), strict=True))
 
     def benchmark(self, operation: RunOperation) -> str:
         """Return what an operation belongs to."""
@@ -90,119 +106,123 @@ def read(path: Path, problems: Problems, measure: Measure) -> ResultRun:
     """
     reader = _RunReader(path, problems, measure)
     reader.read()
-    settings = Settings.of(reader.settings.properties)
-    if settings == Settings():
-        settings = settings_xml.beside(path)
-    return ResultRun(path, settings, reader.operations, frozenset(reader.broken))
+    properties = reader.properties
+    if Settings.of(properties) == Settings():
+        properties = settings_xml.beside(path) | properties
+    return ResultRun(reader.tree, path, properties, reader.operations, frozenset(reader.broken))
 
 
 class _RunReader:
     def __init__(self, path: Path, problems: Problems, measure: Measure) -> None:
         self.path, self.problems, self.measure = path, problems, measure
-        self.walk = Walk(Document.of_path(path))
-        self.settings = Collector(self.walk)
+        self.tree = Tree(Document.of_path(path))
+        self.properties: dict[str, str] = {}
         self.operations: dict[str, RunOperation] = {}
         self.broken: set[str] = set()
-        self.open: RunOperation | None = None
-        self.here: RunConfiguration | None = None
 
     def read(self) -> None:
-        """Walk through the file, collecting operations, until its end."""
-        begun = False
-        for opened, element in self.walk:
-            tag = str(element.tag)
-            if not begun and tag != ROOT:
-                raise self.walk.error(f"<{tag}> is no benchmark run; expected <{ROOT}>")
-            begun = True
-            if self.settings.take(opened, tag, element.get("value")):
-                continue
-            try:
-                if opened:
-                    self._begin(tag, element)
-                else:
-                    self._end(tag)
-            except InputError as error:
-                self._skip()
-                self.problems.add(error)
+        """Collect settings and operations."""
+        root = self.tree.root
+        if root.tag != ROOT:
+            raise self.tree.error(f"<{root.tag}> is no benchmark run; expected <{ROOT}>")
+        self._inside(root)
         if not self.operations and not self.broken:
             raise InputError(f"<{ROOT}> holds no result of an operation", file=self.path)
 
-    def _begin(self, tag: str, element: Element) -> None:
-        if tag.endswith("_result") and tag not in WRAPPERS and tag != ROOT:
-            self._operation(tag.removesuffix("_result"), element)
-        elif self.open is None:
-            return
-        elif tag == "threads":
-            self._configuration(self.open, element)
-        elif self.here is not None and tag == "result":
-            self._sample(self.open, self.here, element)
-        elif self.here is not None and "median" in element.attrib:
-            self._summary(self.open, self.here, tag, element)
-
-    def _end(self, tag: str) -> None:
-        if tag == "threads" and self.open is not None and self.here is not None:
-            here, self.here = self.here, None
-            if not here.samples and not here.summary:
-                raise self._error(
-                    self.open, here.line, f'<threads number="{here.threads}"> holds no measurement'
-                )
-        elif tag.endswith("_result") and self.open is not None:
-            if not self.open.configurations:
-                raise self._error(self.open, self.open.line, "has no <threads>")
-            self.open = None
-
-    def _error(self, operation: RunOperation, line: int, problem: str) -> InputError:
-        return InputError(problem, file=self.path, line=line, place=operation.place)
-
-    def _skip(self) -> None:
-        """Forget the open operation."""
-        if self.open is not None:
-            self.operations.pop(self.open.name, None)
-            self.broken.add(self.open.name)
-        self.open = self.here = None
+    def _inside(self, outer: Element) -> None:
+        for element in outer:
+            tag = str(element.tag)
+            try:
+                if tag == settings_xml.ROOT:
+                    self.properties |= settings_xml.properties_in(self.tree, element)
+                elif tag.endswith("_result") and tag not in WRAPPERS:
+                    self._operation(tag.removesuffix("_result"), element)
+                else:
+                    self._inside(element)
+            except InputError as error:
+                self.problems.add(error)
 
     def _operation(self, suite: str, element: Element) -> None:
-        self.open = self.here = None
-        operation = RunOperation(self.walk.text(element, "benchmark_name"), suite, self.walk.line)
-        if operation.name in self.operations or operation.name in self.broken:
-            raise self.walk.error(f"<{element.tag}> stands twice", operation.place)
-        self.open = self.operations[operation.name] = operation
+        name = self._at(element).text(element, "benchmark_name")
+        operation = RunOperation(name, suite, element)
+        if name in self.operations or name in self.broken:
+            self._forget(name)
+            raise self.tree.error(f"<{element.tag}> stands twice", operation.place)
+        try:
+            self._configurations(operation, element)
+        except InputError:
+            self._forget(name)
+            raise
+        self.operations[name] = operation
+
+    def _forget(self, name: str) -> None:
+        self.operations.pop(name, None)
+        self.broken.add(name)
+
+    def _at(self, element: Element) -> Tree:
+        self.tree.here = element
+        return self.tree
+
+    def _configurations(self, operation: RunOperation, element: Element) -> None:
+        for one in element.iter("threads"):
+            self._configuration(operation, one)
+        if not operation.configurations:
+            raise self._at(element).error("has no <threads>", operation.place)
 
     def _configuration(self, operation: RunOperation, element: Element) -> None:
-        threads = self.walk.whole(element, "number", operation.place)
+        threads = self._at(element).whole(element, "number", operation.place)
         if threads in operation.configurations:
-            raise self.walk.error(f'<threads number="{threads}"> stands twice', operation.place)
-        self.here = operation.configurations[threads] = RunConfiguration(threads, self.walk.line)
+            raise self.tree.error(f'<threads number="{threads}"> stands twice', operation.place)
+        here = operation.configurations[threads] = RunConfiguration(threads)
+        self._samples(operation, here, list(element.iter("result")))
+        for one in element.iter():
+            if one.tag != "result" and "median" in one.attrib:
+                self._summary(operation, here, one)
+        if not here.samples and not here.summary:
+            raise self._at(element).error(
+                f'<threads number="{threads}"> holds no measurement', operation.place
+            )
 
-    def _sample(self, operation: RunOperation, here: RunConfiguration, element: Element) -> None:
-        if not operation.metric:
-            self._decide(operation, self._metric(operation, list(map(str, element.attrib))))
+    def _samples(self, operation: RunOperation, here: RunConfiguration, results: Sequence[Element]) -> None:
+        if results and not operation.metric:
+            self._decide(operation, self._metric(operation, results[0]))
         place = f'{operation.place} threads="{here.threads}"'
-        here.samples.append(self.walk.number(element, operation.metric, place))
+        here.samples += self.tree.each(results, operation.metric, place)
         for column, names in TIMES.items():
-            given = [name for name in names if name in element.attrib]
-            value = self.walk.number(element, given[0], place) if given else float("nan")
-            here.times[column].append(value)
+            here.times[column] += self._times(results, names, place)
 
-    def _summary(self, operation: RunOperation, here: RunConfiguration, tag: str, element: Element) -> None:
+    def _times(self, results: Sequence[Element], names: Sequence[str], place: str) -> list[float]:
+        """Return the first of some attributes that each result has, NaN where it has none."""
+        for name in names:
+            having = [element for element in results if name in element.attrib]
+            if len(having) == len(results):
+                return self.tree.each(results, name, place)
+            if having:
+                first = (next((one for one in names if one in element.attrib), "") for element in results)
+                each = zip(results, first, strict=True)
+                return [self.tree.each([one], name, place)[0] if name else math.nan for one, name in each]
+        return [math.nan] * len(results)
+
+    def _summary(self, operation: RunOperation, here: RunConfiguration, element: Element) -> None:
+        tag = str(element.tag)
         if not operation.metric:
             wanted = not IS_TIME.search(tag) if self.measure.metric is None else tag == self.measure.metric
             if not wanted:
                 return
             self._decide(operation, tag)
-        if tag != operation.metric:
-            return
-        place = f'{operation.place} threads="{here.threads}" {tag}'
-        here.summary = numbers(self.walk, element, place)
+        if tag == operation.metric:
+            place = f'{operation.place} threads="{here.threads}" {tag}'
+            here.summary = numbers(self._at(element), element, place)
 
-    def _metric(self, operation: RunOperation, names: list[str]) -> str:
+    def _metric(self, operation: RunOperation, element: Element) -> str:
         """Choose what the samples of an operation are."""
         if self.measure.metric is not None:
             return self.measure.metric
+        names = list(map(str, element.attrib))
         chosen = [name for name in names if not IS_TIME.search(name)]
         chosen += [name for name in TIMES["real_seconds"] if name in names]
         if not chosen:
-            raise self.walk.error(f"<result> holds no measurement; found {names}", operation.place)
+            raise self._at(element).error(f"<result> holds no measurement; found {names}", operation.place)
         return chosen[0]
 
     def _decide(self, operation: RunOperation, metric: str) -> None:

@@ -109,7 +109,7 @@ class _Versions:
         benchmark, machine = target.benchmark(operation), target.settings.machine or UNKNOWN
         later = self.newest if self.newest > self.order else None
         orders = (self.order - 1, self.order - 1, self.order, self.order, later)
-        source = f"{target.path}:{operation.line} {operation.place}"
+        source = f"{target.path}:{target.lines[operation.name]} {operation.place}"
         self.builder.comparisons.append((key, benchmark, operation.name, machine, *orders, source))
 
 
@@ -125,12 +125,12 @@ def _in_both(baseline: ResultRun, target: ResultRun, name: str) -> RunOperation:
     place = f'operation "{name}"'
     for run, other in ((baseline, target), (target, baseline)):
         if name not in run.operations:
-            line = other.operations[name].line
+            line = other.lines[name]
             raise InputError(f"is not in {run.path}", file=other.path, line=line, place=place)
     before, after = baseline.operations[name], target.operations[name]
     benchmarks = baseline.benchmark(before), target.benchmark(after)
     for what, old, new in (("benchmark", *benchmarks), ("metric", before.metric, after.metric)):
         if old != new:
             problem = f'{what} "{new}" is not that of {baseline.path}, "{old}"'
-            raise InputError(problem, file=target.path, line=after.line, place=place)
+            raise InputError(problem, file=target.path, line=target.lines[name], place=place)
     return after

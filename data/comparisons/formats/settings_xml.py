@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from data.tables.xml_stream import Document, Walk
+from data.tables.xml_stream import Document, Element, Tree
 
 ROOT = "settings"
 
@@ -32,34 +32,25 @@ class Settings:
         return cls(found.get("hostname"), found.get("kernel"), found.get("benchmarkname"))
 
 
-class Collector:
-    """The properties met on a walk over a document."""
+def properties_in(tree: Tree, settings: Element) -> dict[str, str]:
+    """Return the properties below an element ``settings``.
 
-    def __init__(self, walk: Walk) -> None:
-        self._walk = walk
-        self._inside = False
-        self.properties: dict[str, str] = {}
-
-    def take(self, opened: bool, tag: str, value: str | None) -> bool:
-        """Look at the beginning or the end of an element; tell whether it belongs to the settings.
-
-        Raises
-        ------
-        InputError
-            If a property has no value.
-        """
-        if tag == ROOT:
-            self._inside = opened
-            return True
-        if self._inside and opened:
-            if value is None:
-                raise self._walk.error(f"<{tag}> lacks the attribute value", place=ROOT)
-            self.properties[tag] = value.strip()
-        return self._inside
+    Raises
+    ------
+    InputError
+        If a property has no value.
+    """
+    properties = {}
+    for element in settings.iterdescendants():
+        tree.here, value = element, element.get("value")
+        if value is None:
+            raise tree.error(f"<{element.tag}> lacks the attribute value", place=ROOT)
+        properties[str(element.tag)] = value.strip()
+    return properties
 
 
-def beside(path: Path) -> Settings:
-    """Read ``<stem>.settings.xml`` or else ``settings.xml`` that lies beside a result file, if one does.
+def beside(path: Path) -> dict[str, str]:
+    """Return the properties of ``<stem>.settings.xml`` or else ``settings.xml`` beside a result file, if any.
 
     Raises
     ------
@@ -68,12 +59,10 @@ def beside(path: Path) -> Settings:
     """
     for candidate in (path.with_name(f"{path.stem}.settings.xml"), path.with_name("settings.xml")):
         if candidate.is_file() and candidate != path:
-            walk = Walk(Document.of_path(candidate))
-            collector = Collector(walk)
-            for opened, element in walk:
-                collector.take(opened, str(element.tag), element.get("value"))
-            return Settings.of(collector.properties)
-    return Settings()
+            tree = Tree(Document.of_path(candidate))
+            inside = [properties_in(tree, one) for one in tree.root.iter(ROOT)]
+            return {name: value for found in inside for name, value in found.items()}
+    return {}
 
 
 def is_settings(path: Path) -> bool:
