@@ -30,7 +30,7 @@ def told(change: Change, versions: Sequence[TimelineVersion]) -> str:
     first, last = versions[change.first].name, versions[change.last].name
     crept = "crept " if change.kind == "creep" else ""
     when = f"with {first}" if first == last else f"from {first} to {last}"
-    return f"{crept}{moved(change.share)} {when} (threads: {change.threads})"
+    return f"{crept}{moved(change.share)} {when} (threads:\N{NO-BREAK SPACE}{change.threads})"
 
 
 def some(names: Sequence[str], most: int = 3, between: str = ", ") -> str:

@@ -74,7 +74,7 @@
     const when = first === last ? `with ${first}` : `from ${first} to ${last}`;
     const crept = change.kind === "creep" ? "crept " : "";
     const much = `${page.percent(Math.abs(change.share))} ${change.share < 0 ? "worse" : "better"}`;
-    return `${crept}${much} ${when} (threads: ${change.threads})`;
+    return `${crept}${much} ${when} (threads:\u00a0${change.threads})`;
   };
 
   // all that is known of a version, a line each
