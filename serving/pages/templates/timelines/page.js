@@ -45,7 +45,8 @@
       heats.get(target)?.draw();
       medians.get(target)?.come();
     }
-    if (entries.some(entry => entry.isIntersecting)) performance.mark("timelines-drawn");
+    if (entries.some(entry => entry.isIntersecting) && !performance.getEntriesByName("timelines-drawn").length)
+      performance.mark("timelines-drawn");
   }, { rootMargin: "400px 0px" });
 
   const isShown = chart => !chart.figure.hidden;
