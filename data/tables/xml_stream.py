@@ -168,7 +168,7 @@ class Walk(Attributes):
         return self._lines.of(self._started)
 
 
-class Tree(Attributes):
+class WholeDocument(Attributes):
     """A document of a bearable size that is read whole.
 
     Parameters

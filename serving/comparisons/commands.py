@@ -9,6 +9,7 @@ import typer
 
 from serving.comparisons.labels.commands import group as labels
 from serving.comparisons.promises.asked import CostsOption, FailOnUnsure, FalseAlarms, Missed
+from serving.comparisons.timelines.commands import timelines
 from serving.options import AsJson, Better, FailOnRegression, Model, Output, Shown
 
 
@@ -51,6 +52,7 @@ def add(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     app.command()(compare)
     app.add_typer(labels, name="labels")
+    app.command()(timelines)
 
 
 def compare(  # noqa: PLR0917 - typer hands options over by name

@@ -15,7 +15,7 @@ from data.comparisons.formats.settings_xml import Settings
 from data.comparisons.params import Measure
 from data.errors import InputError
 from data.tables.problems import Problems
-from data.tables.xml_stream import Document, Element, Tree
+from data.tables.xml_stream import Document, Element, WholeDocument
 
 ROOT = "beaker_run_result"
 WRAPPERS = frozenset(("test_result", "test_run"))
@@ -64,7 +64,7 @@ class ResultRun:
         Operations that were skipped, because something in them was wrong.
     """
 
-    tree: Tree
+    tree: WholeDocument
     path: Path
     properties: Mapping[str, str]
     operations: dict[str, RunOperation]
@@ -115,7 +115,7 @@ def read(path: Path, problems: Problems, measure: Measure) -> ResultRun:
 class _RunReader:
     def __init__(self, path: Path, problems: Problems, measure: Measure) -> None:
         self.path, self.problems, self.measure = path, problems, measure
-        self.tree = Tree(Document.of_path(path))
+        self.tree = WholeDocument(Document.of_path(path))
         self.properties: dict[str, str] = {}
         self.operations: dict[str, RunOperation] = {}
         self.broken: set[str] = set()
@@ -159,7 +159,7 @@ class _RunReader:
         self.operations.pop(name, None)
         self.broken.add(name)
 
-    def _at(self, element: Element) -> Tree:
+    def _at(self, element: Element) -> WholeDocument:
         self.tree.here = element
         return self.tree
 

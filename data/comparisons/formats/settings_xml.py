@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from data.tables.xml_stream import Document, Element, Tree
+from data.tables.xml_stream import Document, Element, WholeDocument
 
 ROOT = "settings"
 
@@ -32,7 +32,7 @@ class Settings:
         return cls(found.get("hostname"), found.get("kernel"), found.get("benchmarkname"))
 
 
-def properties_in(tree: Tree, settings: Element) -> dict[str, str]:
+def properties_in(tree: WholeDocument, settings: Element) -> dict[str, str]:
     """Return the properties below an element ``settings``.
 
     Raises
@@ -59,7 +59,7 @@ def beside(path: Path) -> dict[str, str]:
     """
     for candidate in (path.with_name(f"{path.stem}.settings.xml"), path.with_name("settings.xml")):
         if candidate.is_file() and candidate != path:
-            tree = Tree(Document.of_path(candidate))
+            tree = WholeDocument(Document.of_path(candidate))
             inside = [properties_in(tree, one) for one in tree.root.iter(ROOT)]
             return {name: value for found in inside for name, value in found.items()}
     return {}

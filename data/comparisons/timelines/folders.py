@@ -14,6 +14,7 @@ from data.comparisons import formats
 from data.comparisons.formats import settings_xml
 from data.comparisons.params import Measure
 from data.comparisons.timelines import runs
+from data.comparisons.timelines.heats import BESIDE
 from data.comparisons.timelines.runs import TimelineRun
 from data.errors import InputError
 from data.tables.files import content_of
@@ -23,8 +24,6 @@ from data.tables.problems import Problems
 _TOGETHER = 4
 #: Fewer files are read by this process.
 _FEW = 8
-#: Results of the same kind of samples over time, which lie beside results.
-BESIDE = (".mpstat.json", ".cores.csv", ".nodes.csv")
 
 
 class ResultPlace(NamedTuple):

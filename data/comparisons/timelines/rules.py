@@ -11,7 +11,7 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from data.tables.xml_stream import Document, Element, Tree
+from data.tables.xml_stream import Document, Element, WholeDocument
 
 Role = Literal["baseline", "target", "start"]
 ROLES: tuple[Role, ...] = ("baseline", "target", "start")
@@ -102,7 +102,7 @@ def read(path: Path) -> tuple[RuleSet, ...]:
     InputError
         If the file cannot be read, or something in it is wrong: with line, node and value.
     """
-    tree = Tree(Document.of_path(path))
+    tree = WholeDocument(Document.of_path(path))
     inside = list(tree.root)
     if any(_name(one) in NODES for one in inside) or not inside:
         return (_set(tree, tree.root, path.stem),)
@@ -116,7 +116,7 @@ def _name(element: Element) -> str:
     return str(element.tag).lower()
 
 
-def _set(tree: Tree, element: Element, otherwise: str) -> RuleSet:
+def _set(tree: WholeDocument, element: Element, otherwise: str) -> RuleSet:
     tree.here = element
     title = (element.get("title") or otherwise).strip()[:LONGEST]
     place = f'rules "{title}"'
@@ -139,7 +139,7 @@ def _set(tree: Tree, element: Element, otherwise: str) -> RuleSet:
     return RuleSet(title, tuple(rules))
 
 
-def _role(tree: Tree, node: Element, role: Role, place: str) -> list[TimelineRule]:
+def _role(tree: WholeDocument, node: Element, role: Role, place: str) -> list[TimelineRule]:
     rules: dict[str, TimelineRule] = {}
     for one in node:
         tree.here = one
@@ -154,7 +154,7 @@ def _role(tree: Tree, node: Element, role: Role, place: str) -> list[TimelineRul
     return list(rules.values())
 
 
-def _require_regular(tree: Tree, rule: TimelineRule, place: str) -> None:
+def _require_regular(tree: WholeDocument, rule: TimelineRule, place: str) -> None:
     if len(rule.pattern) > LONGEST:
         raise tree.error(f"value has {len(rule.pattern)} characters; expected {LONGEST} at most", place)
     try:

@@ -88,7 +88,7 @@ def shifts(medians: Floats, signs: Floats) -> list[tuple[Shift, ...]]:
         cuts = _cuts(courses.best(PENALTY).begins)
         for row, own in enumerate(cuts):
             if len(own) > 2:  # noqa: PLR2004 - the two ends
-                series = _Series(courses.rows[row], packed[row], own, float(signs[rows[row]]))
+                series = _Stepped(courses.rows[row], packed[row], own, float(signs[rows[row]]))
                 found[rows[row]] = tuple(_placed(one, place[row]) for one in series.shifts())
     return found
 
@@ -117,7 +117,7 @@ def _placed(shift: Shift, place: Ints) -> Shift:
     return shift._replace(first=int(place[shift.first]), last=int(place[shift.last]))
 
 
-class _Series:
+class _Stepped:
     """One series that has steps; positive is better.
 
     Parameters

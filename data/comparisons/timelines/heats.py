@@ -1,0 +1,167 @@
+"""Samples per core or node over the time of a run, which lie beside its result (seed 000, section 4.2.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+
+from data.comparisons.sides import Floats
+from data.errors import InputError
+from data.tables.files import read_json
+
+#: Endings of the names of such files, and what their rows are.
+MPSTAT, CORES, NODES = ".mpstat.json", ".cores.csv", ".nodes.csv"
+BESIDE = (MPSTAT, CORES, NODES)
+#: Columns of time that are kept; more are averaged to so many.
+MOST_TIMES = 600
+#: Cores or nodes, and bytes of a file.
+MOST_ROWS, MOST_BYTES = 4_096, 64 * 2**20
+_CLOCKS = ("%H:%M:%S", "%I:%M:%S %p")
+_DAY = 86_400.0
+
+
+class _Load(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    cpu: str
+    usr: FiniteFloat
+    sys: FiniteFloat
+
+
+class _Moment(BaseModel):
+    timestamp: str
+    load: Annotated[list[_Load], Field(alias="cpu-load", min_length=1)]
+
+
+class _Host(BaseModel):
+    statistics: Annotated[list[_Moment], Field(min_length=1)]
+
+
+class _Hosts(BaseModel):
+    hosts: Annotated[list[_Host], Field(min_length=1)]
+
+
+class _Mpstat(BaseModel):
+    sysstat: _Hosts
+
+
+@dataclass(frozen=True)
+class HeatSamples:
+    """What one file holds.
+
+    Attributes
+    ----------
+    what : {"cores", "nodes"}
+    rows : tuple of str
+    seconds : ndarray of shape (n_times,)
+        From the first sample on.
+    values : ndarray of shape (n_rows, n_times)
+        In `unit`; NaN is unknown.
+    """
+
+    what: str
+    rows: tuple[str, ...]
+    seconds: Floats
+    values: Floats
+    unit: str
+
+
+def beside(result: Path) -> Iterator[Path]:
+    """Yield the files of samples beside a result: those whose names begin with its own without the ending."""
+    for path in sorted(result.parent.glob(f"{_literal(result.stem)}.*")):
+        if path.name.endswith(BESIDE) and path.is_file() and not path.is_symlink():
+            yield path
+
+
+def _literal(name: str) -> str:
+    return "".join(f"[{one}]" if one in "*?[" else one for one in name)
+
+
+def read(path: Path) -> HeatSamples:
+    """Read one file of samples.
+
+    Parameters
+    ----------
+    path : Path
+        What ``mpstat -P ALL -o JSON 1`` prints (``*.mpstat.json``): user and system of every core are added;
+        or CSV (``*.cores.csv``, ``*.nodes.csv``) with ``seconds`` and a column of per cent per core or node.
+
+    Raises
+    ------
+    InputError
+        If it is neither, or something in it is wrong.
+    """
+    if path.stat().st_size > MOST_BYTES:
+        raise InputError(f"is larger than {MOST_BYTES >> 20} MB", file=path)
+    what = "nodes" if path.name.endswith(NODES) else "cores"
+    rows, seconds, values = _of_mpstat(path) if path.name.endswith(MPSTAT) else _of_csv(path)
+    if len(rows) > MOST_ROWS:
+        raise InputError(f"holds {len(rows)} {what}; expected {MOST_ROWS} at most", file=path)
+    return HeatSamples(what, rows, *_thinned(seconds - seconds[0], values), "%")
+
+
+def _of_mpstat(path: Path) -> tuple[tuple[str, ...], Floats, Floats]:
+    moments = read_json(path, _Mpstat).sysstat.hosts[0].statistics
+    loads = [{one.cpu: one.usr + one.sys for one in moment.load if one.cpu != "all"} for moment in moments]
+    rows = tuple(dict.fromkeys(name for load in loads for name in load))
+    if not rows:
+        raise InputError('holds no core besides "all"; expected those of mpstat -P ALL', file=path)
+    values = np.array([[load.get(name, np.nan) for load in loads] for name in rows])
+    clock = np.array([_seconds(moment.timestamp, path) for moment in moments])
+    midnights = np.cumsum(np.diff(clock, prepend=clock[0]) < 0)
+    return rows, clock + _DAY * midnights, values
+
+
+def _seconds(text: str, path: Path) -> float:
+    for clock in _CLOCKS:
+        try:
+            found = datetime.strptime(text, clock)  # noqa: DTZ007 - a time of day
+        except ValueError:
+            continue
+        return found.hour * 3600.0 + found.minute * 60 + found.second
+    raise InputError(f'timestamp="{text[:40]}" is not a time like 13:45:10', file=path)
+
+
+def _of_csv(path: Path) -> tuple[tuple[str, ...], Floats, Floats]:
+    try:
+        table = pd.read_csv(path, dtype="str", keep_default_na=False)
+    except (OSError, ValueError) as exc:
+        raise InputError(f"is not readable as CSV ({exc})", file=path) from exc
+    if list(table.columns[:1]) != ["seconds"] or len(table.columns) == 1 or table.empty:
+        found = ", ".join(map(str, table.columns[:5]))
+        raise InputError(f"expected rows of seconds,core0,core1,...; found {found}", file=path, line=1)
+    numbers = [_column(table[name], path, gaps=name != "seconds") for name in table.columns]
+    seconds, values = numbers[0], np.array(numbers[1:])
+    if (np.diff(seconds) <= 0).any():
+        line = int(np.argmax(np.diff(seconds) <= 0)) + 3
+        raise InputError("seconds do not ascend", file=path, line=line)
+    return tuple(map(str, table.columns[1:])), seconds, values
+
+
+def _column(texts: pd.Series, path: Path, *, gaps: bool) -> Floats:
+    found = pd.to_numeric(texts, errors="coerce").to_numpy(np.float64)
+    wrong = ~np.isfinite(found) & ~((texts == "").to_numpy(bool) & gaps)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        problem = f'{texts.name}="{str(texts.iloc[row])[:40]}" is not a finite number'
+        raise InputError(problem, file=path, line=row + 2)
+    return found
+
+
+def _thinned(seconds: Floats, values: Floats) -> tuple[Floats, Floats]:
+    """Return at most `MOST_TIMES` columns: neighbours are averaged."""
+    if len(seconds) <= MOST_TIMES:
+        return seconds, values
+    parts: Sequence[Floats] = np.array_split(np.arange(len(seconds)), MOST_TIMES)
+    starts = np.array([part[0] for part in parts])
+    known = np.isfinite(values)
+    total = np.add.reduceat(np.where(known, values, 0.0), starts, axis=1)
+    count = np.add.reduceat(known, starts, axis=1, dtype=np.int64)
+    return seconds[starts], np.asarray(total / np.where(count > 0, count, np.nan))

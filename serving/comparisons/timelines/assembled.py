@@ -1,0 +1,186 @@
+"""From the runs that rules chose to what a page shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+
+from data.comparisons.timelines import heats
+from data.comparisons.timelines.chosen import ChosenRuns, place_and_time
+from data.comparisons.timelines.measured import MeasuredOperation, MeasuredVersions, measured
+from data.errors import InputError
+from data.tables.problems import Problems
+from features.comparisons.timelines.changes import Shift, shifts
+from features.comparisons.timelines.noise import WANTED, instability
+from serving.comparisons.timelines.judged import Answering, OperationMarks, judged_versions
+from serving.comparisons.timelines.timeline import (
+    Change,
+    HeatMap,
+    TimelineOperation,
+    TimelineReport,
+    TimelineVersion,
+)
+from serving.comparisons.timelines.windows import AFTER, BEFORE
+
+#: Heat maps on one page.
+MOST_HEATS = 24
+_BASELINE_LEVEL = (
+    "beside the baseline, other versions of the baseline's own level tell how much versions differ anyway"
+)
+
+
+@dataclass(frozen=True)
+class Judges:
+    """Who judges: how, and what it is called; without one, versions get no marks.
+
+    Attributes
+    ----------
+    name : str
+        Empty if nobody does.
+    note : str
+        Why nobody does; empty otherwise.
+    """
+
+    answering: Answering | None
+    name: str
+    note: str = ""
+
+
+def assembled(
+    chosen: ChosenRuns,
+    results: Path,
+    way: str,
+    judges: Judges,
+    *,
+    problems: Problems,
+    notes: Sequence[str] = (),
+    advance: Callable[[int, int], None] | None = None,
+) -> TimelineReport:
+    """Measure, judge and look through the versions of one timeline.
+
+    Parameters
+    ----------
+    chosen : ChosenRuns
+    results : Path
+        The folder that was read.
+    way : str
+        The way there from where the page will be, with slashes.
+    judges : Judges
+    problems : Problems
+        Takes what is wrong with an operation or a file of samples over time.
+    notes : sequence of str
+        What was assumed to read the results.
+    advance : callable, optional
+        Is told how many of how many operations are judged.
+
+    Raises
+    ------
+    InputError
+        As of `data.comparisons.timelines.measured.measured`.
+    """
+    found = measured(chosen, problems)
+    moved = _shifts(found)
+    marks = [OperationMarks.none(len(chosen.versions)) for _ in found.operations]
+    if judges.answering is not None:
+        together = [list(chain.from_iterable(moved[one.rows])) for one in found.operations]
+        marks = judged_versions(found, chosen.baseline, together, judges.answering, advance)
+    noise = instability(found.five, found.counts.astype(np.float64))
+    shown = [
+        _operation(one, found, moved[one.rows], own, float(noise[one.rows][-1]))
+        for one, own in zip(found.operations, marks, strict=True)
+    ]
+    heat_maps = list(_heats(chosen, results, way, problems))
+    told = [*chosen.notes, *notes, *found.notes, *_judging_notes(chosen, found, judges)]
+    if len(heat_maps) > MOST_HEATS:
+        told.append(f"{len(heat_maps)} heat maps are there; those of the newest versions are shown")
+    return TimelineReport(
+        chosen.rules.title,
+        chosen.machine,
+        tuple((rule.role, rule.name, rule.pattern) for rule in chosen.rules.rules),
+        tuple(_versions(chosen, way)),
+        chosen.baseline,
+        tuple(shown),
+        tuple(heat_maps[-MOST_HEATS:]),
+        tuple(told),
+        judges.name,
+    )
+
+
+def _shifts(found: MeasuredVersions) -> list[tuple[Shift, ...]]:
+    signs = np.repeat([one.sign for one in found.operations], [len(one.threads) for one in found.operations])
+    return shifts(found.five[..., 2], signs)
+
+
+def _operation(
+    one: MeasuredOperation,
+    found: MeasuredVersions,
+    moved: Sequence[Sequence[Shift]],
+    marks: OperationMarks,
+    noise: float,
+) -> TimelineOperation:
+    greatest = max(range(len(moved)), key=lambda row: max((abs(m.share) for m in moved[row]), default=0.0))
+    changes = (Change(*shift, one.threads[greatest]) for shift in moved[greatest])
+    return TimelineOperation(
+        one.benchmark,
+        one.operation,
+        one.unit,
+        one.better,
+        one.threads,
+        len(one.threads) - 1,
+        found.five[one.rows],
+        marks.against_baseline,
+        marks.against_before,
+        marks.probability,
+        marks.words,
+        tuple(changes),
+        noise,
+        noise > WANTED,
+    )
+
+
+def _versions(chosen: ChosenRuns, way: str) -> Iterator[TimelineVersion]:
+    for name in chosen.versions:
+        place, moment = place_and_time(chosen.runs[name])
+        yield TimelineVersion(name, moment, _there(way, place))
+
+
+def _there(way: str, place: str) -> str:
+    return "/".join(part for part in (way, place) if part not in {"", "."})
+
+
+def _judging_notes(chosen: ChosenRuns, found: MeasuredVersions, judges: Judges) -> Iterator[str]:
+    if judges.note:
+        yield judges.note
+    if judges.answering is None:
+        return
+    windowed = sum(not found.alone[one.rows].all() for one in found.operations)
+    if windowed:
+        yield (
+            f"{windowed} of {len(found.operations)} operations have few samples of a version, or summaries: "
+            f"up to {BEFORE} versions before and {AFTER} from it on stand for a version, and a step is told "
+            "where it is clearest"
+        )
+    if windowed < len(found.operations):
+        yield _BASELINE_LEVEL
+    absent = sum(not found.known[one.rows, chosen.baseline].any() for one in found.operations)
+    if absent:
+        yield f"{absent} operations were not measured of the baseline, and are not judged beside it"
+
+
+def _heats(chosen: ChosenRuns, results: Path, way: str, problems: Problems) -> Iterator[HeatMap]:
+    for version, name in enumerate(chosen.versions):
+        for source in dict.fromkeys(run.source for run in chosen.runs[name]):
+            for path in heats.beside(results / source):
+                below = path.relative_to(results).as_posix()
+                try:
+                    one = heats.read(path)
+                except InputError as error:
+                    problems.add(error)
+                    continue
+                title = f"{path.name}: {one.what} of {name}"
+                heat = title, one.rows, one.seconds, one.values, one.unit, _there(way, below), version
+                yield HeatMap(*heat)
