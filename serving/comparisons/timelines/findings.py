@@ -26,7 +26,8 @@ class Finding:
     number : int
         Index of the operation in the report.
     severity : float
-        The greatest loss, as a share: of its lasting changes, or beside the baseline where judged fail.
+        As a share, the greatest loss of its lasting changes, or, if that is more, the usual one beside the
+        baseline of the versions judged fail.
     worse, better : tuple of str
         Its lasting changes, the greatest first.
     verdicts : str
@@ -50,7 +51,7 @@ class Finding:
 
     @property
     def much(self) -> str:
-        """How much worse it became at most, in words."""
+        """How much worse it became, in words."""
         return moved(-self.severity) if self.severity > 0 else "not worse in the median"
 
     @property
@@ -61,7 +62,8 @@ class Finding:
     @property
     def words(self) -> str:
         """All of it in one line."""
-        return "; ".join(filter(None, [self.listed("worse"), self.listed("better"), self.verdicts]))
+        line = "; ".join(filter(None, [self.listed("worse"), self.listed("better"), self.verdicts]))
+        return line[:1].upper() + line[1:]
 
     def listed(self, which: Literal["worse", "better"]) -> str:
         """Name the greatest few of its lasting changes."""
@@ -107,12 +109,15 @@ def losses(operation: TimelineOperation, baseline: int) -> Floats:
 
 def _finding(report: TimelineReport, number: int, operation: TimelineOperation) -> Finding:
     changes = sorted(operation.changes, key=lambda change: -abs(change.share))
-    bad = tuple(told(change, report.versions) for change in changes if change.share < 0)
-    good = tuple(told(change, report.versions) for change in changes if change.share >= 0)
+    many = len(operation.threads)
+    bad = tuple(told(change, report.versions, many) for change in changes if change.share < 0)
+    good = tuple(told(change, report.versions, many) for change in changes if change.share >= 0)
     both = operation.against_baseline, operation.against_before
     fails = (both[0] == FAIL) | (both[1] == FAIL)
     lost = losses(operation, report.baseline)[fails]
-    severity = max([0.0, *(-change.share for change in changes), *lost[np.isfinite(lost)].tolist()])
+    known = lost[np.isfinite(lost)]
+    usual = float(np.median(known)) if known.size else 0.0
+    severity = max(0.0, usual, *(-change.share for change in changes))
     marked = bool(changes) or any(np.isin(one, (UNSURE, FAIL)).any() for one in both)
     return Finding(number, operation, severity, bad, good, _verdicts(report, operation), marked)
 

@@ -25,12 +25,13 @@ def moved(share: float) -> str:
     return f"{percent(abs(share))} {'worse' if share < 0 else 'better'}"
 
 
-def told(change: Change, versions: Sequence[TimelineVersion]) -> str:
-    """Say what changed, when, and at how many threads."""
+def told(change: Change, versions: Sequence[TimelineVersion], configurations: int) -> str:
+    """Say what changed, when, and at how many threads if there are several configurations."""
     first, last = versions[change.first].name, versions[change.last].name
     crept = "crept " if change.kind == "creep" else ""
     when = f"with {first}" if first == last else f"from {first} to {last}"
-    return f"{crept}{moved(change.share)} {when} (threads:\N{NO-BREAK SPACE}{change.threads})"
+    where = f" (threads:\N{NO-BREAK SPACE}{change.threads})" if configurations > 1 else ""
+    return f"{crept}{moved(change.share)} {when}{where}"
 
 
 def some(names: Sequence[str], most: int = 3, between: str = ", ") -> str:

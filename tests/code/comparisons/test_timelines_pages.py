@@ -77,10 +77,13 @@ def test_values_have_four_significant_digits_and_no_exponent(value, text):
 def test_changes_are_told_by_worse_and_better():
     names = versions(9)
     first, last = names[3].name, names[7].name
-    assert told(Change("drop", 3, 3, -0.123, 8), names) == f"12.3{SPACE}% worse with {first} (threads:{SPACE}8)"
-    assert told(Change("gain", 3, 3, 0.05, 8), names) == f"5.0{SPACE}% better with {first} (threads:{SPACE}8)"
+    assert (
+        told(Change("drop", 3, 3, -0.123, 8), names, 2)
+        == f"12.3{SPACE}% worse with {first} (threads:{SPACE}8)"
+    )
+    assert told(Change("gain", 3, 3, 0.05, 8), names, 1) == f"5.0{SPACE}% better with {first}"
     crept = f"crept 8.0{SPACE}% worse from {first} to {last} (threads:{SPACE}1)"
-    assert told(Change("creep", 3, 7, -0.08, 1), names) == crept
+    assert told(Change("creep", 3, 7, -0.08, 1), names, 2) == crept
 
 
 def test_the_worst_come_first_whether_told_by_a_change_or_by_a_verdict():

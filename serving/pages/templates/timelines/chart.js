@@ -64,7 +64,7 @@
       const other = change.threads === operation.threads[chosen] ? "" : " other";
       const wide = Math.max(3, to - from);
       layer.append("rect").attr("class", `change ${kind}${other}`).attr("x", from).attr("y", 20).attr("width", wide)
-        .attr("height", height - BOTTOM - 20).append("title").text(page.changed(change));
+        .attr("height", height - BOTTOM - 20).append("title").text(page.changed(operation, change));
       layer.append("path").attr("class", `bracket ${kind}${other}`).attr("d", `M${from} 27V20H${from + wide}V27`);
       const text = `${change.kind === "creep" ? "crept " : ""}${page.percent(Math.abs(change.share))} ${kind}`;
       const long = text.length * LETTER;
@@ -76,7 +76,7 @@
     }
   };
 
-  const SHAPES = [, , "diamond", "triangle-down", "cross"];
+  const SHAPES = { [page.UNSURE]: "diamond", [page.FAIL]: "triangle-down" };
   const verdicts = (layer, { operation, x, step, height }) => {
     const wide = Math.max(1.2, step * 0.9);
     for (const at of page.inSight()) {
@@ -88,7 +88,7 @@
           .attr("y", height - BOTTOM + 4 + STRIP - tall).attr("width", wide).attr("height", tall)
           .append("title").text(`${version.name}: ${page.verdicts[beside]} beside the baseline`);
       }
-      if (before >= page.UNSURE) {
+      if (before === page.UNSURE || before === page.FAIL) {
         const began = before === page.FAIL ? ", began here" : "";
         if (began) layer.append("path").attr("class", "begin").attr("d", `M${x(at)} ${TOP - 8}V${height - BOTTOM}`);
         layer.append("path").attr("class", `began ${page.verdicts[before]}`).attr("transform", `translate(${x(at)},${TOP - 9})`)

@@ -69,12 +69,12 @@
     return lines;
   };
 
-  page.changed = change => {
+  page.changed = (operation, change) => {
     const [first, last] = [page.versions[change.first].name, page.versions[change.last].name];
     const when = first === last ? `with ${first}` : `from ${first} to ${last}`;
     const crept = change.kind === "creep" ? "crept " : "";
     const much = `${page.percent(Math.abs(change.share))} ${change.share < 0 ? "worse" : "better"}`;
-    return `${crept}${much} ${when} (threads:\u00a0${change.threads})`;
+    return `${crept}${much} ${when}${operation.threads.length > 1 ? ` (threads:\u00a0${change.threads})` : ""}`;
   };
 
   // all that is known of a version, a line each
@@ -94,7 +94,7 @@
     return [
       ...lines,
       ...judged(operation, version),
-      ...within.map(change => `Lasting change: ${page.changed(change)}`),
+      ...within.map(change => `Lasting change: ${page.changed(operation, change)}`),
       ...(operation.words[version] || []),
     ];
   };
