@@ -86,7 +86,9 @@ class ResultRun:
         return self.settings.benchmark or operation.suite
 
 
-def read(path: Path, problems: Problems, measure: Measure) -> ResultRun:
+def read(
+    path: Path, problems: Problems, measure: Measure, times: Mapping[str, Sequence[str]] = TIMES
+) -> ResultRun:
     """Read one result file.
 
     Parameters
@@ -97,6 +99,8 @@ def read(path: Path, problems: Problems, measure: Measure) -> ResultRun:
     measure : Measure
         The metric (by default the first attribute or element that is no time), and its better direction.
         Times are better lower.
+    times : mapping
+        What else of the samples is kept, as `TIMES` has it.
 
     Raises
     ------
@@ -104,7 +108,7 @@ def read(path: Path, problems: Problems, measure: Measure) -> ResultRun:
         If the file cannot be read or is no result XML, or, unless ``problems.keep_going``, at the first
         thing that is wrong.
     """
-    reader = _RunReader(path, problems, measure)
+    reader = _RunReader(path, problems, measure, times)
     reader.read()
     properties = reader.properties
     if Settings.of(properties) == Settings():
@@ -113,8 +117,10 @@ def read(path: Path, problems: Problems, measure: Measure) -> ResultRun:
 
 
 class _RunReader:
-    def __init__(self, path: Path, problems: Problems, measure: Measure) -> None:
-        self.path, self.problems, self.measure = path, problems, measure
+    def __init__(
+        self, path: Path, problems: Problems, measure: Measure, times: Mapping[str, Sequence[str]]
+    ) -> None:
+        self.path, self.problems, self.measure, self.times = path, problems, measure, times
         self.tree = WholeDocument(Document.of_path(path))
         self.properties: dict[str, str] = {}
         self.operations: dict[str, RunOperation] = {}
@@ -188,7 +194,7 @@ class _RunReader:
             self._decide(operation, self._metric(operation, results[0]))
         place = f'{operation.place} threads="{here.threads}"'
         here.samples += self.tree.each(results, operation.metric, place)
-        for column, names in TIMES.items():
+        for column, names in self.times.items():
             here.times[column] += self._times(results, names, place)
 
     def _times(self, results: Sequence[Element], names: Sequence[str], place: str) -> list[float]:

@@ -83,7 +83,7 @@ class TimelineRun:
 
 def of_xml(path: Path, source: str, problems: Problems, measure: Measure) -> TimelineRun:
     """Read a result file of figure 4.1 or 4.2; raises as `data.comparisons.formats.result_run.read`."""
-    run = result_run.read(path, problems, measure)
+    run = result_run.read(path, problems, measure, times={})
     named = _named(run.properties, path)
     suites = {one.suite for one in run.operations.values()}
     if len(suites) == 1:

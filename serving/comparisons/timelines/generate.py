@@ -6,6 +6,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
@@ -87,13 +88,17 @@ def generate(wish: TimelineWish, advance: Advance | None = None) -> Written:
         raise InputError("--model and --server: both say who judges; expected one of them")
     sets = [one for path in wish.rules for one in rules.read(path)]
     tell = advance or _silent
-    read = folders.read(
-        wish.results,
-        wish.measure,
-        keep_going=wish.keep_going,
-        jobs=wish.jobs,
-        advance=lambda done, of: tell(done, of, "reading"),
-    )
+    with ThreadPoolExecutor(1) as beside:
+        # a model takes seconds to load, and the processes that read are others
+        judging = beside.submit(judges, wish.model, wish.server)
+        read = folders.read(
+            wish.results,
+            wish.measure,
+            keep_going=wish.keep_going,
+            jobs=wish.jobs,
+            advance=lambda done, of: tell(done, of, "reading"),
+        )
+        judging.result()
     wanted = [one for each in sets for one in chosen(read.runs, each)]
     files = slugs(f"{one.rules.title} {one.machine}" for one in wanted)
     pages = []

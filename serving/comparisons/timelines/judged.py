@@ -28,6 +28,8 @@ _PASS, _UNSURE, _FAIL = 1, 2, 3
 _TOGETHER = 20_000
 #: Marks of one report whose reasons are told; what is beyond that has none.
 _TOLD = 1_500
+#: Fails of single versions that follow each other so closely are one.
+_BEHIND = 3
 
 
 class SaidOfVersion(NamedTuple):
@@ -217,9 +219,10 @@ def _mark(marks: OperationMarks, course: Course, said: Sequence[tuple[Ask, SaidO
 def _once(said: list[tuple[int, SaidOfVersion]], course: Course) -> list[tuple[int, SaidOfVersion]]:
     """Tell one step once, where it is clearest: of versions near to each other, the others pass.
 
-    Windows see a step from as far as they reach; a single version sees it beside the one before it.
+    Windows see a step from as far as they reach. A single version sees it where it begins; what was before it
+    is still in the history of the next few.
     """
-    reach = AFTER if course.windowed else 1
+    reach = AFTER if course.windowed else _BEHIND
     places = {version: place for place, version in enumerate(course.known.tolist())}
     kept = list(said)
     group: list[int] = []
@@ -227,22 +230,24 @@ def _once(said: list[tuple[int, SaidOfVersion]], course: Course) -> list[tuple[i
         if one.mark != _FAIL:
             continue
         if group and places[version] - places[said[group[-1]][0]] > reach:
-            _settle(kept, group, reach)
+            _settle(kept, group, course)
             group = []
         group.append(at)
-    _settle(kept, group, reach)
+    _settle(kept, group, course)
     return kept
 
 
-def _settle(kept: list[tuple[int, SaidOfVersion]], group: Sequence[int], reach: int) -> None:
-    """Leave the clearest of a group of fails, and nothing doubted beside them."""
+def _settle(kept: list[tuple[int, SaidOfVersion]], group: Sequence[int], course: Course) -> None:
+    """Leave one of a group of fails, and of windows nothing doubted beside it."""
     if not group:
         return
-    clearest = min(group, key=lambda at: np.nan_to_num(kept[at][1].change)) if reach > 1 else group[0]
-    around = range(max(0, group[0] - reach), min(len(kept), group[-1] + reach + 1)) if reach > 1 else group
+    around, left = list(group), group[0]
+    if course.windowed:
+        left = min(group, key=lambda at: np.nan_to_num(kept[at][1].change))
+        around = list(range(max(0, group[0] - AFTER), min(len(kept), group[-1] + AFTER + 1)))
     for at in around:
         version, one = kept[at]
-        if at != clearest and one.mark in {_UNSURE, _FAIL}:
+        if at != left and one.mark in {_UNSURE, _FAIL}:
             kept[at] = version, one._replace(mark=_PASS)
 
 

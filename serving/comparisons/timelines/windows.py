@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -141,13 +142,17 @@ class Course:
 
     def _ask(self, at: int, past: Stretch, baseline: Stretch, target: Stretch, *, beside: bool) -> Ask:
         spans = (self._versions(one) for one in (past, baseline, target))
-        return Ask(self.number, int(self.known[at]), beside, *spans)
+        return Ask(self.number, self._names[at], beside, *spans)
 
     def _versions(self, places: Stretch) -> Stretch:
         """Return the same in versions."""
         if places.width <= 0:
             return Stretch(0, 0)
-        return Stretch(int(self.known[places.start]), int(self.known[places.stop - 1]) + 1)
+        return Stretch(self._names[places.start], self._names[places.stop - 1] + 1)
+
+    @cached_property
+    def _names(self) -> list[int]:
+        return [int(one) for one in self.known]
 
 
 @dataclass(frozen=True)
@@ -180,17 +185,17 @@ class VersionSides:
         rows = firsts[comparison] + np.arange(len(comparison)) - np.repeat(np.cumsum(many) - many, many)
         threads = np.array([count for one in operations for count in one.threads])
         signs = np.repeat([one.sign for one in operations], [len(one.threads) for one in operations])
-        orders = self._orders
+        values, orders, begin = self._held(rows)
         lists, fives = [], []
         for name in ("past", "baseline", "target"):
             spans = np.array([getattr(one, name) for one in asks], np.int64)[comparison]
-            bounds = (self.edges[rows, spans[:, at]] for at in (0, 1))
-            samples = Samples(self.values, orders, *bounds)
+            bounds = (self.edges[rows, spans[:, at]] - begin for at in (0, 1))
+            samples = Samples(values, orders, *bounds)
             lists.append(samples)
             fives.append(self._five(samples, rows, spans))
         held = np.isfinite(fives[1][:, 2]) & np.isfinite(fives[2][:, 2])
         past, baseline, target = (one.of(held) for one in lists)
-        later = Samples(self.values, orders, target.stops, target.stops)
+        later = Samples(values, orders, target.stops, target.stops)
         return Sides(
             comparison[held],
             len(asks),
@@ -223,8 +228,9 @@ class VersionSides:
         five[wide] = five_numbers(samples.of(wide))
         return five
 
-    @property
-    def _orders(self) -> Ints:
-        """The version of every sample."""
-        rows, width = self.edges.shape
-        return np.repeat(np.tile(np.arange(width - 1), rows), np.diff(self.edges, axis=1).ravel())
+    def _held(self, rows: Ints) -> tuple[Floats, Ints, int]:
+        """Return the samples of all configurations between two, their versions, and where they begin."""
+        part = self.edges[rows.min() : rows.max() + 1]
+        many = np.tile(np.arange(part.shape[1] - 1), len(part))
+        begin = int(part[0, 0])
+        return self.values[begin : part[-1, -1]], np.repeat(many, np.diff(part, axis=1).ravel()), begin
