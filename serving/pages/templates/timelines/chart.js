@@ -86,7 +86,7 @@
         const tall = { [page.FAIL]: STRIP, [page.UNSURE]: STRIP / 2 }[beside] || 2;
         layer.append("rect").attr("class", `beside ${page.verdicts[beside]}`).attr("x", x(at) - wide / 2)
           .attr("y", height - BOTTOM + 4 + STRIP - tall).attr("width", wide).attr("height", tall)
-          .append("title").text(`${version.name}: ${page.verdicts[beside]} beside the baseline`);
+          .append("title").text(`${version.name}: ${page.said(beside)} beside the baseline`);
       }
       if (before === page.UNSURE || before === page.FAIL) {
         const began = before === page.FAIL ? ", began here" : "";

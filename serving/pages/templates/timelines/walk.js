@@ -5,6 +5,8 @@
   const told = document.getElementById("told");
   const EDGE = 8;
   const NARROW = 600;
+  const GAP = 14;
+  const SMALL = 0.75;
 
   const write = (head, lines) => {
     tip.textContent = "";
@@ -14,23 +16,24 @@
     for (const line of [page.day(head.date), ...lines].filter(Boolean)) tip.appendChild(document.createElement("p")).textContent = line;
   };
 
-  // on a telephone a tip beside the version would lie on the chart
-  const under = box => {
-    const below = box.bottom + tip.offsetHeight + EDGE < innerHeight;
-    tip.style.left = `${EDGE}px`;
-    tip.style.top = `${below ? box.bottom : Math.max(EDGE, box.top - tip.offsetHeight)}px`;
+  const within = (value, most) => Math.max(EDGE, Math.min(value, most - EDGE));
+
+  // a tall tip, or any on a telephone, would lie on the chart: it stands below or above
+  const top = (box, middle) => {
+    const tall = tip.offsetHeight;
+    if (innerWidth >= NARROW && tall < SMALL * box.height) return within(middle - tall / 2, innerHeight - tall);
+    const [below, above] = [innerHeight - box.bottom, box.top];
+    return within(below > tall || below > above ? box.bottom : box.top - tall, innerHeight - tall);
   };
 
   const put = (plot, { x, y }) => {
     const box = plot.getBoundingClientRect();
     const scale = box.width / plot.querySelector("svg").viewBox.baseVal.width;
     tip.hidden = box.bottom < 0 || box.top > innerHeight;
-    const left = box.left + x * scale;
-    if (innerWidth < NARROW) return under(box);
-    const beside = left + 14 + tip.offsetWidth > innerWidth - EDGE ? left - 14 - tip.offsetWidth : left + 14;
-    const top = Math.min(box.top + y * scale - tip.offsetHeight / 2, innerHeight - tip.offsetHeight - EDGE);
-    tip.style.left = `${Math.max(EDGE, Math.min(beside, innerWidth - tip.offsetWidth - EDGE))}px`;
-    tip.style.top = `${Math.max(EDGE, top)}px`;
+    const [at, wide] = [box.left + x * scale, tip.offsetWidth];
+    const beside = at + GAP + wide > innerWidth - EDGE ? at - GAP - wide : at + GAP;
+    tip.style.left = `${within(beside, innerWidth - wide)}px`;
+    tip.style.top = `${top(box, box.top + y * scale)}px`;
   };
 
   let follow = null;

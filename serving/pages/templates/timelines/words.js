@@ -42,7 +42,7 @@
   };
 
   page.isMarked = (operation, version) =>
-    operation.beside[version] >= page.UNSURE || operation.before[version] >= page.UNSURE;
+    [operation.beside[version], operation.before[version]].some(mark => mark === page.UNSURE || mark === page.FAIL);
 
   // what a mark in a chart or a cell says: its shape comes from its kind
   page.mark = (operation, version) => {
@@ -55,16 +55,18 @@
     return null;
   };
 
+  page.said = mark => (mark === page.INVALID ? "cannot be judged" : page.verdicts[mark]);
+
   const judged = (operation, version) => {
     const { beside, before, probability } = operation;
     const lines = [];
     if (beside[version]) {
       const likely = probability[version] === null ? "" : `, a regression with ${(probability[version] / 10).toFixed(1)}\u00a0%`;
-      lines.push(`Beside the baseline: ${page.verdicts[beside[version]]}${likely}`);
+      lines.push(`Beside the baseline: ${page.said(beside[version])}${likely}`);
     }
     if (before[version]) {
       const began = before[version] === page.FAIL ? ", began here" : "";
-      lines.push(`Beside the versions before: ${page.verdicts[before[version]]}${began}`);
+      lines.push(`Beside the versions before: ${page.said(before[version])}${began}`);
     }
     return lines;
   };
@@ -90,12 +92,13 @@
       lines.push(`Quartiles ${page.amount(q1)} and ${page.amount(q3)}`);
       lines.push(`Minimum ${page.amount(low)}, maximum ${page.amount(high)}`);
     }
+    const reasons = operation.words[version];
     const within = operation.changes.filter(change => change.first <= version && version <= change.last);
     return [
       ...lines,
       ...judged(operation, version),
       ...within.map(change => `Lasting change: ${page.changed(operation, change)}`),
-      ...(operation.words[version] || []),
+      ...(reasons ? [`Reasons: ${reasons.join("; ")}`] : []),
     ];
   };
 })(timelines);
