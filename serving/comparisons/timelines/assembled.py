@@ -34,7 +34,7 @@ _BASELINE_LEVEL = (
 
 
 @dataclass(frozen=True)
-class Judges:
+class TimelineJudge:
     """Who judges: how, and what it is called; without one, versions get no marks.
 
     Attributes
@@ -54,7 +54,7 @@ def assembled(
     chosen: ChosenRuns,
     results: Path,
     way: str,
-    judges: Judges,
+    judges: TimelineJudge,
     *,
     problems: Problems,
     notes: Sequence[str] = (),
@@ -69,7 +69,7 @@ def assembled(
         The folder that was read.
     way : str
         The way there from where the page will be, with slashes.
-    judges : Judges
+    judges : TimelineJudge
     problems : Problems
         Takes what is wrong with an operation or a file of samples over time.
     notes : sequence of str
@@ -152,7 +152,7 @@ def _there(way: str, place: str) -> str:
     return "/".join(part for part in (way, place) if part not in {"", "."})
 
 
-def _judging_notes(chosen: ChosenRuns, found: MeasuredVersions, judges: Judges) -> Iterator[str]:
+def _judging_notes(chosen: ChosenRuns, found: MeasuredVersions, judges: TimelineJudge) -> Iterator[str]:
     if judges.note:
         yield judges.note
     if judges.answering is None:

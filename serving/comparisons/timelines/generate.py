@@ -18,7 +18,7 @@ from data.comparisons.timelines.chosen import ChosenRuns, chosen
 from data.errors import InputError
 from data.tables.files import write_text
 from data.tables.problems import Problems
-from serving.comparisons.timelines.assembled import Judges, assembled
+from serving.comparisons.timelines.assembled import TimelineJudge, assembled
 from serving.comparisons.timelines.contents import ListedReport, contents
 from serving.comparisons.timelines.timeline import TimelineReport
 
@@ -149,7 +149,7 @@ def _told(tell: Advance, done: int, of: int) -> None:
 
 
 @lru_cache(1)
-def judges(model: str | None, server: str | None) -> Judges:
+def judges(model: str | None, server: str | None) -> TimelineJudge:
     """Return who judges: a server, a model, or the champion; nobody if there is no champion.
 
     Raises
@@ -167,17 +167,17 @@ def judges(model: str | None, server: str | None) -> Judges:
     except InputError as error:
         if model is not None:
             raise
-        return Judges(None, "", f"versions are not judged: {error}")
+        return TimelineJudge(None, "", f"versions are not judged: {error}")
     ref = served.ref
-    return Judges(by_model(served), f"{ref.name} {ref.version} ({served.model.card.model})")
+    return TimelineJudge(by_model(served), f"{ref.name} {ref.version} ({served.model.card.model})")
 
 
-def _of_server(url: str) -> Judges:
+def _of_server(url: str) -> TimelineJudge:
     from serving.client import Judge, JudgeError
     from serving.comparisons.timelines.judged import by_server
 
     try:
-        return Judges(by_server(Judge(url)), f"the server {url}")
+        return TimelineJudge(by_server(Judge(url)), f"the server {url}")
     except JudgeError as error:
         raise InputError(f"--server: {error}") from error
 

@@ -70,7 +70,7 @@ def by_model(served: Judge) -> Answering:
     def answer(given: VersionSides, asks: Sequence[Ask]) -> list[SaidOfVersion]:
         said = [_PASSED] * len(asks)
         left = _above_floor(given, asks, served)
-        judgement = judged(given.named([asks[one] for one in left]), served, reasons=1)
+        judgement = judged(given.named([asks[one] for one in left]), served)
         for place, one in zip(left, judgement.verdicts, strict=True):
             change = np.nan if one.moved is None else one.moved.change
             probability = np.nan if one.probability is None else one.probability
@@ -131,6 +131,7 @@ def _posted(given: VersionSides, asks: Sequence[Ask]) -> Iterator[dict[str, Any]
             "comparison_id": f"{row}",
             "benchmark": one.benchmark,
             "operation": one.operation,
+            "unit": one.unit,
             "better": one.better,
             "configurations": configurations,
         }

@@ -1,0 +1,222 @@
+import json
+import os
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from data.comparisons.params import Measure
+from data.comparisons.tables import ComparisonTables
+from data.comparisons.timelines import folders, heats, rules
+from data.comparisons.timelines.chosen import chosen
+from data.comparisons.timelines.measured import measured
+from data.errors import InputError
+from data.tables.problems import Problems
+from tests.data.comparisons.test_timeline_rules import ELEMENTS
+
+ANY = (
+    '<rules title="t"><baseline><Kernel value="{0}"/></baseline><targets><Kernel value="{1}"/></targets>'
+    "{2}</rules>"
+)
+
+
+def settings(**values):
+    inside = "".join(f'<{name} value="{value}"/>' for name, value in values.items())
+    return f"<settings>{inside}</settings>"
+
+
+def run(kernel, *levels, name="mg", inside=None, **values):
+    """Return a result file with one operation at 2 threads, whose samples are these."""
+    results = "".join(f'<result mops="{level}"/>' for level in levels)
+    operation = f'<nas_result benchmark_name="{name}"><threads number="2">{results}</threads></nas_result>'
+    told = settings(Kernel=kernel, Hostname="m1", **values)
+    return f"<beaker_run_result>{told}{inside or operation}</beaker_run_result>"
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A folder that is filled by paths and contents."""
+
+    def filled(**files):
+        for name, content in files.items():
+            path = tmp_path / "results" / name.replace("__", "/")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.with_suffix(".xml").write_text(content)
+        return tmp_path / "results"
+
+    return filled
+
+
+def read(root, **options):
+    return folders.read(root, Measure(better="higher"), **options)
+
+
+def timelines(root, baseline=".*", targets=".*", start="", **options):
+    path = root.parent / "rules.xml"
+    path.write_text(ANY.format(baseline, targets, start))
+    (one,) = rules.read(path)
+    return chosen(read(root, **options).runs, one)
+
+
+def test_the_baseline_is_the_newest_match_and_targets_begin_with_the_start(root):
+    files = {f"v{minor}": run(f"k-4.{minor}", 1, 2, 3) for minor in (2, 9, 10, 11)}
+    (one,) = timelines(root(**files), r"k-4\.\d", r"k-4\..*", '<start><Kernel value="k-4\\.1."/></start>')
+    assert one.versions == ("k-4.9", "k-4.10", "k-4.11")
+    assert (one.baseline, one.machine) == (0, "m1")
+
+
+def test_versions_are_in_the_order_of_their_times_where_all_have_one(root):
+    dated = {
+        "a": run("k-3", 1, StartTime="2018-12-14T10:00:00"),
+        "b": run("k-1", 1, StartTime="2018-12-15 10:00:00+02:00"),
+    }
+    assert timelines(root(**dated))[0].versions == ("k-3", "k-1")
+    (one,) = timelines(root(c=run("k-2-rc1", 1), d=run("k-2", 1)))
+    assert one.versions == ("k-1", "k-2-rc1", "k-2", "k-3")
+    assert one.notes == ("versions are in the order of their names",)
+
+
+def test_every_machine_has_a_timeline_of_its_own(root):
+    files = {"a": run("k-1", 1), "b": run("k-2", 1), "c": run("k-1", 1).replace("m1", "m2")}
+    assert [(one.machine, one.versions) for one in timelines(root(**files))] == [
+        ("m1", ("k-1", "k-2")),
+        ("m2", ("k-1",)),
+    ]
+
+
+def test_rules_that_nothing_matches_are_told_with_what_there_is(root):
+    with pytest.raises(InputError) as caught:
+        timelines(root(a=run("k-1", 1)), "k-9")
+    assert str(caught.value) == 'rules "t" baseline <Kernel>: no result matches "k-9"; found k-1'
+
+
+def test_samples_and_summaries_stand_where_operation_threads_and_version_say(root):
+    summary = '<mops min="1" first_q="2" median="3" third_q="4" max="5"/>'
+    given = f'<nas_result benchmark_name="mg"><threads number="2">{summary}</threads></nas_result>'
+    folder = root(
+        deep__er__a=run("k-1", 3, 1, 2),
+        b=run("k-2", 7, name="cg"),
+        c=run("k-3", inside=given),
+        d=run("k-4", 9),
+    )
+    found = measured(timelines(folder)[0], Problems())
+    assert [(one.benchmark, one.operation, one.threads) for one in found.operations] == [
+        ("nas", "mg", (2,)),
+        ("nas", "cg", (2,)),
+    ]
+    assert found.five[0, :, 2].tolist() == pytest.approx([2, np.nan, 3, 9], nan_ok=True)
+    assert found.counts.tolist() == [[3, 0, 0, 1], [0, 1, 0, 0]]
+    assert found.values[found.edges[0, 0] : found.edges[0, 1]].tolist() == [3, 1, 2]
+    assert found.five[0, 2].tolist() == [1, 2, 3, 4, 5]
+
+
+def test_what_was_measured_again_of_a_version_counts_anew(root):
+    times = [{"StartTime": f"2020-01-0{day}"} for day in (2, 1)]
+    folder = root(
+        a=run("k-1", 5, 6, **times[0]), b=run("k-1", 1, **times[1]), c=run("k-2", 1, StartTime="2020-02-01")
+    )
+    found = measured(timelines(folder)[0], Problems())
+    assert found.values.tolist() == [5, 6, 1]
+    assert "measured again" in found.notes[0]
+
+
+def test_json_and_tables_are_results_too(root, tmp_path):
+    folder = root(a=run("k-1", 10, 11))
+    result = {"benchmark": "nas", "operation": "mg", "machine": "m1", "unit": "mops", "better": "higher"}
+    configuration = {"threads": 2, "samples": [20, 21]}
+    (folder / "k-2.json").write_text(json.dumps({"results": [result | {"configurations": [configuration]}]}))
+    row = result | {"series_id": "s", "group": "g", "threads": 2, "order": 0, "version": "k-3", "value": 30.0}
+    ComparisonTables.of_rows([row, row | {"value": 31.0}]).write(folder / "tables")
+    (one,) = timelines(folder)
+    found = measured(one, Problems())
+    assert one.versions == ("k-1", "k-2", "k-3")
+    assert found.values.tolist() == [10, 11, 20, 21, 30, 31]
+
+
+def test_links_are_passed_over(root, tmp_path):
+    folder = root(a=run("k-1", 1))
+    outside = tmp_path / "outside.xml"
+    outside.write_text(run("k-2", 1))
+    (folder / "out.xml").symlink_to(outside)
+    (folder / "round").symlink_to(folder)
+    found = read(folder)
+    assert [one.version for one in found.runs] == ["k-1"]
+    assert found.notes == ("2 symbolic links are passed over",)
+
+
+def test_a_bad_file_is_told_with_its_line_or_skipped_and_counted(root):
+    folder = root(a=run("k-1", 1), b=run("k-2", "1", "x").replace("<nas", "\n<nas"), c="<beaker_run_result>")
+    with pytest.raises(InputError, match=r'b\.xml:2 operation "mg" threads="2": mops="x" is not a number'):
+        read(folder)
+    found = read(folder, keep_going=True)
+    assert [one.version for one in found.runs] == ["k-1", "k-2"]
+    assert [str(one).partition(": ")[0].rpartition("/")[2] for one in found.skipped] == [
+        'b.xml:2 operation "mg" threads="2"',
+        "c.xml:1",
+    ]
+
+
+def test_many_files_are_read_by_several_processes_in_their_order(root):
+    folder = root(**{f"v{number:02}": run(f"k-{number}", number) for number in range(1, 10)})
+    assert [one.version for one in read(folder, jobs=2).runs] == [f"k-{number}" for number in range(1, 10)]
+
+
+@given(
+    st.one_of(
+        st.binary(max_size=120),
+        ELEMENTS.map(lambda inside: f"<beaker_run_result>{inside}</beaker_run_result>".encode()),
+        st.recursive(st.none() | st.floats() | st.text(max_size=5), st.lists).map(
+            lambda content: json.dumps({"results": content}).encode()
+        ),
+    ),
+    st.sampled_from(["a.xml", "a.json", "a.settings.xml"]),
+)
+def test_any_bytes_are_results_or_one_error(tmp_path_factory, content, name):
+    folder = tmp_path_factory.getbasetemp() / f"any {os.getpid()}"
+    folder.mkdir(exist_ok=True)
+    for file in ("a.xml", "a.json", "a.settings.xml"):
+        (folder / file).unlink(missing_ok=True)
+    (folder / "a.xml").write_text(
+        run("k-1", 1).replace("<settings>", "<other>").replace("</settings>", "</other>")
+    )
+    (folder / name).write_bytes(content)
+    try:
+        found = read(folder)
+    except InputError:
+        return
+    assert all(np.isfinite(one.values).all() for one in found.runs)
+
+
+def test_user_and_system_of_every_core_are_added(tmp_path):
+    path = tmp_path / "result.mpstat.json"
+    loads = [[("all", 10, 5), ("0", 20.5, 4.5), ("1", 0, 1)], [("0", 50, 50), ("1", 1, 2)]]
+    statistics = [
+        {
+            "timestamp": time,
+            "cpu-load": [{"cpu": cpu, "usr": usr, "nice": 0, "sys": sys} for cpu, usr, sys in own],
+        }
+        for time, own in zip(("23:59:59", "00:00:00"), loads, strict=True)
+    ]
+    path.write_text(json.dumps({"sysstat": {"hosts": [{"nodename": "m1", "statistics": statistics}]}}))
+    found = heats.read(path)
+    assert found.rows == ("0", "1")
+    assert found.seconds.tolist() == [0, 1]
+    assert found.values.tolist() == [[25, 100], [1, 3]]
+
+
+def test_csv_of_nodes_keeps_gaps_and_is_thinned(tmp_path):
+    path = tmp_path / "result.nodes.csv"
+    path.write_text("seconds,node0,node1\n" + "".join(f"{second},1,\n" for second in range(1_500)))
+    found = heats.read(path)
+    assert (found.what, found.rows, found.values.shape) == ("nodes", ("node0", "node1"), (2, 600))
+    assert np.isnan(found.values[1]).all()
+    path.write_text("seconds,node0\n0,1\n1,x\n")
+    with pytest.raises(InputError, match=r'nodes\.csv:3: node0="x" is not a finite number'):
+        heats.read(path)
+
+
+def test_samples_beside_a_result_are_those_with_its_name(tmp_path):
+    for name in ("r.mpstat.json", "r.1.cores.csv", "r2.cores.csv", "r.csv"):
+        (tmp_path / name).touch()
+    assert [path.name for path in heats.beside(tmp_path / "r.xml")] == ["r.1.cores.csv", "r.mpstat.json"]

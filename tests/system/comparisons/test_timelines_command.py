@@ -1,0 +1,143 @@
+import json
+import shutil
+import subprocess
+
+import numpy as np
+import pandas as pd
+import pytest
+from lxml import html
+
+from benchmarks.timelines.results import RULES, DrawnResults
+from data.comparisons.params import Measure
+from data.comparisons.timelines import folders, rules
+from data.comparisons.timelines.chosen import chosen
+from data.tables.problems import Problems
+from serving.cli import run
+from serving.comparisons.timelines.assembled import assembled
+from serving.comparisons.timelines.generate import judges
+
+#: Operation 0 loses a tenth at version 15, operation 1 creeps.
+DRAWN = DrawnResults(versions=30, operations=4, threads=(2, 8))
+FAIL = 3
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    root = tmp_path_factory.mktemp("timelines")
+    DRAWN.write(root / "results")
+    (root / "rules.xml").write_text(RULES)
+    return root
+
+
+def made(capsys, *arguments):
+    status = run(["timelines", *map(str, arguments), "--json"])
+    told = capsys.readouterr()
+    return status, json.loads(told.out) if told.out else told.err
+
+
+def report(root, model):
+    read = folders.read(root / "results", Measure(better="higher"))
+    (one,) = chosen(read.runs, rules.read(root / "rules.xml")[0])
+    return assembled(one, root / "results", "results", judges(model, None), problems=Problems())
+
+
+def test_a_drop_fails_beside_the_baseline_from_where_it_began_and_once_beside_those_before(
+    root, model_directory
+):
+    found = report(root, str(model_directory))
+    lost, crept, *steady = found.operations
+    assert np.flatnonzero(lost.against_baseline == FAIL).tolist() == list(range(15, 30))
+    assert np.flatnonzero(lost.against_before == FAIL).tolist() == [15]
+    assert "worse" in " ".join(lost.words[15]) or "less" in " ".join(lost.words[15])
+    assert lost.changes[0].kind == "drop"
+    assert abs(lost.changes[0].first - 15) <= 1
+    assert crept.changes[0].kind == "creep"
+    assert all(one.changes == () for one in steady)
+    assert (found.baseline, lost.against_baseline[0], np.isnan(lost.probability[0])) == (0, 0, True)
+
+
+def test_a_server_gives_the_verdicts_of_its_model(root, model_directory, listening):
+    here = report(root, str(model_directory))
+    read = folders.read(root / "results", Measure(better="higher"))
+    (one,) = chosen(read.runs, rules.read(root / "rules.xml")[0])
+    there = assembled(one, root / "results", "results", judges(None, listening.url), problems=Problems())
+    for mine, its in zip(here.operations, there.operations, strict=True):
+        assert mine.against_baseline.tolist() == its.against_baseline.tolist()
+        assert mine.against_before.tolist() == its.against_before.tolist()
+        assert mine.words == its.words
+
+
+def test_every_machine_and_set_of_rules_has_a_page_in_the_list(root, model_directory, tmp_path, capsys):
+    results = tmp_path / "results"
+    shutil.copytree(root / "results", results / "one")
+    for path in shutil.copytree(root / "results", results / "two").rglob("*.xml"):
+        path.write_text(path.read_text().replace('"m1"', '"&lt;m> 2"'))
+    both = RULES.replace("</timelines>", RULES.partition("<timelines>")[2])
+    (tmp_path / "rules.xml").write_text(both)
+    out = tmp_path / "out"
+    status, told = made(
+        capsys, tmp_path / "rules.xml", results, "-o", out, "--model", model_directory, "--jobs", 2
+    )
+    files = ["kernels-m-2.html", "kernels-m1.html", "kernels-m-2-2.html", "kernels-m1-2.html"]
+    assert status == 0
+    assert [one["file"] for one in told["reports"]] == files
+    assert sorted(path.name for path in out.iterdir()) == sorted([*files, "index.html"])
+    assert {one["fails"] > 0 for one in told["reports"]} == {True}
+    listed = html.parse(out / "index.html")
+    assert sorted(listed.xpath("//th/a/@href")) == sorted(f"./{name}" for name in files)
+
+
+def test_without_a_champion_the_page_has_no_marks_and_says_so(root, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/none.db")
+    judges.cache_clear()
+    status, told = made(capsys, root / "rules.xml", root / "results", "-o", tmp_path / "out")
+    judges.cache_clear()
+    assert status == 0
+    assert any(note.startswith("versions are not judged: ") for note in told["notes"])
+    assert told["reports"][0] | {"fails": 0, "changes": 2, "versions": 30} == told["reports"][0]
+
+
+def test_bad_input_is_told_in_one_line_and_nothing_is_written(root, tmp_path, capsys):
+    out = tmp_path / "out"
+    (tmp_path / "rules.xml").write_text("<rules/>")
+    for given in ([tmp_path / "rules.xml", root / "results"], [root / "rules.xml", tmp_path / "none"]):
+        status, told = made(capsys, *given, "-o", out)
+        assert (status, told.count("\n")) == (2, 1)
+    assert not out.exists()
+
+
+def test_core_samples_of_mpstat_beside_a_result_are_a_heat_map(root, tmp_path, model_directory):
+    if shutil.which("mpstat") is None:
+        pytest.skip("needs mpstat (the package sysstat)")
+    results = shutil.copytree(root / "results", tmp_path / "results")
+    (tmp_path / "rules.xml").write_text(RULES)
+    told = subprocess.run(["mpstat", "-P", "ALL", "-o", "JSON", "1", "2"], check=True, capture_output=True)
+    (results / "0003/result.mpstat.json").write_bytes(told.stdout)
+    (heat,) = report(tmp_path, str(model_directory)).heats
+    assert (heat.version, heat.unit, heat.source) == (3, "%", "results/0003/result.mpstat.json")
+    values = np.array(heat.values)
+    assert values.shape == (len(heat.rows), 2)
+    assert (values >= 0).all()
+
+
+def test_a_change_that_engineers_agree_on_is_marked(shared_data, tmp_path, model_directory, capsys):
+    source = tmp_path / "sap-hana"
+    source.mkdir()
+    (series,) = (shared_data / "sap-hana").rglob("*00162__*.csv")
+    shutil.copy(series, source)
+    marks = json.loads((shared_data / "sap-hana/annotations.json").read_text())
+    own = {key: value for key, value in marks.items() if key.partition("_split")[0] == "sap_162"}
+    (source / "annotations.json").write_text(json.dumps(own))
+    tables = tmp_path / "results"
+    assert run(["import", "sap-hana", str(source), "-o", str(tables)]) == 0
+    labels = pd.read_parquet(tables / "labels.parquet").query("status == 'fail' and annotator.isna()")
+    comparisons = pd.read_parquet(tables / "comparisons.parquet").set_index("comparison_id")
+    began = comparisons.loc[labels["comparison_id"], "target_from"].to_numpy()
+    (tmp_path / "rules.xml").write_text(
+        '<rules><baseline><BenchmarkName value="sap-hana"/></baseline>'
+        '<targets><BenchmarkName value="sap-hana"/></targets></rules>'
+    )
+    (one,) = report(tmp_path, str(model_directory)).operations
+    found = [change.first for change in one.changes] + np.flatnonzero(one.against_before == FAIL).tolist()
+    assert len(began) == 2
+    assert all(np.abs(np.array(found) - version).min() <= 5 for version in began)
