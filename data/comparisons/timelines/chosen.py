@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from data.comparisons.timelines.ordering import natural, ordered
@@ -55,6 +55,8 @@ def chosen(runs: Sequence[TimelineRun], rules: RuleSet) -> list[ChosenRuns]:
     InputError
         If no machine has both, naming the first rule that nothing matches.
     """
+    operations = tuple(rule for rule in rules.rules if rule.name.lower() == OPERATION)
+    runs = list(_with_operations(runs, operations, rules.title))
     of_runs = RuleSet(rules.title, tuple(rule for rule in rules.rules if rule.name.lower() != OPERATION))
     properties = [run.properties for run in runs]
     accepted = {role: of_runs.accepting(role, properties) for role in ROLES}
@@ -79,6 +81,28 @@ def chosen(runs: Sequence[TimelineRun], rules: RuleSet) -> list[ChosenRuns]:
             "no machine has results of both", place=f'rules "{rules.title}" baseline and targets'
         )
     return found
+
+
+def _with_operations(
+    runs: Sequence[TimelineRun], wanted: Sequence[TimelineRule], title: str
+) -> Iterator[TimelineRun]:
+    """Yield the runs that measured an operation that is wanted; InputError if there is none."""
+    names = known = {series.operation for run in runs for series in run.series}
+    for rule in wanted:
+        names = rule.matching(names)
+    if not names:
+        patterns = " and ".join(f'"{rule.pattern}"' for rule in wanted)
+        problem = f"no operation matches {patterns}; found {_shown(known)}"
+        raise InputError(problem, place=f'rules "{title}" <Operation>')
+    for run in runs:
+        if not wanted or any(series.operation in names for series in run.series):
+            yield run
+
+
+def _shown(values: Iterable[str]) -> str:
+    found = sorted(values, key=natural)
+    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return (", ".join(value[:60] for value in found[:_SHOWN]) or "none") + more
 
 
 def _of_machine(
@@ -116,13 +140,9 @@ def _age(run: TimelineRun) -> tuple[float, tuple[tuple[int, object], ...]]:
 def _nothing(rules: RuleSet, role: Role, properties: Sequence[Mapping[str, str]]) -> InputError:
     """Say which rule of a role it is that nothing matches."""
     for rule in rules.of(role):
-        values = sorted(
-            {one[rule.name.lower()] for one in properties if rule.name.lower() in one}, key=natural
-        )
+        values = {one[rule.name.lower()] for one in properties if rule.name.lower() in one}
         if not rule.matching(values):
-            shown = ", ".join(value[:60] for value in values[:_SHOWN]) or "none"
-            more = f" and {len(values) - _SHOWN} more" if len(values) > _SHOWN else ""
-            problem = f'no result matches "{rule.pattern}"; found {shown}{more}'
+            problem = f'no result matches "{rule.pattern}"; found {_shown(values)}'
             return InputError(problem, place=f'rules "{rules.title}" {role} <{rule.name}>')
     return InputError("no result matches all of them", place=f'rules "{rules.title}" {role}')
 

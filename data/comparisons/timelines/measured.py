@@ -163,8 +163,7 @@ def measured(chosen: ChosenRuns, problems: Problems) -> MeasuredVersions:
     cells = _Cells(chosen, problems)
     parts = list(_parts(chosen, cells))
     if not cells.rows:
-        wanted = " and ".join(f'"{rule.pattern}"' for rule in chosen.operations)
-        raise InputError(f"no operation matches {wanted}", place=f'rules "{chosen.rules.title}" <Operation>')
+        raise InputError("no operation is left", place=f'rules "{chosen.rules.title}"')
     order, operations = _operations(cells)
     width = len(chosen.versions)
     cell, lengths, five, values, notes = _latest(parts, order, width)

@@ -1,0 +1,141 @@
+"""Which of the changes that engineers marked in SAP's data timelines show, and which others.
+
+Run it with ``python -m benchmarks.timelines.engineers SAP_HANA``. The champion judges.
+It writes ``docs/results/timelines-marked.md``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.table import Table
+from data.comparisons.formats import sap_hana
+from data.comparisons.formats.sap_hana import SECOND_SPLIT, annotations_of
+from data.comparisons.params import LabelRules
+from data.comparisons.sides import Ints
+from data.comparisons.timelines.chosen import chosen
+from data.comparisons.timelines.rules import RuleSet, TimelineRule
+from data.comparisons.timelines.runs import of_results
+from data.tables.problems import Problems
+from serving.comparisons.timelines.assembled import assembled
+from serving.comparisons.timelines.generate import judges
+from serving.comparisons.timelines.timeline import TimelineOperation
+
+#: So far a change may be from a mark; and so far from any a place is free of them.
+WITHIN, CLEAR = 5, 12
+_FAIL = 3
+_RULES = RuleSet("marked", (TimelineRule("baseline", "Kernel", ".*"), TimelineRule("target", "Kernel", ".*")))
+
+
+@dataclass(frozen=True)
+class Marked:
+    """What engineers say of one series.
+
+    Attributes
+    ----------
+    worse : ndarray
+        The versions at which at least three agree that it got worse.
+    any : ndarray
+        All that anybody marked.
+    looked : int
+        Up to which version they looked.
+    """
+
+    worse: Ints
+    any: Ints
+    looked: int
+
+
+@dataclass
+class Tally:
+    """What one way of finding changes found."""
+
+    found: int = 0
+    told: int = 0
+    beside_marks: int = 0
+    clear: int = 0
+
+    def add(self, marked: Marked, spans: Iterable[tuple[int, int]]) -> None:
+        """Count the changes of one series, from their first to their last version."""
+        own = [span for span in spans if span[0] < marked.looked]
+        self.found += sum(any(_near(span, [one], WITHIN) for span in own) for one in marked.worse)
+        self.told += len(own)
+        self.beside_marks += sum(_near(span, marked.any, WITHIN) for span in own)
+        self.clear += sum(not _near(span, marked.any, CLEAR) for span in own)
+
+
+def _near(span: tuple[int, int], versions: Iterable[int], within: int) -> bool:
+    return any(span[0] - within <= one <= span[1] + within for one in versions)
+
+
+def marked_of(labels: pd.DataFrame, source: Path) -> Iterator[tuple[str, Marked]]:
+    """Yield what engineers say of every series."""
+    fails = labels[labels["status"] == "fail"].groupby("operation")["target_from"].apply(np.array)
+    for number, splits in annotations_of(source / "annotations.json").items():
+        everywhere = [split.first + one for split in splits for own in split.marks.values() for one in own]
+        whole = any(split.versions is None for split in splits)
+        looked = np.iinfo(np.int64).max if whole else SECOND_SPLIT
+        name = next((one for one in labels["operation"].unique() if one.lstrip("0") == number), None)
+        if name is not None:
+            worse = fails.get(name, np.zeros(0, np.int64))
+            yield name, Marked(worse, np.unique(everywhere).astype(np.int64), int(looked))
+
+
+def steps(one: TimelineOperation) -> list[tuple[int, int]]:
+    """Return the lasting changes to worse."""
+    return [(change.first, change.last) for change in one.changes if change.kind != "gain"]
+
+
+def fails(one: TimelineOperation) -> list[tuple[int, int]]:
+    """Return where versions fail beside those before them."""
+    return [(at, at) for at in np.flatnonzero(one.against_before == _FAIL).tolist()]
+
+
+def main() -> None:
+    """Make a timeline of every series, and count."""
+    source = Path(sys.argv[1])
+    tables = next(sap_hana.read(source, Problems(keep_going=True), LabelRules()))
+    labels = tables.labels[tables.labels["annotator"].isna()].merge(tables.comparisons, on="comparison_id")
+    by_series = dict(tuple(tables.results.groupby("operation", sort=False)))
+    tallies = {"lasting changes": Tally(), "fails beside the versions before": Tally(), "either": Tally()}
+    people = dict(marked_of(labels, source))
+    for name, marked in people.items():
+        (one,) = chosen(list(of_results(by_series[name], "results")), _RULES)
+        report = assembled(one, source, "", judges(None, None), problems=Problems())
+        (operation,) = report.operations
+        ways = steps(operation), fails(operation), [*steps(operation), *fails(operation)]
+        for tally, spans in zip(tallies.values(), ways, strict=True):
+            tally.add(marked, spans)
+    all_of_them = sum(len(marked.worse) for marked in people.values())
+    Table(
+        "What timelines show of the changes that engineers marked",
+        "python -m benchmarks.timelines.engineers ../shared/data/sap-hana",
+        {
+            "what": "",
+            f"found of {all_of_them}": "d",
+            "found": ".1%",
+            "told": "d",
+            f"of these within {WITHIN} versions of anybody's mark": "d",
+            f"more than {CLEAR} from any": "d",
+        },
+        [
+            (what, one.found, one.found / all_of_them, one.told, one.beside_marks, one.clear)
+            for what, one in tallies.items()
+        ],
+        [
+            f"{len(people)} series of SAP's public set that engineers looked at.",
+            f"A change to worse counts that at least 3 of them mark; within {WITHIN} versions it is found.",
+            "Only what lies where they looked is counted.",
+            "Versions have few samples: 10 before and up to 5 from it on stand for a version.",
+        ],
+    ).publish("timelines-marked")
+
+
+if __name__ == "__main__":
+    main()

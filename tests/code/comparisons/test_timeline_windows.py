@@ -1,0 +1,116 @@
+import numpy as np
+import pytest
+
+from data.comparisons.sides import Sides
+from data.comparisons.tables import ComparisonTables
+from data.comparisons.timelines.measured import MeasuredOperation, MeasuredVersions
+from features.comparisons.timelines.changes import Shift
+from serving.comparisons.timelines.judged import SaidOfVersion, judged_versions
+from serving.comparisons.timelines.windows import Course, Stretch, VersionSides
+
+PASS, UNSURE, FAIL = 1, 2, 3
+COMMON = {"group": "g", "benchmark": "b", "operation": "o", "machine": "m", "unit": "s", "better": "lower"}
+
+
+def of(counts, threads=(1, 2)):
+    """Return an operation with so many samples of each version: the same of every configuration."""
+    counts = np.array(counts)
+    values = np.random.default_rng(0).uniform(1, 2, (len(threads), counts.sum()))
+    edges = np.cumsum(np.r_[0, counts]) + counts.sum() * np.arange(len(threads))[:, None]
+    five = np.full((len(threads), len(counts), 5), np.nan)
+    for row, at in zip(*np.nonzero(np.tile(counts, (len(threads), 1))), strict=True):
+        own = values.ravel()[edges[row, at] : edges[row, at + 1]]
+        five[row, at] = np.quantile(own, [0, 0.25, 0.5, 0.75, 1])
+    operation = MeasuredOperation("b", "o", "s", "lower", threads, 0)
+    return MeasuredVersions((operation,), values.ravel(), edges, five)
+
+
+def asks(measured, baseline=0, shifts=()):
+    (operation,) = measured.operations
+    return list(Course.of(0, operation, measured, shifts).asks(baseline))
+
+
+def told(found, *, beside):
+    return {one.version: one[3:] for one in found if one.beside_baseline == beside}
+
+
+def test_a_version_is_compared_with_the_last_one_that_was_measured():
+    found = told(asks(of([3, 3, 0, 3])), beside=False)
+    assert found == {
+        1: (Stretch(0, 0), Stretch(0, 1), Stretch(1, 2)),
+        3: (Stretch(0, 1), Stretch(1, 2), Stretch(3, 4)),
+    }
+
+
+def test_the_level_of_the_baseline_is_its_past_without_the_version_that_is_judged():
+    found = told(asks(of([3] * 12), shifts=[Shift("drop", 8, 8, -0.1)]), beside=True)
+    assert found[10] == (Stretch(1, 8), Stretch(0, 1), Stretch(10, 11))
+    assert found[2][0] == Stretch(3, 8)
+    assert found[6][0] == Stretch(1, 6)
+    assert 0 not in found
+
+
+def test_windows_stand_for_versions_of_few_samples_and_end_where_the_level_does():
+    found = asks(of([1] * 30), shifts=[Shift("drop", 20, 20, -0.1)])
+    assert told(found, beside=False)[15] == (Stretch(0, 5), Stretch(5, 15), Stretch(15, 20))
+    assert told(found, beside=True)[17][1:] == (Stretch(0, 10), Stretch(17, 20))
+    assert told(found, beside=True)[29][1:] == (Stretch(0, 10), Stretch(28, 30))
+    assert {1, 29}.isdisjoint(told(found, beside=False))
+
+
+def test_sides_are_those_that_tables_of_the_same_samples_have():
+    measured = of([3, 4, 3, 5])
+    found = [one for one in asks(measured) if not one.beside_baseline]
+    rows = [
+        COMMON
+        | {"series_id": f"{threads}", "threads": threads, "version": None, "order": order, "value": value}
+        for row, threads in enumerate((1, 2))
+        for order in range(4)
+        for value in measured.values[measured.edges[row, order] : measured.edges[row, order + 1]]
+    ]
+    compared = [
+        COMMON | {"comparison_id": f"{at}", "baseline_from": at - 1, "baseline_to": at - 1, "target_from": at,
+                  "target_to": at}
+        for at in (1, 2, 3)
+    ]  # fmt: skip
+    wanted = Sides.of(ComparisonTables.of_rows(rows, compared))
+    sides = VersionSides.of(measured).sides(found)
+    for name in ("comparison", "threads", "sign", "baseline_five", "target_five"):
+        assert getattr(sides, name) == pytest.approx(getattr(wanted, name))
+    for name in ("baseline", "target", "history", "later"):
+        mine, its = getattr(sides, name), getattr(wanted, name)
+        assert [mine.at(row).tolist() for row in range(6)] == [its.at(row).tolist() for row in range(6)]
+
+
+def test_medians_stand_for_summaries_where_windows_are_compared():
+    measured = of([0] * 14)
+    five = np.tile(np.arange(1.0, 15)[:, None], (2, 1, 1)) + np.arange(-0.2, 0.3, 0.1)
+    summaries = MeasuredVersions(measured.operations, measured.values, measured.edges, five)
+    sides = VersionSides.of(summaries).sides([one for one in asks(summaries) if one.version == 10][:1])
+    assert sides.baseline.at(0).tolist() == list(range(1, 11))
+    assert sides.target.at(1).tolist() == [11, 12, 13, 14]
+
+
+def marked(measured, fails, **changes):
+    """Return the marks if these versions fail beside those before them."""
+
+    def answering(_given, wanted):
+        return [
+            SaidOfVersion(FAIL if one.version in fails and not one.beside_baseline else PASS, 0.9,
+                          changes.get(f"v{one.version}", -0.1), lambda: ("worse",))
+            for one in wanted
+        ]  # fmt: skip
+
+    (found,) = judged_versions(measured, 0, [()], answering)
+    return found
+
+
+def test_one_step_that_several_windows_see_is_told_once_where_it_is_clearest():
+    found = marked(of([1] * 40), {18, 19, 20, 22, 35}, v20=-0.3)
+    assert np.flatnonzero(found.against_before == FAIL).tolist() == [20, 35]
+    assert found.words == {20: ("worse",), 35: ("worse",)}
+
+
+def test_versions_that_fail_one_after_the_other_are_told_where_it_began():
+    found = marked(of([3] * 20), {5, 6, 8, 15})
+    assert np.flatnonzero(found.against_before == FAIL).tolist() == [5, 15]
