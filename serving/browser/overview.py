@@ -18,6 +18,7 @@ from data.errors import InputError
 from data.families import FAMILIES
 from data.places import Places
 from serving.browser.figures import ChampionFigures, figures_of
+from serving.browser.promotions import promotions
 from serving.browser.sending import page, report
 from serving.doors.drift import FEWEST, ModelDrift
 from serving.doors.lazy import Lazy
@@ -105,6 +106,7 @@ def _overview(app: FastAPI, url: str) -> str:
         "overview.html",
         url=url,
         models=[ModelLine.of(lazy, told.get(key, "")) for key, lazy in app.state.models.items()],
+        promotions=list(promotions()),
         measured=list(_measured()),
         recent=[(_when(one.at), one) for one in app.state.recent.newest()],
         labels=_labels(),
