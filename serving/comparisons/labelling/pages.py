@@ -1,0 +1,221 @@
+"""The pages ``/comparisons``: reports of two results, one comparison, and what to label first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from itertools import islice
+from typing import Any, TypeVar
+
+import numpy as np
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse
+
+from serving.browser.sending import page
+from serving.comparisons.labelling.given import LabelsGiven
+from serving.comparisons.labelling.offered import Offered, OfferedReport
+from serving.comparisons.labelling.pool import LabelPool
+from serving.comparisons.labelling.rows import ContentsLine, ShownComparison, rows_of
+from serving.doors.problems import RefusedError
+from serving.pages.render import render
+
+T = TypeVar("T")
+#: Reports that the contents list at once, and rows that a page of a report has.
+LISTED, ROWS = 300, 400
+#: Comparisons that are handed out at once, to be labelled one after the other.
+QUEUED = 100
+#: Those of them that are named where there are no scripts.
+_FIRST = 10
+#: Letters of a search that count.
+_LETTERS = 200
+#: What scripts and forms of the pages may ask: this server.
+_OWN = {"connect-src": "'self'", "form-action": "'self'"}
+
+
+def install(app: FastAPI) -> None:
+    """Let `app`, whose ``state`` has a ``pool`` and the ``labels``, show its comparisons."""
+    pages = _Pages(app)
+    for path, shown in (
+        ("/comparisons", pages.contents),
+        ("/comparisons/next", pages.next),
+        ("/comparisons/queue", pages.queue),
+        ("/comparisons/{report}", pages.report),
+        ("/comparisons/{report}/{comparison}", pages.comparison),
+    ):
+        app.get(path, include_in_schema=False)(_patient(shown))
+
+
+@dataclass(frozen=True)
+class _Pages:
+    """What answers at each address."""
+
+    app: FastAPI
+
+    def contents(self, request: Request) -> Response:
+        """List the reports, those first that want attention."""
+        offered, given, opinions = self._pool.offered(), self._given(), self._pool.opinions()
+        find = request.query_params.get("find", "")[:_LETTERS].strip()
+        found = [report for report in offered.reports.values() if _holds(offered, report, find)]
+        lines = sorted(
+            (ContentsLine.of(offered, report, opinions, given) for report in found),
+            key=lambda line: (-line.open, line.labelled - len(line.report.rows)),
+        )
+        return self._page(
+            request,
+            "contents",
+            lines=lines[:LISTED],
+            found=len(found),
+            find=find,
+            reports=len(offered.reports),
+            comparisons=len(offered),
+            given=len(given.table),
+            judged=opinions is not None,
+            model=None if opinions is None else opinions.ref,
+            troubles=self._pool.troubles(),
+        )
+
+    def next(self, request: Request) -> Response:
+        """Show what to label first, one after the other; scripts ask for them."""
+        offered, given = self._pool.offered(), self._given()
+        order = self._pool.order(given.table)
+        names = () if order is None else order.identifiers
+        free = (offered.places[name] for name in names if name not in given.votes)
+        first = [_Place(offered, place) for place in islice(free, _FIRST)]
+        return self._page(request, "next", first=first, troubles=self._pool.troubles())
+
+    def queue(self, request: Request) -> Response:
+        """Name what to label first, as JSON: without what somebody has labelled."""
+        offered = self._pool.offered()
+        given = self._given()
+        order = self._pool.order(given.table, anew="anew" in request.query_params)
+        if order is None:
+            told = next(iter(self._pool.troubles()), "what to label first is being computed")
+            raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, told, {"retry-after": "1"})
+        free = [name for name in order.identifiers if name not in given.votes]
+        content = {
+            "left": len(free),
+            "labels": len(given.table),
+            "learnt": order.labels,
+            "comparisons": [_Place(offered, offered.places[name]).told for name in free[:QUEUED]],
+        }
+        return JSONResponse(content)
+
+    def report(self, request: Request) -> Response:
+        """Show figure 6.2: operations by configurations, with the form to label them."""
+        offered = self._pool.offered()
+        report = _found(offered.reports, request.path_params["report"])
+        start = _number(request.query_params.get("from", "0"), len(report.rows))
+        rows = report.rows[start : start + ROWS]
+        judgement, given = self._pool.judgement(rows), self._given()
+        shown = list(rows_of(offered, rows, judgement, given))
+        return self._page(
+            request,
+            "report",
+            report=report,
+            rows=shown,
+            threads=sorted({threads for row in shown for threads in row.cells}),
+            benchmarks=sorted({row.benchmark for row in shown}),
+            model=None if judgement is None else judgement.model,
+            start=start,
+            pages=range(0, len(report.rows), ROWS),
+        )
+
+    def comparison(self, request: Request) -> Response:
+        """Show one comparison with all that helps to decide."""
+        offered = self._pool.offered()
+        place = _found(offered.by_key, request.path_params["comparison"])
+        judgement = self._pool.judgement(np.array([place]))
+        shown = ShownComparison.of(offered, place, judgement, self._given())
+        if shown.report.key != request.path_params["report"]:
+            raise _lost()
+        labels = self.app.state.labels
+        history = [] if labels is None else labels.history(shown.row.comparison_id)
+        return self._page(request, "comparison", one=shown, history=history)
+
+    @property
+    def _pool(self) -> LabelPool:
+        pool: LabelPool = self.app.state.pool
+        return pool
+
+    def _given(self) -> LabelsGiven:
+        labels = self.app.state.labels
+        return LabelsGiven.none() if labels is None else LabelsGiven.of(labels.current())
+
+    def _page(self, request: Request, name: str, **content: Any) -> Response:
+        open_to_labels = self.app.state.labels is not None
+        return page(
+            render(
+                f"labelling/{name}.html",
+                csrf="",
+                person="",
+                named=self.app.state.settings.tokens is not None,
+                labelling=open_to_labels,
+                **content,
+            ),
+            further=_OWN,
+        )
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a comparison is shown."""
+
+    offered: Offered
+    row: int
+
+    @property
+    def href(self) -> str:
+        return f"/comparisons/{self.offered.report_of(self.row).key}/{self.offered.keys[self.row]}"
+
+    @property
+    def name(self) -> str:
+        return self.offered.named.operations[self.row]
+
+    @property
+    def told(self) -> Mapping[str, str]:
+        """What scripts need to know of it."""
+        return {"id": self.offered.named.identifiers[self.row], "href": self.href, "name": self.name}
+
+
+def _patient(shown: Callable[[Request], Response]) -> Callable[[Request], Response]:
+    """Let people wait for what is still being computed: their browsers ask again."""
+
+    def answer(request: Request) -> Response:
+        try:
+            return shown(request)
+        except RefusedError as exc:
+            if "text/html" not in request.headers.get("accept", "") or "retry-after" not in (exc.headers or {}):
+                raise
+            sent = page(render("labelling/wait.html", detail=exc.detail), exc.status_code)
+            sent.headers.update(exc.headers or {})
+            return sent
+
+    return answer
+
+
+def _holds(offered: Offered, report: OfferedReport, find: str) -> bool:
+    """Tell whether a report has a text in its machine, its versions, or the names of what it measures."""
+    wanted, named = find.casefold(), offered.named
+    heading = f"{report.machine} {report.baseline} {report.target}".casefold()
+    return wanted in heading or any(
+        wanted in f"{named.benchmarks[row]} {named.operations[row]}".casefold()
+        for row in report.rows.tolist()
+    )
+
+
+def _found(known: Mapping[str, T], key: str) -> T:
+    found = known.get(key)
+    if found is None:
+        raise _lost()
+    return found
+
+
+def _lost() -> RefusedError:
+    return RefusedError(HTTPStatus.NOT_FOUND, "no such comparison is offered here; GET /comparisons says which")
+
+
+def _number(text: str, most: int) -> int:
+    """Return the first row of a page; 0 for what is none."""
+    number = int(text) if text.isdecimal() and len(text) < len("1000000000") else 0
+    return number if number < most else 0
