@@ -29,7 +29,7 @@ from serving.doors.schemas import Health, Readiness
 from serving.doors.settings import ServerSettings
 from serving.doors.unpacked import body_of
 from serving.doors.waiting import Desk, loaded
-from serving.supply import Door, doors
+from serving.supply import Door, doors, pages
 
 #: How any door may refuse a question.
 REFUSALS = (400, 413, 415, 422)
@@ -61,6 +61,8 @@ def create_app(models: Mapping[str, Lazy], settings: ServerSettings | None = Non
     docs_page.install(app)
     for door in doors():
         _add(app, door)
+    for one in pages():
+        one.add(app)
     _add_state(app)
     _describe(app)
     front.install(app, app.state.settings)
@@ -71,7 +73,7 @@ def application() -> FastAPI:
     """Make the application as the environment says (for uvicorn's workers)."""
     settings = ServerSettings.handed_on()
     logs.begin(settings.log_level, settings.log_format)
-    return create_app(all_models(settings.models, settings.shared), settings)
+    return create_app(all_models(settings.options, settings.shared), settings)
 
 
 class BareRoute(APIRoute):

@@ -1,0 +1,228 @@
+"""The store of labels."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from threading import Lock
+from typing import Any, Self
+
+import pandas as pd
+from sqlalchemy import Connection, Select, func, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from data.comparisons.labels.store.address import WRITES, Place
+from data.comparisons.labels.store.given import (
+    Added,
+    AwayError,
+    GivenLabel,
+    KeptLabel,
+    KeyTakenError,
+    TooManyError,
+)
+from data.comparisons.labels.store.migrating import migrate
+from data.comparisons.labels.store.table import LABELS
+from data.comparisons.tables import LABEL_DTYPES
+from data.errors import InputError
+from data.tables.specs import typed
+
+#: So many labels are written at once: SQLite bounds how many values a statement has.
+AT_ONCE = 500
+#: Seconds in which labels are counted against a limit.
+WHILE = 60.0
+_INSERT: Mapping[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+
+
+class LabelStore:
+    """Labels in a database, which are only added.
+
+    Nothing is asked of the database before it is needed; then its tables are made or brought up to date. A
+    file of SQLite is made with the first label. Several threads and processes may use one store.
+
+    Parameters
+    ----------
+    address : str
+        As of `Place.of`, which says what it raises.
+
+    Attributes
+    ----------
+    trouble : str or None
+        Why the store did not answer when it was last asked; None if it did.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.place = Place.of(address)
+        self.trouble: str | None = None
+        self._engine = self.place.engine()
+        self._migrated, self._lock = False, Lock()
+
+    @classmethod
+    def open(cls, address: str) -> Self:
+        """Return the store, whose tables are there.
+
+        Raises
+        ------
+        InputError
+            If the address is none, a newer perfjudge wrote the database, or it does not answer (`AwayError`).
+        """
+        store = cls(address)
+        with store._asked(writes=True):
+            return store
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        self._engine.dispose()
+
+    def look(self) -> None:
+        """Ask for nothing, so that `trouble` is of now; raises as `open`."""
+        self.history("")
+
+    def add(self, label: GivenLabel) -> KeptLabel:
+        """Keep one label; raises what `add_all` returns or raises."""
+        (added,) = self.add_all([label])
+        if isinstance(added, InputError):
+            raise added
+        return added.label
+
+    def add_all(self, labels: Sequence[GivenLabel], most: int | None = None) -> list[Added | InputError]:
+        """Keep labels, all in one transaction: they are on the disk when this returns.
+
+        Parameters
+        ----------
+        labels : sequence of GivenLabel
+            `AT_ONCE` at most.
+        most : int, optional
+            How many labels of one person may come within `WHILE` seconds.
+
+        Returns
+        -------
+        list
+            For each label how it is kept, or why it is not: `KeyTakenError` or `TooManyError`.
+
+        Raises
+        ------
+        AwayError
+            If the store does not answer. The labels may be kept or not; to add them again is safe.
+        """
+        now = datetime.now(UTC)
+        with self._asked(writes=True) as connection:
+            before = _by_key(connection, labels)
+            fresh = {one.key: one for one in labels if one.key not in before}
+            late = set() if most is None else _beyond(connection, fresh.values(), most, now)
+            # in one order: nobody waits for somebody who waits for him
+            rows = [asdict(one.at(now)) for key, one in sorted(fresh.items()) if key not in late]
+            after = before
+            if rows:
+                insert = _INSERT[self._engine.dialect.name](LABELS).values(rows)
+                connection.execute(insert.on_conflict_do_nothing(index_elements=["key"]))
+                after = _by_key(connection, labels)
+        return [_outcome(one, one.key in before, after.get(one.key)) for one in labels]
+
+    def history(self, comparison_id: str) -> list[KeptLabel]:
+        """Return all labels of a comparison, the oldest first; AwayError if the store does not answer."""
+        found = self._read(select(LABELS).where(LABELS.c.comparison_id == comparison_id))
+        return sorted(found, key=lambda one: (one.labelled_at, one.number))
+
+    def current(self) -> pd.DataFrame:
+        """Return what people say now: of each the last label of a comparison, unless withdrawn.
+
+        Returns
+        -------
+        DataFrame
+            With the columns of the table of labels; who labelled is the ``annotator``, too.
+
+        Raises
+        ------
+        AwayError
+            If the store does not answer.
+        """
+        whose = [LABELS.c.comparison_id, LABELS.c.labelled_by]
+        age = func.row_number().over(
+            partition_by=whose, order_by=[LABELS.c.labelled_at.desc(), LABELS.c.number.desc()]
+        )
+        aged = select(LABELS.c.number, age.label("age")).subquery()
+        last = select(LABELS).join(aged, aged.c.number == LABELS.c.number).where(aged.c.age == 1)
+        found = self._read(last.where(LABELS.c.status.is_not(None)).order_by(LABELS.c.number))
+        rows = [asdict(one) | {"annotator": one.labelled_by} for one in found]
+        return typed(pd.DataFrame(rows, columns=[*LABEL_DTYPES]), LABEL_DTYPES)
+
+    def recent(self, person: str, seconds: float) -> int:
+        """Count the labels that a person gave within the last `seconds`; AwayError as of `history`."""
+        if self._is_empty:
+            return 0
+        with self._asked() as connection:
+            return _recent(connection, [person], datetime.now(UTC) - timedelta(seconds=seconds))[person]
+
+    @property
+    def _is_empty(self) -> bool:
+        """Whether there is no database yet."""
+        return self.place.file is not None and not self.place.file.exists()
+
+    def _read(self, statement: Select[Any]) -> list[KeptLabel]:
+        if self._is_empty:
+            return []
+        with self._asked() as connection:
+            return [KeptLabel(**row) for row in connection.execute(statement).mappings()]
+
+    @contextmanager
+    def _asked(self, *, writes: bool = False) -> Iterator[Connection]:
+        """Give a connection in a transaction, which is committed at the end of the block."""
+        try:
+            self._ready()
+            with (
+                self._engine.connect().execution_options(**{WRITES: writes}) as connection,
+                connection.begin(),
+            ):
+                yield connection
+        except SQLAlchemyError as exc:
+            self.trouble = _said(exc)
+            raise AwayError(f"the labels cannot be reached ({self.trouble})", place=self.place.told) from exc
+        self.trouble = None
+
+    def _ready(self) -> None:
+        if not self._migrated:
+            with self._lock:
+                if not self._migrated:
+                    migrate(self._engine, self.place.told)
+                    self._migrated = True
+
+
+def _said(exc: SQLAlchemyError) -> str:
+    """Return the first line of what a database said; neither a statement nor its values."""
+    own = exc.orig if isinstance(exc, DBAPIError) else exc
+    return next(iter(str(own).strip().splitlines()), "") or type(own).__name__
+
+
+def _by_key(connection: Connection, labels: Iterable[GivenLabel]) -> dict[str, KeptLabel]:
+    wanted = select(LABELS).where(LABELS.c.key.in_({one.key for one in labels}))
+    return {row["key"]: KeptLabel(**row) for row in connection.execute(wanted).mappings()}
+
+
+def _recent(connection: Connection, people: Iterable[str], since: datetime) -> Counter[str]:
+    by, at = LABELS.c.labelled_by, LABELS.c.labelled_at
+    counted = select(by, func.count()).where(by.in_([*people]), at > since).group_by(by)
+    return Counter(dict(map(tuple, connection.execute(counted))))
+
+
+def _beyond(connection: Connection, fresh: Iterable[GivenLabel], most: int, now: datetime) -> set[str]:
+    """Return the keys of labels that are too many for who gives them."""
+    labels = [*fresh]
+    counts = _recent(connection, {one.labelled_by for one in labels}, now - timedelta(seconds=WHILE))
+    late = set()
+    for one in labels:
+        if counts[one.labelled_by] >= most:
+            late.add(one.key)
+        counts[one.labelled_by] += 1
+    return late
+
+
+def _outcome(given: GivenLabel, known: bool, kept: KeptLabel | None) -> Added | InputError:
+    if kept is None:
+        return TooManyError(f"{given.labelled_by} labels too quickly")
+    if not kept.says(given):
+        return KeyTakenError(f'key="{given.key}" is another label; expected a new key')
+    return Added(kept, not known)
