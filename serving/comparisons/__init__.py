@@ -86,9 +86,11 @@ def _labels() -> Mapping[str, int]:
 
 
 def _add_pages(app: FastAPI) -> None:
-    from serving.comparisons.labels.store.routes import install
+    from serving.comparisons.labelling import pages
+    from serving.comparisons.labels.store import routes
 
-    install(app)
+    routes.install(app)
+    pages.install(app)
 
 
 def _begun(options: Options) -> Options:

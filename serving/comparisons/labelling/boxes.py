@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from data.comparisons.sides import Sides
+from data.comparisons.sides import Samples, Sides
+from data.comparisons.tables import FIVE_NUMBERS
 from serving.comparisons.labelling.cells import ChangeCell, changes
 
 Floats = NDArray[np.float64]
@@ -20,6 +21,8 @@ _STEPS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 _TICKS = 7
 #: Samples of a side that are drawn one by one.
 _DOTS = 60
+#: Numbers from here on have their thousands apart.
+_GROUPED = 10_000
 #: What stays free at both ends of a drawing, in percent of its width.
 _MARGIN = 3.0
 
@@ -80,17 +83,10 @@ class BoxDrawing:
     @classmethod
     def of(cls, sides: Sides) -> BoxDrawing:
         """Draw the sides of one comparison."""
-        middle = np.abs(sides.baseline_five[:, 2:3])
-        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            five = [
-                sides.sign[:, None] * (one - sides.baseline_five[:, 2:3]) / middle
-                for one in (sides.baseline_five, sides.target_five)
-            ]
-        scale = _ShareScale.of(np.concatenate(five))
-        pairs = [
-            _pair(sides, row, cell, scale, five)
-            for row, cell in enumerate(changes(sides))
-        ]
+        rows = range(len(sides.threads))
+        relative = [_shares(sides, row, five[row]) for _, _, five in sides.both for row in rows]
+        scale = _ShareScale.of(np.array(relative).reshape(-1, len(FIVE_NUMBERS)))
+        pairs = [_pair(sides, row, cell, scale) for row, cell in enumerate(changes(sides))]
         return cls(pairs, scale.ticks)
 
 
@@ -127,29 +123,30 @@ def _percent(share: float) -> str:
     return f"{100 * share:+.3g} %".replace("-", "\N{MINUS SIGN}") if share else "0"
 
 
-def _pair(sides: Sides, row: int, cell: ChangeCell, scale: _ShareScale, five: Sequence[Floats]) -> ConfigurationBoxes:
-    base, sign = float(sides.baseline_five[row, 2]), float(sides.sign[row])
-    boxes = [
-        _box(name, numbers[row], samples.at(row), relative[row], (base, sign), scale)
-        for (name, samples, numbers), relative in zip(sides.both, five, strict=True)
-    ]
-    told = (number(numbers[row, 2]) for _, _, numbers in sides.both)
-    before, after = told
-    return ConfigurationBoxes(cell, boxes[0], boxes[1], (before, after))
+def _shares(sides: Sides, row: int, values: Floats) -> Floats:
+    """Return values of a configuration as changes of its baseline's median; negative is worse."""
+    middle = sides.baseline_five[row, 2]
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        return np.asarray(sides.sign[row] * (values - middle) / np.abs(middle))
 
 
-def _box(
-    name: str, numbers: Floats, samples: Floats, relative: Floats, base: tuple[float, float], scale: _ShareScale
-) -> SideBox | None:
+def _pair(sides: Sides, row: int, cell: ChangeCell, scale: _ShareScale) -> ConfigurationBoxes:
+    baseline, target = (_box(sides, row, side, scale) for side in sides.both)
+    before, after = (number(five[row, 2]) for _, _, five in sides.both)
+    return ConfigurationBoxes(cell, baseline, target, (before, after))
+
+
+def _box(sides: Sides, row: int, side: tuple[str, Samples, Floats], scale: _ShareScale) -> SideBox | None:
+    name, samples, numbers = side[0], side[1].at(row), side[2][row]
+    relative = _shares(sides, row, numbers)
     if not np.isfinite(relative).all():
         return None
-    middle, sign = base
-    shares = sign * (samples - middle) / abs(middle)
-    dots = tuple(scale.place(one) for one in shares.tolist()) if len(shares) <= _DOTS else ()
-    low, q1, median, q3, high = (number(one) for one in numbers)
+    drawn = _shares(sides, row, samples) if len(samples) <= _DOTS else np.zeros(0)
+    low, q1, median, q3, high = map(number, numbers)
     many = f", {len(samples)} samples" if len(samples) else ""
     told = f"{name}: median {median}, quartiles {q1} and {q3}, from {low} to {high}{many}"
-    return SideBox(tuple(scale.place(one) for one in relative.tolist()), dots, told)
+    five, dots = (tuple(map(scale.place, found.tolist())) for found in (relative, drawn))
+    return SideBox(five, dots, told)
 
 
 def number(value: float) -> str:
@@ -157,4 +154,4 @@ def number(value: float) -> str:
     if not np.isfinite(value):
         return "\N{EN DASH}"
     digits = f"{value:.5g}"
-    return f"{float(digits):,.0f}" if "e+" in digits or abs(value) >= 10_000 else digits
+    return f"{float(digits):,.0f}" if "e+" in digits or abs(value) >= _GROUPED else digits

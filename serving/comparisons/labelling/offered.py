@@ -117,15 +117,18 @@ class Offered:
         """Return some of the comparisons; what is said of them is what is said of them among all."""
         named = self.named
         sides = scaled(named.sides, rows, np.ones((len(rows), 1)))
-        names = (
-            [column[row] for row in rows.tolist()]
+        each = rows.tolist()
+        identifiers, benchmarks, operations = (
+            [column[row] for row in each]
             for column in (named.identifiers, named.benchmarks, named.operations)
         )
-        return NamedSides(*names, sides, lambda: [self.units[row] for row in rows.tolist()])
+        return NamedSides(
+            identifiers, benchmarks, operations, sides, lambda: [self.units[row] for row in each]
+        )
 
     def report_of(self, row: int) -> OfferedReport:
         """Return the report in which a comparison stands."""
-        return self.reports[_report_key(self.tables.comparisons["machine"].iat[row], self.versions[row])]
+        return self.reports[_report_key(self.tables.comparisons["machine"].iloc[row], self.versions[row])]
 
 
 def _report_key(machine: str, told: str) -> str:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from itertools import islice
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
+from data.comparisons.labels.store.given import AwayError, KeptLabel
+from data.comparisons.labels.store.kept import LabelStore
 from serving.browser.sending import page
 from serving.comparisons.labelling.given import LabelsGiven
 from serving.comparisons.labelling.offered import Offered, OfferedReport
 from serving.comparisons.labelling.pool import LabelPool
 from serving.comparisons.labelling.rows import ContentsLine, ShownComparison, rows_of
+from serving.doors.access import holder
 from serving.doors.problems import RefusedError
 from serving.pages.render import render
 
@@ -29,12 +35,16 @@ QUEUED = 100
 _FIRST = 10
 #: Letters of a search that count.
 _LETTERS = 200
+#: How long after their last label people count as being at it.
+AT_WORK = timedelta(minutes=15)
 #: What scripts and forms of the pages may ask: this server.
 _OWN = {"connect-src": "'self'", "form-action": "'self'"}
 
 
 def install(app: FastAPI) -> None:
-    """Let `app`, whose ``state`` has a ``pool`` and the ``labels``, show its comparisons."""
+    """Let `app`, whose ``state`` has the ``labels``, show comparisons; the ``state`` gets the ``pool``."""
+    source = app.state.settings.options.get("comparisons")
+    app.state.pool = LabelPool(None if source is None else Path(source), app.state.models.get("model"))
     pages = _Pages(app)
     for path, shown in (
         ("/comparisons", pages.contents),
@@ -92,7 +102,9 @@ class _Pages:
         if order is None:
             told = next(iter(self._pool.troubles()), "what to label first is being computed")
             raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, told, {"retry-after": "1"})
-        free = [name for name in order.identifiers if name not in given.votes]
+        token = holder(request.scope)
+        person = request.query_params.get("by", "") if token is None else token.name
+        free = _shared([name for name in order.identifiers if name not in given.votes], given, person)
         content = {
             "left": len(free),
             "labels": len(given.table),
@@ -129,8 +141,7 @@ class _Pages:
         shown = ShownComparison.of(offered, place, judgement, self._given())
         if shown.report.key != request.path_params["report"]:
             raise _lost()
-        labels = self.app.state.labels
-        history = [] if labels is None else labels.history(shown.row.comparison_id)
+        history = self._history(shown.row.comparison_id)
         return self._page(request, "comparison", one=shown, history=history)
 
     @property
@@ -138,19 +149,34 @@ class _Pages:
         pool: LabelPool = self.app.state.pool
         return pool
 
+    @property
+    def _store(self) -> LabelStore | None:
+        store: LabelStore | None = self.app.state.labels
+        return store
+
     def _given(self) -> LabelsGiven:
-        labels = self.app.state.labels
-        return LabelsGiven.none() if labels is None else LabelsGiven.of(labels.current())
+        """Return the labels; none while their store does not answer, which every page says."""
+        with suppress(AwayError):
+            return LabelsGiven.none() if self._store is None else LabelsGiven.of(self._store.current())
+        return LabelsGiven.none()
+
+    def _history(self, comparison_id: str) -> list[KeptLabel]:
+        with suppress(AwayError):
+            return [] if self._store is None else self._store.history(comparison_id)
+        return []
 
     def _page(self, request: Request, name: str, **content: Any) -> Response:
-        open_to_labels = self.app.state.labels is not None
+        token, store = holder(request.scope), self._store
+        why = "perfjudge serve was started without a place for labels" if store is None else ""
+        if token is not None and "label" not in token.scopes:
+            why = f'the token of "{token.name}" does not allow to label'
         return page(
             render(
                 f"labelling/{name}.html",
-                csrf="",
-                person="",
-                named=self.app.state.settings.tokens is not None,
-                labelling=open_to_labels,
+                csrf=self.app.state.csrf.token(request.scope),
+                person="" if token is None else token.name,
+                refused=why,
+                away=None if store is None else store.trouble,
                 **content,
             ),
             further=_OWN,
@@ -178,6 +204,17 @@ class _Place:
         return {"id": self.offered.named.identifiers[self.row], "href": self.href, "name": self.name}
 
 
+def _shared(names: Sequence[str], given: LabelsGiven, person: str) -> Sequence[str]:
+    """Put first what falls to a person if all who label now take turns: nobody need look at the same."""
+    now = datetime.now(UTC)
+    recent = given.table["labelled_at"] > now - AT_WORK
+    people = sorted({*given.table["labelled_by"][recent], person} - {""})
+    if person not in people:
+        return names
+    turn, many = people.index(person), len(people)
+    return [*names[turn::many], *(name for at, name in enumerate(names) if at % many != turn)]
+
+
 def _patient(shown: Callable[[Request], Response]) -> Callable[[Request], Response]:
     """Let people wait for what is still being computed: their browsers ask again."""
 
@@ -185,7 +222,9 @@ def _patient(shown: Callable[[Request], Response]) -> Callable[[Request], Respon
         try:
             return shown(request)
         except RefusedError as exc:
-            if "text/html" not in request.headers.get("accept", "") or "retry-after" not in (exc.headers or {}):
+            if "text/html" not in request.headers.get("accept", "") or "retry-after" not in (
+                exc.headers or {}
+            ):
                 raise
             sent = page(render("labelling/wait.html", detail=exc.detail), exc.status_code)
             sent.headers.update(exc.headers or {})
@@ -212,7 +251,9 @@ def _found(known: Mapping[str, T], key: str) -> T:
 
 
 def _lost() -> RefusedError:
-    return RefusedError(HTTPStatus.NOT_FOUND, "no such comparison is offered here; GET /comparisons says which")
+    return RefusedError(
+        HTTPStatus.NOT_FOUND, "no such comparison is offered here; GET /comparisons says which"
+    )
 
 
 def _number(text: str, most: int) -> int:

@@ -10,7 +10,6 @@ import pandas as pd
 
 from data.comparisons.labels.consensus import Rule
 from data.errors import InputError
-from data.places import Places
 from serving.comparisons.evaluated import rule_under
 from serving.comparisons.judge import Judgement, judged
 from serving.comparisons.labelling.background import Background
@@ -24,16 +23,12 @@ from training.registry.store_file import project_root
 
 #: After so many labels it is computed anew what to label first.
 EVERY = 10
+#: Seconds for which a label waits until it is known what may be labelled.
+PATIENCE = 20.0
 _NONE = (
     "there is nothing to label here; perfjudge serve --comparisons SOURCE offers comparisons of any format,"
     " uv run dvc repro those of the project"
 )
-
-
-def ingested() -> Path | None:
-    """Return the comparisons that the project's pipeline ingested, if they are there."""
-    found = Places("comparisons", project_root()).interim
-    return found if (found / "comparisons.parquet").is_file() else None
 
 
 class LabelPool:
@@ -61,8 +56,17 @@ class LabelPool:
             self._offered.of(source, partial(self._read, source))
 
     def known(self, comparison_id: str) -> bool:
-        """Tell whether a comparison is offered; errors as of `offered`."""
-        return comparison_id in self.offered().places
+        """Tell whether a comparison is offered; waits until the source is read.
+
+        Raises
+        ------
+        InputError
+            If it cannot be read, or takes longer than `PATIENCE`.
+        """
+        self._offered.wait(PATIENCE)
+        if self.source is not None and self._offered.value is None:
+            raise InputError(self._offered.trouble or "they are being read")
+        return self._offered.value is not None and comparison_id in self._offered.value.places
 
     def offered(self) -> Offered:
         """Return what is offered.
@@ -81,7 +85,7 @@ class LabelPool:
         return self._offered.value
 
     def opinions(self) -> Opinions | None:
-        """Return what the model says of all; None while it is asked for the first time. Raises as `offered`."""
+        """Return what the model says of all; None while it is asked first; raises as `offered`."""
         offered, served = self.offered(), self._served()
         return self._opinions.of(_identity(served), partial(Opinions.of, offered, served))
 
@@ -102,8 +106,8 @@ class LabelPool:
         """
         offered, served = self.offered(), self._served()
         known = self._known.of(_identity(served), partial(self._learn, offered, served))
-        if known is None or (given.empty and self._order.value is None and known.pool.free.size == 0):
-            return self._order.value
+        if known is None:
+            return None
         state = _identity(served), self._counted(len(given), anew=anew)
         compute = partial(LabelOrder.of, known, offered.tables.labels, given, self._counting)
         return self._order.of(state, compute)
@@ -111,10 +115,6 @@ class LabelPool:
     def troubles(self) -> list[str]:
         """Say what could not be computed."""
         return [one.trouble for one in (self._opinions, self._known, self._order) if one.trouble]
-
-    def wait(self, seconds: float) -> None:
-        """Wait until the source is read."""
-        self._offered.wait(seconds)
 
     def _counted(self, labels: int, *, anew: bool) -> int:
         """Return how many labels the order is to be computed from."""

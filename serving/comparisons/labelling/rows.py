@@ -1,4 +1,4 @@
-"""What the pages show of comparisons: lines of the contents, rows of a report, and one with all its details."""
+"""What pages show of comparisons: lines of the contents, rows of a report, and one with its details."""
 
 from __future__ import annotations
 
