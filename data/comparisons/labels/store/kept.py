@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any, Self
 
 import pandas as pd
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import Connection, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
@@ -110,22 +110,28 @@ class LabelStore:
         """
         now = datetime.now(UTC)
         with self._asked(writes=True) as connection:
-            before = _by_key(connection, labels)
-            fresh = {one.key: one for one in labels if one.key not in before}
+            known = _known(connection, labels)
+            fresh = {one.key: one for one in labels if one.key not in known}
             late = set() if most is None else _beyond(connection, fresh.values(), most, now)
             # in one order: nobody waits for somebody who waits for him
             rows = [asdict(one.at(now)) for key, one in sorted(fresh.items()) if key not in late]
-            after = before
             if rows:
                 insert = _INSERT[self._engine.dialect.name](LABELS).values(rows)
                 connection.execute(insert.on_conflict_do_nothing(index_elements=["key"]))
-                after = _by_key(connection, labels)
-        return [_outcome(one, one.key in before, after.get(one.key)) for one in labels]
+            histories = _histories(connection, {one.comparison_id for one in labels})
+        return [
+            TooManyError(f"{one.labelled_by} labels too quickly")
+            if one.key in late
+            else _outcome(one, histories[one.comparison_id], fresh=one.key in fresh)
+            for one in labels
+        ]
 
     def history(self, comparison_id: str) -> list[KeptLabel]:
         """Return all labels of a comparison, the oldest first; AwayError if the store does not answer."""
-        found = self._read(select(LABELS).where(LABELS.c.comparison_id == comparison_id))
-        return sorted(found, key=lambda one: (one.labelled_at, one.number))
+        if self._is_empty:
+            return []
+        with self._asked() as connection:
+            return _histories(connection, {comparison_id})[comparison_id]
 
     def current(self) -> pd.DataFrame:
         """Return what people say now: of each the last label of a comparison, unless withdrawn.
@@ -146,8 +152,13 @@ class LabelStore:
         )
         aged = select(LABELS.c.number, age.label("age")).subquery()
         last = select(LABELS).join(aged, aged.c.number == LABELS.c.number).where(aged.c.age == 1)
-        found = self._read(last.where(LABELS.c.status.is_not(None)).order_by(LABELS.c.number))
-        rows = [asdict(one) | {"annotator": one.labelled_by} for one in found]
+        rows: list[dict[str, Any]] = []
+        if not self._is_empty:
+            with self._asked() as connection:
+                held = last.where(LABELS.c.status.is_not(None)).order_by(LABELS.c.number)
+                rows = [
+                    {**row, "annotator": row["labelled_by"]} for row in connection.execute(held).mappings()
+                ]
         return typed(pd.DataFrame(rows, columns=[*LABEL_DTYPES]), LABEL_DTYPES)
 
     def recent(self, person: str, seconds: float) -> int:
@@ -161,12 +172,6 @@ class LabelStore:
     def _is_empty(self) -> bool:
         """Whether there is no database yet."""
         return self.place.file is not None and not self.place.file.exists()
-
-    def _read(self, statement: Select[Any]) -> list[KeptLabel]:
-        if self._is_empty:
-            return []
-        with self._asked() as connection:
-            return [KeptLabel(**row) for row in connection.execute(statement).mappings()]
 
     @contextmanager
     def _asked(self, *, writes: bool = False) -> Iterator[Connection]:
@@ -197,9 +202,17 @@ def _said(exc: SQLAlchemyError) -> str:
     return next(iter(str(own).strip().splitlines()), "") or type(own).__name__
 
 
-def _by_key(connection: Connection, labels: Iterable[GivenLabel]) -> dict[str, KeptLabel]:
-    wanted = select(LABELS).where(LABELS.c.key.in_({one.key for one in labels}))
-    return {row["key"]: KeptLabel(**row) for row in connection.execute(wanted).mappings()}
+def _known(connection: Connection, labels: Iterable[GivenLabel]) -> set[str]:
+    """Return the keys that are taken."""
+    return {*connection.scalars(select(LABELS.c.key).where(LABELS.c.key.in_({one.key for one in labels})))}
+
+
+def _histories(connection: Connection, comparisons: Collection[str]) -> dict[str, list[KeptLabel]]:
+    """Return all labels of comparisons, the oldest first."""
+    found: dict[str, list[KeptLabel]] = {one: [] for one in comparisons}
+    for row in connection.execute(select(LABELS).where(LABELS.c.comparison_id.in_(comparisons))):
+        found[row.comparison_id].append(KeptLabel(*row))
+    return {name: sorted(history, key=lambda one: one.age) for name, history in found.items()}
 
 
 def _recent(connection: Connection, people: Iterable[str], since: datetime) -> Counter[str]:
@@ -220,9 +233,8 @@ def _beyond(connection: Connection, fresh: Iterable[GivenLabel], most: int, now:
     return late
 
 
-def _outcome(given: GivenLabel, known: bool, kept: KeptLabel | None) -> Added | InputError:
+def _outcome(given: GivenLabel, history: list[KeptLabel], *, fresh: bool) -> Added | InputError:
+    kept = next((one for one in history if one.says(given)), None)
     if kept is None:
-        return TooManyError(f"{given.labelled_by} labels too quickly")
-    if not kept.says(given):
         return KeyTakenError(f'key="{given.key}" is another label; expected a new key')
-    return Added(kept, not known)
+    return Added(kept, history, fresh)

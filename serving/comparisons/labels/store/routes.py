@@ -113,14 +113,13 @@ class LabelDesk:
             raise RefusedError(HTTPStatus.TOO_MANY_REQUESTS, told, {"retry-after": _QUICK}) from exc
         if added.fresh:
             self._tell(label)
-        return _json(
-            LabelAnswer(label=LabelEntry.of(added.label), history=await self._entries(label.comparison_id))
-        )
+        return _json(LabelAnswer.model_validate(added))
 
     async def history(self, request: Request) -> Response:
         """Tell all that people said of a comparison."""
         comparison_id = request.path_params["comparison_id"]
-        history = await self._entries(comparison_id)
+        found = await to_thread.run_sync(self._store().history, comparison_id)
+        history = [LabelEntry.model_validate(one) for one in found]
         if not history:
             await self._require_known(comparison_id)
         return _json(LabelHistory(comparison_id=comparison_id, history=history))
@@ -130,9 +129,6 @@ class LabelDesk:
         labels = await to_thread.run_sync(self._store().current)
         rows = labels.drop(columns="annotator").to_dict("records")
         return _json(CurrentLabels(labels=rows))
-
-    async def _entries(self, comparison_id: str) -> list[LabelEntry]:
-        return [LabelEntry.of(one) for one in await to_thread.run_sync(self._store().history, comparison_id)]
 
     def _store(self) -> LabelStore:
         store: LabelStore | None = self.app.state.labels
