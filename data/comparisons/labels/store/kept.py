@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
-from threading import Lock
+from threading import Lock, Thread
 from typing import Any, Self
 
 import pandas as pd
@@ -48,15 +48,11 @@ class LabelStore:
     address : str
         As of `Place.of`, which says what it raises.
 
-    Attributes
-    ----------
-    trouble : str or None
-        Why the store did not answer when it was last asked; None if it did.
     """
 
     def __init__(self, address: str) -> None:
         self.place = Place.of(address)
-        self.trouble: str | None = None
+        self._away, self._looking = False, Lock()
         self._engine = self.place.engine()
         self._migrated, self._lock = False, Lock()
 
@@ -78,8 +74,20 @@ class LabelStore:
         self._engine.dispose()
 
     def look(self) -> None:
-        """Ask for nothing, so that `trouble` is of now; raises as `open`."""
+        """Ask for nothing; raises as `open`."""
         self.history("")
+
+    @property
+    def away(self) -> bool:
+        """Whether the store did not answer when it was last asked; then it is asked again meanwhile."""
+        if self._away and self._looking.acquire(blocking=False):
+            Thread(target=self._look_again, daemon=True).start()
+        return self._away
+
+    def _look_again(self) -> None:
+        with suppress(AwayError):
+            self.look()
+        self._looking.release()
 
     def add(self, label: GivenLabel) -> KeptLabel:
         """Keep one label; raises what `add_all` returns or raises."""
@@ -134,12 +142,18 @@ class LabelStore:
             return _histories(connection, {comparison_id})[comparison_id]
 
     def current(self) -> pd.DataFrame:
-        """Return what people say now: of each the last label of a comparison, unless withdrawn.
+        """Return `last` without what is withdrawn."""
+        last = self.last()
+        return last[last["status"].notna()].reset_index(drop=True)
+
+    def last(self) -> pd.DataFrame:
+        """Return of each person the last label of each comparison.
 
         Returns
         -------
         DataFrame
-            With the columns of the table of labels; who labelled is the ``annotator``, too.
+            With the columns of the table of labels. Who labelled is the ``annotator``, too; the status of
+            what is withdrawn is missing.
 
         Raises
         ------
@@ -147,18 +161,15 @@ class LabelStore:
             If the store does not answer.
         """
         whose = [LABELS.c.comparison_id, LABELS.c.labelled_by]
-        age = func.row_number().over(
-            partition_by=whose, order_by=[LABELS.c.labelled_at.desc(), LABELS.c.number.desc()]
-        )
-        aged = select(LABELS.c.number, age.label("age")).subquery()
-        last = select(LABELS).join(aged, aged.c.number == LABELS.c.number).where(aged.c.age == 1)
+        newest = [LABELS.c.labelled_at.desc(), LABELS.c.number.desc()]
+        place = func.row_number().over(partition_by=whose, order_by=newest)
+        placed = select(LABELS, place.label("place")).subquery()
+        wanted = select(placed).where(placed.c.place == 1).order_by(placed.c.number)
         rows: list[dict[str, Any]] = []
         if not self._is_empty:
             with self._asked() as connection:
-                held = last.where(LABELS.c.status.is_not(None)).order_by(LABELS.c.number)
-                rows = [
-                    {**row, "annotator": row["labelled_by"]} for row in connection.execute(held).mappings()
-                ]
+                found = connection.execute(wanted).mappings()
+                rows = [{**row, "annotator": row["labelled_by"]} for row in found]
         return typed(pd.DataFrame(rows, columns=[*LABEL_DTYPES]), LABEL_DTYPES)
 
     def recent(self, person: str, seconds: float) -> int:
@@ -184,9 +195,9 @@ class LabelStore:
             ):
                 yield connection
         except SQLAlchemyError as exc:
-            self.trouble = _said(exc)
-            raise AwayError(f"the labels cannot be reached ({self.trouble})", place=self.place.told) from exc
-        self.trouble = None
+            self._away = True
+            raise AwayError(f"the labels cannot be reached ({_said(exc)})", place=self.place.told) from exc
+        self._away = False
 
     def _ready(self) -> None:
         if not self._migrated:

@@ -36,6 +36,7 @@ LOG = logging.getLogger("perfjudge.labels")
 PATH = "/v1/labels"
 #: Bytes of a request.
 LIMIT = 16 * 1024
+AWAY = "the store of labels does not answer; a label is to be sent again, with the same key"
 #: Seconds after which to try again: a store that does not answer, and what came too quickly.
 _AWAY, _QUICK = "2", "5"
 _TEXT = {"type": "string"}
@@ -61,6 +62,7 @@ def install(app: FastAPI) -> None:
     address, source = options.get("labels"), options.get("comparisons")
     app.state.labels = None if address is None else LabelStore(address)
     app.state.pool = None if source is None else NamedComparisons(Path(source))
+    app.state.troubles.append(lambda: AWAY if app.state.labels and app.state.labels.away else None)
     app.add_exception_handler(AwayError, _away)
     desk = LabelDesk(app, options.get("label_rate") or RATE)
     one = f"{PATH}/{{comparison_id:path}}"
@@ -196,5 +198,4 @@ def _json(answer: BaseModel) -> Response:
 
 async def _away(_request: Request, exc: Exception) -> Response:
     LOG.warning("%s", exc)
-    told = "the store of labels does not answer; what was sent is to be sent again, with the same key"
-    return problems.answer(HTTPStatus.SERVICE_UNAVAILABLE, told, {"retry-after": _AWAY})
+    return problems.answer(HTTPStatus.SERVICE_UNAVAILABLE, AWAY, {"retry-after": _AWAY})
