@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Literal
@@ -44,7 +45,8 @@ def import_labels(
     else:
         labels = read_source(formats.sniff(source), [source], problems).labels
     tell_skipped(problems.skipped)
-    moved = move_in(labels, LabelStore.open(address or default_address()), by)
+    with closing(LabelStore.open(address or default_address())) as store:
+        moved = move_in(labels, store, by)
     told = f"{moved.added} labels added, {moved.known} were there"
     if moved.nobodys:
         told += f"; {moved.nobodys} are settled, no person's, and stay with their data (--by NAME takes them)"
@@ -60,15 +62,15 @@ def export_labels(address: str | None, source: Path | None, form: Form, output: 
     InputError
         If the store does not answer, the comparisons cannot be read, or a file would be lost.
     """
-    store = LabelStore(address or default_address())
-    store.look()
-    many = _FORMS[form](store, source, output)
+    with closing(LabelStore(address or default_address())) as store:
+        store.look()
+        many = _FORMS[form](store, source, output)
     sys.stdout.write(f"{many} labels -> {output}\n")
     return 0
 
 
 def _as_csv(store: LabelStore, source: Path | None, output: Path) -> int:
-    """Write a ``labels.csv``, as it lies beside data; where a source is given, labels of its comparisons only."""
+    """Write a ``labels.csv``, as it lies beside data: labels of a source's comparisons, if one is given."""
     labels = moved_out(store)
     if source is not None:
         known = _tables(source).comparisons["comparison_id"]

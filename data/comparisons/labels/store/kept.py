@@ -66,8 +66,12 @@ class LabelStore:
             If the address is none, a newer perfjudge wrote the database, or it does not answer (`AwayError`).
         """
         store = cls(address)
-        with store._asked(writes=True):
-            return store
+        try:
+            with store._asked(writes=True):
+                return store
+        except InputError:
+            store.close()
+            raise
 
     def close(self) -> None:
         """Let go of all connections."""
@@ -119,18 +123,17 @@ class LabelStore:
         now = datetime.now(UTC)
         with self._asked(writes=True) as connection:
             known = _known(connection, labels)
-            fresh = {one.key: one for one in labels if one.key not in known}
-            late = set() if most is None else _beyond(connection, fresh.values(), most, now)
+            # of two with one key, the first
+            fresh = {one.key: one for one in reversed(labels) if one.key not in known}
+            late = set() if most is None else _beyond(connection, [*fresh.values()][::-1], most, now)
             # in one order: nobody waits for somebody who waits for him
             rows = [asdict(one.at(now)) for key, one in sorted(fresh.items()) if key not in late]
-            if rows:
-                insert = _INSERT[self._engine.dialect.name](LABELS).values(rows)
-                connection.execute(insert.on_conflict_do_nothing(index_elements=["key"]))
+            inserted = _inserted(connection, rows) if rows else set()
             histories = _histories(connection, {one.comparison_id for one in labels})
         return [
             TooManyError(f"{one.labelled_by} labels too quickly")
             if one.key in late
-            else _outcome(one, histories[one.comparison_id], fresh=one.key in fresh)
+            else _outcome(one, histories[one.comparison_id], fresh=one.key in inserted)
             for one in labels
         ]
 
@@ -216,6 +219,14 @@ def _said(exc: SQLAlchemyError) -> str:
 def _known(connection: Connection, labels: Iterable[GivenLabel]) -> set[str]:
     """Return the keys that are taken."""
     return {*connection.scalars(select(LABELS.c.key).where(LABELS.c.key.in_({one.key for one in labels})))}
+
+
+def _inserted(connection: Connection, rows: list[dict[str, Any]]) -> set[str]:
+    """Add rows; return the keys of those that nobody else has added meanwhile."""
+    insert = _INSERT[connection.dialect.name](LABELS).values(rows)
+    return {
+        *connection.scalars(insert.on_conflict_do_nothing(index_elements=["key"]).returning(LABELS.c.key))
+    }
 
 
 def _histories(connection: Connection, comparisons: Collection[str]) -> dict[str, list[KeptLabel]]:
