@@ -55,6 +55,8 @@ def create_app(models: Mapping[str, Lazy], settings: ServerSettings | None = Non
         lifespan=_begun,
     )
     app.state.models = models
+    #: Each tells what of a family does not answer, and what that means; None if all is well.
+    app.state.troubles = list[Callable[[], str | None]]()
     app.state.settings = settings or ServerSettings()
     problems.install(app)
     overview.install(app)
@@ -171,8 +173,9 @@ def _add_state(app: FastAPI) -> None:
             if model.eager and model.loaded is None:
                 await to_thread.run_sync(loaded, model)
         known = [one for one in (model.health for model in app.state.models.values()) if one is not None]
-        well = all(one["trouble"] is None for one in known)
-        return {"status": "ok" if well else "degraded", "models": known}
+        troubles = [told for trouble in app.state.troubles if (told := trouble()) is not None]
+        well = not troubles and all(one["trouble"] is None for one in known)
+        return {"status": "ok" if well else "degraded", "models": known, "troubles": troubles}
 
     @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     async def metrics() -> Response:

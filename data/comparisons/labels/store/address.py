@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ class Place:
         What messages call it: no user, no password, no further options.
     """
 
-    url: URL
+    url: URL = field(repr=False)
     told: str
 
     @classmethod

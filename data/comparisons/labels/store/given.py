@@ -81,6 +81,11 @@ class KeptLabel:
     model: str
     labelled_at: datetime
 
+    @property
+    def age(self) -> tuple[datetime, int]:
+        """What sorts labels, the oldest first."""
+        return self.labelled_at, self.number
+
     def says(self, given: GivenLabel) -> bool:
         """Whether it is this label; which model's verdict was shown may have changed meanwhile."""
         told = (one.name for one in fields(given) if one.name not in {"labelled_at", "model"})
@@ -90,7 +95,17 @@ class KeptLabel:
 
 @dataclass(frozen=True)
 class Added:
-    """A label that is kept, and whether it came for the first time."""
+    """A label that is kept.
+
+    Attributes
+    ----------
+    label : KeptLabel
+    history : list of KeptLabel
+        All labels of its comparison, the oldest first.
+    fresh : bool
+        Whether it came for the first time.
+    """
 
     label: KeptLabel
+    history: list[KeptLabel]
     fresh: bool

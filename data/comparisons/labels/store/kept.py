@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
-from threading import Lock
+from threading import Lock, Thread
 from typing import Any, Self
 
 import pandas as pd
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import Connection, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
@@ -48,15 +48,11 @@ class LabelStore:
     address : str
         As of `Place.of`, which says what it raises.
 
-    Attributes
-    ----------
-    trouble : str or None
-        Why the store did not answer when it was last asked; None if it did.
     """
 
     def __init__(self, address: str) -> None:
         self.place = Place.of(address)
-        self.trouble: str | None = None
+        self._away, self._looking = False, Lock()
         self._engine = self.place.engine()
         self._migrated, self._lock = False, Lock()
 
@@ -70,16 +66,32 @@ class LabelStore:
             If the address is none, a newer perfjudge wrote the database, or it does not answer (`AwayError`).
         """
         store = cls(address)
-        with store._asked(writes=True):
-            return store
+        try:
+            with store._asked(writes=True):
+                return store
+        except InputError:
+            store.close()
+            raise
 
     def close(self) -> None:
         """Let go of all connections."""
         self._engine.dispose()
 
     def look(self) -> None:
-        """Ask for nothing, so that `trouble` is of now; raises as `open`."""
+        """Ask for nothing; raises as `open`."""
         self.history("")
+
+    @property
+    def away(self) -> bool:
+        """Whether the store did not answer when it was last asked; then it is asked again meanwhile."""
+        if self._away and self._looking.acquire(blocking=False):
+            Thread(target=self._look_again, daemon=True).start()
+        return self._away
+
+    def _look_again(self) -> None:
+        with suppress(AwayError):
+            self.look()
+        self._looking.release()
 
     def add(self, label: GivenLabel) -> KeptLabel:
         """Keep one label; raises what `add_all` returns or raises."""
@@ -110,30 +122,41 @@ class LabelStore:
         """
         now = datetime.now(UTC)
         with self._asked(writes=True) as connection:
-            before = _by_key(connection, labels)
-            fresh = {one.key: one for one in labels if one.key not in before}
-            late = set() if most is None else _beyond(connection, fresh.values(), most, now)
+            known = _known(connection, labels)
+            # of two with one key, the first
+            fresh = {one.key: one for one in reversed(labels) if one.key not in known}
+            late = set() if most is None else _beyond(connection, [*fresh.values()][::-1], most, now)
             # in one order: nobody waits for somebody who waits for him
             rows = [asdict(one.at(now)) for key, one in sorted(fresh.items()) if key not in late]
-            after = before
-            if rows:
-                insert = _INSERT[self._engine.dialect.name](LABELS).values(rows)
-                connection.execute(insert.on_conflict_do_nothing(index_elements=["key"]))
-                after = _by_key(connection, labels)
-        return [_outcome(one, one.key in before, after.get(one.key)) for one in labels]
+            inserted = _inserted(connection, rows) if rows else set()
+            histories = _histories(connection, {one.comparison_id for one in labels})
+        return [
+            TooManyError(f"{one.labelled_by} labels too quickly")
+            if one.key in late
+            else _outcome(one, histories[one.comparison_id], fresh=one.key in inserted)
+            for one in labels
+        ]
 
     def history(self, comparison_id: str) -> list[KeptLabel]:
         """Return all labels of a comparison, the oldest first; AwayError if the store does not answer."""
-        found = self._read(select(LABELS).where(LABELS.c.comparison_id == comparison_id))
-        return sorted(found, key=lambda one: (one.labelled_at, one.number))
+        if self._is_empty:
+            return []
+        with self._asked() as connection:
+            return _histories(connection, {comparison_id})[comparison_id]
 
     def current(self) -> pd.DataFrame:
-        """Return what people say now: of each the last label of a comparison, unless withdrawn.
+        """Return `last` without what is withdrawn."""
+        last = self.last()
+        return last[last["status"].notna()].reset_index(drop=True)
+
+    def last(self) -> pd.DataFrame:
+        """Return of each person the last label of each comparison.
 
         Returns
         -------
         DataFrame
-            With the columns of the table of labels; who labelled is the ``annotator``, too.
+            With the columns of the table of labels. Who labelled is the ``annotator``, too; the status of
+            what is withdrawn is missing.
 
         Raises
         ------
@@ -141,13 +164,15 @@ class LabelStore:
             If the store does not answer.
         """
         whose = [LABELS.c.comparison_id, LABELS.c.labelled_by]
-        age = func.row_number().over(
-            partition_by=whose, order_by=[LABELS.c.labelled_at.desc(), LABELS.c.number.desc()]
-        )
-        aged = select(LABELS.c.number, age.label("age")).subquery()
-        last = select(LABELS).join(aged, aged.c.number == LABELS.c.number).where(aged.c.age == 1)
-        found = self._read(last.where(LABELS.c.status.is_not(None)).order_by(LABELS.c.number))
-        rows = [asdict(one) | {"annotator": one.labelled_by} for one in found]
+        newest = [LABELS.c.labelled_at.desc(), LABELS.c.number.desc()]
+        place = func.row_number().over(partition_by=whose, order_by=newest)
+        placed = select(LABELS, place.label("place")).subquery()
+        wanted = select(placed).where(placed.c.place == 1).order_by(placed.c.number)
+        rows: list[dict[str, Any]] = []
+        if not self._is_empty:
+            with self._asked() as connection:
+                found = connection.execute(wanted).mappings()
+                rows = [{**row, "annotator": row["labelled_by"]} for row in found]
         return typed(pd.DataFrame(rows, columns=[*LABEL_DTYPES]), LABEL_DTYPES)
 
     def recent(self, person: str, seconds: float) -> int:
@@ -162,12 +187,6 @@ class LabelStore:
         """Whether there is no database yet."""
         return self.place.file is not None and not self.place.file.exists()
 
-    def _read(self, statement: Select[Any]) -> list[KeptLabel]:
-        if self._is_empty:
-            return []
-        with self._asked() as connection:
-            return [KeptLabel(**row) for row in connection.execute(statement).mappings()]
-
     @contextmanager
     def _asked(self, *, writes: bool = False) -> Iterator[Connection]:
         """Give a connection in a transaction, which is committed at the end of the block."""
@@ -179,9 +198,9 @@ class LabelStore:
             ):
                 yield connection
         except SQLAlchemyError as exc:
-            self.trouble = _said(exc)
-            raise AwayError(f"the labels cannot be reached ({self.trouble})", place=self.place.told) from exc
-        self.trouble = None
+            self._away = True
+            raise AwayError(f"the labels cannot be reached ({_said(exc)})", place=self.place.told) from exc
+        self._away = False
 
     def _ready(self) -> None:
         if not self._migrated:
@@ -197,9 +216,25 @@ def _said(exc: SQLAlchemyError) -> str:
     return next(iter(str(own).strip().splitlines()), "") or type(own).__name__
 
 
-def _by_key(connection: Connection, labels: Iterable[GivenLabel]) -> dict[str, KeptLabel]:
-    wanted = select(LABELS).where(LABELS.c.key.in_({one.key for one in labels}))
-    return {row["key"]: KeptLabel(**row) for row in connection.execute(wanted).mappings()}
+def _known(connection: Connection, labels: Iterable[GivenLabel]) -> set[str]:
+    """Return the keys that are taken."""
+    return {*connection.scalars(select(LABELS.c.key).where(LABELS.c.key.in_({one.key for one in labels})))}
+
+
+def _inserted(connection: Connection, rows: list[dict[str, Any]]) -> set[str]:
+    """Add rows; return the keys of those that nobody else has added meanwhile."""
+    insert = _INSERT[connection.dialect.name](LABELS).values(rows)
+    return {
+        *connection.scalars(insert.on_conflict_do_nothing(index_elements=["key"]).returning(LABELS.c.key))
+    }
+
+
+def _histories(connection: Connection, comparisons: Collection[str]) -> dict[str, list[KeptLabel]]:
+    """Return all labels of comparisons, the oldest first."""
+    found: dict[str, list[KeptLabel]] = {one: [] for one in comparisons}
+    for row in connection.execute(select(LABELS).where(LABELS.c.comparison_id.in_(comparisons))):
+        found[row.comparison_id].append(KeptLabel(*row))
+    return {name: sorted(history, key=lambda one: one.age) for name, history in found.items()}
 
 
 def _recent(connection: Connection, people: Iterable[str], since: datetime) -> Counter[str]:
@@ -220,9 +255,8 @@ def _beyond(connection: Connection, fresh: Iterable[GivenLabel], most: int, now:
     return late
 
 
-def _outcome(given: GivenLabel, known: bool, kept: KeptLabel | None) -> Added | InputError:
+def _outcome(given: GivenLabel, history: list[KeptLabel], *, fresh: bool) -> Added | InputError:
+    kept = next((one for one in history if one.says(given)), None)
     if kept is None:
-        return TooManyError(f"{given.labelled_by} labels too quickly")
-    if not kept.says(given):
         return KeyTakenError(f'key="{given.key}" is another label; expected a new key')
-    return Added(kept, not known)
+    return Added(kept, history, fresh)

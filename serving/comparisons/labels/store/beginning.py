@@ -32,7 +32,7 @@ def begun(options: Options) -> Options:
         If the address is none, a newer perfjudge has written the database, the file is none of SQLite, or
         there are no such comparisons. A server of PostgreSQL that does not answer may do so later.
     """
-    taken = {"labels": default_address(), "comparisons": _ingested(), "label_rate": RATE, **options}
+    taken = {"labels": default_address(), "comparisons": ingested(), "label_rate": RATE, **options}
     store = LabelStore(taken["labels"])
     try:
         store.look()
@@ -47,6 +47,7 @@ def begun(options: Options) -> Options:
     return taken
 
 
-def _ingested() -> str | None:
+def ingested() -> str | None:
+    """Return where the project's pipeline keeps its comparisons; None before it has any."""
     directory = Places("comparisons", project_root()).interim
     return str(directory) if (directory / "comparisons.parquet").is_file() else None

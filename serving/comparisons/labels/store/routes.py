@@ -36,6 +36,7 @@ LOG = logging.getLogger("perfjudge.labels")
 PATH = "/v1/labels"
 #: Bytes of a request.
 LIMIT = 16 * 1024
+AWAY = "the store of labels does not answer; a label is to be sent again, with the same key"
 #: Seconds after which to try again: a store that does not answer, and what came too quickly.
 _AWAY, _QUICK = "2", "5"
 _TEXT = {"type": "string"}
@@ -61,6 +62,7 @@ def install(app: FastAPI) -> None:
     address, source = options.get("labels"), options.get("comparisons")
     app.state.labels = None if address is None else LabelStore(address)
     app.state.pool = None if source is None else NamedComparisons(Path(source))
+    app.state.troubles.append(lambda: AWAY if app.state.labels and app.state.labels.away else None)
     app.add_exception_handler(AwayError, _away)
     desk = LabelDesk(app, options.get("label_rate") or RATE)
     one = f"{PATH}/{{comparison_id:path}}"
@@ -113,14 +115,13 @@ class LabelDesk:
             raise RefusedError(HTTPStatus.TOO_MANY_REQUESTS, told, {"retry-after": _QUICK}) from exc
         if added.fresh:
             self._tell(label)
-        return _json(
-            LabelAnswer(label=LabelEntry.of(added.label), history=await self._entries(label.comparison_id))
-        )
+        return _json(LabelAnswer.model_validate(added))
 
     async def history(self, request: Request) -> Response:
         """Tell all that people said of a comparison."""
         comparison_id = request.path_params["comparison_id"]
-        history = await self._entries(comparison_id)
+        found = await to_thread.run_sync(self._store().history, comparison_id)
+        history = [LabelEntry.model_validate(one) for one in found]
         if not history:
             await self._require_known(comparison_id)
         return _json(LabelHistory(comparison_id=comparison_id, history=history))
@@ -130,9 +131,6 @@ class LabelDesk:
         labels = await to_thread.run_sync(self._store().current)
         rows = labels.drop(columns="annotator").to_dict("records")
         return _json(CurrentLabels(labels=rows))
-
-    async def _entries(self, comparison_id: str) -> list[LabelEntry]:
-        return [LabelEntry.of(one) for one in await to_thread.run_sync(self._store().history, comparison_id)]
 
     def _store(self) -> LabelStore:
         store: LabelStore | None = self.app.state.labels
@@ -200,5 +198,4 @@ def _json(answer: BaseModel) -> Response:
 
 async def _away(_request: Request, exc: Exception) -> Response:
     LOG.warning("%s", exc)
-    told = "the store of labels does not answer; what was sent is to be sent again, with the same key"
-    return problems.answer(HTTPStatus.SERVICE_UNAVAILABLE, told, {"retry-after": _AWAY})
+    return problems.answer(HTTPStatus.SERVICE_UNAVAILABLE, AWAY, {"retry-after": _AWAY})

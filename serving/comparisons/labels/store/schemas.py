@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
-
-from data.comparisons.labels.store.given import KeptLabel
 
 #: What cannot be seen, or changes how the rest is seen: controls, marks of direction, odd blanks.
 _UNSEEN = (
@@ -49,6 +46,8 @@ class LabelRequest(BaseModel):
 class LabelEntry(BaseModel):
     """A label that is kept."""
 
+    model_config = ConfigDict(from_attributes=True)
+
     number: int
     comparison_id: str
     status: Status | None
@@ -56,13 +55,6 @@ class LabelEntry(BaseModel):
     labelled_at: datetime
     saw_verdict: bool | None
     model: str = Field(description="Whose verdict was shown; empty if none was.")
-
-    @classmethod
-    def of(cls, label: KeptLabel) -> LabelEntry:
-        """Tell of a label all but its key."""
-        told = asdict(label)
-        del told["key"]
-        return cls(**told)
 
 
 class LabelHistory(BaseModel):
@@ -74,6 +66,8 @@ class LabelHistory(BaseModel):
 
 class LabelAnswer(BaseModel):
     """The label that is kept, and all that people said of the comparison, the oldest first."""
+
+    model_config = ConfigDict(from_attributes=True)
 
     label: LabelEntry
     history: list[LabelEntry]
