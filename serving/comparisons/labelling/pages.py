@@ -101,7 +101,7 @@ class _Pages:
         order = self._pool.order(given.table, anew="anew" in request.query_params)
         if order is None:
             told = next(iter(self._pool.troubles()), "what to label first is being computed")
-            raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, told, {"retry-after": "1"})
+            return JSONResponse({"detail": told}, HTTPStatus.ACCEPTED)
         token = holder(request.scope)
         person = request.query_params.get("by", "") if token is None else token.name
         free = _shared([name for name in order.identifiers if name not in given.votes], given, person)

@@ -191,7 +191,8 @@ const labelling = (() => {
     for (const element of all(one.id)) {
       element.classList.remove("unkept");
       const votes = element.querySelector(".votes"), source = votes?.querySelector(".source");
-      votes?.replaceChildren(...[...last].filter(([, status]) => status).map(vote), ...(source ? [source] : []));
+      const now = [...[...last].filter(([, status]) => status).map(vote), ...(source ? [source] : [])];
+      votes?.replaceChildren(...now.flatMap(one => [one, " "]));
       const list = element.querySelector("details.history");
       if (list) {
         list.hidden = false;
@@ -280,5 +281,7 @@ const labelling = (() => {
   introduce();
   hideOrShow();
 
-  return { root, part, say, label, undo, show, dress, load, keys, see, hiding, shown, person };
+  const unkept = () => waiting.length;
+
+  return { root, part, say, label, show, dress, load, keys, hiding, person, unkept };
 })();

@@ -17,7 +17,7 @@
     try {
       const query = new URLSearchParams({ by: person(), ...(anew ? { anew: "" } : {}) });
       const answer = await fetch(`/comparisons/queue?${query}`);
-      if (answer.status === 503) {
+      if (answer.status !== 200) {
         part("count").textContent = `${(await answer.json()).detail} …`;
         setTimeout(() => ask(anew), 700);
         return;

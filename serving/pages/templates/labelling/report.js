@@ -12,7 +12,7 @@
     rows[at]?.classList.remove("current");
     at = rows.indexOf(row);
     row.classList.add("current");
-    row.scrollIntoView({ block: "nearest" });
+    row.scrollIntoView({ block: "nearest", behavior: "instant" });
   }
   function step(by) {
     const list = visible(), place = list.indexOf(rows[at]);
