@@ -12,10 +12,13 @@ import pandas as pd
 import pytest
 import yaml
 from dvc.repo import Repo
+from selenium.webdriver.common.by import By
 
 from data.comparisons.tables import ComparisonTables
 from data.families import FAMILIES
 from tests.imports import ROOT, copied
+from tests.system.comparisons.labelling_by_hand import label_by_keyboard
+from tests.system.conftest import Listening
 
 #: Searches and folds that are short.
 KNOBS = {
@@ -115,16 +118,35 @@ def _make_up():
             repo.commit(stage.addressing, force=True)
 
 
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    made = Project(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    made.repro()
+    return made
+
+
+@pytest.mark.browser
 @pytest.mark.slow
-def test_a_project(tmp_path):
-    project = Project(tmp_path)
-    import time
-    a = time.time()
-    ran, said = project.repro()
-    print(ran, said, time.time() - a)
-    left = project.truth[project.truth.index >= "o08"].iloc[:60]
-    pd.DataFrame({"comparison_id": left.index, "status": left.to_numpy(), "annotator": "bert"}).to_csv(project.source / "labels.csv", index=False)
-    a = time.time()
-    ran, said = project.repro()
-    print(ran, said, time.time() - a)
-    assert 0
+def test_labels_given_in_a_browser_make_a_challenger_whose_fate_the_overview_tells(project, browser):
+    server = Listening()
+    try:
+        said = label_by_keyboard(browser, server.url, "bert", project.truth.get, 60)
+        project.run("perfjudge", "labels", "export", "-o", "data/raw/mine/labels.csv")
+        listed = pd.read_csv(project.source / "labels.csv")
+        assert listed.set_index("comparison_id")["status"].to_dict() == said
+        assert (len(listed), set(listed["annotator"])) == (60, {"bert"})
+
+        ran, printed = project.repro()
+        stages = ("ingest", "validate", "featurize", "tune", "train", "evaluate", "promote", "report")
+        assert sorted(ran) == sorted(f"{stage}@comparisons" for stage in stages)
+        assert "168 comparisons, 116 labels" in printed
+        fate = re.search(r"v2 \(logistic\) is (champion|challenger): (.*?\))\n", printed, re.DOTALL)
+        browser.get(server.url)
+        told = browser.find_element(By.CSS_SELECTOR, "#promotions ~ .box").text
+        column = {"champion": "champion version 2", "challenger": "refused version 2"}[fate[1]]
+        assert "version 2 (logistic)" in told, column
+        assert " ".join(fate[2].split()) in " ".join(told.split())
+    finally:
+        server.stop()
