@@ -196,11 +196,14 @@ class Pages:
     begun : callable
         Takes the options that were given, before the server listens; returns them with what is taken by
         default. Raises `InputError` if the server cannot go by them.
+    unseen : callable or None
+        Counts the labels that are kept and that no training has seen; None if that cannot be told now.
     """
 
     add: Callable[[FastAPI], None]
     options: Options = field(default_factory=dict)
     begun: Callable[[Options], Options] = dict
+    unseen: Callable[[FastAPI], int | None] | None = None
 
 
 @dataclass(frozen=True)

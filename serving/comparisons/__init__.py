@@ -99,6 +99,12 @@ def _begun(options: Options) -> Options:
     return begun(options)
 
 
+def _unseen(app: FastAPI) -> int | None:
+    from serving.comparisons.labels.store.unseen import unseen
+
+    return unseen(app.state.labels)
+
+
 _MODEL = Registered("model", "Judges comparisons.", {"floor": Floor, **OPTIONS})
 SUPPLY = ServingSupply(
     page=_page,
@@ -116,7 +122,7 @@ SUPPLY = ServingSupply(
     ),
     models=(_MODEL,),
     doors=_doors,
-    pages=Pages(_add_pages, SERVING, _begun),
+    pages=Pages(_add_pages, SERVING, _begun, _unseen),
     commands=add,
     labels=_labels,
 )

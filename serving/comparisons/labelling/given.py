@@ -28,10 +28,13 @@ class LabelsGiven:
         As of `data.comparisons.tables`; who labelled is the annotator.
     votes : mapping
         By comparison_id.
+    away : str
+        Why nobody knows what they say now; empty if it is known.
     """
 
     table: pd.DataFrame
     votes: Mapping[str, Sequence[GivenVote]] = field(default_factory=dict)
+    away: str = ""
 
     @classmethod
     def of(cls, current: pd.DataFrame) -> LabelsGiven:
@@ -45,6 +48,7 @@ class LabelsGiven:
         return cls(table, votes)
 
     @classmethod
-    def none(cls) -> LabelsGiven:
-        """Return that there are none."""
-        return cls(pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in LABEL_DTYPES.items()}))
+    def none(cls, away: str = "") -> LabelsGiven:
+        """Return that there are none, or that none are known."""
+        empty = pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in LABEL_DTYPES.items()})
+        return cls(empty, away=away)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from data.comparisons.posted import NamedSides
 from data.comparisons.tables import ComparisonTables, versions
 from data.errors import InputError
 from data.tables.problems import Problems
+from serving.comparisons.labelling.near import nearby
 from serving.comparisons.reasons.flips import scaled
 
 Ints = NDArray[np.int64]
@@ -117,6 +118,8 @@ class Offered:
         """Return some of the comparisons; what is said of them is what is said of them among all."""
         named = self.named
         sides = scaled(named.sides, rows, np.ones((len(rows), 1)))
+        if sides.siblings is not None:
+            sides = replace(sides, siblings=nearby(sides.siblings))
         each = rows.tolist()
         identifiers, benchmarks, operations = (
             [column[row] for row in each]

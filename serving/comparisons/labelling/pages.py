@@ -74,12 +74,13 @@ class _Pages:
         return self._page(
             request,
             "contents",
+            given,
             lines=lines[:LISTED],
             found=len(found),
             find=find,
             reports=len(offered.reports),
             comparisons=len(offered),
-            given=len(given.table),
+            labels=len(given.table),
             judged=opinions is not None,
             model=None if opinions is None else opinions.ref,
             troubles=self._pool.troubles(),
@@ -92,7 +93,7 @@ class _Pages:
         names = () if order is None else order.identifiers
         free = (offered.places[name] for name in names if name not in given.votes)
         first = [_Place(offered, place) for place in islice(free, _FIRST)]
-        return self._page(request, "next", first=first, troubles=self._pool.troubles())
+        return self._page(request, "next", given, first=first, troubles=self._pool.troubles())
 
     def queue(self, request: Request) -> Response:
         """Name what to label first, as JSON: without what somebody has labelled."""
@@ -124,6 +125,7 @@ class _Pages:
         return self._page(
             request,
             "report",
+            given,
             report=report,
             rows=shown,
             threads=sorted({threads for row in shown for threads in row.cells}),
@@ -138,11 +140,12 @@ class _Pages:
         offered = self._pool.offered()
         place = _found(offered.by_key, request.path_params["comparison"])
         judgement = self._pool.judgement(np.array([place]))
-        shown = ShownComparison.of(offered, place, judgement, self._given())
+        given = self._given()
+        shown = ShownComparison.of(offered, place, judgement, given)
         if shown.report.key != request.path_params["report"]:
             raise _lost()
         history = self._history(shown.row.comparison_id)
-        return self._page(request, "comparison", one=shown, history=history)
+        return self._page(request, "comparison", given, one=shown, history=history)
 
     @property
     def _pool(self) -> LabelPool:
@@ -155,17 +158,18 @@ class _Pages:
         return store
 
     def _given(self) -> LabelsGiven:
-        """Return the labels; none while their store does not answer, which every page says."""
-        with suppress(AwayError):
+        """Return the labels; where their store does not answer, none, which every page says."""
+        try:
             return LabelsGiven.none() if self._store is None else LabelsGiven.of(self._store.current())
-        return LabelsGiven.none()
+        except AwayError as exc:
+            return LabelsGiven.none(str(exc))
 
     def _history(self, comparison_id: str) -> list[KeptLabel]:
         with suppress(AwayError):
             return [] if self._store is None else self._store.history(comparison_id)
         return []
 
-    def _page(self, request: Request, name: str, **content: Any) -> Response:
+    def _page(self, request: Request, name: str, given: LabelsGiven, **content: Any) -> Response:
         token, store = holder(request.scope), self._store
         why = "perfjudge serve was started without a place for labels" if store is None else ""
         if token is not None and "label" not in token.scopes:
@@ -176,7 +180,7 @@ class _Pages:
                 csrf=self.app.state.csrf.token(request.scope),
                 person="" if token is None else token.name,
                 refused=why,
-                away=None if store is None else store.trouble,
+                away=given.away,
                 **content,
             ),
             further=_OWN,

@@ -120,16 +120,14 @@ def test_too_many_labels_of_one_person_are_refused_and_known_ones_are_not(store)
     assert (store.recent("anna", 60), store.recent("anna", 0), store.recent("carl", 60)) == (3, 0, 0)
 
 
-@pytest.mark.parametrize(
-    "change", [f"UPDATE {NAME} SET status = 'pass'", f"DELETE FROM {NAME}", f"TRUNCATE {NAME}"]
-)
-def test_the_database_refuses_to_change_a_label_or_to_remove_it(url, store, change):
-    if change.startswith("TRUNCATE") and url.startswith("sqlite"):
-        pytest.skip("SQLite has no TRUNCATE")
+def test_the_database_refuses_to_change_a_label_or_to_remove_it(url, store):
     store.add(given())
     engine = Place.of(url).engine()
-    with pytest.raises(DBAPIError, match="labels are only added"), engine.begin() as connection:
-        connection.execute(text(change))
+    # SQLite has no TRUNCATE
+    further = [] if url.startswith("sqlite") else [f"TRUNCATE {NAME}"]
+    for change in (f"UPDATE {NAME} SET status = 'pass'", f"DELETE FROM {NAME}", *further):
+        with pytest.raises(DBAPIError, match="labels are only added"), engine.begin() as connection:
+            connection.execute(text(change))
     engine.dispose()
     assert said(store) == [("anna", "fail")]
 

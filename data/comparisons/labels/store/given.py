@@ -55,6 +55,11 @@ class GivenLabel:
     model: str = ""
     labelled_at: datetime | None = None
 
+    @property
+    def content(self) -> tuple[object, ...]:
+        """What is said of what, by whom and when."""
+        return self.comparison_id, self.status, self.labelled_by, self.labelled_at
+
     def at(self, now: datetime) -> Self:
         """Return the label with its time."""
         return replace(self, labelled_at=self.labelled_at or now)

@@ -175,6 +175,14 @@ class LabelStore:
                 rows = [{**row, "annotator": row["labelled_by"]} for row in found]
         return typed(pd.DataFrame(rows, columns=[*LABEL_DTYPES]), LABEL_DTYPES)
 
+    def everything(self) -> set[tuple[object, ...]]:
+        """Return the ``content`` of all labels; AwayError as of `last`."""
+        if self._is_empty:
+            return set()
+        columns = [LABELS.c[name] for name in ("comparison_id", "status", "labelled_by", "labelled_at")]
+        with self._asked() as connection:
+            return {tuple(row) for row in connection.execute(select(*columns))}
+
     def recent(self, person: str, seconds: float) -> int:
         """Count the labels that a person gave within the last `seconds`; AwayError as of `history`."""
         if self._is_empty:

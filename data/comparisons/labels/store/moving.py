@@ -25,7 +25,7 @@ class Moved:
 
 
 def move_in(labels: pd.DataFrame, store: LabelStore, by: str | None = None) -> Moved:
-    """Add people's labels to a store; those that were added before are known by their content.
+    """Add people's labels to a store; those that are there are known by what they say, of what, who and when.
 
     Parameters
     ----------
@@ -43,14 +43,15 @@ def move_in(labels: pd.DataFrame, store: LabelStore, by: str | None = None) -> M
     """
     people = labels["annotator"].fillna(by) if by is not None else labels["annotator"]
     named = labels.assign(annotator=people)[people.notna()]
-    given = [_given(row) for row in named.to_dict("records")]
+    kept = store.everything()
+    given = [one for one in map(_given, named.to_dict("records")) if one.content not in kept]
     fresh = 0
     for start in range(0, len(given), AT_ONCE):
         for added in store.add_all(given[start : start + AT_ONCE]):
             if isinstance(added, InputError):
                 raise added
             fresh += added.fresh
-    return Moved(fresh, len(given) - fresh, len(labels) - len(given))
+    return Moved(fresh, len(named) - fresh, len(labels) - len(named))
 
 
 def _given(row: dict[str, object]) -> GivenLabel:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from data.comparisons.labels.store.address import Place
 from data.comparisons.labels.store.given import AwayError, NewerError
 from data.comparisons.labels.store.kept import LabelStore
 from data.errors import InputError
@@ -29,15 +28,21 @@ def begun(options: Options) -> Options:
     Raises
     ------
     InputError
-        If the address is none, a newer perfjudge has written the database, the file is none of SQLite, or
-        there are no such comparisons. A server of PostgreSQL that does not answer may do so later.
+        If the address is none, a newer perfjudge has written the database, the file is none of SQLite, its
+        directory is missing, or there are no such comparisons. PostgreSQL that does not answer may do so
+        later.
     """
     taken = {"labels": default_address(), "comparisons": ingested(), "label_rate": RATE, **options}
     store = LabelStore(taken["labels"])
+    file = store.place.file
+    if file is not None and not file.absolute().parent.is_dir():
+        raise InputError(
+            "there is no such directory; expected one in which labels are kept", file=file.parent
+        )
     try:
         store.look()
     except AwayError as exc:
-        if isinstance(exc, NewerError) or Place.of(taken["labels"]).file is not None:
+        if isinstance(exc, NewerError) or file is not None:
             raise
         LOG.warning("%s; until then, labels are refused", exc)
     finally:

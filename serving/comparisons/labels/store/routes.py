@@ -6,6 +6,7 @@ import logging
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 
 from anyio import to_thread
 from fastapi import FastAPI, Request, Response
@@ -23,6 +24,7 @@ from serving.comparisons.labels.store.schemas import (
     LabelEntry,
     LabelHistory,
     LabelRequest,
+    SignedLabelRequest,
 )
 from serving.doors import problems
 from serving.doors.access import holder
@@ -47,10 +49,6 @@ _FORGERY = {
     "schema": _TEXT,
     "description": "What pages of this server send; programs don't need it.",
 }
-_PUT = {
-    "parameters": [_ID, _FORGERY],
-    "requestBody": {"required": True, "content": {JSON: {"schema": LabelRequest.model_json_schema()}}},
-}
 
 
 def install(app: FastAPI) -> None:
@@ -64,10 +62,11 @@ def install(app: FastAPI) -> None:
     app.state.pool = None if source is None else NamedComparisons(Path(source))
     app.state.troubles.append(lambda: AWAY if app.state.labels and app.state.labels.away else None)
     app.add_exception_handler(AwayError, _away)
-    desk = LabelDesk(app, options.get("label_rate") or RATE)
+    kind = SignedLabelRequest if app.state.settings.tokens is None else LabelRequest
+    desk = LabelDesk(app, kind, options.get("label_rate") or RATE)
     one = f"{PATH}/{{comparison_id:path}}"
     for path, method, endpoint, answer, refusals, described in (
-        (one, "PUT", desk.put, LabelAnswer, (400, 403, 404, 409, 413, 415, 422, 429, 503), _PUT),
+        (one, "PUT", desk.put, LabelAnswer, (400, 403, 404, 409, 413, 415, 422, 429, 503), _put(kind)),
         (one, "GET", desk.history, LabelHistory, (404, 503), {"parameters": [_ID]}),
         (PATH, "GET", desk.current, CurrentLabels, (503,), {}),
     ):
@@ -90,18 +89,21 @@ class LabelDesk:
     Attributes
     ----------
     app : FastAPI
+    kind : type
+        Of requests.
     most : int
         How many labels a person may give in a minute.
     """
 
     app: FastAPI
+    kind: type[LabelRequest]
     most: int
     adding: Adding | None = None
 
     async def put(self, request: Request) -> Response:
         """Keep what a person says of a comparison."""
         _require_json(request)
-        asked = request_of(await body_of(request, LIMIT), LabelRequest)
+        asked = request_of(await body_of(request, LIMIT), self.kind)
         store, label = self._store(), self._given(request, asked)
         await self._require_known(label.comparison_id)
         if self.adding is None:
@@ -174,11 +176,8 @@ def _person(request: Request, asked: LabelRequest) -> str:
     """Return who labels: whoever has the token, where one is needed."""
     token = holder(request.scope)
     if token is None:
-        if asked.labelled_by is None:
-            raise RefusedError(
-                HTTPStatus.UNPROCESSABLE_ENTITY, "the body: labelled_by is missing; expected a name"
-            )
-        return asked.labelled_by
+        # what a server without tokens takes has a name
+        return asked.labelled_by or ""
     if asked.labelled_by not in {None, token.name}:
         told = f'the token is that of "{token.name}", labelled_by="{asked.labelled_by}" is not'
         raise RefusedError(HTTPStatus.FORBIDDEN, told)
@@ -199,3 +198,9 @@ def _json(answer: BaseModel) -> Response:
 async def _away(_request: Request, exc: Exception) -> Response:
     LOG.warning("%s", exc)
     return problems.answer(HTTPStatus.SERVICE_UNAVAILABLE, AWAY, {"retry-after": _AWAY})
+
+
+def _put(kind: type[LabelRequest]) -> dict[str, Any]:
+    """Return what OpenAPI says of a request to put a label."""
+    body = {"required": True, "content": {JSON: {"schema": kind.model_json_schema()}}}
+    return {"parameters": [_ID, _FORGERY], "requestBody": body}

@@ -36,11 +36,17 @@ class LabelRequest(BaseModel):
         description="Chosen by who sends it: sent again with the same key, it is the same label."
     )
     labelled_by: Person | None = Field(
-        default=None, description="Who says so; where tokens are needed, it is the token's name."
+        default=None, description="Who says so: the token's name, also if it is left out."
     )
     saw_verdict: bool | None = Field(
         default=None, description="Whether the model's verdict was shown before; null: nobody knows."
     )
+
+
+class SignedLabelRequest(LabelRequest):
+    """What a person says of a comparison, where no token tells who that is."""
+
+    labelled_by: Person = Field(description="Who says so.")
 
 
 class LabelEntry(BaseModel):
