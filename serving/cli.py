@@ -28,7 +28,7 @@ from serving.options import (
     Tokens,
     taking,
 )
-from serving.supply import Options, registered, supplies
+from serving.supply import Options, pages, registered, supplies
 
 app = typer.Typer(
     name="perfjudge",
@@ -45,7 +45,8 @@ def _options_to_serve() -> dict[str, Any]:
     for model in registered():
         option = f"--{model.key.replace('_', '-')}"
         options[model.key] = Annotated[str | None, typer.Option(option, metavar="PATH|URI", help=model.says)]
-    return options | _joined(model.knobs for model in registered())
+    knobs = _joined(model.knobs for model in registered())
+    return options | knobs | _joined(one.options for one in pages())
 
 
 def _joined(options: Iterable[Options]) -> dict[str, Any]:

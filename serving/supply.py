@@ -13,6 +13,7 @@ from data.families import FAMILIES
 from data.tables.formats import Format
 
 if TYPE_CHECKING:
+    from fastapi import FastAPI
     from pydantic import BaseModel
     from typer import Typer
 
@@ -183,6 +184,29 @@ class Importing:
 
 
 @dataclass(frozen=True)
+class Pages:
+    """What a family's server answers beside its doors.
+
+    Attributes
+    ----------
+    add : callable
+        Adds the addresses to the application; ``app.state.settings.options`` has what the server was told.
+    options : mapping
+        Further options of ``perfjudge serve``.
+    begun : callable
+        Takes the options that were given, before the server listens; returns them with what is taken by
+        default. Raises `InputError` if the server cannot go by them.
+    unseen : callable or None
+        Counts the labels that are kept and that no training has seen; None if that cannot be told now.
+    """
+
+    add: Callable[[FastAPI], None]
+    options: Options = field(default_factory=dict)
+    begun: Callable[[Options], Options] = dict
+    unseen: Callable[[FastAPI], int | None] | None = None
+
+
+@dataclass(frozen=True)
 class ServingSupply:
     """A family's part of this room; what it calls is imported when it is called.
 
@@ -195,6 +219,7 @@ class ServingSupply:
     models : tuple of Registered
     doors : callable
         Returns each `Door`.
+    pages : Pages or None
     commands : callable or None
         Adds the family's own commands to the command line.
     labels : callable or None
@@ -206,6 +231,7 @@ class ServingSupply:
     judging: Judging | None = None
     models: tuple[Registered, ...] = ()
     doors: Callable[[], Sequence[Door]] = tuple
+    pages: Pages | None = None
     commands: Callable[[Typer], None] | None = None
     labels: Callable[[], Mapping[str, int]] | None = None
 
@@ -224,6 +250,11 @@ def supplies() -> Sequence[ServingSupply]:
 def registered() -> Iterator[Registered]:
     """Yield the models that a server answers with."""
     return (model for one in supplies() for model in one.models)
+
+
+def pages() -> Iterator[Pages]:
+    """Yield what servers answer beside the doors."""
+    return (one.pages for one in supplies() if one.pages is not None)
 
 
 def doors() -> Iterator[Door]:

@@ -54,7 +54,7 @@ class Configuration(RequestPart):
     )
 
 
-class GivenLabel(RequestPart):
+class PostedLabel(RequestPart):
     """What somebody says of a comparison: for training; who judges does not look at it."""
 
     status: Literal["pass", "fail"]
@@ -75,7 +75,7 @@ class Comparison(RequestPart):
     unit: Name = "unknown"
     better: Literal["lower", "higher"] = Field(description="Which values are better; it is never assumed.")
     configurations: list[Configuration]
-    labels: list[GivenLabel] = []
+    labels: list[PostedLabel] = []
 
 
 #: Not looked at yet: each is read on its own, so that what is wrong with one can be skipped.

@@ -18,12 +18,13 @@ from data.errors import InputError
 from data.families import FAMILIES
 from data.places import Places
 from serving.browser.figures import ChampionFigures, figures_of
+from serving.browser.promotions import promotions
 from serving.browser.sending import page, report
 from serving.doors.drift import FEWEST, ModelDrift
 from serving.doors.lazy import Lazy
 from serving.doors.problems import RefusedError
 from serving.pages.render import render
-from serving.supply import Door, doors, registered, supplies
+from serving.supply import Door, doors, pages, registered, supplies
 from training.registry.store_file import project_root, tracking_uri
 
 #: How many features of a model are told.
@@ -105,9 +106,11 @@ def _overview(app: FastAPI, url: str) -> str:
         "overview.html",
         url=url,
         models=[ModelLine.of(lazy, told.get(key, "")) for key, lazy in app.state.models.items()],
+        promotions=list(promotions()),
         measured=list(_measured()),
         recent=[(_when(one.at), one) for one in app.state.recent.newest()],
         labels=_labels(),
+        unseen=_unseen(app),
         drift=[DriftLine.of(one) for one in app.state.drift.found().values()],
         doors=[Example.of(door) for door in doors()],
         tracking=Tracking.here(),
@@ -157,6 +160,12 @@ def _labels() -> Mapping[str, int]:
         for said, many in ({} if one.labels is None else one.labels()).items():
             counted[said] = counted.get(said, 0) + many
     return counted
+
+
+def _unseen(app: FastAPI) -> int | None:
+    """Count the labels that no training has seen; None if nobody can tell."""
+    told = [one.unseen(app) for one in pages() if one.unseen is not None]
+    return sum(many or 0 for many in told) if any(many is not None for many in told) else None
 
 
 def _report(family: str) -> Callable[[], Response]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from data.tables.formats import Format
 from serving.comparisons.commands import Assumed, Floor, Retrospective, add
+from serving.comparisons.labels.options import SERVING
 from serving.comparisons.promises.asked import OPTIONS, FailOnUnsure
 from serving.supply import (
     MEBIBYTE,
@@ -15,11 +16,15 @@ from serving.supply import (
     Door,
     Importing,
     Judging,
+    Options,
+    Pages,
     Registered,
     ServingSupply,
 )
 
 if TYPE_CHECKING:
+    from fastapi import FastAPI
+
     from serving.answering import Wanted
 
 
@@ -80,6 +85,26 @@ def _labels() -> Mapping[str, int]:
     return counts()
 
 
+def _add_pages(app: FastAPI) -> None:
+    from serving.comparisons.labelling import pages
+    from serving.comparisons.labels.store import routes
+
+    routes.install(app)
+    pages.install(app)
+
+
+def _begun(options: Options) -> Options:
+    from serving.comparisons.labels.store.beginning import begun
+
+    return begun(options)
+
+
+def _unseen(app: FastAPI) -> int | None:
+    from serving.comparisons.labels.store.unseen import unseen
+
+    return unseen(app.state.labels)
+
+
 _MODEL = Registered("model", "Judges comparisons.", {"floor": Floor, **OPTIONS})
 SUPPLY = ServingSupply(
     page=_page,
@@ -97,6 +122,7 @@ SUPPLY = ServingSupply(
     ),
     models=(_MODEL,),
     doors=_doors,
+    pages=Pages(_add_pages, SERVING, _begun, _unseen),
     commands=add,
     labels=_labels,
 )

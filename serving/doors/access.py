@@ -6,7 +6,7 @@ import binascii
 import re
 import socket
 from base64 import b64decode
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from ipaddress import ip_address
@@ -22,6 +22,11 @@ from serving.supply import Door, Scope
 
 #: What those may ask who watch over processes.
 OPEN = frozenset({"/healthz", "/readyz"})
+#: What a browser does with name and password that a person has once given it.
+_BROWSED = frozenset({"GET", "HEAD", "PUT"})
+#: Who only asks; whatever else is done needs the scope ``label``.
+_ASKING = frozenset({"GET", "HEAD", "OPTIONS", "POST"})
+_HOLDER = "perfjudge.holder"
 _REALM = 'realm="perfjudge"'
 
 
@@ -62,7 +67,7 @@ def address(host: str, port: int, tokens: str | None) -> Address:
 
 @dataclass(frozen=True)
 class Access:
-    """Which token a request needs.
+    """Which token a request needs: one with the scope ``label`` where it changes something.
 
     Attributes
     ----------
@@ -95,23 +100,35 @@ class Access:
         """
         if self.tokens is None or path in OPEN:
             return None
-        browses = method in {"GET", "HEAD"}
-        presented = _presented(authorization, basic=browses)
+        presented = _presented(authorization, basic=method in _BROWSED)
         token = None if presented is None else self.tokens.known(presented)
         if token is None:
-            raise _unknown(given=bool(authorization), browses=browses)
-        scope = self._scope(path)
+            raise _unknown(given=bool(authorization), browses=method in {"GET", "HEAD"})
+        scope = self._scope(method, path)
         if scope not in token.scopes:
             headers = {"www-authenticate": f'Bearer {_REALM}, error="insufficient_scope", scope="{scope}"'}
             told = f'this needs a token with the scope "{scope}"'
             raise RefusedError(HTTPStatus.FORBIDDEN, told, headers)
         return token
 
-    def _scope(self, path: str) -> Scope:
+    def _scope(self, method: str, path: str) -> Scope:
+        if method not in _ASKING:
+            return "label"
         found = self.needed.get(path)
         if found is None and self.patterns:
             found = next((scope for pattern, scope in self.patterns if pattern.match(path)), None)
         return found or "read"
+
+
+def keep(scope: MutableMapping[str, Any], token: Token | None) -> None:
+    """Let `holder` find the token of a request."""
+    scope[_HOLDER] = token
+
+
+def holder(scope: Mapping[str, Any]) -> Token | None:
+    """Return the token of a request; None where nobody needs one."""
+    token: Token | None = scope.get(_HOLDER)
+    return token
 
 
 def _unknown(*, given: bool, browses: bool) -> RefusedError:
@@ -147,5 +164,5 @@ def describe(document: dict[str, Any]) -> None:
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             if path not in OPEN:
-                ways = ("bearer", "basic") if method == "get" else ("bearer",)
+                ways = ("bearer", "basic") if method in {"get", "put"} else ("bearer",)
                 operation["security"] = [{way: []} for way in ways]

@@ -29,7 +29,7 @@ from serving.doors.schemas import Health, Readiness
 from serving.doors.settings import ServerSettings
 from serving.doors.unpacked import body_of
 from serving.doors.waiting import Desk, loaded
-from serving.supply import Door, doors
+from serving.supply import Door, doors, pages
 
 #: How any door may refuse a question.
 REFUSALS = (400, 413, 415, 422)
@@ -55,12 +55,16 @@ def create_app(models: Mapping[str, Lazy], settings: ServerSettings | None = Non
         lifespan=_begun,
     )
     app.state.models = models
+    #: Each tells what of a family does not answer, and what that means; None if all is well.
+    app.state.troubles = list[Callable[[], str | None]]()
     app.state.settings = settings or ServerSettings()
     problems.install(app)
     overview.install(app)
     docs_page.install(app)
     for door in doors():
         _add(app, door)
+    for one in pages():
+        one.add(app)
     _add_state(app)
     _describe(app)
     front.install(app, app.state.settings)
@@ -71,7 +75,7 @@ def application() -> FastAPI:
     """Make the application as the environment says (for uvicorn's workers)."""
     settings = ServerSettings.handed_on()
     logs.begin(settings.log_level, settings.log_format)
-    return create_app(all_models(settings.models, settings.shared), settings)
+    return create_app(all_models(settings.options, settings.shared), settings)
 
 
 class BareRoute(APIRoute):
@@ -169,8 +173,9 @@ def _add_state(app: FastAPI) -> None:
             if model.eager and model.loaded is None:
                 await to_thread.run_sync(loaded, model)
         known = [one for one in (model.health for model in app.state.models.values()) if one is not None]
-        well = all(one["trouble"] is None for one in known)
-        return {"status": "ok" if well else "degraded", "models": known}
+        troubles = [told for trouble in app.state.troubles if (told := trouble()) is not None]
+        well = not troubles and all(one["trouble"] is None for one in known)
+        return {"status": "ok" if well else "degraded", "models": known, "troubles": troubles}
 
     @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     async def metrics() -> Response:

@@ -55,6 +55,7 @@ class ServerCounters:
             ["door", "model", "version"],
             registry=registry,
         )
+        self.labels = Counter("perfjudge_labels", "Labels given", ["status"], registry=registry)
         self.flying = Gauge(
             "perfjudge_requests_in_flight",
             "Requests that wait for their answer",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from time import perf_counter
@@ -21,6 +21,7 @@ from serving.browser.recent import Recent
 from serving.doors import access, logs, problems
 from serving.doors.access import Access
 from serving.doors.counters import ServerCounters
+from serving.doors.csrf import Csrf
 from serving.doors.drift import Drift
 from serving.doors.exchange import Exchange, route_of
 from serving.doors.problems import RefusedError
@@ -52,6 +53,7 @@ def install(app: FastAPI, settings: ServerSettings) -> None:
         As of `serving.doors.tokens.read`.
     """
     allowed = Access.of(doors(), settings.tokens)
+    app.state.csrf = Csrf(settings.secret, settings.hosts)
     app.state.drift = Drift(app.state.models, settings.shared)
     app.state.recent = Recent(settings.shared)
     app.state.metrics = ServerCounters(settings.shared, app.state.drift)
@@ -72,6 +74,8 @@ def _describe(document: dict[str, Any], settings: ServerSettings) -> None:
         for operation in operations.values():
             refusals = [HTTPStatus.GATEWAY_TIMEOUT]
             refusals += [HTTPStatus.REQUEST_TIMEOUT] if "requestBody" in operation else []
+            if settings.hosts is not None:
+                refusals += [HTTPStatus.FORBIDDEN]
             if settings.tokens is not None and path not in access.OPEN:
                 refusals += [HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN]
             told = {str(status): told for status, told in problems.responses(*refusals).items()}
@@ -87,7 +91,7 @@ class Front:
     ----------
     app : ASGIApp
     state : State
-        Has ``models``, ``metrics`` and ``drift``.
+        Has ``models``, ``metrics``, ``drift`` and ``csrf``.
     settings : ServerSettings
     allowed : Access
     """
@@ -111,7 +115,7 @@ class Front:
         passage = Passage(exchange, receive, send, self._settings.timeout)
         self._state.metrics.flying.inc()
         try:
-            instead = await self._passed(scope, passage, headers.get(b"authorization", b""))
+            instead = await self._passed(scope, passage, headers)
             # where an answer has begun, the server closes the connection
             if instead is not None and not exchange.status:
                 await instead(scope, passage.receive, passage.send)
@@ -119,12 +123,16 @@ class Front:
             self._state.metrics.flying.dec()
             self._tell(exchange, route_of(scope))
 
-    async def _passed(self, scope: Scope, passage: Passage, authorization: bytes) -> Response | None:
+    async def _passed(
+        self, scope: Scope, passage: Passage, headers: Mapping[bytes, bytes]
+    ) -> Response | None:
         """Let the application answer; return what is to be answered in its place."""
         exchange, settings = passage.exchange, self._settings
         try:
-            token = self._allowed.allowed(scope["method"], scope["path"], authorization)
+            token = self._allowed.allowed(scope["method"], scope["path"], headers.get(b"authorization", b""))
             exchange.token = None if token is None else token.name
+            access.keep(scope, token)
+            self._state.csrf.check(scope["method"], headers, token)
             async with asyncio.timeout(settings.reading if exchange.has_body else settings.timeout) as timer:
                 passage.timer = timer
                 await self._app(scope, passage.receive, passage.send)

@@ -85,6 +85,7 @@ class Readiness(BaseModel):
 
     status: Literal["ok", "degraded"]
     models: list[ModelHealth]
+    troubles: list[str] = Field(default=[], description="What else does not answer, and what that means.")
 
 
 def finite(value: float | None) -> float | None:

@@ -18,6 +18,7 @@ from serving.doors.access import Address, address
 from serving.doors.api import create_app
 from serving.doors.lazy import Lazy, all_models
 from serving.doors.settings import ServerSettings
+from serving.supply import Options, pages
 
 #: Seconds for which a worker may say nothing of itself before another one takes its place.
 SILENCE = 20
@@ -48,7 +49,8 @@ def serve(settings: ServerSettings, host: str, port: int, workers: int) -> int:
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
     place = address(host, port, settings.tokens)
     logs.begin(settings.log_level, settings.log_format)
-    models = all_models(settings.models)
+    settings = replace(settings, options=_begun(settings.options), hosts=None if settings.tokens else [host])
+    models = all_models(settings.options)
     waited = [model for model in models.values() if model.eager]
     for model in waited:
         model.get()
@@ -69,6 +71,13 @@ def serve(settings: ServerSettings, host: str, port: int, workers: int) -> int:
         announce()
         several.run()
     return 0
+
+
+def _begun(options: Options) -> Options:
+    """Let families look at the options, and add what they take by default."""
+    for one in pages():
+        options = one.begun(options)
+    return options
 
 
 def _configured(settings: ServerSettings, app: Any, **further: Any) -> Any:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from secrets import token_hex
 from typing import Any, Self
 
 from serving.doors.logs import Form, Level
@@ -20,8 +21,9 @@ class ServerSettings:
 
     Attributes
     ----------
-    models : mapping
-        Which models answer, and their knobs, by the options of ``perfjudge serve``.
+    options : mapping
+        Which models answer, their knobs, and what families were told besides, by the options of ``perfjudge
+        serve``.
     shared : str or None
         A directory that the workers of one server have in common; None where there is one worker.
     watch : float
@@ -32,9 +34,13 @@ class ServerSettings:
         Seconds in which a request is answered, once its body has come, for which it has others.
     log_level, log_format : str or None
         As of `serving.doors.logs.begin`.
+    hosts : sequence of str or None
+        What requests may call the server, beside names of this machine's own address; None: anything.
+    secret : str
+        What tokens against forged requests are made with where nobody needs any other.
     """
 
-    models: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
     shared: str | None = None
     watch: float = 2.0
     tokens: str | None = None
@@ -42,6 +48,8 @@ class ServerSettings:
     reading: float = 30.0
     log_level: Level | None = None
     log_format: Form | None = None
+    hosts: Sequence[str] | None = None
+    secret: str = field(default_factory=token_hex, repr=False)
 
     def hand_on(self) -> None:
         """Tell processes that are started from now on."""

@@ -11,13 +11,14 @@ import anyio
 import httpx
 import pytest
 
-from serving.browser import overview
+from serving.browser import overview, promotions
 from serving.browser.recent import KEPT, LETTERS, Recent
 from serving.doors.api import create_app
 from serving.doors.bodies import Answered
 from serving.doors.lazy import all_models
 from serving.pages.verdict_lines import VerdictLine
 from serving.supply import doors
+from training.registry.champions import Version
 
 HTML = {"accept": "text/html,application/xhtml+xml"}
 DOOR = SimpleNamespace(path="/v1/comparisons/judge")
@@ -65,6 +66,7 @@ def test_a_server_without_anything_says_what_to_do(app, tmp_path, monkeypatch):
         "uv run dvc repro",
         "No labels are kept here yet",
         "Nothing was asked yet",
+        "No model was promoted yet",
     ]
     told += ["Nothing was evaluated here yet", "mlflow ui --backend-store-uri sqlite:///mlflow.db", "/docs"]
     assert [words for words in told if words not in page] == []
@@ -131,6 +133,40 @@ def test_drift_is_told_or_how_many_questions_are_lacking(app, monkeypatch):
     page = get(app, "/").text
     assert "50 more questions are needed" in page
     assert "medians_min <b>0.30</b> (far off)" in page
+
+
+def versions(monkeypatch, **found):
+    def version(alias, number, reason, against):
+        tags = {"model": "logistic", "reason": reason, "judged_against": against}
+        return Version("regression-comparison", number, tags, "/nowhere")
+
+    known = {alias: version(alias, *told) for alias, told in found.items()}
+    mine = {"regression-comparison": known}
+    monkeypatch.setattr(promotions, "version_of", lambda name, alias: mine.get(name, {}).get(alias))
+
+
+def test_who_is_champion_and_who_was_refused_is_told_with_reasons(app, monkeypatch):
+    first, worse = ("2", "not worse than v1 <on> these", "1"), ("3", "worse than v2 on the same folds", "2")
+    versions(monkeypatch, champion=first, challenger=worse)
+    page = get(app, "/").text
+    assert "version 2 (logistic)" in page
+    assert "not worse than v1 &lt;on&gt; these" in page
+    assert "version 3 (logistic)" in page
+    assert "worse than v2 on the same folds" in page
+
+
+def test_a_challenger_of_a_former_champion_is_not_told_any_more(app, monkeypatch):
+    versions(monkeypatch, champion=("4", "not worse than v2", "2"), challenger=("3", "worse than v2", "2"))
+    page = get(app, "/").text
+    assert "version 4 (logistic)" in page
+    assert "version 3 (logistic)" not in page
+
+
+def test_a_candidate_that_broke_a_rule_while_there_was_no_champion_is_told(app, monkeypatch):
+    versions(monkeypatch, challenger=("1", "passes what is twice as slow", ""))
+    page = get(app, "/").text
+    assert "passes what is twice as slow" in page
+    assert "No model was promoted yet" not in page
 
 
 def test_labels_are_counted_over_all_families(app, monkeypatch):

@@ -158,8 +158,7 @@ def corun_project(made_once):
     return made_once("corun", fill)
 
 
-@pytest.fixture(scope="session")
-def browser():
+def started_browser():
     from selenium import webdriver
 
     if not (shutil.which("chromium") and shutil.which("chromedriver")):
@@ -170,6 +169,11 @@ def browser():
                    "disable-background-networking", "disable-component-update", "disable-sync"):  # fmt: skip
         options.add_argument(f"--{switch}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
+    return webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
+
+
+@pytest.fixture(scope="session")
+def browser():
+    driver = started_browser()
     yield driver
     driver.quit()

@@ -17,6 +17,7 @@ from schemathesis.python import asgi
 
 from serving.doors.api import create_app
 from serving.doors.lazy import all_models
+from serving.doors.settings import ServerSettings
 from tests.system.conftest import comparison
 from tests.system.corun import inputs as corun_inputs
 from tests.system.fingerprints import inputs as fingerprint_inputs
@@ -24,6 +25,7 @@ from tests.system.matrices import inputs as matrix_inputs
 
 CASES = int(os.environ.get("PERFJUDGE_CASES", "1500"))
 JUDGE, MATRICES = "/v1/comparisons/judge", "/v1/matrices/judge"
+LABELS, ONE_LABEL = "/v1/labels", "/v1/labels/{comparison_id}"
 STATIC, ONLINE, IRUP = "/v1/corun/static", "/v1/corun/online", "/v1/irup"
 ALLOWED, FORBIDDEN = GenerationMode.POSITIVE, GenerationMode.NEGATIVE
 #: Which share of the cases a door gets, in per cent: long bodies take long to generate.
@@ -43,8 +45,15 @@ SHARES = [
 SPOILT = [(JUDGE, 5), (MATRICES, 1), (STATIC, 3), (ONLINE, 4), (IRUP, 2)]
 
 
+class NamedHere:
+    """Comparisons that may be labelled: all but a few."""
+
+    def known(self, comparison_id):
+        return len(comparison_id) % 4 != 0
+
+
 @pytest.fixture(scope="module")
-def schema(model_directory, corun_project, made_once):
+def schema(model_directory, corun_project, made_once, tmp_path_factory):
     """All doors, with a small model each."""
     models = {
         "model": str(model_directory),
@@ -52,7 +61,12 @@ def schema(model_directory, corun_project, made_once):
         "corun_static": str(corun_project / "models/corun/random-forest"),
         "corun_online": str(corun_project / "models/corun/online"),
     }
-    yield schemathesis.openapi.from_asgi("/openapi.json", create_app(all_models(models)))
+    app = create_app(
+        all_models(models),
+        ServerSettings({"labels": f"sqlite:///{tmp_path_factory.mktemp('labels')}/labels.db"}),
+    )
+    app.state.pool = NamedHere()
+    yield schemathesis.openapi.from_asgi("/openapi.json", app)
     asgi.shutdown_lifespans()
 
 
@@ -84,7 +98,17 @@ def test_what_is_allowed_is_answered_and_what_is_forbidden_is_refused(client, sc
     holds()
 
 
-@pytest.mark.parametrize("path", ["/v1/models", "/healthz", "/readyz", "/metrics"])
+@pytest.mark.parametrize(("method", "mode"), [("PUT", ALLOWED), ("PUT", FORBIDDEN), ("GET", ALLOWED)])
+def test_labels_are_put_and_read_as_described(client, schema, method, mode):
+    @cases(5)
+    @given(schema[ONE_LABEL][method].as_strategy(mode))
+    def holds(case):
+        case.call_and_validate(session=client)
+
+    holds()
+
+
+@pytest.mark.parametrize("path", ["/v1/models", "/healthz", "/readyz", "/metrics", LABELS])
 def test_the_state_of_the_server_is_told_as_described(client, schema, path):
     assert schema[path]["GET"].Case().call_and_validate(session=client).status_code == 200
 

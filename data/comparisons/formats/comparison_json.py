@@ -17,8 +17,8 @@ from data.comparisons.request import (
     Comparison,
     Configuration,
     FiveNumbers,
-    GivenLabel,
     JudgeRequest,
+    PostedLabel,
     RequestPart,
     Samples,
 )
@@ -194,7 +194,7 @@ def _told(error: ErrorDetails, kind: type[RequestPart], place: str) -> str:
         return f"{_path(place, loc[:-1])} lacks {loc[-1]}".lstrip()
     if what == "extra_forbidden":
         key = str(loc[-1])[:_QUOTED]
-        inside = GivenLabel if loc[0] == "labels" else Configuration
+        inside = PostedLabel if loc[0] == "labels" else Configuration
         parts: dict[int, type[RequestPart]] = {1: kind, 3: inside}
         part = parts.get(len(loc), FiveNumbers)
         return f"{_path(place, loc[:-1])}.{key} {unknown(key, part.model_fields)}".removeprefix(".")

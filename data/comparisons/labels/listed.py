@@ -35,11 +35,24 @@ def with_listed(
             seen.update(piece.comparisons["comparison_id"])
         yield piece
     for file in files:
-        yield ComparisonTables.of_rows(None, None, _read(file, seen, problems))
+        yield ComparisonTables.of_rows(None, None, read(file, problems, seen))
 
 
-def _read(file: Path, seen: set[str], problems: Problems) -> pd.DataFrame:
-    """Return the labels of a file; rows whose status is empty are still to be labelled."""
+def read(file: Path, problems: Problems, seen: set[str] | None = None) -> pd.DataFrame:
+    """Return the labels of a file; rows whose status is empty are still to be labelled.
+
+    Parameters
+    ----------
+    file : Path
+    problems : Problems
+    seen : set of str, optional
+        The comparisons that there are; by default any.
+
+    Raises
+    ------
+    InputError
+        Unless ``problems.keep_going``, at the first row that is wrong.
+    """
     table = cells(file, COLUMNS).apply(lambda column: column.str.strip())
     table["line"] = range(2, len(table) + 2)
     given = table[table["status"] != ""]
@@ -48,13 +61,13 @@ def _read(file: Path, seen: set[str], problems: Problems) -> pd.DataFrame:
     wrong = {
         "status": ~given["status"].isin(["pass", "fail"]),
         "annotator": given["annotator"] == "",
-        "comparison_id": ~given["comparison_id"].isin(seen),
+        "comparison_id": ~given["comparison_id"].isin(given["comparison_id"] if seen is None else seen),
         "labelled_at": (times != "") & at.isna(),
     }
     broken = pd.Series(False, given.index)
     for column, rows in wrong.items():
         for row in given.index[rows & ~broken]:
-            problems.add(_told(file, given.loc[row], column, seen))
+            problems.add(_told(file, given.loc[row], column, seen or set()))
         broken |= rows
     named = given.assign(labelled_by=given["annotator"], labelled_at=at)
     return named.loc[~broken, [*LABEL_DTYPES]]

@@ -3,16 +3,43 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
+from serving.comparisons.labels.options import Labels
 from serving.options import KeepGoing, Model, Output
 
-group = typer.Typer(help="Which comparisons to label, and which labels to doubt.", no_args_is_help=True)
+group = typer.Typer(
+    help="Which comparisons to label, labels in and out of their store, and which to doubt.",
+    no_args_is_help=True,
+)
 Source = Annotated[
     Path, typer.Argument(metavar="DATA", help="Comparisons in any supported format, labelled or not.")
 ]
+Labelled = Annotated[
+    Path,
+    typer.Argument(metavar="SOURCE", help="Comparisons in any supported format, or labels in a CSV file."),
+]
+About = Annotated[
+    Path | None,
+    typer.Option(
+        "--comparisons",
+        metavar="SOURCE",
+        help="What the labels are about, in any supported format. Default: what the project's pipeline has"
+        " ingested; csv has all labels without it.",
+    ),
+]
+By = Annotated[str | None, typer.Option("--by", metavar="NAME", help="Who gave labels that don't say it.")]
+Exported = Annotated[
+    Literal["csv", "xml", "tables"],
+    typer.Option(
+        "--format",
+        help="csv: labels.csv, to lie beside data; xml: the comparisons as in seed 000, figure 6.1; tables:"
+        " the comparisons as Parquet, in a directory.",
+    ),
+]
+Written = Annotated[Path, typer.Option("--output", "-o", metavar="PATH", help="Where the result goes.")]
 Project = Annotated[Path, typer.Argument(metavar="PROJECT", help="Where `dvc repro` has run.")]
 Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
 Most = Annotated[int, typer.Option("--number", "-n", min=1, help="How many, at most.")]
@@ -50,3 +77,30 @@ def labels_people(source: Source, keep_going: KeepGoing = False, as_json: Json =
     from serving.comparisons.labels.command import give_people
 
     return give_people(source, keep_going=keep_going, as_json=as_json)
+
+
+@group.command("import")
+def labels_import(
+    source: Labelled,
+    labels: Labels = None,
+    by: By = None,
+    keep_going: KeepGoing = False,
+    as_json: Json = False,
+) -> int:
+    """Add the labels of a file or directory to the store; what was added before is not added again."""
+    from serving.comparisons.labels.transfer import import_labels
+
+    return import_labels(source, labels, by, keep_going=keep_going, as_json=as_json)
+
+
+@group.command("export")
+def labels_export(
+    output: Written,
+    labels: Labels = None,
+    comparisons: About = None,
+    form: Exported = "csv",
+) -> int:
+    """Write what people say now: of each the last label of a comparison, unless it is withdrawn."""
+    from serving.comparisons.labels.transfer import export_labels
+
+    return export_labels(labels, comparisons, form, output)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -48,8 +49,7 @@ class ToLabel:
         named = tables.comparisons.assign(versions=versions(tables))[usable].reset_index(drop=True)
         sides = Sides.of(ComparisonTables(tables.results, named, tables.labels))
         x = vectors(sides)
-        status = named["comparison_id"].map(consensus(tables.labels, counting))
-        y = np.select([status == "fail", status == "pass"], [1, 0], UNLABELLED).astype(np.int64)
+        y = _known(named, tables.labels, counting)
         groups = (named["benchmark"] + "/" + named["operation"]).to_numpy(np.str_)
         probability = np.full(len(named), np.nan)
         if served is not None:
@@ -58,6 +58,15 @@ class ToLabel:
         suspicion = rule if served is None else probability
         return cls(named, Pool(x, y, groups, suspicion), probability)
 
+    def labelled(self, labels: pd.DataFrame, counting: Rule) -> ToLabel:
+        """Return the same with other labels."""
+        return replace(self, pool=replace(self.pool, y=_known(self.comparisons, labels, counting)))
+
+    def identifiers(self) -> Sequence[str]:
+        """Return all that are not labelled, those to label next first."""
+        rows = next_to_label(self.pool, len(self.comparisons))
+        return self.comparisons["comparison_id"].iloc[rows].tolist()
+
     def first(self, n: int) -> pd.DataFrame:
         """Return the comparisons to label next, with the columns `NEXT`, the first of them first."""
         rows = next_to_label(self.pool, n)
@@ -65,6 +74,11 @@ class ToLabel:
         told = "a model of the labels so far is unsure" if found else "most suspicious, or drawn at random"
         chosen = self.comparisons.iloc[rows].assign(probability=self.probability[rows], why=told)
         return chosen[[*NEXT]].reset_index(drop=True)
+
+
+def _known(comparisons: pd.DataFrame, labels: pd.DataFrame, counting: Rule) -> NDArray[np.int64]:
+    status = comparisons["comparison_id"].map(consensus(labels, counting))
+    return np.select([status == "fail", status == "pass"], [1, 0], UNLABELLED).astype(np.int64)
 
 
 def champion(uri: str | None) -> Judge | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from data.comparisons.formats.comparison_xml import ATTRIBUTES, BASE, EARLIER, L
 from data.comparisons.sides import Samples, Sides
 from data.comparisons.tables import OPERATION, ComparisonTables
 from data.comparisons.units import UNKNOWN
-from serving.comparisons.judge import Judgement, Verdict
+from serving.comparisons.judge import Judgement
 from serving.comparisons.xml.verdict import printable, verdict_elements
 
 Floats = NDArray[np.float64]
@@ -46,6 +47,27 @@ def as_xml(judgement: Judgement, tables: ComparisonTables) -> bytes:
         several. XML has no numbers that are not finite: a comparison with one is written without its sides,
         which is invalid likewise.
     """
+    statuses = [verdict.verdict for verdict in judgement.verdicts]
+    return written(tables, statuses, lambda: verdict_elements(judgement), judgement.notes)
+
+
+def written(
+    tables: ComparisonTables,
+    statuses: Sequence[str],
+    verdicts: Callable[[], Sequence[Any]] | None = None,
+    notes: Sequence[str] = (),
+) -> bytes:
+    """Write comparisons in the layout of figure 6.1; see `as_xml`.
+
+    Parameters
+    ----------
+    tables : ComparisonTables
+    statuses : sequence of str
+        What ``result_status`` is of each; empty: there is none.
+    verdicts : callable, optional
+        Returns an element for each.
+    notes : sequence of str
+    """
     from lxml import etree
 
     comparisons = tables.comparisons
@@ -59,14 +81,14 @@ def as_xml(judgement: Judgement, tables: ComparisonTables) -> bytes:
     # what overflows is not written
     with np.errstate(over="ignore", invalid="ignore"):
         content = _Content.of(tables)
-        told = verdict_elements(judgement)
-        for row, verdict in enumerate(judgement.verdicts):
-            content.add(etree, nodes[report[row]], row, verdict, told[row])
+        told = None if verdicts is None else verdicts()
+        for row, status in enumerate(statuses):
+            content.add(etree, nodes[report[row]], row, status, None if told is None else told[row])
     root = nodes[0] if len(nodes) == 1 else root
-    for note in judgement.notes:
+    for note in notes:
         etree.SubElement(root, "note").text = printable(note)
-    written: bytes = etree.tostring(root, pretty_print=True, xml_declaration=True, encoding="UTF-8")
-    return written
+    document: bytes = etree.tostring(root, pretty_print=True, xml_declaration=True, encoding="UTF-8")
+    return document
 
 
 @dataclass(frozen=True)
@@ -79,6 +101,7 @@ class _Content:
     units: list[str]
     identifiers: list[str]
     labels: list[list[dict[str, str]]]
+    names: list[list[str]]
 
     @classmethod
     def of(cls, tables: ComparisonTables) -> _Content:
@@ -88,23 +111,27 @@ class _Content:
         units = tables.comparisons[OPERATION].merge(known, on=OPERATION, how="left")["unit"]
         identifiers = tables.comparisons["comparison_id"].map(printable)
         named = identifiers.where(~identifiers.duplicated(), "")
+        names = tables.comparisons[["benchmark", "operation"]].to_numpy().tolist()
         moments = _moments(sides.baseline), _moments(sides.target)
-        return cls(sides, moments, first, units.fillna(UNKNOWN).tolist(), named.tolist(), _labels(tables))
+        return cls(
+            sides, moments, first, units.fillna(UNKNOWN).tolist(), named.tolist(), _labels(tables), names
+        )
 
-    def add(self, etree: Any, report: Any, row: int, verdict: Verdict, told: Any) -> None:
-        """Add a comparison to its report, and in it the element that says what is `told`."""
+    def add(self, etree: Any, report: Any, row: int, status: str, told: Any) -> None:
+        """Add a comparison to its report, and in it the element that says what is `told`, if any."""
         configurations = range(self.first[row], self.first[row + 1])
         lower = any(self.sides.sign[configuration] < 0 for configuration in configurations)
         attributes = {
             "comparison_id": self.identifiers[row],
-            "benchmark_name": printable(verdict.benchmark),
-            "operation_name": printable(verdict.operation),
+            "benchmark_name": printable(self.names[row][0]),
+            "operation_name": printable(self.names[row][1]),
             "unit": printable(self.units[row]),
             "better": "lower" if lower else "higher",
-            "result_status": verdict.verdict,
+            **({"result_status": status} if status else {}),
         }
         node = etree.SubElement(report, "comparison_result", attributes)
-        node.append(told)
+        if told is not None:
+            node.append(told)
         for label in self.labels[row]:
             etree.SubElement(node, LABEL, label)
         if all(self._is_finite(configuration) for configuration in configurations):

@@ -1,0 +1,270 @@
+"""The store of labels."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from threading import Lock, Thread
+from typing import Any, Self
+
+import pandas as pd
+from sqlalchemy import Connection, func, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from data.comparisons.labels.store.address import WRITES, Place
+from data.comparisons.labels.store.given import (
+    Added,
+    AwayError,
+    GivenLabel,
+    KeptLabel,
+    KeyTakenError,
+    TooManyError,
+)
+from data.comparisons.labels.store.migrating import migrate
+from data.comparisons.labels.store.table import LABELS
+from data.comparisons.tables import LABEL_DTYPES
+from data.errors import InputError
+from data.tables.specs import typed
+
+#: So many labels are written at once: SQLite bounds how many values a statement has.
+AT_ONCE = 500
+#: Seconds in which labels are counted against a limit.
+WHILE = 60.0
+_INSERT: Mapping[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+
+
+class LabelStore:
+    """Labels in a database, which are only added.
+
+    Nothing is asked of the database before it is needed; then its tables are made or brought up to date. A
+    file of SQLite is made with the first label. Several threads and processes may use one store.
+
+    Parameters
+    ----------
+    address : str
+        As of `Place.of`, which says what it raises.
+
+    """
+
+    def __init__(self, address: str) -> None:
+        self.place = Place.of(address)
+        self._away, self._looking = False, Lock()
+        self._engine = self.place.engine()
+        self._migrated, self._lock = False, Lock()
+
+    @classmethod
+    def open(cls, address: str) -> Self:
+        """Return the store, whose tables are there.
+
+        Raises
+        ------
+        InputError
+            If the address is none, a newer perfjudge wrote the database, or it does not answer (`AwayError`).
+        """
+        store = cls(address)
+        try:
+            with store._asked(writes=True):
+                return store
+        except InputError:
+            store.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        self._engine.dispose()
+
+    def look(self) -> None:
+        """Ask for nothing; raises as `open`."""
+        self.history("")
+
+    @property
+    def away(self) -> bool:
+        """Whether the store did not answer when it was last asked; then it is asked again meanwhile."""
+        if self._away and self._looking.acquire(blocking=False):
+            Thread(target=self._look_again, daemon=True).start()
+        return self._away
+
+    def _look_again(self) -> None:
+        with suppress(AwayError):
+            self.look()
+        self._looking.release()
+
+    def add(self, label: GivenLabel) -> KeptLabel:
+        """Keep one label; raises what `add_all` returns or raises."""
+        (added,) = self.add_all([label])
+        if isinstance(added, InputError):
+            raise added
+        return added.label
+
+    def add_all(self, labels: Sequence[GivenLabel], most: int | None = None) -> list[Added | InputError]:
+        """Keep labels, all in one transaction: they are on the disk when this returns.
+
+        Parameters
+        ----------
+        labels : sequence of GivenLabel
+            `AT_ONCE` at most.
+        most : int, optional
+            How many labels of one person may come within `WHILE` seconds.
+
+        Returns
+        -------
+        list
+            For each label how it is kept, or why it is not: `KeyTakenError` or `TooManyError`.
+
+        Raises
+        ------
+        AwayError
+            If the store does not answer. The labels may be kept or not; to add them again is safe.
+        """
+        now = datetime.now(UTC)
+        with self._asked(writes=True) as connection:
+            known = _known(connection, labels)
+            # of two with one key, the first
+            fresh = {one.key: one for one in reversed(labels) if one.key not in known}
+            late = set() if most is None else _beyond(connection, [*fresh.values()][::-1], most, now)
+            # in one order: nobody waits for somebody who waits for him
+            rows = [asdict(one.at(now)) for key, one in sorted(fresh.items()) if key not in late]
+            inserted = _inserted(connection, rows) if rows else set()
+            histories = _histories(connection, {one.comparison_id for one in labels})
+        return [
+            TooManyError(f"{one.labelled_by} labels too quickly")
+            if one.key in late
+            else _outcome(one, histories[one.comparison_id], fresh=one.key in inserted)
+            for one in labels
+        ]
+
+    def history(self, comparison_id: str) -> list[KeptLabel]:
+        """Return all labels of a comparison, the oldest first; AwayError if the store does not answer."""
+        if self._is_empty:
+            return []
+        with self._asked() as connection:
+            return _histories(connection, {comparison_id})[comparison_id]
+
+    def current(self) -> pd.DataFrame:
+        """Return `last` without what is withdrawn."""
+        last = self.last()
+        return last[last["status"].notna()].reset_index(drop=True)
+
+    def last(self) -> pd.DataFrame:
+        """Return of each person the last label of each comparison.
+
+        Returns
+        -------
+        DataFrame
+            With the columns of the table of labels. Who labelled is the ``annotator``, too; the status of
+            what is withdrawn is missing.
+
+        Raises
+        ------
+        AwayError
+            If the store does not answer.
+        """
+        whose = [LABELS.c.comparison_id, LABELS.c.labelled_by]
+        newest = [LABELS.c.labelled_at.desc(), LABELS.c.number.desc()]
+        place = func.row_number().over(partition_by=whose, order_by=newest)
+        placed = select(LABELS, place.label("place")).subquery()
+        wanted = select(placed).where(placed.c.place == 1).order_by(placed.c.number)
+        rows: list[dict[str, Any]] = []
+        if not self._is_empty:
+            with self._asked() as connection:
+                found = connection.execute(wanted).mappings()
+                rows = [{**row, "annotator": row["labelled_by"]} for row in found]
+        return typed(pd.DataFrame(rows, columns=[*LABEL_DTYPES]), LABEL_DTYPES)
+
+    def everything(self) -> set[tuple[object, ...]]:
+        """Return the ``content`` of all labels; AwayError as of `last`."""
+        if self._is_empty:
+            return set()
+        columns = [LABELS.c[name] for name in ("comparison_id", "status", "labelled_by", "labelled_at")]
+        with self._asked() as connection:
+            return {tuple(row) for row in connection.execute(select(*columns))}
+
+    def recent(self, person: str, seconds: float) -> int:
+        """Count the labels that a person gave within the last `seconds`; AwayError as of `history`."""
+        if self._is_empty:
+            return 0
+        with self._asked() as connection:
+            return _recent(connection, [person], datetime.now(UTC) - timedelta(seconds=seconds))[person]
+
+    @property
+    def _is_empty(self) -> bool:
+        """Whether there is no database yet."""
+        return self.place.file is not None and not self.place.file.exists()
+
+    @contextmanager
+    def _asked(self, *, writes: bool = False) -> Iterator[Connection]:
+        """Give a connection in a transaction, which is committed at the end of the block."""
+        try:
+            self._ready()
+            with (
+                self._engine.connect().execution_options(**{WRITES: writes}) as connection,
+                connection.begin(),
+            ):
+                yield connection
+        except SQLAlchemyError as exc:
+            self._away = True
+            raise AwayError(f"the labels cannot be reached ({_said(exc)})", place=self.place.told) from exc
+        self._away = False
+
+    def _ready(self) -> None:
+        if not self._migrated:
+            with self._lock:
+                if not self._migrated:
+                    migrate(self._engine, self.place.told)
+                    self._migrated = True
+
+
+def _said(exc: SQLAlchemyError) -> str:
+    """Return the first line of what a database said; neither a statement nor its values."""
+    own = exc.orig if isinstance(exc, DBAPIError) else exc
+    return next(iter(str(own).strip().splitlines()), "") or type(own).__name__
+
+
+def _known(connection: Connection, labels: Iterable[GivenLabel]) -> set[str]:
+    """Return the keys that are taken."""
+    return {*connection.scalars(select(LABELS.c.key).where(LABELS.c.key.in_({one.key for one in labels})))}
+
+
+def _inserted(connection: Connection, rows: list[dict[str, Any]]) -> set[str]:
+    """Add rows; return the keys of those that nobody else has added meanwhile."""
+    insert = _INSERT[connection.dialect.name](LABELS).values(rows)
+    return {
+        *connection.scalars(insert.on_conflict_do_nothing(index_elements=["key"]).returning(LABELS.c.key))
+    }
+
+
+def _histories(connection: Connection, comparisons: Collection[str]) -> dict[str, list[KeptLabel]]:
+    """Return all labels of comparisons, the oldest first."""
+    found: dict[str, list[KeptLabel]] = {one: [] for one in comparisons}
+    for row in connection.execute(select(LABELS).where(LABELS.c.comparison_id.in_(comparisons))):
+        found[row.comparison_id].append(KeptLabel(*row))
+    return {name: sorted(history, key=lambda one: one.age) for name, history in found.items()}
+
+
+def _recent(connection: Connection, people: Iterable[str], since: datetime) -> Counter[str]:
+    by, at = LABELS.c.labelled_by, LABELS.c.labelled_at
+    counted = select(by, func.count()).where(by.in_([*people]), at > since).group_by(by)
+    return Counter(dict(map(tuple, connection.execute(counted))))
+
+
+def _beyond(connection: Connection, fresh: Iterable[GivenLabel], most: int, now: datetime) -> set[str]:
+    """Return the keys of labels that are too many for who gives them."""
+    labels = [*fresh]
+    counts = _recent(connection, {one.labelled_by for one in labels}, now - timedelta(seconds=WHILE))
+    late = set()
+    for one in labels:
+        if counts[one.labelled_by] >= most:
+            late.add(one.key)
+        counts[one.labelled_by] += 1
+    return late
+
+
+def _outcome(given: GivenLabel, history: list[KeptLabel], *, fresh: bool) -> Added | InputError:
+    kept = next((one for one in history if one.says(given)), None)
+    if kept is None:
+        return KeyTakenError(f'key="{given.key}" is another label; expected a new key')
+    return Added(kept, history, fresh)

@@ -1,0 +1,1 @@
+"""Migrations, by their numbers."""

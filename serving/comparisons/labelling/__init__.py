@@ -1,0 +1,1 @@
+"""The pages on which people compare two results and say what they think of them."""

@@ -1,0 +1,151 @@
+"""The comparisons that a server offers for labelling, each in its report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from data.comparisons import formats
+from data.comparisons.labels.consensus import Rule, consensus
+from data.comparisons.posted import NamedSides
+from data.comparisons.tables import ComparisonTables, versions
+from data.errors import InputError
+from data.tables.problems import Problems
+from serving.comparisons.labelling.near import nearby
+from serving.comparisons.reasons.flips import scaled
+
+Ints = NDArray[np.int64]
+#: Hexadecimal digits of what stands for a report or a comparison in an address.
+_DIGITS = 20
+
+
+def key_of(*names: str) -> str:
+    """Return what stands for names in an address: it tells nothing of them, and is only looked up."""
+    return sha256("\n".join(names).encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
+
+
+@dataclass(frozen=True)
+class OfferedReport:
+    """What was measured on one machine in two versions, or in two ranges of versions.
+
+    Attributes
+    ----------
+    key : str
+    machine, baseline, target : str
+        Versions as names such as ``v3``, or ``v1..v3``.
+    rows : ndarray of int
+        Its comparisons, by benchmark and operation.
+    """
+
+    key: str
+    machine: str
+    baseline: str
+    target: str
+    rows: Ints
+
+
+@dataclass(frozen=True)
+class Offered:
+    """All comparisons of a source, each identifier once.
+
+    Attributes
+    ----------
+    tables : ComparisonTables
+        Also those that cannot be judged.
+    named : NamedSides
+    units : sequence of str
+    versions : sequence of str
+    keys : sequence of str
+        What stands for each in an address.
+    places : mapping
+        The row of every comparison, by its identifier.
+    by_key : mapping
+        The same by its key.
+    reports : mapping
+        By their keys.
+    labels : mapping
+        What the source's own labels say, by identifier.
+    """
+
+    tables: ComparisonTables
+    named: NamedSides
+    units: Sequence[str]
+    versions: Sequence[str]
+    keys: Sequence[str]
+    places: Mapping[str, int]
+    by_key: Mapping[str, int]
+    reports: Mapping[str, OfferedReport]
+    labels: Mapping[str, str]
+
+    @classmethod
+    def read(cls, source: Path, counting: Rule) -> Offered:
+        """Read a source of any format; what is wrong in it is left out.
+
+        Raises
+        ------
+        InputError
+            If it cannot be read, or holds no comparison.
+        """
+        problems = Problems(keep_going=True)
+        pieces = formats.stream(formats.sniff(source), [source], problems, piece=None)
+        tables = ComparisonTables.joined(list(pieces))
+        if tables.comparisons.empty:
+            raise problems.skipped[0] if problems.skipped else InputError("holds no comparison", file=source)
+        return cls.of(tables, counting)
+
+    @classmethod
+    def of(cls, tables: ComparisonTables, counting: Rule = "majority") -> Offered:
+        """Sort the comparisons of tables into reports; labels of several people count by a rule."""
+        first = tables.comparisons.drop_duplicates("comparison_id").reset_index(drop=True)
+        tables = ComparisonTables(tables.results, first, tables.labels)
+        named, told = NamedSides.of(tables), versions(tables)
+        keys = [key_of(name) for name in named.identifiers]
+        labels = consensus(tables.labels, counting).dropna().to_dict()
+        places = {name: row for row, name in enumerate(named.identifiers)}
+        by_key = {key: row for row, key in enumerate(keys)}
+        return cls(tables, named, named.units(), told, keys, places, by_key, _reports(first, told), labels)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def part(self, rows: Ints) -> NamedSides:
+        """Return some of the comparisons; what is said of them is what is said of them among all."""
+        named = self.named
+        sides = scaled(named.sides, rows, np.ones((len(rows), 1)))
+        if sides.siblings is not None:
+            sides = replace(sides, siblings=nearby(sides.siblings))
+        each = rows.tolist()
+        identifiers, benchmarks, operations = (
+            [column[row] for row in each]
+            for column in (named.identifiers, named.benchmarks, named.operations)
+        )
+        return NamedSides(
+            identifiers, benchmarks, operations, sides, lambda: [self.units[row] for row in each]
+        )
+
+    def report_of(self, row: int) -> OfferedReport:
+        """Return the report in which a comparison stands."""
+        return self.reports[_report_key(self.tables.comparisons["machine"].iloc[row], self.versions[row])]
+
+
+def _report_key(machine: str, told: str) -> str:
+    return key_of("report", machine, told)
+
+
+def _reports(comparisons: pd.DataFrame, told: Sequence[str]) -> dict[str, OfferedReport]:
+    names = comparisons[["benchmark", "operation"]].to_numpy(str)
+    frame = pd.DataFrame({"machine": comparisons["machine"], "versions": told})
+    found = {}
+    for (machine, both), group in frame.groupby(["machine", "versions"], sort=False).groups.items():
+        rows = np.asarray(group, np.int64)
+        ordered = rows[np.lexsort(names[rows].T[::-1])]
+        key = _report_key(machine, both)
+        before, _, after = both.partition(" -> ")
+        found[key] = OfferedReport(key, machine, before, after, ordered)
+    return found

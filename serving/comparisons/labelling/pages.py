@@ -1,0 +1,266 @@
+"""The pages ``/comparisons``: reports of two results, one comparison, and what to label first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse
+
+from data.comparisons.labels.store.given import AwayError, KeptLabel
+from data.comparisons.labels.store.kept import LabelStore
+from serving.browser.sending import page
+from serving.comparisons.labelling.given import LabelsGiven
+from serving.comparisons.labelling.offered import Offered, OfferedReport
+from serving.comparisons.labelling.pool import LabelPool
+from serving.comparisons.labelling.rows import ContentsLine, ShownComparison, rows_of
+from serving.doors.access import holder
+from serving.doors.problems import RefusedError
+from serving.pages.render import render
+
+T = TypeVar("T")
+#: Reports that the contents list at once, and rows that a page of a report has.
+LISTED, ROWS = 300, 400
+#: Comparisons that are handed out at once, to be labelled one after the other.
+QUEUED = 100
+#: Those of them that are named where there are no scripts.
+_FIRST = 10
+#: Letters of a search that count.
+_LETTERS = 200
+#: How long after their last label people count as being at it.
+AT_WORK = timedelta(minutes=15)
+#: What scripts and forms of the pages may ask: this server.
+_OWN = {"connect-src": "'self'", "form-action": "'self'"}
+
+
+def install(app: FastAPI) -> None:
+    """Let `app`, whose ``state`` has the ``labels``, show comparisons; the ``state`` gets the ``pool``."""
+    source = app.state.settings.options.get("comparisons")
+    app.state.pool = LabelPool(None if source is None else Path(source), app.state.models.get("model"))
+    pages = _Pages(app)
+    for path, shown in (
+        ("/comparisons", pages.contents),
+        ("/comparisons/next", pages.next),
+        ("/comparisons/queue", pages.queue),
+        ("/comparisons/{report}", pages.report),
+        ("/comparisons/{report}/{comparison}", pages.comparison),
+    ):
+        app.get(path, include_in_schema=False)(_patient(shown))
+
+
+@dataclass(frozen=True)
+class _Pages:
+    """What answers at each address."""
+
+    app: FastAPI
+
+    def contents(self, request: Request) -> Response:
+        """List the reports, those first that want attention."""
+        offered, given, opinions = self._pool.offered(), self._given(), self._pool.opinions()
+        find = request.query_params.get("find", "")[:_LETTERS].strip()
+        found = [report for report in offered.reports.values() if _holds(offered, report, find)]
+        lines = sorted(
+            (ContentsLine.of(offered, report, opinions, given) for report in found),
+            key=lambda line: (-line.open, line.labelled - len(line.report.rows)),
+        )
+        return self._page(
+            request,
+            "contents",
+            given,
+            lines=lines[:LISTED],
+            found=len(found),
+            find=find,
+            reports=len(offered.reports),
+            comparisons=len(offered),
+            labels=len(given.table),
+            judged=opinions is not None,
+            model=None if opinions is None else opinions.ref,
+            troubles=self._pool.troubles(),
+        )
+
+    def next(self, request: Request) -> Response:
+        """Show what to label first, one after the other; scripts ask for them."""
+        offered, given = self._pool.offered(), self._given()
+        order = self._pool.order(given.table)
+        names = () if order is None else order.identifiers
+        free = (offered.places[name] for name in names if name not in given.votes)
+        first = [_Place(offered, place) for place in islice(free, _FIRST)]
+        return self._page(request, "next", given, first=first, troubles=self._pool.troubles())
+
+    def queue(self, request: Request) -> Response:
+        """Name what to label first, as JSON: without what somebody has labelled."""
+        offered = self._pool.offered()
+        given = self._given()
+        order = self._pool.order(given.table, anew="anew" in request.query_params)
+        if order is None:
+            told = next(iter(self._pool.troubles()), "what to label first is being computed")
+            return JSONResponse({"detail": told}, HTTPStatus.ACCEPTED)
+        token = holder(request.scope)
+        person = request.query_params.get("by", "") if token is None else token.name
+        free = _shared([name for name in order.identifiers if name not in given.votes], given, person)
+        content = {
+            "left": len(free),
+            "labels": len(given.table),
+            "learnt": order.labels,
+            "comparisons": [_Place(offered, offered.places[name]).told for name in free[:QUEUED]],
+        }
+        return JSONResponse(content)
+
+    def report(self, request: Request) -> Response:
+        """Show figure 6.2: operations by configurations, with the form to label them."""
+        offered = self._pool.offered()
+        report = _found(offered.reports, request.path_params["report"])
+        start = _number(request.query_params.get("from", "0"), len(report.rows))
+        rows = report.rows[start : start + ROWS]
+        judgement, given = self._pool.judgement(rows), self._given()
+        shown = list(rows_of(offered, rows, judgement, given))
+        return self._page(
+            request,
+            "report",
+            given,
+            report=report,
+            rows=shown,
+            threads=sorted({threads for row in shown for threads in row.cells}),
+            benchmarks=sorted({row.benchmark for row in shown}),
+            model=None if judgement is None else judgement.model,
+            start=start,
+            pages=range(0, len(report.rows), ROWS),
+        )
+
+    def comparison(self, request: Request) -> Response:
+        """Show one comparison with all that helps to decide."""
+        offered = self._pool.offered()
+        place = _found(offered.by_key, request.path_params["comparison"])
+        judgement = self._pool.judgement(np.array([place]))
+        given = self._given()
+        shown = ShownComparison.of(offered, place, judgement, given)
+        if shown.report.key != request.path_params["report"]:
+            raise _lost()
+        history = self._history(shown.row.comparison_id)
+        return self._page(request, "comparison", given, one=shown, history=history)
+
+    @property
+    def _pool(self) -> LabelPool:
+        pool: LabelPool = self.app.state.pool
+        return pool
+
+    @property
+    def _store(self) -> LabelStore | None:
+        store: LabelStore | None = self.app.state.labels
+        return store
+
+    def _given(self) -> LabelsGiven:
+        """Return the labels; where their store does not answer, none, which every page says."""
+        try:
+            return LabelsGiven.none() if self._store is None else LabelsGiven.of(self._store.current())
+        except AwayError as exc:
+            return LabelsGiven.none(str(exc))
+
+    def _history(self, comparison_id: str) -> list[KeptLabel]:
+        with suppress(AwayError):
+            return [] if self._store is None else self._store.history(comparison_id)
+        return []
+
+    def _page(self, request: Request, name: str, given: LabelsGiven, **content: Any) -> Response:
+        token, store = holder(request.scope), self._store
+        why = "perfjudge serve was started without a place for labels" if store is None else ""
+        if token is not None and "label" not in token.scopes:
+            why = f'the token of "{token.name}" does not allow to label'
+        return page(
+            render(
+                f"labelling/{name}.html",
+                csrf=self.app.state.csrf.token(request.scope),
+                person="" if token is None else token.name,
+                refused=why,
+                away=given.away,
+                **content,
+            ),
+            further=_OWN,
+        )
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a comparison is shown."""
+
+    offered: Offered
+    row: int
+
+    @property
+    def href(self) -> str:
+        return f"/comparisons/{self.offered.report_of(self.row).key}/{self.offered.keys[self.row]}"
+
+    @property
+    def name(self) -> str:
+        return self.offered.named.operations[self.row]
+
+    @property
+    def told(self) -> Mapping[str, str]:
+        """What scripts need to know of it."""
+        return {"id": self.offered.named.identifiers[self.row], "href": self.href, "name": self.name}
+
+
+def _shared(names: Sequence[str], given: LabelsGiven, person: str) -> Sequence[str]:
+    """Put first what falls to a person if all who label now take turns: nobody need look at the same."""
+    now = datetime.now(UTC)
+    recent = given.table["labelled_at"] > now - AT_WORK
+    people = sorted({*given.table["labelled_by"][recent], person} - {""})
+    if person not in people:
+        return names
+    turn, many = people.index(person), len(people)
+    return [*names[turn::many], *(name for at, name in enumerate(names) if at % many != turn)]
+
+
+def _patient(shown: Callable[[Request], Response]) -> Callable[[Request], Response]:
+    """Let people wait for what is still being computed: their browsers ask again."""
+
+    def answer(request: Request) -> Response:
+        try:
+            return shown(request)
+        except RefusedError as exc:
+            if "text/html" not in request.headers.get("accept", "") or "retry-after" not in (
+                exc.headers or {}
+            ):
+                raise
+            sent = page(render("labelling/wait.html", detail=exc.detail), exc.status_code)
+            sent.headers.update(exc.headers or {})
+            return sent
+
+    return answer
+
+
+def _holds(offered: Offered, report: OfferedReport, find: str) -> bool:
+    """Tell whether a report has a text in its machine, its versions, or the names of what it measures."""
+    wanted, named = find.casefold(), offered.named
+    heading = f"{report.machine} {report.baseline} {report.target}".casefold()
+    return wanted in heading or any(
+        wanted in f"{named.benchmarks[row]} {named.operations[row]}".casefold()
+        for row in report.rows.tolist()
+    )
+
+
+def _found(known: Mapping[str, T], key: str) -> T:
+    found = known.get(key)
+    if found is None:
+        raise _lost()
+    return found
+
+
+def _lost() -> RefusedError:
+    return RefusedError(
+        HTTPStatus.NOT_FOUND, "no such comparison is offered here; GET /comparisons says which"
+    )
+
+
+def _number(text: str, most: int) -> int:
+    """Return the first row of a page; 0 for what is none."""
+    number = int(text) if text.isdecimal() and len(text) < len("1000000000") else 0
+    return number if number < most else 0

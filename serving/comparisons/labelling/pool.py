@@ -1,0 +1,142 @@
+"""What may be labelled at a server: the comparisons of one source, given when the server starts."""
+
+from __future__ import annotations
+
+from functools import partial
+from http import HTTPStatus
+from pathlib import Path
+
+import pandas as pd
+
+from data.comparisons.labels.consensus import Rule
+from data.errors import InputError
+from serving.comparisons.evaluated import rule_under
+from serving.comparisons.judge import Judgement, judged
+from serving.comparisons.labelling.background import Background
+from serving.comparisons.labelling.offered import Ints, Offered
+from serving.comparisons.labelling.opinions import LabelOrder, Opinions
+from serving.comparisons.labels.to_label import ToLabel
+from serving.comparisons.model import Judge
+from serving.doors.lazy import Lazy
+from serving.doors.problems import RefusedError
+from training.registry.store_file import project_root
+
+#: After so many labels it is computed anew what to label first.
+EVERY = 10
+#: Seconds for which a label waits until it is known what may be labelled.
+PATIENCE = 20.0
+_NONE = (
+    "there is nothing to label here; perfjudge serve --comparisons SOURCE offers comparisons of any format,"
+    " uv run dvc repro those of the project"
+)
+
+
+class LabelPool:
+    """The comparisons of a source, what the served model says of them, and which ones to label first.
+
+    All is computed in threads of its own, so that the server starts at once: the source is read once, and
+    later changes of its files are not followed; verdicts follow the model, the order the labels.
+
+    Parameters
+    ----------
+    source : Path or None
+        Comparisons in any format that is read; None: nothing is offered.
+    model : Lazy or None
+        What judges them.
+    """
+
+    def __init__(self, source: Path | None, model: Lazy | None = None) -> None:
+        self.source, self._model = source, model
+        self._offered = Background[Offered]("reading the comparisons")
+        self._opinions = Background[Opinions]("judging the comparisons")
+        self._known = Background[ToLabel]("learning what to label first")
+        self._order = Background[LabelOrder]("ordering what to label first")
+        self._counting: Rule = "majority"
+        if source is not None:
+            self._offered.of(source, partial(self._read, source))
+
+    def known(self, comparison_id: str) -> bool:
+        """Tell whether a comparison is offered; waits until the source is read.
+
+        Raises
+        ------
+        InputError
+            If it cannot be read, or takes longer than `PATIENCE`.
+        """
+        self._offered.wait(PATIENCE)
+        if self.source is not None and self._offered.value is None:
+            raise InputError(self._offered.trouble or "they are being read")
+        return self._offered.value is not None and comparison_id in self._offered.value.places
+
+    def offered(self) -> Offered:
+        """Return what is offered.
+
+        Raises
+        ------
+        RefusedError
+            404 if nothing is; 503 while the source is being read, or if it could not be.
+        """
+        if self.source is None:
+            raise RefusedError(HTTPStatus.NOT_FOUND, _NONE)
+        if self._offered.value is None:
+            told = self._offered.trouble or "the comparisons are being read"
+            headers = None if self._offered.trouble else {"retry-after": "1"}
+            raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, told, headers)
+        return self._offered.value
+
+    def opinions(self) -> Opinions | None:
+        """Return what the model says of all; None while it is asked first; raises as `offered`."""
+        offered, served = self.offered(), self._served()
+        return self._opinions.of(_identity(served), partial(Opinions.of, offered, served))
+
+    def judgement(self, rows: Ints) -> Judgement | None:
+        """Return all that the model says of some comparisons; None without a model. Raises as `offered`."""
+        served = self._served()
+        return None if served is None else judged(self.offered().part(rows), served)
+
+    def order(self, given: pd.DataFrame, *, anew: bool = False) -> LabelOrder | None:
+        """Return which comparisons to label first; None while that is computed for the first time.
+
+        Parameters
+        ----------
+        given : DataFrame
+            The labels that were given here, as of `data.comparisons.tables`.
+        anew : bool
+            Whether every label is to count; else what the last `EVERY` said may be left out.
+        """
+        offered, served = self.offered(), self._served()
+        known = self._known.of(_identity(served), partial(self._learn, offered, served))
+        if known is None:
+            return None
+        state = _identity(served), self._counted(len(given), anew=anew)
+        compute = partial(LabelOrder.of, known, offered.tables.labels, given, self._counting)
+        return self._order.of(state, compute)
+
+    def troubles(self) -> list[str]:
+        """Say what could not be computed."""
+        return [one.trouble for one in (self._opinions, self._known, self._order) if one.trouble]
+
+    def _counted(self, labels: int, *, anew: bool) -> int:
+        """Return how many labels the order is to be computed from."""
+        before = self._order.value
+        if before is None or anew or abs(labels - before.labels) >= EVERY:
+            return labels
+        return before.labels
+
+    def _read(self, source: Path) -> Offered:
+        self._counting = rule_under(project_root())
+        return Offered.read(source, self._counting)
+
+    def _learn(self, offered: Offered, served: Judge | None) -> ToLabel:
+        return ToLabel.of(offered.tables, served, self._counting)
+
+    def _served(self) -> Judge | None:
+        try:
+            served: Judge | None = None if self._model is None else self._model.get()
+        except InputError:
+            return None
+        return served
+
+
+def _identity(served: Judge | None) -> tuple[str, str]:
+    return ("", "") if served is None else (served.ref.uri, served.ref.version)

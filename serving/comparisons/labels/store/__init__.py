@@ -1,0 +1,1 @@
+"""The addresses at which labels are given and read."""

@@ -1,0 +1,244 @@
+"""The addresses at which labels are put and read: who may, from where, how often, and what becomes of it."""
+
+import base64
+import json
+import logging
+
+import anyio
+import httpx
+import pytest
+
+from serving.doors.api import create_app
+from serving.doors.settings import ServerSettings
+from serving.doors.tokens import add, read
+
+ODD = ["a/b c", "<script>alert(1)</script>", "ü😀", "x" * 1000, "..%2f..", "a;b?c#d"]
+
+
+class Pool:
+    def known(self, comparison_id):
+        return comparison_id in {"a", *ODD}
+
+
+class Labels:
+    """A server of labels, without the network."""
+
+    def __init__(self, directory, tokens=None, address=None, **options):
+        told = {"labels": address or f"sqlite:///{directory}/labels.db", **options}
+        hosts = None if tokens else ["bench.example"]
+        self.app = create_app({}, ServerSettings(told, tokens=tokens, hosts=hosts))
+        self.app.state.pool = Pool()
+        self.numbers = iter(range(1000))
+
+    def ask(self, method, path, **further):
+        async def asked():
+            transport = httpx.ASGITransport(self.app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8000") as client:
+                return await client.request(method, path, **further)
+
+        return anyio.run(asked)
+
+    def put(self, comparison_id="a", headers=(), **content):
+        body = {"status": "fail", "key": f"k{next(self.numbers)}", **content}
+        quoted = "".join(f"%{byte:02x}" for byte in comparison_id.encode())
+        return self.ask("PUT", f"/v1/labels/{quoted}", json=body, headers=dict(headers))
+
+
+@pytest.fixture
+def labels(tmp_path):
+    return Labels(tmp_path)
+
+
+@pytest.fixture
+def guarded(tmp_path):
+    """A server with tokens: those of two who label, and of one who reads."""
+    path = tmp_path / "tokens"
+    made = {name: add(path, name, scopes) for name, scopes in
+            (("anna", "read,label"), ("ben", "read,label"), ("reports", "read"))}  # fmt: skip
+    return Labels(tmp_path, str(path)), made, {token.name: token for token in read(path)}
+
+
+def bearer(token):
+    return {"authorization": f"Bearer {token}"}
+
+
+def basic(token):
+    return {"authorization": "Basic " + base64.b64encode(f"me:{token}".encode()).decode()}
+
+
+def refused(answer, status, *words):
+    """A refusal as RFC 9457 has it, which says these words."""
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
+    assert answer.json()["status"] == status
+    assert all(word in answer.json()["detail"] for word in words), answer.text
+    return True
+
+
+def test_two_people_label_undo_and_each_sees_the_other(labels, caplog):
+    caplog.set_level(logging.INFO)
+    first = labels.put(labelled_by="anna", key="one", saw_verdict=False)
+    assert first.status_code == 200
+    assert labels.put(labelled_by="anna", key="one", saw_verdict=False).json() == first.json()
+    labels.put(labelled_by="ben", status="pass")
+    history = labels.put(labelled_by="anna", status=None).json()["history"]
+    said = [(one["labelled_by"], one["status"], one["saw_verdict"], one["model"]) for one in history]
+    assert said == [("anna", "fail", False, ""), ("ben", "pass", None, ""), ("anna", None, None, "")]
+    assert labels.ask("GET", "/v1/labels/a").json() == {"comparison_id": "a", "history": history}
+    (current,) = labels.ask("GET", "/v1/labels").json()["labels"]
+    assert (current["labelled_by"], current["status"]) == ("ben", "pass")
+    told = [
+        (one.labelled_by, one.label, one.comparison_id) for one in caplog.records if hasattr(one, "label")
+    ]
+    assert told == [("anna", "fail", "a"), ("ben", "pass", "a"), ("anna", "withdrawn", "a")]
+    metrics = labels.ask("GET", "/metrics").text
+    assert all(
+        f'perfjudge_labels_total{{status="{one}"}} 1.0' in metrics for one in ("fail", "pass", "withdrawn")
+    )
+    assert refused(labels.put(labelled_by="anna", key="one", status="pass"), 409, 'key="one"')
+
+
+@pytest.mark.parametrize("comparison_id", ODD)
+def test_whatever_a_comparison_is_called_it_is_labelled_under_that_name(labels, comparison_id):
+    answer = labels.put(comparison_id, labelled_by="Änne O'Neill")
+    assert (answer.status_code, answer.json()["label"]["comparison_id"]) == (200, comparison_id)
+    assert labels.ask("GET", "/v1/labels").json()["labels"][0]["comparison_id"] == comparison_id
+
+
+@pytest.mark.parametrize(
+    "comparison_id", ["", "b", "../../etc/passwd", "/etc/passwd", "a\0", "y" * 5000, "<b>"]
+)
+def test_a_comparison_that_is_not_there_cannot_be_labelled(labels, comparison_id):
+    assert refused(labels.put(comparison_id, labelled_by="anna"), 404, "there is no comparison")
+
+
+@pytest.mark.parametrize(
+    ("further", "status", "word"),
+    [
+        ({"content": b"{", "headers": {"content-type": "application/json"}}, 400, "not JSON"),
+        ({"content": b" " * 20_000, "headers": {"content-type": "application/json"}}, 413, "more than 16384"),
+        ({"content": b"{}", "headers": {"content-type": "text/plain"}}, 415, "application/json"),
+        ({"data": {"status": "fail"}}, 415, "application/json"),
+        ({"json": {"status": "unsure", "key": "k", "labelled_by": "anna"}}, 422, "status"),
+        ({"json": {"key": "k", "labelled_by": "anna"}}, 422, "status"),
+        ({"json": {"status": "fail", "key": "a b", "labelled_by": "anna"}}, 422, "key"),
+        ({"json": {"status": "fail", "key": "k", "labelled_by": "a" * 65}}, 422, "labelled_by"),
+        ({"json": {"status": "fail", "key": "k", "labelled_by": "an\u202ena"}}, 422, "labelled_by"),
+        ({"json": {"status": "fail", "key": "k", "labelled_by": " "}}, 422, "labelled_by"),
+        ({"json": {"status": "fail", "key": "k"}}, 422, "labelled_by"),
+        ({"json": {"status": "fail", "key": "k", "labelled_by": "anna", "path": "/etc"}}, 422, "path"),
+    ],
+)  # fmt: skip
+def test_what_is_no_label_is_refused_and_nothing_is_kept(labels, further, status, word):
+    assert refused(labels.ask("PUT", "/v1/labels/a", **further), status, word)
+    assert labels.ask("GET", "/v1/labels").json() == {"labels": []}
+
+
+def test_a_token_says_who_labels_and_whether(guarded):
+    labels, made, _ = guarded
+    assert labels.put(headers=bearer(made["anna"])).json()["label"]["labelled_by"] == "anna"
+    assert labels.put(headers=bearer(made["anna"]), labelled_by="anna").status_code == 200
+    assert refused(labels.put(headers=bearer(made["anna"]), labelled_by="ben"), 403, '"anna"', '"ben"')
+    assert refused(labels.put(headers=bearer(made["reports"])), 403, '"label"')
+    assert refused(labels.put(), 401, "token")
+    assert labels.ask("GET", "/v1/labels/a", headers=basic(made["reports"])).status_code == 200
+    assert refused(labels.ask("GET", "/v1/labels/a"), 401, "token")
+
+
+def test_name_and_password_of_a_browser_label_only_with_what_the_own_page_knows(guarded):
+    labels, made, known = guarded
+    csrf = labels.app.state.csrf
+    own = {name: csrf.token({"perfjudge.holder": token}) for name, token in known.items()}
+    page = {**basic(made["anna"]), "origin": "http://localhost:8000", "sec-fetch-site": "same-origin"}
+    assert labels.put(headers={**page, "x-csrf-token": own["anna"]}).status_code == 200
+    assert labels.put(headers={**basic(made["anna"]), "x-csrf-token": own["anna"]}).status_code == 200
+    for forged in ({}, {"x-csrf-token": ""}, {"x-csrf-token": own["ben"]}, {"x-csrf-token": "ü"}):
+        assert refused(
+            labels.put(headers=[*page.items(), *((k, v.encode()) for k, v in forged.items())]),
+            403,
+            "x-csrf-token",
+        )
+    assert refused(labels.put(headers=basic(made["anna"])), 403, "x-csrf-token")
+    elsewhere = {**page, "x-csrf-token": own["anna"]}
+    for origin in (
+        "https://evil.example",
+        "null",
+        "http://localhost:8001",
+        "http://localhost:8000.evil.example",
+    ):
+        assert refused(labels.put(headers={**elsewhere, "origin": origin}), 403, "Origin")
+    assert refused(labels.put(headers={**elsewhere, "sec-fetch-site": "cross-site"}), 403, "another site")
+    # a program says nothing of pages, and a bearer token is never sent unasked
+    assert labels.put(headers={**bearer(made["anna"]), "origin": "https://evil.example"}).status_code == 200
+
+
+def test_where_nobody_needs_a_token_a_page_needs_what_the_workers_share(tmp_path, labels):
+    page = {"origin": "http://localhost:8000", "sec-fetch-site": "same-origin"}
+    own = labels.app.state.csrf.token({})
+    assert labels.put(headers={**page, "x-csrf-token": own}, labelled_by="anna").status_code == 200
+    assert refused(labels.put(headers=page, labelled_by="anna"), 403, "x-csrf-token")
+    assert refused(labels.put(headers={"sec-fetch-site": "same-origin"}, labelled_by="anna"), 403)
+    other = Labels(tmp_path).app.state.csrf.token({})
+    assert refused(labels.put(headers={**page, "x-csrf-token": other}, labelled_by="anna"), 403)
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8000", "127.0.0.1.evil.example", "", "[", "localhost.evil"]
+)
+def test_a_name_that_has_come_to_stand_for_this_machine_learns_and_changes_nothing(labels, host):
+    for method in ("GET", "PUT"):
+        assert refused(labels.ask(method, "/v1/labels/a", headers={"host": host}), 403, "Host")
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "127.0.0.1:8000", "[::1]:8000", "LOCALHOST.", "bench.example:80", "127.9.9.9"]
+)
+def test_the_names_of_the_own_address_are_answered(labels, host):
+    assert labels.put(headers={"host": host}, labelled_by="anna").status_code == 200
+
+
+def test_who_labels_too_quickly_waits_and_others_do_not(tmp_path):
+    labels = Labels(tmp_path, label_rate=3)
+    assert [labels.put(labelled_by="anna", key=f"a{n}").status_code for n in range(4)] == [200, 200, 200, 429]
+    late = labels.put(labelled_by="anna")
+    assert refused(late, 429, "anna", "at most 3 labels in a minute")
+    assert int(late.headers["retry-after"]) > 0
+    # another process counts them, too; what is known is no label more
+    again = Labels(tmp_path, label_rate=3)
+    assert again.put(labelled_by="anna").status_code == 429
+    assert again.put(labelled_by="anna", key="a1").status_code == 200
+    assert again.put(labelled_by="ben").status_code == 200
+
+
+def test_a_store_that_is_away_is_told_and_the_rest_is_answered(tmp_path, caplog):
+    labels = Labels(tmp_path, address=f"sqlite:///{tmp_path}/later/labels.db")
+    answer = labels.put(labelled_by="anna", key="one")
+    assert refused(answer, 503, "again, with the same key")
+    assert int(answer.headers["retry-after"]) > 0
+    assert str(tmp_path) not in answer.text
+    ready = labels.ask("GET", "/readyz")
+    assert (ready.status_code, ready.json()["status"]) == (200, "degraded")
+    assert labels.ask("GET", "/healthz").status_code == 200
+    assert labels.ask("GET", "/").status_code == 200
+    (tmp_path / "later").mkdir()
+    assert labels.put(labelled_by="anna", key="one").status_code == 200
+    assert labels.ask("GET", "/readyz").json()["status"] == "ok"
+
+
+def test_a_password_of_the_store_stands_nowhere(tmp_path, caplog):
+    caplog.set_level(logging.DEBUG)
+    labels = Labels(tmp_path, address="postgresql://me:geheim@127.0.0.1:1/x?password=geheim")
+    answers = [
+        labels.put(labelled_by="anna"),
+        *(labels.ask("GET", path) for path in ("/", "/readyz", "/metrics", "/v1/labels", "/openapi.json")),
+    ]
+    assert "geheim" not in "".join(answer.text for answer in answers) + caplog.text
+    assert "127.0.0.1:1/x" in caplog.text
+
+
+def test_a_server_without_labels_says_so(tmp_path):
+    labels = Labels(tmp_path)
+    labels.app.state.labels = None
+    assert refused(labels.put(labelled_by="anna"), 503, "no labels are kept")
+    labels.app.state.pool = None
+    assert refused(labels.ask("GET", "/v1/labels"), 503, "--labels")
+    assert json.loads(labels.ask("GET", "/readyz").text)["status"] == "ok"

@@ -1,0 +1,111 @@
+"""Labels come from files into the store, and go back to where the pipeline reads them."""
+
+import json
+import os
+from contextlib import closing
+
+import pytest
+
+from data.comparisons import formats
+from data.comparisons.labels.store.given import GivenLabel
+from data.comparisons.labels.store.kept import LabelStore
+from data.comparisons.tables import ComparisonTables
+from serving.cli import run
+
+REPORT = "22222222-2222-4222-8222-222222222222/NASParallel"
+BT, MG = f"{REPORT}/bt_C_x", f"{REPORT}/mg_C_x"
+CSV = f"""comparison_id,status,annotator,labelled_at,why
+{MG},fail,anna,2026-11-22T09:30:00Z,clear
+{MG},pass,ben,,
+{BT},,anna,,
+"""
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch, figure):
+    """A directory with the XML of figure 6.1 and labels beside it, which commands keep in a file."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(os.environ, "PERFJUDGE_LABELS", "sqlite:///kept.db")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/report.xml").write_text(figure)
+    (tmp_path / "mine/labels.csv").write_text(CSV)
+    return tmp_path
+
+
+def give(*labels):
+    store = LabelStore("sqlite:///kept.db")
+    for number, (comparison_id, status, person) in enumerate(labels):
+        store.add(GivenLabel(comparison_id, status, person, f"here-{number}"))
+    store.close()
+
+
+def labels_of(source):
+    """Return who says what, as the pipeline reads it."""
+    labels = formats.read(formats.sniff(source), [source]).tables.labels.fillna({"annotator": ""})
+    return sorted(labels[["comparison_id", "annotator", "status"]].itertuples(index=False, name=None))
+
+
+def imported(capsys, *arguments):
+    assert run(["labels", "import", *map(str, arguments), "--json"]) == 0
+    return tuple(json.loads(capsys.readouterr().out).values())
+
+
+def test_what_is_imported_twice_is_kept_once_and_comes_back_with_who_and_when(here, capsys):
+    assert imported(capsys, "mine") == (2, 0, 0)
+    assert imported(capsys, "mine/labels.csv") == (0, 2, 0)
+    give((MG, "pass", "anna"), (BT, "pass", "ben"))
+    expected = [(BT, "ben", "pass"), (MG, "anna", "pass"), (MG, "ben", "pass")]
+    for form, output in (("csv", "mine"), ("xml", "out/report.xml"), ("tables", "tables")):
+        assert run(["labels", "export", "--format", form, "-o", output, "--comparisons", "mine"]) == 0
+        assert capsys.readouterr().out == f"3 labels -> {output}\n"
+    for source in (here / "mine", here / "out/report.xml", here / "tables"):
+        assert labels_of(source) == expected
+    # each says the same of when, and no more of it than is known
+    for source in ("out/report.xml", "tables", "mine"):
+        assert imported(capsys, source) == (0, 3, 0)
+    with closing(LabelStore("sqlite:///kept.db")) as store:
+        assert [one.labelled_by for one in store.history(MG)] == ["ben", "anna", "anna"]
+    when = ComparisonTables.read(here / "tables").labels.set_index(["comparison_id", "annotator"])[
+        "labelled_at"
+    ]
+    assert when.isna().to_dict() == {(BT, "ben"): False, (MG, "anna"): False, (MG, "ben"): True}
+    assert 'result_status="pass"' in (here / "out/report.xml").read_text()
+
+
+def test_whoever_withdraws_a_label_finds_it_in_no_export(here, capsys):
+    imported(capsys, "mine")
+    give((MG, None, "anna"))
+    assert run(["labels", "export", "--format", "tables", "-o", "tables", "--comparisons", "mine"]) == 0
+    assert labels_of(here / "tables") == [(MG, "ben", "pass")]
+    assert run(["labels", "export", "-o", "mine"]) == 0
+    assert labels_of(here / "mine") == [(MG, "ben", "pass")]
+
+
+def test_a_file_with_labels_that_stand_nowhere_else_is_not_written_over(here, capsys):
+    give((BT, "pass", "carl"))
+    assert run(["labels", "export", "-o", "mine/labels.csv"]) == 2
+    assert (
+        "2 of its labels are not in the store; first: perfjudge labels import mine" in capsys.readouterr().err
+    )
+    assert (here / "mine/labels.csv").read_text() == CSV
+
+
+def test_labels_that_do_not_say_whose_they_are_stay_away_unless_somebody_is_named(here, capsys):
+    (here / "mine/labels.csv").unlink()
+    xml = (here / "mine/report.xml").read_text()
+    named = xml.replace('operation_name="mg_C_x"', 'operation_name="mg_C_x" result_status="fail"')
+    (here / "mine/report.xml").write_text(named)
+    assert imported(capsys, "mine") == (0, 0, 1)
+    assert imported(capsys, "mine", "--by", "anna") == (1, 0, 0)
+    assert run(["labels", "export", "--format", "xml", "-o", "out.xml", "--comparisons", "mine"]) == 0
+    assert labels_of(here / "out.xml") == [(MG, "", "fail"), (MG, "anna", "fail")]
+
+
+def test_a_row_that_is_wrong_is_told_and_nothing_is_added(here, capsys):
+    (here / "mine/labels.csv").write_text(CSV.replace(",fail,", ",slow,"))
+    assert run(["labels", "import", "mine/labels.csv"]) == 2
+    assert capsys.readouterr().err == 'perfjudge: mine/labels.csv:2: status="slow" is neither pass nor fail\n'
+    assert not (here / "kept.db").exists()
+    assert run(["labels", "export", "-o", "x", "--labels", "postgresql://me:geheim@127.0.0.1:1/x"]) == 2
+    told = capsys.readouterr().err
+    assert (told.count("\n"), "geheim" in told) == (1, False)

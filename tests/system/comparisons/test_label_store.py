@@ -1,0 +1,244 @@
+"""The store of labels, in SQLite and in a real PostgreSQL."""
+
+import multiprocessing
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from itertools import count
+
+import pandas as pd
+import pytest
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from sqlalchemy import inspect, text
+from sqlalchemy.exc import DBAPIError
+
+from data.comparisons.labels.store import migrating
+from data.comparisons.labels.store.address import Place
+from data.comparisons.labels.store.given import (
+    AwayError,
+    GivenLabel,
+    KeyTakenError,
+    NewerError,
+    TooManyError,
+)
+from data.comparisons.labels.store.kept import LabelStore
+from data.comparisons.labels.store.moving import move_in, moved_out
+from data.comparisons.labels.store.table import LABELS, NAME, VERSION
+from data.comparisons.tables import LABEL_DTYPES
+from data.errors import InputError
+from data.tables.specs import typed
+from tests.postgres import Postgres
+
+NUMBERS = count()
+
+
+@pytest.fixture(scope="module")
+def postgres():
+    server = Postgres()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request, tmp_path):
+    """The address of a new database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/labels.db"
+    return request.getfixturevalue("postgres").url(f"labels{next(NUMBERS)}")
+
+
+@pytest.fixture
+def store(url):
+    store = LabelStore.open(url)
+    yield store
+    store.close()
+
+
+def given(comparison_id="a", status="fail", by="anna", key=None, **further):
+    return GivenLabel(comparison_id, status, by, key or f"k{next(NUMBERS)}", **further)
+
+
+def said(store, comparison_id="a"):
+    return [(one.labelled_by, one.status) for one in store.history(comparison_id)]
+
+
+def current(store):
+    return store.current()[["comparison_id", "labelled_by", "status"]].to_numpy().tolist()
+
+
+def test_of_two_people_each_last_label_counts_and_a_withdrawn_one_leaves_the_other(store):
+    for by, status in [("anna", "fail"), ("ben", "fail"), ("anna", "pass"), ("ben", None)]:
+        store.add(given(status=status, by=by))
+    store.add(given("<script>/../ü", "pass"))
+    assert said(store) == [("anna", "fail"), ("ben", "fail"), ("anna", "pass"), ("ben", None)]
+    assert current(store) == [["a", "anna", "pass"], ["<script>/../ü", "anna", "pass"]]
+    assert (
+        store.current().dtypes.astype(str).to_dict() == typed(None, LABEL_DTYPES).dtypes.astype(str).to_dict()
+    )
+    assert said(store, "b") == []
+
+
+def test_a_label_keeps_what_was_known_and_gets_the_time_of_the_server(store):
+    began = datetime.now(UTC)
+    kept = store.add(given(saw_verdict=True, model="regression-comparison 3"))
+    assert (kept.saw_verdict, kept.model) == (True, "regression-comparison 3")
+    assert began <= kept.labelled_at <= datetime.now(UTC)
+    assert store.history("a") == [kept]
+
+
+def test_the_same_key_is_the_same_label_and_another_label_is_refused(store):
+    kept = store.add(given(key="one"))
+    assert store.add(given(key="one")) == kept
+    for other in (given(key="one", status="pass"), given("b", key="one"), given(by="ben", key="one")):
+        with pytest.raises(KeyTakenError, match='key="one"'):
+            store.add(other)
+    first, again, other = store.add_all([given("b", key="two"), given("b", key="two"), given("c", key="two")])
+    assert first.label == again.label
+    assert isinstance(other, KeyTakenError)
+    assert (said(store), said(store, "b"), said(store, "c")) == ([("anna", "fail")], [("anna", "fail")], [])
+
+
+def test_the_same_labels_that_come_at_once_are_kept_once(url):
+    labels = [given(f"c{number}", key=f"key{number}") for number in range(40)]
+    stores = [LabelStore(url) for _ in range(4)]
+    with ThreadPoolExecutor(8) as threads:
+        orders = [(store, labels[::step]) for store in stores for step in (1, -1)]
+        answers = list(threads.map(lambda order: order[0].add_all(order[1]), orders))
+    kept = {added.label.key: added.label.number for answer in answers for added in answer}
+    assert all(kept[added.label.key] == added.label.number for answer in answers for added in answer)
+    assert sum(added.fresh for answer in answers for added in answer) == len(kept) == 40
+    for store in stores:
+        store.close()
+
+
+def test_too_many_labels_of_one_person_are_refused_and_known_ones_are_not(store):
+    first = [given(key=f"f{number}") for number in range(3)]
+    assert [one.fresh for one in store.add_all(first, most=3)] == [True] * 3
+    mixed = store.add_all([*first, given(), given(by="ben")], most=3)
+    assert [getattr(one, "fresh", None) for one in mixed] == [False, False, False, None, True]
+    assert isinstance(mixed[3], TooManyError)
+    assert (store.recent("anna", 60), store.recent("anna", 0), store.recent("carl", 60)) == (3, 0, 0)
+
+
+def test_the_database_refuses_to_change_a_label_or_to_remove_it(url, store):
+    store.add(given())
+    engine = Place.of(url).engine()
+    # SQLite has no TRUNCATE
+    further = [] if url.startswith("sqlite") else [f"TRUNCATE {NAME}"]
+    for change in (f"UPDATE {NAME} SET status = 'pass'", f"DELETE FROM {NAME}", *further):
+        with pytest.raises(DBAPIError, match="labels are only added"), engine.begin() as connection:
+            connection.execute(text(change))
+    engine.dispose()
+    assert said(store) == [("anna", "fail")]
+
+
+def first_open(url, ready, number):
+    ready.wait()
+    store = LabelStore.open(url)
+    store.add(given(f"c{number}", key=f"k{number}"))
+
+
+def test_processes_that_open_an_empty_database_at_once_make_it_once(url):
+    context = multiprocessing.get_context("forkserver")
+    # what takes long to import is imported once
+    context.set_forkserver_preload([__name__])
+    ready = context.Barrier(8)
+    processes = [context.Process(target=first_open, args=(url, ready, number)) for number in range(8)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0] * 8
+    store = LabelStore.open(url)
+    assert len(store.current()) == 8
+    store.close()
+
+
+def test_the_migrations_make_the_table_that_is_asked_and_end_with_what_is_looked_for(url, store):
+    config = Config()
+    config.set_main_option("script_location", migrating.__file__.replace("migrating.py", "migrations"))
+    assert ScriptDirectory.from_config(config).get_current_head() == migrating.HEAD
+    engine = Place.of(url).engine()
+    found = {column["name"]: column["nullable"] for column in inspect(engine).get_columns(NAME)}
+    engine.dispose()
+    assert found == {column.name: column.nullable for column in LABELS.columns}
+
+
+def test_a_database_of_a_newer_perfjudge_is_refused_in_a_line(url, store):
+    engine = Place.of(url).engine()
+    with engine.begin() as connection:
+        connection.execute(text(f"UPDATE {VERSION} SET version_num = '{int(migrating.HEAD) + 1}'"))
+    engine.dispose()
+    with pytest.raises(NewerError, match=r"^\S+: was written by a newer perfjudge \(tables of version 2;"):
+        LabelStore.open(url)
+
+
+def table(*rows):
+    columns = ["comparison_id", "status", "annotator", "labelled_at", "labelled_by"]
+    return typed(
+        pd.DataFrame([dict(zip(columns, (*row, row[2]), strict=True)) for row in rows]), LABEL_DTYPES
+    )
+
+
+def test_labels_that_come_twice_from_a_table_are_added_once_and_settled_ones_stay_away(store):
+    then = datetime(2026, 11, 22, 9, 30, tzinfo=UTC)
+    labels = table(("a", "fail", "anna", then), ("a", "pass", "anna", None), ("b", "pass", None, then))
+    assert [vars(move_in(labels, store)) for _ in range(2)] == [
+        {"added": 2, "known": 0, "nobodys": 1},
+        {"added": 0, "known": 2, "nobodys": 1},
+    ]
+    # without a time it is older than any
+    assert current(store) == [["a", "anna", "fail"]]
+    assert moved_out(store)["labelled_at"].tolist() == [pd.Timestamp(then)]
+    assert vars(move_in(labels, store, "carl")) == {"added": 1, "known": 2, "nobodys": 0}
+    assert current(store) == [["a", "anna", "fail"], ["b", "carl", "pass"]]
+
+
+def test_what_is_withdrawn_in_the_store_does_not_come_back_with_the_data(store):
+    then = datetime(2026, 11, 22, 9, 30, tzinfo=UTC)
+    labels = table(("a", "fail", "anna", then), ("a", "fail", "ben", then), ("b", "pass", None, then))
+    move_in(labels, store)
+    store.add(given("a", None, "anna"))
+    store.add(given("a", "pass", "ben"))
+    out = moved_out(store, labels)
+    assert out[["comparison_id", "status"]].to_numpy().tolist() == [["b", "pass"], ["a", "pass"]]
+    assert out["annotator"].fillna("nobody").tolist() == ["nobody", "ben"]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "geheim",
+        "mysql://me:geheim@h/x",
+        "sqlite://",
+        "sqlite:///:memory:",
+        "http://geheim",
+        "postgresql://h:geheim/x",
+    ],
+)
+def test_an_address_that_is_none_is_refused_and_not_quoted(address):
+    with pytest.raises(InputError, match="expected sqlite:///FILE or postgresql://") as refused:
+        LabelStore(address)
+    assert "geheim" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "address", ["postgresql://me:geheim@127.0.0.1:1/x?password=geheim", "sqlite:///{}/no/x.db"]
+)
+def test_a_store_that_is_away_says_so_without_its_password(address, tmp_path):
+    store = LabelStore(address.format(tmp_path))
+    with pytest.raises(AwayError, match="cannot be reached") as away:
+        store.add(given())
+    assert "geheim" not in f"{away.value}{store.place}"
+    assert store.away
+
+
+def test_nothing_is_written_before_the_first_label(tmp_path):
+    store = LabelStore(f"sqlite:///{tmp_path}/labels.db")
+    store.look()
+    assert (store.history("a"), len(store.current()), store.recent("anna", 60)) == ([], 0, 0)
+    assert list(tmp_path.iterdir()) == []
+    store.add(given())
+    later = store.add(given(labelled_at=datetime.now(UTC) - timedelta(days=1), status="pass"))
+    assert store.history("a")[0] == later
+    store.close()

@@ -1,0 +1,395 @@
+"""Comparisons are labelled in a real browser, and what was said arrives in the store."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pandas as pd
+import pytest
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
+
+from data.comparisons.labels.store.kept import LabelStore
+from data.comparisons.labels.store.table import LABELS
+from data.comparisons.tables import ComparisonTables
+from serving.comparisons.labels.to_label import ToLabel
+from serving.comparisons.model import load
+from tests.system.browsing import faults
+from tests.system.comparisons.labelling_by_hand import introduced, label_by_keyboard, press
+from tests.system.conftest import Listening, started_browser
+
+pytestmark = pytest.mark.browser
+PASS, FAIL = (f".choice[data-status={status}]" for status in ("pass", "fail"))
+VERSIONS = [f"4.18.0-{number}.el8" for number in (80, 107, 120, 147, 151)]
+EVIL, LONG = "<script>document.title='taken'</script>", "long_" * 60
+OPERATIONS = [
+    *(f"{name}_{size}_x" for name in ("bt", "cg", "ep", "ft", "is", "lu", "mg") for size in "AC"),
+    EVIL,
+    LONG,
+]
+
+
+def tables():
+    """Every operation in five versions at three numbers of threads, each version beside the one before."""
+    random, results, comparisons = np.random.default_rng(3), [], []
+    for operation in OPERATIONS:
+        level = 1000.0
+        for order, version in enumerate(VERSIONS):
+            level *= 0.85 if random.random() < 0.2 else 1.0
+            about = {"group": "g", "benchmark": "NASParallel", "operation": operation, "machine": "gauss <1>",
+                     "unit": "Mop/s", "better": "higher", "version": version, "order": order}  # fmt: skip
+            for threads in (1, 8, 48):
+                values = level * threads * random.normal(1, 0.015, 6)
+                series = {"series_id": f"{operation}/{threads}", "threads": threads}
+                results += [about | series | {"value": value} for value in values]
+            if order:
+                comparisons.append(
+                    {
+                        "comparison_id": f"{operation}/{version}",
+                        "benchmark": "NASParallel",
+                        "operation": operation,
+                        "machine": "gauss <1>",
+                        "baseline_from": order - 1,
+                        "baseline_to": order - 1,
+                        "target_from": order,
+                        "target_to": order,
+                    }
+                )
+    return ComparisonTables.of_rows(results, comparisons, None)
+
+
+class Labelled:
+    """A server that offers comparisons, and what its store says of them."""
+
+    def __init__(self, directory, model):
+        self.source, self.model, self.file = directory / "comparisons", model, directory / "labels.db"
+        tables().write(self.source)
+        self.address = f"sqlite:///{self.file}"
+        self.server = Listening(
+            *("--model", str(model), "--labels", self.address),
+            *("--comparisons", str(self.source), "--label-rate", "5000"),
+        )
+        self.url = self.server.url
+
+    def history(self, comparison):
+        labels = httpx.get(f"{self.url}/v1/labels/{comparison}").json()["history"]
+        return [(one["labelled_by"], one["status"], one["saw_verdict"]) for one in labels]
+
+    def current(self):
+        return {
+            one["comparison_id"]: one["status"] for one in httpx.get(f"{self.url}/v1/labels").json()["labels"]
+        }
+
+    def report(self, version):
+        """The address of the report whose target is that version."""
+        page = httpx.get(f"{self.url}/comparisons", params={"find": version}).text
+        links = [line for line in page.splitlines() if f"→ {version}<" in line]
+        return self.url + links[0].split('href="')[1].split('"')[0]
+
+    def expected(self):
+        """What is to be labelled first by the labels that there are."""
+        store = LabelStore(self.address)
+        given, read = store.current(), ComparisonTables.read(self.source)
+        store.close()
+        known = ToLabel.of(read, load(str(self.model)))
+        return known.labelled(pd.concat([read.labels, given]), "majority").identifiers()
+
+    def emptied(self):
+        """Forget all labels, which takes some force."""
+        if self.file.exists():
+            with closing(sqlite3.connect(self.file)) as connection:
+                guards = connection.execute(
+                    "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+                ).fetchall()
+                for (name,) in guards:
+                    connection.execute(f"DROP TRIGGER {name}")
+                connection.execute(f"DELETE FROM {LABELS.name}")
+                connection.commit()
+
+
+@pytest.fixture(scope="module")
+def served(model_directory, tmp_path_factory):
+    labelled = Labelled(tmp_path_factory.mktemp("labelling"), model_directory)
+    yield labelled
+    labelled.server.stop()
+
+
+@pytest.fixture
+def opened(served, browser):
+    """A report, opened by anna, whom nobody has been before."""
+    served.emptied()
+    introduced(browser, served.url, "anna")
+    browser.get(served.report(VERSIONS[1]))
+    return browser
+
+
+def row(browser, operation):
+    rows = browser.find_elements(By.CSS_SELECTOR, "tr.one")
+    return next(one for one in rows if one.get_attribute("data-name") == operation)
+
+
+def status(browser, operation):
+    return row(browser, operation).find_element(By.CSS_SELECTOR, ".status").text
+
+
+def wait(browser):
+    return WebDriverWait(browser, 20, poll_frequency=0.02)
+
+
+def all_kept(browser):
+    wait(browser).until(lambda driver: driver.execute_script("return labelling.unkept()") == 0)
+
+
+def click(browser, operation, what):
+    clicked(browser, row(browser, operation).find_element(By.CSS_SELECTOR, what))
+
+
+def clicked(browser, element):
+    """Click where a person would have scrolled to; pages scroll smoothly."""
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", element)
+    element.click()
+
+
+def test_labels_given_by_mouse_are_kept_and_shown_with_who_gave_them(served, opened):
+    click(opened, "bt_A_x", FAIL)
+    click(opened, "cg_A_x", PASS)
+    all_kept(opened)
+    assert served.current() == {f"bt_A_x/{VERSIONS[1]}": "fail", f"cg_A_x/{VERSIONS[1]}": "pass"}
+    assert status(opened, "bt_A_x") == "fail anna"
+    opened.refresh()
+    assert status(opened, "cg_A_x") == "pass anna"
+    pressed = row(opened, "cg_A_x").find_element(By.CSS_SELECTOR, ".choice[aria-pressed=true]")
+    assert pressed.text == "P"
+    click(opened, "cg_A_x", ".withdraw")
+    all_kept(opened)
+    assert served.current() == {f"bt_A_x/{VERSIONS[1]}": "fail"}
+    assert [said for _, said, _ in served.history(f"cg_A_x/{VERSIONS[1]}")] == ["pass", None]
+
+
+def test_labels_given_by_keyboard_go_to_the_current_row_and_not_out_of_a_field_or_a_help(served, opened):
+    for key in "pjf":
+        press(opened, key)
+    press(opened, "j")
+    press(opened, "?")
+    press(opened, "f")
+    opened.find_element(By.CSS_SELECTOR, "#help button").click()
+    opened.find_element(By.ID, "filter").send_keys("f")
+    all_kept(opened)
+    assert served.current() == {f"{EVIL}/{VERSIONS[1]}": "fail"}
+    opened.find_element(By.TAG_NAME, "body").click()
+    said = opened.find_element(By.ID, "said").text
+    assert said.startswith(f"labelled fail: {EVIL} (undo: u)")
+
+
+def test_undo_takes_back_the_last_labels_one_after_the_other_and_the_history_shows_all(served, opened):
+    click(opened, "bt_A_x", FAIL)
+    click(opened, "bt_A_x", PASS)
+    press(opened, "u")
+    all_kept(opened)
+    assert served.current() == {f"bt_A_x/{VERSIONS[1]}": "fail"}
+    # also on another page of this session
+    opened.get(served.report(VERSIONS[2]))
+    press(opened, "u")
+    all_kept(opened)
+    assert served.current() == {}
+    assert [said for _, said, _ in served.history(f"bt_A_x/{VERSIONS[1]}")] == ["fail", "pass", "fail", None]
+    press(opened, "u")
+    assert opened.find_element(By.ID, "said").text == "there is nothing to undo"
+
+
+def test_two_people_label_one_comparison_and_both_stand_in_its_history(served, opened):
+    other = started_browser()
+    try:
+        introduced(other, served.url, "bob")
+        other.get(served.report(VERSIONS[1]))
+        click(opened, "lu_C_x", FAIL)
+        all_kept(opened)
+        click(other, "lu_C_x", PASS)
+        all_kept(other)
+        assert sorted(status(other, "lu_C_x").split()) == ["anna", "bob", "fail", "pass"]
+        click(other, "lu_C_x", "a.open")
+        history = wait(other).until(lambda driver: driver.find_element(By.CSS_SELECTOR, "details.history"))
+        clicked(other, history.find_element(By.TAG_NAME, "summary"))
+        entries = [one.text for one in history.find_elements(By.TAG_NAME, "li")]
+        assert ["anna: fail" in entries[0], "bob: pass" in entries[1]] == [True, True]
+    finally:
+        other.quit()
+    assert [by for by, _, _ in served.history(f"lu_C_x/{VERSIONS[1]}")] == ["anna", "bob"]
+
+
+def test_verdicts_are_hidden_until_somebody_has_chosen_and_labels_say_who_knew_them(served, opened):
+    def verdict(operation):
+        return row(opened, operation).find_element(By.CSS_SELECTOR, ".of-model").is_displayed()
+
+    def openly(operation):
+        click(opened, operation, "a.open")
+        found = (By.CSS_SELECTOR, f"article[data-name={operation}] details.told")
+        return wait(opened).until(lambda driver: driver.find_element(*found))
+
+    assert not verdict("bt_A_x")
+    assert not opened.find_element(By.CSS_SELECTOR, "option[value=fail]").is_enabled()
+    click(opened, "bt_A_x", FAIL)
+    assert verdict("bt_A_x")
+    assert not verdict("bt_C_x")
+    click(opened, "bt_A_x", PASS)
+    # who looks before, knew
+    told = openly("cg_A_x")
+    assert told.get_attribute("open") is None
+    clicked(opened, told.find_element(By.TAG_NAME, "summary"))
+    wait(opened).until(lambda driver: told.find_element(By.CSS_SELECTOR, ".verdict").is_displayed())
+    click(opened, "cg_A_x", FAIL)
+    assert openly("ft_A_x").get_attribute("open") is None
+    click(opened, "ft_A_x", PASS)
+    assert openly("bt_A_x").get_attribute("open") is not None
+    clicked(opened, opened.find_element(By.ID, "hide"))
+    assert verdict("bt_C_x")
+    click(opened, "bt_C_x", PASS)
+    all_kept(opened)
+    knew = {
+        name: [one[2] for one in served.history(f"{name}/{VERSIONS[1]}")]
+        for name in ("bt_A_x", "cg_A_x", "ft_A_x", "bt_C_x")
+    }
+    assert knew == {"bt_A_x": [False, True], "cg_A_x": [True], "ft_A_x": [False], "bt_C_x": [True]}
+    opened.refresh()
+    assert verdict("bt_C_x")
+
+
+def test_a_label_is_sent_again_with_its_key_until_it_is_kept_and_arrives_once(served, opened):
+    opened.execute_script("""
+        const real = window.fetch, answers = [
+            async () => { throw new TypeError("the cable is out") },
+            async () => new Response('{"detail": "the labels cannot be reached"}', {status: 503}),
+            async () => new Response("", {status: 429, headers: {"retry-after": "0"}}),
+            async (...asked) => { await real(...asked); throw new TypeError("gone before the answer came") },
+        ];
+        window.fetch = (...asked) => (asked[1]?.method === "PUT" ? answers.shift() ?? real : real)(...asked);
+    """)
+    click(opened, "is_A_x", FAIL)
+    told = opened.find_element(By.ID, "unsent")
+    wait(opened).until(lambda _: "1 label is not kept yet" in told.text)
+    assert opened.execute_script(
+        "const left = new Event('beforeunload', {cancelable: true}); return !dispatchEvent(left)"
+    )
+    click(opened, "is_C_x", PASS)
+    # what is back on the net does not wait
+    again = "dispatchEvent(new Event('online')); return labelling.unkept()"
+    wait(opened).until(lambda driver: driver.execute_script(again) == 0)
+    assert not told.is_displayed()
+    assert served.history(f"is_A_x/{VERSIONS[1]}") == [("anna", "fail", False)]
+    assert served.history(f"is_C_x/{VERSIONS[1]}") == [("anna", "pass", False)]
+
+
+def test_what_is_refused_is_said_and_the_page_shows_what_is_kept(served, opened):
+    opened.execute_script("document.querySelector('[data-name=ep_A_x]').dataset.id = 'nothing of this name'")
+    click(opened, "ep_A_x", FAIL)
+    told = opened.find_element(By.ID, "unsent")
+    wait(opened).until(lambda _: "Not kept: fail of ep_A_x" in told.text)
+    assert row(opened, "ep_A_x").find_elements(By.CSS_SELECTOR, "[aria-pressed=true]") == []
+    # a page that is older than the server gets what it needs to label
+    opened.execute_script("document.getElementById('labelling').dataset.csrf = 'old'")
+    click(opened, "ep_C_x", PASS)
+    all_kept(opened)
+    assert served.current() == {f"ep_C_x/{VERSIONS[1]}": "pass"}
+
+
+def test_what_is_labelled_first_comes_in_the_order_of_what_is_learnt_and_does_not_come_again(served, browser):
+    served.emptied()
+    expected = served.expected()
+    fails = {name for name in expected if name.startswith(("mg", "lu"))}
+    said = label_by_keyboard(
+        browser, served.url, "anna", lambda name: "fail" if name in fails else "pass", 12
+    )
+    assert [*said][:5] == expected[:5]
+    assert served.current() == said
+    ordered = wait(browser).until(lambda _: queue(served, "anna", len(said)))
+    assert ordered == served.expected()[: len(ordered)]
+    assert not {*ordered} & {*said}
+    # another person, who labels now too, gets others first
+    assert queue(served, "bob", len(said))[0] != ordered[0]
+
+
+def queue(served, person, labels):
+    """What is to be labelled first, once it is computed from so many labels."""
+    found = httpx.get(f"{served.url}/comparisons/queue", params={"by": person, "anew": ""}).json()
+    return found.get("learnt") == labels and [one["id"] for one in found["comparisons"]]
+
+
+def test_one_after_the_other_can_be_skipped_gone_back_to_and_undone(served, browser):
+    served.emptied()
+    introduced(browser, served.url, "anna")
+    browser.get(f"{served.url}/comparisons/next")
+
+    def shown(other=None):
+        found = "const a = document.querySelector('#stage article'); return a && a.dataset.id"
+        return wait(browser).until(
+            lambda driver: driver.execute_script(found) not in {None, other} and driver.execute_script(found)
+        )
+
+    first = shown()
+    press(browser, "s")
+    second = shown(first)
+    press(browser, "p")
+    third = shown(second)
+    press(browser, "k")
+    assert shown(third) == second
+    press(browser, "u")
+    all_kept(browser)
+    assert shown() == second
+    press(browser, "f")
+    assert shown(second) == third
+    all_kept(browser)
+    assert served.current() == {second: "fail"}
+    assert [said for _, said, _ in served.history(second)] == ["pass", None, "fail"]
+
+
+def test_who_has_no_name_yet_is_asked_once_and_then_labels(served, opened):
+    opened.execute_script("localStorage.clear()")
+    opened.refresh()
+    click(opened, "bt_A_x", PASS)
+    name = opened.find_element(By.ID, "who-name")
+    name.send_keys("pf carla")
+    opened.find_element(By.CSS_SELECTOR, "#who button").click()
+    click(opened, "bt_C_x", PASS)
+    wait(opened).until(lambda _: len(served.current()) == 2)
+    assert {served.history(f"{one}/{VERSIONS[1]}")[0][0] for one in ("bt_A_x", "bt_C_x")} == {"pf carla"}
+
+
+def test_every_page_reads_well_at_every_width_whatever_benchmarks_are_called(served, opened):
+    report = served.report(VERSIONS[1])
+    links = [one.get_attribute("href") for one in opened.find_elements(By.CSS_SELECTOR, "a.open")]
+    evil = next(
+        link
+        for link, one in zip(links, opened.find_elements(By.CSS_SELECTOR, "a.open"), strict=True)
+        if one.text == EVIL
+    )
+    for page in (f"{served.url}/comparisons", report, evil, f"{served.url}/comparisons/next"):
+        assert faults(opened, page, widths=(390, 1400, 1920)) == []
+    boxes = "[...document.querySelectorAll('.box, article, .pair, td, th')]"
+    cut = f"return {boxes}.filter(box => box.scrollWidth > box.clientWidth + 1).length"
+    for page in (f"{served.url}/comparisons", report, evil, f"{served.url}/comparisons/next"):
+        opened.get(page)
+        for width in (390, 1400, 1920):
+            size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+            opened.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+            for link in opened.find_elements(By.CSS_SELECTOR, "a.open[aria-expanded=false]")[:2]:
+                clicked(opened, link)
+            assert opened.execute_script(cut) == 0, (page, width)
+        assert opened.title.endswith("perfjudge")
+
+
+def test_pages_are_read_without_scripts_and_lost_ones_say_so(served, opened):
+    report = served.report(VERSIONS[3])
+    opened.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        opened.get(report)
+        assert "To label takes scripts" in opened.find_element(By.TAG_NAME, "body").text
+        assert opened.find_element(By.CSS_SELECTOR, "tr.one .of-model").is_displayed()
+        opened.get(opened.find_element(By.LINK_TEXT, "mg_C_x").get_attribute("href"))
+        assert "48 threads" in opened.find_element(By.TAG_NAME, "article").text
+        assert opened.find_elements(By.CSS_SELECTOR, "article svg[role=img]")
+    finally:
+        opened.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+    for path in ("x", "../../etc/passwd", f"{Path(report).name}/%2Fetc%2Fpasswd", "next/x"):
+        assert httpx.get(f"{served.url}/comparisons/{path}").status_code == 404
