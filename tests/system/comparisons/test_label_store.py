@@ -233,6 +233,19 @@ def test_a_store_that_is_away_says_so_without_its_password(address, tmp_path):
     assert store.away
 
 
+def test_sqlite_waits_for_the_disk_and_lets_others_read_meanwhile(tmp_path):
+    url = f"sqlite:///{tmp_path}/labels.db"
+    LabelStore.open(url).close()
+    engine = Place.of(url).engine()
+    with engine.connect() as connection:
+        # 2: FULL
+        asked = [
+            connection.exec_driver_sql(f"PRAGMA {one}").scalar() for one in ("synchronous", "journal_mode")
+        ]
+    engine.dispose()
+    assert asked == [2, "wal"]
+
+
 def test_nothing_is_written_before_the_first_label(tmp_path):
     store = LabelStore(f"sqlite:///{tmp_path}/labels.db")
     store.look()
