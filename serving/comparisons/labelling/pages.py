@@ -92,7 +92,7 @@ class _Pages:
         order = self._pool.order(given.table)
         names = () if order is None else order.identifiers
         free = (offered.places[name] for name in names if name not in given.votes)
-        first = [_Place(offered, place) for place in islice(free, _FIRST)]
+        first = [QueuedComparison(offered, place) for place in islice(free, _FIRST)]
         return self._page(request, "next", given, first=first, troubles=self._pool.troubles())
 
     def queue(self, request: Request) -> Response:
@@ -105,12 +105,12 @@ class _Pages:
             return JSONResponse({"detail": told}, HTTPStatus.ACCEPTED)
         token = holder(request.scope)
         person = request.query_params.get("by", "") if token is None else token.name
-        free = _shared([name for name in order.identifiers if name not in given.votes], given, person)
+        free = shared([name for name in order.identifiers if name not in given.votes], given, person)
         content = {
             "left": len(free),
             "labels": len(given.table),
             "learnt": order.labels,
-            "comparisons": [_Place(offered, offered.places[name]).told for name in free[:QUEUED]],
+            "comparisons": [QueuedComparison(offered, offered.places[name]).told for name in free[:QUEUED]],
         }
         return JSONResponse(content)
 
@@ -188,7 +188,7 @@ class _Pages:
 
 
 @dataclass(frozen=True)
-class _Place:
+class QueuedComparison:
     """Where a comparison is shown."""
 
     offered: Offered
@@ -196,10 +196,12 @@ class _Place:
 
     @property
     def href(self) -> str:
+        """Its address."""
         return f"/comparisons/{self.offered.report_of(self.row).key}/{self.offered.keys[self.row]}"
 
     @property
     def name(self) -> str:
+        """What was measured."""
         return self.offered.named.operations[self.row]
 
     @property
@@ -208,7 +210,7 @@ class _Place:
         return {"id": self.offered.named.identifiers[self.row], "href": self.href, "name": self.name}
 
 
-def _shared(names: Sequence[str], given: LabelsGiven, person: str) -> Sequence[str]:
+def shared(names: Sequence[str], given: LabelsGiven, person: str) -> Sequence[str]:
     """Put first what falls to a person if all who label now take turns: nobody need look at the same."""
     now = datetime.now(UTC)
     recent = given.table["labelled_at"] > now - AT_WORK

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any
 
 from anyio import to_thread
@@ -17,7 +16,7 @@ from data.comparisons.labels.store.kept import LabelStore
 from data.errors import InputError
 from serving.comparisons.labels.store.adding import Adding
 from serving.comparisons.labels.store.beginning import RATE
-from serving.comparisons.labels.store.pool import Labellable, NamedComparisons
+from serving.comparisons.labels.store.pool import Labellable
 from serving.comparisons.labels.store.schemas import (
     CurrentLabels,
     LabelAnswer,
@@ -52,14 +51,13 @@ _FORGERY = {
 
 
 def install(app: FastAPI) -> None:
-    """Let `app` take and tell labels; ``app.state`` gets ``labels``, ``pool``.
+    """Let `app`, whose ``state`` has a ``pool``, take and tell labels; the ``state`` gets ``labels``.
 
-    Both are None where the server was told of none: then there is nothing that may be labelled.
+    They are None where the server was told of no place for them.
     """
     options = app.state.settings.options
-    address, source = options.get("labels"), options.get("comparisons")
+    address = options.get("labels")
     app.state.labels = None if address is None else LabelStore(address)
-    app.state.pool = None if source is None else NamedComparisons(Path(source))
     app.state.troubles.append(lambda: AWAY if app.state.labels and app.state.labels.away else None)
     app.add_exception_handler(AwayError, _away)
     kind = SignedLabelRequest if app.state.settings.tokens is None else LabelRequest
