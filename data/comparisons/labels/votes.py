@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 
 #: When what bears no time was said.
-LONG_AGO = pd.Timestamp(0, tz="UTC")
+_LONG_AGO = pd.Timestamp(0, tz="UTC")
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ def agreed(labels: pd.DataFrame) -> pd.Series:
     That is a label as such: a consensus that the source has found, or the truth of an injected change. It
     holds until somebody labels the comparison after it: then the votes decide.
     """
-    times = labels["labelled_at"].fillna(LONG_AGO)
-    latest = times.where(labels["annotator"].notna(), LONG_AGO)
+    times = labels["labelled_at"].fillna(_LONG_AGO)
+    latest = times.where(labels["annotator"].notna(), _LONG_AGO)
     later = latest.groupby(labels["comparison_id"]).transform("max") > times
     return labels[_alone(labels) & ~later].set_index("comparison_id")["status"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
@@ -27,6 +28,8 @@ from serving.doors.problems import RefusedError
 from serving.pages.render import render
 
 T = TypeVar("T")
+#: Pages that are made at once.
+THREADS = 4
 #: Reports that the contents list at once, and rows that a page of a report has.
 LISTED, ROWS = 300, 400
 #: Comparisons that are handed out at once, to be labelled one after the other.
@@ -35,6 +38,7 @@ QUEUED = 100
 _FIRST = 10
 #: Letters of a search that count.
 _LETTERS = 200
+_AWAY = "their store did not answer when it was last asked"
 #: How long after their last label people count as being at it.
 AT_WORK = timedelta(minutes=15)
 #: What scripts and forms of the pages may ask: this server.
@@ -45,7 +49,7 @@ def install(app: FastAPI) -> None:
     """Let `app`, whose ``state`` has the ``labels``, show comparisons; the ``state`` gets the ``pool``."""
     source = app.state.settings.options.get("comparisons")
     app.state.pool = LabelPool(None if source is None else Path(source), app.state.models.get("model"))
-    pages = _Pages(app)
+    pages, threads = _Pages(app), CapacityLimiter(THREADS)
     for path, shown in (
         ("/comparisons", pages.contents),
         ("/comparisons/next", pages.next),
@@ -53,7 +57,7 @@ def install(app: FastAPI) -> None:
         ("/comparisons/{report}", pages.report),
         ("/comparisons/{report}/{comparison}", pages.comparison),
     ):
-        app.get(path, include_in_schema=False)(_patient(shown))
+        app.get(path, include_in_schema=False)(_patient(shown, threads))
 
 
 @dataclass(frozen=True)
@@ -159,6 +163,8 @@ class _Pages:
 
     def _given(self) -> LabelsGiven:
         """Return the labels; where their store does not answer, none, which every page says."""
+        if self._store is not None and self._store.away:
+            return LabelsGiven.none(_AWAY)
         try:
             return LabelsGiven.none() if self._store is None else LabelsGiven.of(self._store.current())
         except AwayError as exc:
@@ -221,16 +227,17 @@ def shared(names: Sequence[str], given: LabelsGiven, person: str) -> Sequence[st
     return [*names[turn::many], *(name for at, name in enumerate(names) if at % many != turn)]
 
 
-def _patient(shown: Callable[[Request], Response]) -> Callable[[Request], Response]:
-    """Let people wait for what is still being computed: their browsers ask again."""
+def _patient(
+    shown: Callable[[Request], Response], threads: CapacityLimiter
+) -> Callable[[Request], Awaitable[Response]]:
+    """Answer in threads that nobody else waits for, and let people wait for what is still being read."""
 
-    def answer(request: Request) -> Response:
+    async def answer(request: Request) -> Response:
         try:
-            return shown(request)
+            return await to_thread.run_sync(shown, request, limiter=threads)
         except RefusedError as exc:
-            if "text/html" not in request.headers.get("accept", "") or "retry-after" not in (
-                exc.headers or {}
-            ):
+            browses = "text/html" in request.headers.get("accept", "")
+            if not browses or "retry-after" not in (exc.headers or {}):
                 raise
             sent = page(render("labelling/wait.html", detail=exc.detail), exc.status_code)
             sent.headers.update(exc.headers or {})

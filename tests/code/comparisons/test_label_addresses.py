@@ -8,6 +8,8 @@ import anyio
 import httpx
 import pytest
 
+from data.errors import InputError
+from serving.comparisons.labels.store.beginning import begun
 from serving.doors.api import create_app
 from serving.doors.settings import ServerSettings
 from serving.doors.tokens import add, read
@@ -242,3 +244,26 @@ def test_a_server_without_labels_says_so(tmp_path):
     labels.app.state.pool = None
     assert refused(labels.ask("GET", "/v1/labels"), 503, "--labels")
     assert json.loads(labels.ask("GET", "/readyz").text)["status"] == "ok"
+
+
+def test_what_a_server_cannot_keep_labels_in_is_told_before_it_listens(tmp_path, caplog):
+    (tmp_path / "text.db").write_text("no database " * 100)
+    for options, told in (
+        ({"labels": "nowhere"}, "expected sqlite:///FILE"),
+        ({"labels": f"sqlite:///{tmp_path}/no/labels.db"}, "no such directory"),
+        ({"labels": f"sqlite:///{tmp_path}/text.db"}, "file is not a database"),
+        (
+            {"labels": f"sqlite:///{tmp_path}/l.db", "comparisons": f"{tmp_path}/no"},
+            "no such file or directory",
+        ),
+    ):
+        with pytest.raises(InputError, match=told):
+            begun(options)
+    assert caplog.text == ""
+    # a server of databases may come back
+    away = "postgresql://me:geheim@127.0.0.1:1/x"
+    taken = begun({"labels": away, "comparisons": str(tmp_path)})
+    assert taken == {"labels": away, "comparisons": str(tmp_path), "label_rate": 240}
+    assert "labels are refused" in caplog.text
+    assert "geheim" not in caplog.text
+    assert not (tmp_path / "l.db").exists()

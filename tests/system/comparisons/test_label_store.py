@@ -12,7 +12,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import inspect, text
 from sqlalchemy.exc import DBAPIError
 
-from data.comparisons.labels.store import migrating
+from data.comparisons.labels.store import kept, migrating
 from data.comparisons.labels.store.address import Place
 from data.comparisons.labels.store.given import (
     AwayError,
@@ -80,15 +80,15 @@ def test_of_two_people_each_last_label_counts_and_a_withdrawn_one_leaves_the_oth
 
 def test_a_label_keeps_what_was_known_and_gets_the_time_of_the_server(store):
     began = datetime.now(UTC)
-    kept = store.add(given(saw_verdict=True, model="regression-comparison 3"))
-    assert (kept.saw_verdict, kept.model) == (True, "regression-comparison 3")
-    assert began <= kept.labelled_at <= datetime.now(UTC)
-    assert store.history("a") == [kept]
+    label = store.add(given(saw_verdict=True, model="regression-comparison 3"))
+    assert (label.saw_verdict, label.model) == (True, "regression-comparison 3")
+    assert began <= label.labelled_at <= datetime.now(UTC)
+    assert store.history("a") == [label]
 
 
 def test_the_same_key_is_the_same_label_and_another_label_is_refused(store):
-    kept = store.add(given(key="one"))
-    assert store.add(given(key="one")) == kept
+    label = store.add(given(key="one"))
+    assert store.add(given(key="one")) == label
     for other in (given(key="one", status="pass"), given("b", key="one"), given(by="ben", key="one")):
         with pytest.raises(KeyTakenError, match='key="one"'):
             store.add(other)
@@ -98,15 +98,30 @@ def test_the_same_key_is_the_same_label_and_another_label_is_refused(store):
     assert (said(store), said(store, "b"), said(store, "c")) == ([("anna", "fail")], [("anna", "fail")], [])
 
 
+def test_what_a_person_said_last_counts_whatever_the_clock_says(store, monkeypatch):
+    before = store.add(given(status="fail", key="z"))
+
+    class Late(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return before.labelled_at - timedelta(seconds=5)
+
+    monkeypatch.setattr(kept, "datetime", Late)
+    # of what comes together, too: keys do not ascend with time
+    store.add_all([given(status="fail", key="y"), given(status="pass", key="x"), given(by="ben", key="w")])
+    assert said(store) == [("ben", "fail"), ("anna", "fail"), ("anna", "fail"), ("anna", "pass")]
+    assert current(store) == [["a", "ben", "fail"], ["a", "anna", "pass"]]
+
+
 def test_the_same_labels_that_come_at_once_are_kept_once(url):
     labels = [given(f"c{number}", key=f"key{number}") for number in range(40)]
     stores = [LabelStore(url) for _ in range(4)]
     with ThreadPoolExecutor(8) as threads:
         orders = [(store, labels[::step]) for store in stores for step in (1, -1)]
         answers = list(threads.map(lambda order: order[0].add_all(order[1]), orders))
-    kept = {added.label.key: added.label.number for answer in answers for added in answer}
-    assert all(kept[added.label.key] == added.label.number for answer in answers for added in answer)
-    assert sum(added.fresh for answer in answers for added in answer) == len(kept) == 40
+    numbers = {added.label.key: added.label.number for answer in answers for added in answer}
+    assert all(numbers[added.label.key] == added.label.number for answer in answers for added in answer)
+    assert sum(added.fresh for answer in answers for added in answer) == len(numbers) == 40
     for store in stores:
         store.close()
 
@@ -190,6 +205,8 @@ def test_labels_that_come_twice_from_a_table_are_added_once_and_settled_ones_sta
     # without a time it is older than any
     assert current(store) == [["a", "anna", "fail"]]
     assert moved_out(store)["labelled_at"].tolist() == [pd.Timestamp(then)]
+    with pytest.raises(InputError, match=r'label of "c": labelled_at="2999-.* is in the future'):
+        move_in(table(("c", "fail", "anna", datetime(2999, 1, 1, tzinfo=UTC))), store)
     assert vars(move_in(labels, store, "carl")) == {"added": 1, "known": 2, "nobodys": 0}
     assert current(store) == [["a", "anna", "fail"], ["b", "carl", "pass"]]
 
@@ -231,6 +248,19 @@ def test_a_store_that_is_away_says_so_without_its_password(address, tmp_path):
         store.add(given())
     assert "geheim" not in f"{away.value}{store.place}"
     assert store.away
+
+
+def test_sqlite_waits_for_the_disk_and_lets_others_read_meanwhile(tmp_path):
+    url = f"sqlite:///{tmp_path}/labels.db"
+    LabelStore.open(url).close()
+    engine = Place.of(url).engine()
+    with engine.connect() as connection:
+        # 2: FULL
+        asked = [
+            connection.exec_driver_sql(f"PRAGMA {one}").scalar() for one in ("synchronous", "journal_mode")
+        ]
+    engine.dispose()
+    assert asked == [2, "wal"]
 
 
 def test_nothing_is_written_before_the_first_label(tmp_path):

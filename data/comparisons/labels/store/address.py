@@ -71,7 +71,13 @@ class Place:
             return engine
         given = {"connect_timeout": _CONNECTING, "tcp_user_timeout": _SILENCE}
         further = {name: value for name, value in given.items() if name not in self.url.query}
-        return create_engine(self.url, connect_args=further, pool_pre_ping=True, hide_parameters=True)
+        return create_engine(
+            self.url,
+            connect_args=further,
+            pool_pre_ping=True,
+            pool_timeout=_CONNECTING,
+            hide_parameters=True,
+        )
 
 
 def _lasting(connection: sqlite3.Connection, _record: Any) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Literal, Self
 
 from data.errors import InputError
 
+#: When what bears no time was said.
+LONG_AGO = datetime.fromtimestamp(0, UTC)
 Status = Literal["pass", "fail"]
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from threading import Lock, Thread
 from typing import Any, Self
 
@@ -17,6 +18,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from data.comparisons.labels.store.address import WRITES, Place
 from data.comparisons.labels.store.given import (
+    LONG_AGO,
     Added,
     AwayError,
     GivenLabel,
@@ -35,6 +37,24 @@ AT_ONCE = 500
 #: Seconds in which labels are counted against a limit.
 WHILE = 60.0
 _INSERT: Mapping[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+
+
+@dataclass
+class Lately:
+    """How many labels a person gave lately, and when the last one."""
+
+    many: int = 0
+    last: datetime = LONG_AGO
+
+    def counted(self) -> int:
+        """Count one more; return how many there are with it."""
+        self.many += 1
+        return self.many
+
+    def next(self, now: datetime) -> datetime:
+        """Return the time of the person's next label: after the last one, whatever a clock says."""
+        self.last = max(now, self.last + timedelta(microseconds=1))
+        return self.last
 
 
 class LabelStore:
@@ -123,11 +143,12 @@ class LabelStore:
         now = datetime.now(UTC)
         with self._asked(writes=True) as connection:
             known = _known(connection, labels)
-            # of two with one key, the first
-            fresh = {one.key: one for one in reversed(labels) if one.key not in known}
-            late = set() if most is None else _beyond(connection, [*fresh.values()][::-1], most, now)
+            fresh = _first([one for one in labels if one.key not in known])
+            lately = _lately(connection, {one.labelled_by for one in fresh}, now - timedelta(seconds=WHILE))
+            late = {one.key for one in fresh if lately[one.labelled_by].counted() > (most or math.inf)}
+            timed = [one.at(lately[one.labelled_by].next(now)) for one in fresh if one.key not in late]
             # in one order: nobody waits for somebody who waits for him
-            rows = [asdict(one.at(now)) for key, one in sorted(fresh.items()) if key not in late]
+            rows = sorted(map(asdict, timed), key=itemgetter("key"))
             inserted = _inserted(connection, rows) if rows else set()
             histories = _histories(connection, {one.comparison_id for one in labels})
         return [
@@ -188,7 +209,8 @@ class LabelStore:
         if self._is_empty:
             return 0
         with self._asked() as connection:
-            return _recent(connection, [person], datetime.now(UTC) - timedelta(seconds=seconds))[person]
+            since = datetime.now(UTC) - timedelta(seconds=seconds)
+            return _lately(connection, {person}, since)[person].many
 
     @property
     def _is_empty(self) -> bool:
@@ -245,22 +267,20 @@ def _histories(connection: Connection, comparisons: Collection[str]) -> dict[str
     return {name: sorted(history, key=lambda one: one.age) for name, history in found.items()}
 
 
-def _recent(connection: Connection, people: Iterable[str], since: datetime) -> Counter[str]:
-    by, at = LABELS.c.labelled_by, LABELS.c.labelled_at
-    counted = select(by, func.count()).where(by.in_([*people]), at > since).group_by(by)
-    return Counter(dict(map(tuple, connection.execute(counted))))
-
-
-def _beyond(connection: Connection, fresh: Iterable[GivenLabel], most: int, now: datetime) -> set[str]:
-    """Return the keys of labels that are too many for who gives them."""
-    labels = [*fresh]
-    counts = _recent(connection, {one.labelled_by for one in labels}, now - timedelta(seconds=WHILE))
-    late = set()
+def _first(labels: Iterable[GivenLabel]) -> list[GivenLabel]:
+    """Return of labels with one key the first."""
+    found: dict[str, GivenLabel] = {}
     for one in labels:
-        if counts[one.labelled_by] >= most:
-            late.add(one.key)
-        counts[one.labelled_by] += 1
-    return late
+        found.setdefault(one.key, one)
+    return [*found.values()]
+
+
+def _lately(connection: Connection, people: Collection[str], since: datetime) -> dict[str, Lately]:
+    """Return how many labels each person gave since then, and when the last one."""
+    by, at = LABELS.c.labelled_by, LABELS.c.labelled_at
+    counted = select(by, func.count(), func.max(at)).where(by.in_(people), at > since).group_by(by)
+    found = {person: Lately(many, last) for person, many, last in connection.execute(counted)}
+    return {person: found.get(person) or Lately() for person in people}
 
 
 def _outcome(given: GivenLabel, history: list[KeptLabel], *, fresh: bool) -> Added | InputError:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, inspect, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import OperationalError
 
 from data.comparisons.labels.store.address import WRITES
 from data.comparisons.labels.store.given import NewerError
@@ -68,9 +69,9 @@ def _log_ahead(engine: Engine) -> None:
                 driver = connection.connection.dbapi_connection
                 assert driver is not None
                 driver.cursor().execute("PRAGMA journal_mode=WAL")
-        except DBAPIError:
+        except sqlite3.OperationalError as exc:
             if time.monotonic() > end:
-                raise
+                raise OperationalError("PRAGMA journal_mode", None, exc) from exc
             time.sleep(0.02)
         else:
             return

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from hashlib import sha256
 
 import pandas as pd
 
-from data.comparisons.labels.store.given import GivenLabel, Status
+from data.comparisons.labels.store.given import LONG_AGO, GivenLabel, Status
 from data.comparisons.labels.store.kept import AT_ONCE, LabelStore
-from data.comparisons.labels.votes import LONG_AGO
 from data.comparisons.tables import LABEL_DTYPES
 from data.errors import InputError
 from data.tables.specs import typed
@@ -39,7 +39,8 @@ def move_in(labels: pd.DataFrame, store: LabelStore, by: str | None = None) -> M
     Raises
     ------
     InputError
-        If the store does not answer; the labels before may have been added.
+        If a label is of the future: it would count for longer than it should. If the store does not answer;
+        the labels before may have been added.
     """
     people = labels["annotator"].fillna(by) if by is not None else labels["annotator"]
     named = labels.assign(annotator=people)[people.notna()]
@@ -55,11 +56,15 @@ def move_in(labels: pd.DataFrame, store: LabelStore, by: str | None = None) -> M
 
 
 def _given(row: dict[str, object]) -> GivenLabel:
-    at = LONG_AGO if pd.isna(row["labelled_at"]) else pd.Timestamp(str(row["labelled_at"]))
+    at = LONG_AGO if pd.isna(row["labelled_at"]) else pd.Timestamp(str(row["labelled_at"])).to_pydatetime()
+    if at > datetime.now(UTC):
+        raise InputError(
+            f'labelled_at="{at.isoformat()}" is in the future', place=f'label of "{row["comparison_id"]}"'
+        )
     told = (str(row["comparison_id"]), str(row["status"]), str(row["annotator"]), at.isoformat())
     key = sha256("\n".join(map(repr, told)).encode()).hexdigest()
     status: Status = "fail" if row["status"] == "fail" else "pass"
-    return GivenLabel(told[0], status, told[2], f"imported-{key}", labelled_at=at.to_pydatetime(warn=False))
+    return GivenLabel(told[0], status, told[2], f"imported-{key}", labelled_at=at)
 
 
 def moved_out(store: LabelStore, labels: pd.DataFrame | None = None) -> pd.DataFrame:

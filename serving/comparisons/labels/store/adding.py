@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 
 from data.comparisons.labels.store.given import Added, GivenLabel
 from data.comparisons.labels.store.kept import AT_ONCE, LabelStore
@@ -32,6 +32,7 @@ class Adding:
 
     def __init__(self, store: LabelStore, most: int) -> None:
         self._store, self._most = store, most
+        self._thread = CapacityLimiter(1)
         self._coming: list[Coming] = []
         self._writing: asyncio.Task[None] | None = None
 
@@ -56,6 +57,7 @@ class Adding:
 
     async def _added(self, some: list[Coming]) -> Sequence[Added | Exception]:
         try:
-            return await to_thread.run_sync(self._store.add_all, [one.label for one in some], self._most)
+            labels = [one.label for one in some]
+            return await to_thread.run_sync(self._store.add_all, labels, self._most, limiter=self._thread)
         except Exception as exc:  # noqa: BLE001 - goes to whoever waits
             return [exc] * len(some)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI, Request, Response
 from pydantic import BaseModel
 
@@ -33,6 +35,7 @@ from serving.doors.csrf import HEADER
 from serving.doors.problems import RefusedError
 from serving.doors.unpacked import body_of
 
+T = TypeVar("T")
 LOG = logging.getLogger("perfjudge.labels")
 PATH = "/v1/labels"
 #: Bytes of a request.
@@ -91,12 +94,18 @@ class LabelDesk:
         Of requests.
     most : int
         How many labels a person may give in a minute.
+    adding : Adding or None
+        What keeps them, from the first one on.
+    threads : CapacityLimiter
+        Those in which the store is asked.
     """
 
     app: FastAPI
     kind: type[LabelRequest]
     most: int
     adding: Adding | None = None
+    # a store that hangs keeps no thread busy that others need
+    threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(4))
 
     async def put(self, request: Request) -> Response:
         """Keep what a person says of a comparison."""
@@ -120,7 +129,7 @@ class LabelDesk:
     async def history(self, request: Request) -> Response:
         """Tell all that people said of a comparison."""
         comparison_id = request.path_params["comparison_id"]
-        found = await to_thread.run_sync(self._store().history, comparison_id)
+        found = await self._read(partial(self._store().history, comparison_id))
         history = [LabelEntry.model_validate(one) for one in found]
         if not history:
             await self._require_known(comparison_id)
@@ -128,9 +137,12 @@ class LabelDesk:
 
     async def current(self, _request: Request) -> Response:
         """Tell what everybody says now."""
-        labels = await to_thread.run_sync(self._store().current)
+        labels = await self._read(self._store().current)
         rows = labels.drop(columns="annotator").to_dict("records")
         return _json(CurrentLabels(labels=rows))
+
+    async def _read(self, ask: Callable[[], T]) -> T:
+        return await to_thread.run_sync(ask, limiter=self.threads)
 
     def _store(self) -> LabelStore:
         store: LabelStore | None = self.app.state.labels
@@ -143,7 +155,7 @@ class LabelDesk:
     async def _require_known(self, comparison_id: str) -> None:
         pool: Labellable | None = self.app.state.pool
         try:
-            known = pool is not None and await to_thread.run_sync(pool.known, comparison_id)
+            known = pool is not None and await self._read(partial(pool.known, comparison_id))
         except InputError as exc:
             raise RefusedError(
                 HTTPStatus.SERVICE_UNAVAILABLE, f"the comparisons cannot be read: {exc}"
