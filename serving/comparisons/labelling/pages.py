@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
@@ -27,6 +28,8 @@ from serving.doors.problems import RefusedError
 from serving.pages.render import render
 
 T = TypeVar("T")
+#: Pages that are made at once.
+THREADS = 4
 #: Reports that the contents list at once, and rows that a page of a report has.
 LISTED, ROWS = 300, 400
 #: Comparisons that are handed out at once, to be labelled one after the other.
@@ -35,6 +38,7 @@ QUEUED = 100
 _FIRST = 10
 #: Letters of a search that count.
 _LETTERS = 200
+_AWAY = "their store did not answer when it was last asked"
 #: How long after their last label people count as being at it.
 AT_WORK = timedelta(minutes=15)
 #: What scripts and forms of the pages may ask: this server.
@@ -45,7 +49,7 @@ def install(app: FastAPI) -> None:
     """Let `app`, whose ``state`` has the ``labels``, show comparisons; the ``state`` gets the ``pool``."""
     source = app.state.settings.options.get("comparisons")
     app.state.pool = LabelPool(None if source is None else Path(source), app.state.models.get("model"))
-    pages = _Pages(app)
+    pages, threads = _Pages(app), CapacityLimiter(THREADS)
     for path, shown in (
         ("/comparisons", pages.contents),
         ("/comparisons/next", pages.next),
@@ -53,7 +57,7 @@ def install(app: FastAPI) -> None:
         ("/comparisons/{report}", pages.report),
         ("/comparisons/{report}/{comparison}", pages.comparison),
     ):
-        app.get(path, include_in_schema=False)(_patient(shown))
+        app.get(path, include_in_schema=False)(_patient(shown, threads))
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,7 @@ class _Pages:
         order = self._pool.order(given.table)
         names = () if order is None else order.identifiers
         free = (offered.places[name] for name in names if name not in given.votes)
-        first = [_Place(offered, place) for place in islice(free, _FIRST)]
+        first = [QueuedComparison(offered, place) for place in islice(free, _FIRST)]
         return self._page(request, "next", given, first=first, troubles=self._pool.troubles())
 
     def queue(self, request: Request) -> Response:
@@ -105,12 +109,12 @@ class _Pages:
             return JSONResponse({"detail": told}, HTTPStatus.ACCEPTED)
         token = holder(request.scope)
         person = request.query_params.get("by", "") if token is None else token.name
-        free = _shared([name for name in order.identifiers if name not in given.votes], given, person)
+        free = shared([name for name in order.identifiers if name not in given.votes], given, person)
         content = {
             "left": len(free),
             "labels": len(given.table),
             "learnt": order.labels,
-            "comparisons": [_Place(offered, offered.places[name]).told for name in free[:QUEUED]],
+            "comparisons": [QueuedComparison(offered, offered.places[name]).told for name in free[:QUEUED]],
         }
         return JSONResponse(content)
 
@@ -159,6 +163,8 @@ class _Pages:
 
     def _given(self) -> LabelsGiven:
         """Return the labels; where their store does not answer, none, which every page says."""
+        if self._store is not None and self._store.away:
+            return LabelsGiven.none(_AWAY)
         try:
             return LabelsGiven.none() if self._store is None else LabelsGiven.of(self._store.current())
         except AwayError as exc:
@@ -188,7 +194,7 @@ class _Pages:
 
 
 @dataclass(frozen=True)
-class _Place:
+class QueuedComparison:
     """Where a comparison is shown."""
 
     offered: Offered
@@ -196,10 +202,12 @@ class _Place:
 
     @property
     def href(self) -> str:
+        """Its address."""
         return f"/comparisons/{self.offered.report_of(self.row).key}/{self.offered.keys[self.row]}"
 
     @property
     def name(self) -> str:
+        """What was measured."""
         return self.offered.named.operations[self.row]
 
     @property
@@ -208,7 +216,7 @@ class _Place:
         return {"id": self.offered.named.identifiers[self.row], "href": self.href, "name": self.name}
 
 
-def _shared(names: Sequence[str], given: LabelsGiven, person: str) -> Sequence[str]:
+def shared(names: Sequence[str], given: LabelsGiven, person: str) -> Sequence[str]:
     """Put first what falls to a person if all who label now take turns: nobody need look at the same."""
     now = datetime.now(UTC)
     recent = given.table["labelled_at"] > now - AT_WORK
@@ -219,16 +227,17 @@ def _shared(names: Sequence[str], given: LabelsGiven, person: str) -> Sequence[s
     return [*names[turn::many], *(name for at, name in enumerate(names) if at % many != turn)]
 
 
-def _patient(shown: Callable[[Request], Response]) -> Callable[[Request], Response]:
-    """Let people wait for what is still being computed: their browsers ask again."""
+def _patient(
+    shown: Callable[[Request], Response], threads: CapacityLimiter
+) -> Callable[[Request], Awaitable[Response]]:
+    """Answer in threads that nobody else waits for, and let people wait for what is still being read."""
 
-    def answer(request: Request) -> Response:
+    async def answer(request: Request) -> Response:
         try:
-            return shown(request)
+            return await to_thread.run_sync(shown, request, limiter=threads)
         except RefusedError as exc:
-            if "text/html" not in request.headers.get("accept", "") or "retry-after" not in (
-                exc.headers or {}
-            ):
+            browses = "text/html" in request.headers.get("accept", "")
+            if not browses or "retry-after" not in (exc.headers or {}):
                 raise
             sent = page(render("labelling/wait.html", detail=exc.detail), exc.status_code)
             sent.headers.update(exc.headers or {})

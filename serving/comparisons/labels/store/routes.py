@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any, TypeVar
 
 from anyio import CapacityLimiter, to_thread
@@ -19,7 +18,7 @@ from data.comparisons.labels.store.kept import LabelStore
 from data.errors import InputError
 from serving.comparisons.labels.store.adding import Adding
 from serving.comparisons.labels.store.beginning import RATE
-from serving.comparisons.labels.store.pool import Labellable, NamedComparisons
+from serving.comparisons.labels.store.pool import Labellable
 from serving.comparisons.labels.store.schemas import (
     CurrentLabels,
     LabelAnswer,
@@ -55,14 +54,13 @@ _FORGERY = {
 
 
 def install(app: FastAPI) -> None:
-    """Let `app` take and tell labels; ``app.state`` gets ``labels``, ``pool``.
+    """Let `app`, whose ``state`` has a ``pool``, take and tell labels; the ``state`` gets ``labels``.
 
-    Both are None where the server was told of none: then there is nothing that may be labelled.
+    They are None where the server was told of no place for them.
     """
     options = app.state.settings.options
-    address, source = options.get("labels"), options.get("comparisons")
+    address = options.get("labels")
     app.state.labels = None if address is None else LabelStore(address)
-    app.state.pool = None if source is None else NamedComparisons(Path(source))
     app.state.troubles.append(lambda: AWAY if app.state.labels and app.state.labels.away else None)
     app.add_exception_handler(AwayError, _away)
     kind = SignedLabelRequest if app.state.settings.tokens is None else LabelRequest

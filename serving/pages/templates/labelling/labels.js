@@ -91,7 +91,7 @@ const labelling = (() => {
     const answer = await fetch(`/v1/labels/${encodeURIComponent(one.id)}`, {
       method: "PUT",
       headers: { "content-type": "application/json", "x-csrf-token": root.dataset.csrf },
-      body: JSON.stringify({ status: one.status, key: one.key, saw_verdict: one.saw, labelled_by: one.by }),
+      body: JSON.stringify({ status: one.status, key: one.key, saw_verdict: one.saw, ...(root.dataset.person ? {} : { labelled_by: one.by }) }),
     });
     if (answer.ok) return { kept: await answer.json() };
     const told = (await answer.json().catch(() => ({}))).detail ?? `the server answers ${answer.status}`;

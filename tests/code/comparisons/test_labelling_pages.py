@@ -1,0 +1,276 @@
+"""What a server offers for labelling, and what its pages show of it, without a browser."""
+
+import base64
+import re
+import threading
+
+import anyio
+import httpx
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import Pipeline
+
+from data.comparisons.labels.store.given import AwayError
+from data.comparisons.tables import ComparisonTables
+from data.errors import InputError
+from features.comparisons.vectors import FEATURES, vectors
+from serving.comparisons.judge import judged
+from serving.comparisons.labelling import pages
+from serving.comparisons.labelling.background import Background
+from serving.comparisons.labelling.boxes import BoxDrawing, number
+from serving.comparisons.labelling.cells import ChangeCell, changes
+from serving.comparisons.labelling.given import LabelsGiven
+from serving.comparisons.labelling.near import nearby
+from serving.comparisons.labelling.offered import Offered
+from serving.doors.api import create_app
+from serving.doors.settings import ServerSettings
+from serving.doors.tokens import add
+from serving.models import ModelRef, Served
+from training.comparisons.ready import ReadyModel
+from training.comparisons.stored import Card, TrainedModel
+
+HTML = {"accept": "text/html"}
+
+
+def results(operation, order, values, threads=1, better="higher", version=None, machine="m"):
+    about = {"series_id": f"{operation}/{threads}", "group": "g", "benchmark": "b", "operation": operation,
+             "machine": machine, "unit": "s", "better": better, "threads": threads,
+             "version": f"v{order}" if version is None else version, "order": order}  # fmt: skip
+    return [about | {"value": value} for value in values]
+
+
+def pair(name, operation, baseline, target, machine="m"):
+    spans = zip(("baseline_from", "baseline_to", "target_from", "target_to"), baseline + target, strict=True)
+    return {
+        "comparison_id": name,
+        "benchmark": "b",
+        "operation": operation,
+        "machine": machine,
+        **dict(spans),
+    }
+
+
+def small():
+    """Three operations: two of one pair of versions, one of a range of them; `slow` got 10 % worse."""
+    rows = [
+        *(row for order in range(3) for row in results("steady", order, (100.0, 101.0, 102.0))),
+        *results("slow", 0, (10.0, 10.0, 10.0), better="lower"),
+        *results("slow", 1, (11.0, 11.0, 11.0), better="lower"),
+        *results("slow", 0, (20.0, 20.0, 20.0), 4, better="lower"),
+        *results("slow", 1, (19.0, 19.0, 19.0), 4, better="lower"),
+    ]
+    comparisons = [
+        pair("a/1", "steady", (0, 0), (1, 1)),
+        pair("a/2", "slow", (0, 0), (1, 1)),
+        pair("a/3", "steady", (0, 1), (2, 2)),
+    ]
+    return ComparisonTables.of_rows(rows, comparisons, [{"comparison_id": "a/1", "status": "pass"}])
+
+
+def drifting(operations=9, versions=90):
+    """Operations of which most get worse at the same versions, and comparisons of ranges of them."""
+    random, rows, comparisons = np.random.default_rng(1), [], []
+    for place in range(operations):
+        level = 100.0
+        for order in range(versions):
+            level *= 0.9 if order % 7 == 3 and random.random() < 0.7 else 1.0
+            rows += results(f"o{place}", order, level * random.normal(1, 0.005, 3))
+        comparisons += [
+            pair(f"o{place}/{at}", f"o{place}", (at - 4, at - 1), (at, at + 2))
+            for at in range(6, versions - 3, 8)
+        ]
+    return ComparisonTables.of_rows(rows, comparisons, None)
+
+
+def test_comparisons_stand_in_reports_by_machine_and_versions_and_addresses_tell_no_names():
+    offered = Offered.of(small())
+    told = {
+        (one.baseline, one.target): [offered.named.identifiers[row] for row in one.rows]
+        for one in offered.reports.values()
+    }
+    assert told == {("v0", "v1"): ["a/2", "a/1"], ("v0..v1", "v2"): ["a/3"]}
+    assert all(re.fullmatch("[0-9a-f]{20}", key) for key in [*offered.reports, *offered.keys])
+    assert len({*offered.reports, *offered.keys}) == 5
+    assert offered.labels == {"a/1": "pass"}
+
+
+def test_changes_are_negative_where_performance_got_worse_whichever_way_it_is_measured():
+    offered = Offered.of(small())
+    found = list(changes(offered.part(np.array([1])).sides))
+    assert [(one.threads, round(one.change, 6)) for one in found] == [(1, -0.1), (4, 0.05)]
+    assert [(one.told, one.level) for one in found] == [("\u221210.0", "worse-4"), ("+5.0", "better-3")]
+    assert ChangeCell(1, None).told == "\u2013"
+    assert ChangeCell(1, -0.0004).told == "0.0"
+
+
+def test_boxes_stand_left_of_their_baseline_where_they_are_worse_and_none_leaves_the_drawing():
+    drawing = BoxDrawing.of(Offered.of(small()).part(np.array([1])).sides)
+    slower, faster = drawing.pairs
+    assert slower.target.five[2] < slower.baseline.five[2] == faster.baseline.five[2] < faster.target.five[2]
+    places = [
+        place
+        for one in drawing.pairs
+        for box in (one.baseline, one.target)
+        for place in (*box.five, *box.dots)
+    ]
+    assert 0 < min(places) <= max(places) < 100
+    assert [told for _, told in drawing.ticks if told == "0"] == ["0"]
+    assert (number(14469.1), number(0.0123456), number(float("nan"))) == ("14,469", "0.012346", "\u2013")
+
+
+def test_what_is_said_of_some_comparisons_is_what_is_said_of_them_among_all(forest):
+    offered = Offered.of(drifting())
+    whole = judged(offered.named, forest).verdicts
+    assert np.ptp([one.probability for one in whole]) > 0.3
+    for rows in (np.array([4]), np.array([11, 22, 33, 44])):
+        part = offered.part(rows)
+        assert judged(part, forest).verdicts == tuple(whole[row] for row in rows)
+    none = offered.named.sides.siblings
+    few = offered.part(np.array([4])).sides.siblings
+    assert len(few.versions.series) < len(none.versions.series) / 3
+    assert nearby(none.of(np.zeros(0, np.int64))).versions is none.versions
+
+
+@pytest.fixture(scope="module")
+def forest():
+    """A model that looks at what other operations did, too."""
+    columns = vectors(Offered.of(drifting()).named.sides)
+    told = columns[:, FEATURES.index("siblings_worse_max")]
+    assert len(np.unique(told)) > 3
+    fails = told + np.random.default_rng(0).normal(0, 0.1, len(told)) > np.median(told)
+    steps = [
+        ("impute", SimpleImputer(keep_empty_features=True)),
+        ("classify", RandomForestClassifier(20, random_state=0)),
+    ]
+    card = Card("random-forest", FEATURES, 0.5, {}, dict.fromkeys(FEATURES, 0.0), "0" * 64, 0)
+    trained = TrainedModel(Pipeline(steps).fit(columns, fails), card)
+    return Served(ReadyModel.of(trained), ModelRef("m", "7", "models:/m/7"))
+
+
+class Server:
+    def __init__(self, directory, **settings):
+        small().write(directory / "source")
+        options = {"labels": f"sqlite:///{directory}/labels.db", "comparisons": str(directory / "source")}
+        self.app = create_app({}, ServerSettings(options, **settings))
+
+    def get(self, path, headers=HTML):
+        async def ask():
+            transport = httpx.ASGITransport(self.app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8000") as client:
+                return await client.get(path, headers=headers)
+
+        return anyio.run(ask)
+
+    def read(self):
+        """Wait until the source is read."""
+        assert self.app.state.pool.known("a/1")
+        return self
+
+
+def test_whoever_comes_before_the_source_is_read_is_asked_to_wait(tmp_path, monkeypatch):
+    go, read = threading.Event(), Offered.read
+    monkeypatch.setattr(Offered, "read", lambda *given: go.wait(20) and read(*given))
+    server = Server(tmp_path)
+    page = server.get("/comparisons")
+    assert (page.status_code, page.headers["retry-after"]) == (503, "1")
+    assert 'http-equiv="refresh"' in page.text
+    assert server.get("/comparisons/queue", {}).headers["content-type"] == "application/problem+json"
+    go.set()
+    assert server.read().get("/comparisons").status_code == 200
+    assert not server.app.state.pool.known("b/1")
+
+
+def test_a_source_that_cannot_be_read_is_told_on_the_page_and_to_who_labels(tmp_path, monkeypatch):
+    def broken(*_given):
+        raise InputError("is broken", file="x.xml")
+
+    monkeypatch.setattr(Offered, "read", broken)
+    server = Server(tmp_path)
+    with pytest.raises(InputError, match=r"x\.xml is broken|x\.xml: is broken"):
+        server.app.state.pool.known("a/1")
+    assert "is broken" in server.get("/comparisons").text
+
+
+def test_a_server_that_offers_nothing_says_how_it_would():
+    app = create_app({})
+    server = Server.__new__(Server)
+    server.app = app
+    page = server.get("/comparisons")
+    assert page.status_code == 404
+    assert "perfjudge serve --comparisons SOURCE" in page.text
+    assert not app.state.pool.known("a/1")
+
+
+def test_with_tokens_a_page_is_of_who_has_the_token_and_says_who_may_not_label(tmp_path):
+    file = tmp_path / "tokens"
+    tokens = {name: add(file, name, scopes) for name, scopes in (("anna", "read,label"), ("guest", "read"))}
+    server = Server(tmp_path, tokens=str(file)).read()
+
+    def shown(name):
+        secret = base64.b64encode(f"x:{tokens[name]}".encode()).decode()
+        return server.get("/comparisons", HTML | {"authorization": f"Basic {secret}"}).text
+
+    assert 'data-person="anna"' in shown("anna")
+    assert "Nothing can be labelled" not in shown("anna")
+    assert "the token of &#34;guest&#34; does not allow to label" in shown("guest")
+    forged = [re.search('data-csrf="([^"]+)"', shown(name))[1] for name in ("anna", "guest")]
+    assert len({*forged}) == 2
+    assert server.get("/comparisons").status_code == 401
+
+
+def test_where_labels_cannot_be_read_pages_are_shown_and_say_so(tmp_path, monkeypatch):
+    server = Server(tmp_path).read()
+
+    def away(*_given):
+        raise AwayError("the labels cannot be reached")
+
+    monkeypatch.setattr(server.app.state.labels, "current", away)
+    monkeypatch.setattr(server.app.state.labels, "history", away)
+    report = next(iter(server.app.state.pool.offered().reports))
+    for path in ("/comparisons", f"/comparisons/{report}", "/comparisons/next"):
+        page = server.get(path)
+        assert (page.status_code, "The labels cannot be read now" in page.text) == (200, True)
+
+
+def test_search_finds_reports_by_what_stands_in_them_and_long_reports_have_parts(tmp_path, monkeypatch):
+    server = Server(tmp_path).read()
+    assert ">v0 → v1<" in server.get("/comparisons?find=SLOW").text
+    assert ">v0..v1 → v2<" not in server.get("/comparisons?find=SLOW").text
+    assert "No report has “&lt;b&gt;”" in server.get("/comparisons?find=<b>").text
+    monkeypatch.setattr(pages, "ROWS", 1)
+    offered = server.app.state.pool.offered()
+    report = next(key for key, one in offered.reports.items() if len(one.rows) == 2)
+    parts = [server.get(f"/comparisons/{report}?from={start}").text for start in ("0", "1", "-1", "x", "99")]
+    assert ['data-name="slow"' in part for part in parts] == [True, False, True, True, True]
+
+
+def test_who_labels_at_the_same_time_gets_others_first_and_all_in_the_end():
+    now = pd.Timestamp.now("UTC")
+    rows = [("x", "pass", who, now - pd.Timedelta(minutes=ago)) for who, ago in (("ben", 1), ("carl", 60))]
+    given = LabelsGiven.of(
+        pd.DataFrame(rows, columns=["comparison_id", "status", "labelled_by", "labelled_at"])
+    )
+    names = [*"abcdef"]
+    assert pages.shared(names, given, "anna") == [*"acebdf"]
+    assert pages.shared(names, LabelsGiven.none(), "anna") == names
+    assert pages.shared(names, given, "") == pages.shared(names, given, "ben") == names
+
+
+def test_what_is_computed_in_the_background_is_computed_once_a_state_and_tells_its_troubles():
+    asked, found = [], Background("counting")
+
+    def counted(state):
+        asked.append(state)
+        if state == "bad":
+            raise ValueError("no")
+        return len(asked)
+
+    for state in ("a", "a", "b", "bad", "bad"):
+        found.of(state, lambda state=state: counted(state))
+        found.wait(5)
+    assert asked == ["a", "b", "bad"]
+    assert found.value == 2
+    assert found.trouble == "counting failed (ValueError); the server's log says more"
