@@ -132,7 +132,7 @@ def main() -> None:
             f"{len(people)} series of SAP's public set that engineers looked at.",
             f"A change to worse counts that at least 3 of them mark; within {WITHIN} versions it is found.",
             "Only what lies where they looked is counted.",
-            "Versions have few samples: 10 before and up to 5 from it on stand for a version.",
+            "Where versions have fewer than 3 samples, 10 before and up to 5 from it on stand for one.",
         ],
     ).publish("timelines-marked")
 

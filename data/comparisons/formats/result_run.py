@@ -181,8 +181,8 @@ class _RunReader:
             raise self.tree.error(f'<threads number="{threads}"> stands twice', operation.place)
         here = operation.configurations[threads] = RunConfiguration(threads)
         self._samples(operation, here, list(element.iter("result")))
-        for one in element.iter():
-            if one.tag != "result" and "median" in one.attrib:
+        for one in () if here.samples else element.iterdescendants():
+            if "median" in one.attrib:
                 self._summary(operation, here, one)
         if not here.samples and not here.summary:
             raise self._at(element).error(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -176,13 +178,26 @@ def _read_some(
 def _read_place(place: ResultPlace, *, measure: Measure, keep_going: bool) -> FoundRuns:
     problems = Problems(keep_going)
     try:
-        found = _read(place, problems, measure)
+        with uncollected():
+            found = _read(place, problems, measure)
     except InputError as error:
         return FoundRuns((), (*problems.skipped, error.within(place.path)))
     if found is None:
         return FoundRuns((), passed=place.source)
     notes = (note.replace(str(place.path), place.source) for note in problems.notes)
     return FoundRuns(found, tuple(problems.skipped), tuple(notes))
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Let Python look for no cycles: where there are none among many objects, it takes a third of the time."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def _read(place: ResultPlace, problems: Problems, measure: Measure) -> tuple[TimelineRun, ...] | None:

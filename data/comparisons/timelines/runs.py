@@ -184,21 +184,21 @@ def _moment(properties: Mapping[str, str], source: str, problems: Problems) -> d
 
 
 def _measured(run: ResultRun) -> tuple[tuple[RunSeries, ...], Ints, Floats, Floats]:
-    series, lengths, values, five = [], [], list[float](), []
+    series, lengths, values, summaries = (
+        list[RunSeries](),
+        list[int](),
+        list[float](),
+        dict[int, list[float]](),
+    )
     for one in run.operations.values():
         common = run.benchmark(one), one.name, one.metric, one.better
         for threads, found in one.configurations.items():
+            if not found.samples:
+                summaries[len(series)] = [found.summary.get(name, np.nan) for name in FIVE_NUMBERS]
             series.append(RunSeries(*common, threads))
             lengths.append(len(found.samples))
             values += found.samples
-            five.append(
-                [found.summary.get(name, np.nan) for name in FIVE_NUMBERS]
-                if not found.samples
-                else [np.nan] * 5
-            )
-    arrays = (
-        np.array(lengths, np.int64),
-        np.array(values, np.float64),
-        np.array(five, np.float64).reshape(-1, 5),
-    )
-    return (tuple(series), *arrays)
+    five = np.full((len(series), len(FIVE_NUMBERS)), np.nan)
+    if summaries:
+        five[list(summaries)] = list(summaries.values())
+    return tuple(series), np.array(lengths, np.int64), np.array(values, np.float64), five

@@ -139,8 +139,9 @@ def _page(
     way = Path(os.path.relpath(wish.results.absolute(), wish.output.absolute())).as_posix()
     judging = partial(_told, tell)
     who = judges(wish.model, wish.server)
-    report = assembled(one, wish.results, way, who, problems=problems, notes=notes, advance=judging)
-    write_text(wish.output / file, page(report))
+    with folders.uncollected():
+        report = assembled(one, wish.results, way, who, problems=problems, notes=notes, advance=judging)
+        write_text(wish.output / file, page(report))
     return _Page(listed_as(report, file), tuple(problems.skipped), report.notes)
 
 

@@ -203,7 +203,7 @@ def _batches(
 def _mark(marks: OperationMarks, course: Course, said: Sequence[tuple[Ask, SaidOfVersion]], room: int) -> int:
     """Write what was said into the marks; return how many have reasons."""
     beside = [(ask.version, one) for ask, one in said if ask.beside_baseline]
-    before = _once([(ask.version, one) for ask, one in said if not ask.beside_baseline], course)
+    before = _once(_each([(ask.version, one) for ask, one in said if not ask.beside_baseline]), course)
     for version, one in beside:
         marks.against_baseline[version] = one.mark
         marks.probability[version] = one.probability
@@ -215,6 +215,15 @@ def _mark(marks: OperationMarks, course: Course, said: Sequence[tuple[Ask, SaidO
             words = tuple(one.words())
             marks.words[version] = tuple(dict.fromkeys((*marks.words.get(version, ()), *words)))
     return len(marks.words)
+
+
+def _each(said: Sequence[tuple[int, SaidOfVersion]]) -> list[tuple[int, SaidOfVersion]]:
+    """Return one verdict of every version in their order, of two the worse one."""
+    found: dict[int, SaidOfVersion] = {}
+    for version, one in said:
+        if version not in found or found[version].mark < one.mark <= _FAIL:
+            found[version] = one
+    return sorted(found.items())
 
 
 def _once(said: list[tuple[int, SaidOfVersion]], course: Course) -> list[tuple[int, SaidOfVersion]]:

@@ -19,8 +19,8 @@ from features.comparisons.timelines.changes import Shift
 BEFORE, AFTER = 10, 5
 #: A window that stands for a version holds at least so many.
 _FEWEST = 2
-#: Earlier versions that tell how much versions vary.
-PAST = 20
+#: Earlier versions that tell how much versions vary: of single versions, and of windows.
+PAST, LONG_PAST = 20, 40
 
 
 class Stretch(NamedTuple):
@@ -62,6 +62,8 @@ class Course:
         Whether versions have so few samples that windows stand for them.
     turns : tuple of int
         The places from which on the level is another one, ascending.
+    losses : tuple of Stretch
+        Where a lasting loss began, and where it was complete.
     """
 
     number: int
@@ -69,6 +71,7 @@ class Course:
     width: int
     windowed: bool
     turns: tuple[int, ...]
+    losses: tuple[Stretch, ...]
 
     @classmethod
     def of(
@@ -78,12 +81,16 @@ class Course:
         known = np.flatnonzero(measured.known[operation.rows].any(axis=0))
         turns = {at for one in shifts for at in (one.first, one.last)}
         places = np.unique(np.searchsorted(known, sorted(turns))).tolist()
+        lost = {(one.first, one.last) for one in shifts if one.kind != "gain"}
+        losses = (Stretch(*np.searchsorted(known, ends).tolist()) for ends in sorted(lost))
         windowed = not measured.alone[operation.rows].all()
-        return cls(number, known, measured.five.shape[1], windowed, tuple(places))
+        return cls(number, known, measured.five.shape[1], windowed, tuple(places), tuple(losses))
 
     def asks(self, baseline: int) -> Iterator[Ask]:
         """Yield the comparisons of every version with the baseline, and with the versions before it."""
         yield from self._before()
+        if not self.windowed:
+            yield from self._lasting()
         place = int(np.searchsorted(self.known, baseline))
         if place < len(self.known) and self.known[place] == baseline:
             yield from self._beside(place)
@@ -93,8 +100,18 @@ class Course:
         reach, ahead, least = (BEFORE, AFTER, _FEWEST) if self.windowed else (1, 1, 1)
         for at in range(least, n - least + 1):
             start = max(0, at - reach)
-            past = Stretch(max(0, start - PAST), start)
+            past = Stretch(max(0, start - (LONG_PAST if self.windowed else PAST)), start)
             yield self._ask(at, past, Stretch(start, at), Stretch(at, min(at + ahead, n)), beside=False)
+
+    def _lasting(self) -> Iterator[Ask]:
+        """Yield every lasting loss: the level before it beside that behind it, however small its steps."""
+        edges = (0, *self.turns, len(self.known))
+        for began, complete in self.losses:
+            start = max(began - BEFORE, *(edge for edge in edges if edge < began))
+            stop = min(complete + AFTER, *(edge for edge in edges if edge > complete))
+            if began - start >= _FEWEST and stop - complete >= _FEWEST:
+                past = Stretch(max(0, start - PAST), start)
+                yield self._ask(began, past, Stretch(start, began), Stretch(complete, stop), beside=False)
 
     def _beside(self, baseline: int) -> Iterator[Ask]:
         level = self._level(baseline)

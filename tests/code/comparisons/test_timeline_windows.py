@@ -58,6 +58,17 @@ def test_windows_stand_for_versions_of_few_samples_and_end_where_the_level_does(
     assert {1, 29}.isdisjoint(told(found, beside=False))
 
 
+def test_the_levels_around_a_lasting_loss_are_compared_where_it_began():
+    shifts = [Shift("creep", 12, 16, -0.1), Shift("gain", 18, 18, 0.1)]
+    found = [
+        one for one in asks(of([3] * 20), shifts=shifts) if one.version == 12 and not one.beside_baseline
+    ]
+    assert [one[3:] for one in found] == [
+        (Stretch(0, 11), Stretch(11, 12), Stretch(12, 13)),
+        (Stretch(0, 2), Stretch(2, 12), Stretch(16, 18)),
+    ]
+
+
 def test_sides_are_those_that_tables_of_the_same_samples_have():
     measured = of([3, 4, 3, 5])
     found = [one for one in asks(measured) if not one.beside_baseline]

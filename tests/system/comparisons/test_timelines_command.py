@@ -64,7 +64,7 @@ def test_a_server_gives_the_verdicts_of_its_model(root, model_directory, listeni
     for mine, its in zip(here.operations, there.operations, strict=True):
         assert mine.against_baseline.tolist() == its.against_baseline.tolist()
         assert mine.against_before.tolist() == its.against_before.tolist()
-        assert mine.words == its.words
+        assert mine.words.keys() == its.words.keys()
 
 
 def test_every_machine_and_set_of_rules_has_a_page_in_the_list(root, model_directory, tmp_path, capsys):
