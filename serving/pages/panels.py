@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from markupsafe import Markup
 
-from serving.pages.charts import Chart, Words, inline, sketch
+from serving.pages.charts import NARROW, Chart, Words, inline, percent, plain, sketch
+from serving.pages.spots import Shape, Spot, overlay, shapes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,6 +28,9 @@ class Mark(Protocol):
 
     def draw(self, axes: Axes) -> None:
         """Draw it."""
+
+    def spots(self) -> Iterator[Spot]:
+        """Yield what is told to whoever points at it."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,20 @@ class Axis:
     low: float | None = None
     high: float | None = None
     backwards: bool = False
+
+    @property
+    def short(self) -> str:
+        """What it measures, without units and remarks."""
+        return re.split(r" \(|\n|; ", self.label)[0]
+
+    def reads(self, value: float) -> str:
+        """Return a number on it as a reader says it."""
+        return percent(value) if self.percent else plain(value)
+
+    def named(self, value: float) -> str:
+        """Return the name of the thing at a place; nothing where it holds numbers."""
+        place = round(value) if self.names and np.isfinite(value) else -1
+        return self.names[place].replace("\n", ", ") if 0 <= place < len(self.names) else ""
 
 
 @dataclass(frozen=True)
@@ -74,11 +94,42 @@ def drawn(
         The title of a legend at the right; else it is above.
     """
     with sketch(*size) as figure:
-        grid = np.atleast_1d(figure.subplots(-(-len(panels) // across), across)).flat
+        grid = list(np.atleast_1d(figure.subplots(-(-len(panels) // across), across)).flat)
         for axes, panel in zip(grid, panels, strict=True):
             _panel(axes, panel)
         _name_marks(figure, beside)
-        return Chart(**vars(words), svg=inline(figure, words.name, words.alt))
+
+        def over() -> Markup:
+            return overlay(list(_shapes(figure, zip(grid, panels, strict=True))))
+
+        svg = inline(figure, words.name, words.alt, over)
+        return Chart(**vars(words), svg=svg, fits=size[0] <= NARROW)
+
+
+def _shapes(figure: Figure, drawn_on: Iterable[tuple[Axes, Panel]]) -> Iterator[Shape]:
+    for axes, panel in drawn_on:
+        if panel.x is not None and panel.y is not None:
+            spots = [(spot, _told(spot, panel.x, panel.y)) for mark in panel.marks for spot in mark.spots()]
+            yield from shapes(figure, axes, spots)
+
+
+def _told(spot: Spot, x: Axis, y: Axis) -> str:
+    """Say what is at a spot: the names first, then what can be read there."""
+    names = (spot.name, x.named(spot.x), y.named(spot.y))
+    places = [
+        (f"{axis.short} {axis.reads(value)}", which)
+        for axis, value, which in ((x, spot.x, "x"), (y, spot.y, "y"))
+        if not axis.names and which != spot.along and (spot.along or not spot.values)
+    ]
+    along = {"x": x, "y": y}.get(spot.along)
+    values = [
+        f"{word or (along.short if along else '')} {along.reads(value) if along else plain(value)}"
+        for word, value in spot.values
+    ]
+    # a mark that spans an axis lies at no place of it
+    spans = {"x": spot.wide, "y": spot.high}
+    read = [told for told, which in places if not spans[which]] + values
+    return ": ".join(filter(None, (", ".join(filter(None, names)), ", ".join(read))))
 
 
 def _panel(axes: Axes, panel: Panel) -> None:
@@ -112,7 +163,9 @@ def _side(axes: Axes, axis: Axis, which: str) -> None:
     if axis.names:
         _names(axes, axis.names, which)
     if axis.percent:
-        side.set_major_formatter(lambda share, _: f"{100 * share:.6g} %".replace("-", "\N{MINUS SIGN}"))
+        side.set_major_formatter(lambda share, _: f"{plain(100 * share, 6)} %")
+    elif not (axis.log or axis.ticks or axis.names):
+        _plain_numbers(side)
     if axis.low is not None or axis.high is not None:
         put("lim", axis.low, axis.high)
     if axis.backwards:
@@ -131,14 +184,27 @@ def _round_numbers(side: Any) -> None:
     side.set_major_locator(
         LogLocator(subs=(1.0, 1.2, 1.5, 2.0, 3.0, 5.0) if high < 10 * low else (1.0, 2.0, 5.0))
     )
-    side.set_major_formatter(lambda value, _: f"{value:g}")
+    side.set_major_formatter(lambda value, _: plain(value))
     side.set_minor_locator(NullLocator())
+
+
+def _plain_numbers(side: Any) -> None:
+    """Write all numbers of an axis with as many digits after the point as its steps have."""
+
+    def written(value: float, _: object) -> str:
+        step = float(np.min(np.diff(side.get_majorticklocs()), initial=np.inf))
+        decimals = max(0, -int(np.floor(np.log10(step) + 1e-9))) if np.isfinite(step) else 0
+        # a step of 0.25 has more digits than one of 0.1 as large
+        decimals += round(step, decimals) != float(f"{step:.6g}")
+        return f"{value:,.{decimals}f}".replace("-", "\N{MINUS SIGN}")
+
+    side.set_major_formatter(written)
 
 
 def _names(axes: Axes, names: Sequence[str], which: str) -> None:
     places = range(0, len(names), _every(names))
     labels = [str(names[place]) for place in places]
-    size = 7 if len(names) > _MANY else 8.5
+    size = 7.5 if len(names) > _MANY else 8.5
     if which == "x":
         turned = max(map(len, labels)) > _SHORT and not any("\n" in label for label in labels)
         axes.set_xticks(places, labels, fontsize=size, rotation=90 if turned else 0)
