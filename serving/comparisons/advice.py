@@ -34,7 +34,7 @@ def advice(evaluated: EvaluatedComparisons, champion: pd.DataFrame, doubts: Doub
         first = listed([one.comparison_id for one in doubts.suspects[:3]])
         yield (
             f"Look at {counted(doubts.many, 'label')} again before the next training, first at {first}: "
-            "perfjudge labels suspects lists them with the reasons."
+            "`perfjudge labels suspects` lists them with the reasons."
         )
     wrong = _where_wrong(evaluated, champion)
     if wrong:
@@ -66,7 +66,7 @@ def _asked(promises: ModelPromises) -> str:
         )
     best = min(bearable, key=lambda one: one.share)
     told = (
-        f"Ask for at most {percent(best.share, 0)} missed (--missed {100 * best.share:.0f}): it was kept on "
+        f"Ask for at most {percent(best.share, 0)} missed (`--missed {100 * best.share:g}`): it was kept on "
         f"all {best.folds} folds, at {percent(best.false_alarms)} false alarms, and a person looks at "
         f"{percent(best.unsure)} of the comparisons"
     )

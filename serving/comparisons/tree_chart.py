@@ -116,7 +116,8 @@ def tree_chart(name: str, root: Node) -> Chart:
         "weighting. Per cents in brackets undo the square root."
     )
     words = Words(name, _finding(root), "Decision tree drawn from left to right", note)
-    return drawn(words, [Panel([TreeMark(root)])], (2.6 + 2.5 * root.depth, 0.6 + 0.72 * root.leaves))
+    size = 2.6 + 2.5 * root.depth, 0.6 + 0.72 * root.leaves
+    return drawn(words, [Panel([TreeMark(root)])], size, narrows=False)
 
 
 @dataclass(frozen=True)

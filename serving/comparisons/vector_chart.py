@@ -87,7 +87,7 @@ def vectors_chart(name: str, features: pd.DataFrame, columns: list[str]) -> Char
         )
         for x, y in combinations(best, 2)
     ]
-    return drawn(Words(name, title, shows, note), panels, (10.2, 6.6), across=3)
+    return drawn(Words(name, title, shows, note), panels, (10.2, 6.6), across=3, narrows=False)
 
 
 def _separation(vectors: NDArray[np.float64], failed: NDArray[np.bool_]) -> NDArray[np.float64]:

@@ -64,7 +64,7 @@ def _placed(checked: Check, noise: float | None) -> str:
             f"{saved}, no more than solo runs of one task differ ({percent(noise)}): on such tasks it "
             f"hardly pays."
         )
-    return f"{saved}, of {percent(checked.possible)} that could be saved: let perfjudge corun place do it."
+    return f"{saved}, of {percent(checked.possible)} that could be saved: let `perfjudge corun place` do it."
 
 
 def _noise(repeats: float | None, error: float | None) -> str:

@@ -24,7 +24,7 @@ _AXES = {
     "leverage": Axis("leverage (0 to 1)", low=0),
 }
 #: Dots beyond which an even share is drawn.
-_DRAWN = 1500
+_DRAWN = 600
 
 
 def residual_chart(name: str, residuals: pd.DataFrame, what: str) -> Chart | None:

@@ -36,7 +36,7 @@ def times_chart(given: EvaluatedCoruns) -> Chart | None:
     panels = [
         _times(impacts.loc[task].dropna(), str(task), float(given.solo_seconds[task])) for task in chosen
     ]
-    return drawn(Words("figure-1", title, shows, note), panels, (8.4, 7.4))
+    return drawn(Words("figure-1", title, shows, note), panels, (8.4, 7.4), narrows=False)
 
 
 def _times(impacts: pd.Series, task: str, solo: float) -> Panel:
@@ -48,6 +48,14 @@ def _times(impacts: pd.Series, task: str, solo: float) -> Panel:
         Axis("run time (s)", low=0.98 * solo * min(1.0, float(ordered.min()))),
         f"{task} beside",
     )
+
+
+def _slows(impacts: pd.DataFrame) -> str:
+    """Say who slows others most, unless most could."""
+    alike = Leaders.of(impacts).alike
+    if len(alike) > impacts.shape[1] / 2:
+        return "who slows others most cannot be told"
+    return f"{_most(impacts, 'slows', 'slow')} others most"
 
 
 def _most(impacts: pd.DataFrame, one: str, several: str) -> str:
@@ -69,10 +77,7 @@ def heat_map(given: EvaluatedCoruns) -> Chart | None:
     rows = impacts.mean(axis=1).sort_values(ascending=False, kind="stable").index
     columns = impacts.mean(axis=0).sort_values(ascending=False, kind="stable").index
     shown = impacts.loc[rows, columns].to_numpy()
-    title = (
-        f"{_most(impacts.T, 'suffers', 'suffer')} most from others, {_most(impacts, 'slows', 'slow')} "
-        f"others most"
-    )
+    title = f"{_most(impacts.T, 'suffers', 'suffer')} most from others; {_slows(impacts)}"
     shows = f"Heat map of the impact on {len(rows)} tasks beside {len(columns)} co-runners"
     note = (
         f"Impact: co-run time / time alone, on {given.machine}. Tasks that suffer most are at the top, "
@@ -82,7 +87,9 @@ def heat_map(given: EvaluatedCoruns) -> Chart | None:
     )
     heat = Heat.robust(shown, "impact (co-run time / time alone)", 1.0)
     panel = Panel([heat], Axis("co-runner", list(map(str, columns))), Axis("task", list(map(str, rows))))
-    return drawn(Words("impacts", title, shows, note), [panel], (8.4, min(9.0, 2.6 + 0.2 * len(rows))))
+    return drawn(
+        Words("impacts", title, shows, note), [panel], (8.4, min(9.0, 2.6 + 0.2 * len(rows))), narrows=False
+    )
 
 
 def events_chart(given: EvaluatedCoruns) -> Chart | None:

@@ -38,7 +38,7 @@ def report_advice(given: ProfiledPage, limits: TrustLimits) -> Iterator[str]:
         yield (
             f"Where a machine was only fingerprinted, expect predictions to be off by "
             f"{percent(errors.min(), 0)} or "
-            "more if its CPU model is unknown: perfjudge irup profile --predict gives each an interval."
+            "more if its CPU model is unknown: `perfjudge irup profile --predict` gives each an interval."
         )
 
 
@@ -47,7 +47,7 @@ def profile_advice(found: Profile, predictions: Sequence[Prediction]) -> Iterato
     if found.trust.enough:
         yield _lean(found)
         yield (
-            "Measure the application and these stressors again after a change; perfjudge irup diff tells "
+            "Measure the application and these stressors again after a change; `perfjudge irup diff` tells "
             "what really moved."
         )
     else:

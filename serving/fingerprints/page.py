@@ -211,7 +211,7 @@ def accuracy_told(accuracy: pd.DataFrame) -> str:
     typical = ", ".join(f"{METHODS.get(str(name), name)} {percent(error)}" for name, error in medians)
     leaders = Leaders.of(-errors.dropna()) if len(errors.dropna()) else None
     alike = [METHODS.get(name, name) for name in leaders.all] if leaders and leaders.alike else []
-    chance = f" {listed(alike)} cannot be told apart." if alike else ""
+    chance = f" Cannot be told apart: {listed(alike)}." if alike else ""
     return (
         f"The smallest error on machines of an unseen CPU model has: {told} of "
         f"{counted(len(accuracy), 'application')}. Median over the applications: {typical}.{chance}"

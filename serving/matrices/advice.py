@@ -36,7 +36,7 @@ def advice(given: EvaluatedMatrices, mistakes: pd.DataFrame, without: Sequence[A
         alarms = counts.false_alarms / counts.passes
         yield (
             f"Expect about {counted(round(1000 * alarms), 'false alarm')} in 1,000 normal pairs of test "
-            f"cases that it does not know; a fail is worth a look, a pass of a known test case none."
+            f"cases that it does not know: if these are too many, raise the threshold before you add metrics."
         )
     if len(mistakes):
         pairs = listed([str(one) for one in mistakes["pair_id"].head(3)])
@@ -80,13 +80,11 @@ def _kept(without: Sequence[AblationRow]) -> Iterator[str]:
     told = [(step.worth, step.row.name) for step in without if step.worth is not None]
     helping = [name for worth, name in told if worth.told == "helps"]
     idle = [name for worth, name in told if worth.told != "helps"]
+    leave = f"of {listed([_quoted(name) for name in idle])} it cannot be told that they help" if idle else ""
     if helping:
-        yield f"Keep {listed([_quoted(name) for name in helping])}: without it the champion gets worse."
-    if idle:
-        yield (
-            f"You may leave out {listed([_quoted(name) for name in idle])}: of none can it be told "
-            f"that it helps."
-        )
+        yield f"Keep {listed([_quoted(name) for name in helping])}{f'; {leave}' if leave else ''}."
+    elif idle:
+        yield f"Leave remedies out one by one: {leave}."
 
 
 def _quoted(name: str) -> str:

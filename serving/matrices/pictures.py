@@ -150,7 +150,7 @@ def groups_chart(groups: pd.DataFrame) -> Chart | None:
         Axis("given group (workload type)", [str(one) for one in table.index]),
     )
     size = max(4.6, 2.6 + 0.45 * table.shape[1]), max(2.6, 1.4 + 0.3 * len(table))
-    return drawn(words, [panel], size)
+    return drawn(words, [panel], size, narrows=False)
 
 
 def _shares(validity: pd.DataFrame) -> pd.DataFrame:

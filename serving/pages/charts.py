@@ -23,8 +23,8 @@ SERIES = ("#2f1e5e", "#8a1f5c", "#1f6f8b", "#c4501b", "#3f9a6d", "#d99a1c", "#97
 _VARIABLES = {INK: "ink", MUTED: "muted", GRID: "grid", PAPER: "paper", PASS: "pass", FAIL: "fail"} | {
     colour: f"series-{number}" for number, colour in enumerate(SERIES, 1)
 }
-#: Pixels of a page in a point of a chart, and inches up to which a chart fits a telephone.
-SCALE, NARROW = 1.4, 4.7
+#: Pixels of a page in a point of a chart, and the inches of a chart that fits a telephone.
+SCALE, NARROW = 1.4, 4.6
 _STYLE = {
     "svg.fonttype": "none",
     "svg.hashsalt": "perfjudge",
@@ -85,10 +85,12 @@ class Words:
 class Chart(Words):
     """A chart as a page shows it; its SVG is inline, without scripts and references to anything outside.
 
-    `fits`: it is so narrow that a telephone shows all of it, with letters that can be read.
+    `narrow` is the same for a telephone, laid out anew: all of it is seen, with letters that can be read. It
+    is empty where `svg` is as narrow (`fits`), and where the chart does not get along with less width.
     """
 
     svg: Markup = field(default=Markup(), kw_only=True)
+    narrow: Markup = field(default=Markup(), kw_only=True)
     fits: bool = field(default=False, kw_only=True)
 
 

@@ -297,7 +297,7 @@ class Heat:
             (below, above), "neither"
         )
         bar = axes.figure.colorbar(image, ax=axes, label=self.label, shrink=0.7, pad=0.015, extend=ends)
-        bar.ax.yaxis.set_major_formatter(lambda value, _: plain(value, 3))
+        bar.ax.yaxis.set_major_formatter(lambda value, _: plain(value))
         for (row, column), value in np.ndenumerate(self.values) if self.told else ():
             # the colours of the map are the same on dark paper, so that the ink on them is too
             ink = "white" if abs(value - self.middle) > _DARK * self.reach else "black"

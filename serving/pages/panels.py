@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 #: Names of one axis, at most; from so many on they are small; up to so many letters they stand side by side.
 _NAMED, _MANY, _SHORT = 50, 25, 4
+#: Letters in a line of a narrow chart: of a label, and of a name; inches of a legend that stood beside.
+_LABEL, _NAME, _LEGEND = 40, 24, 1.8
+#: Marks of a narrow chart up to which each is told.
+_TAPPED = 300
 #: Letters of a legend in an inch, and those that the room of a mark beside its name takes.
 _LETTERS, _HANDLE = 15, 8
 
@@ -50,6 +55,14 @@ class Axis:
     high: float | None = None
     backwards: bool = False
 
+    def narrowed(self) -> Axis:
+        """Return it with its label and its names on several lines, where they are long."""
+        label, *names = (
+            "\n".join("\n".join(wrap(line, most)) for line in text.split("\n"))
+            for text, most in ((self.label, _LABEL), *((name, _NAME) for name in self.names))
+        )
+        return replace(self, label=label, names=names)
+
     @property
     def short(self) -> str:
         """What it measures, without units and remarks."""
@@ -75,9 +88,19 @@ class Panel:
     heading: str = ""
     square: bool = False
 
+    def narrowed(self) -> Panel:
+        """Return it with long words on several lines."""
+        return replace(self, x=self.x and self.x.narrowed(), y=self.y and self.y.narrowed())
+
 
 def drawn(
-    words: Words, panels: Sequence[Panel], size: tuple[float, float], *, across: int = 1, beside: str = ""
+    words: Words,
+    panels: Sequence[Panel],
+    size: tuple[float, float],
+    *,
+    across: int = 1,
+    beside: str = "",
+    narrows: bool = True,
 ) -> Chart:
     """Draw panels as one chart.
 
@@ -92,18 +115,42 @@ def drawn(
         Panels in a row.
     beside : str
         The title of a legend at the right; else it is above.
+    narrows : bool
+        Whether it can be laid out for a telephone: panels one below the other, long words on several lines.
     """
-    with sketch(*size) as figure:
-        grid = list(np.atleast_1d(figure.subplots(-(-len(panels) // across), across)).flat)
+    fits = size[0] <= NARROW
+    svg = _laid_out(words, words.name, panels, _Layout(size, across, beside))
+    if fits or not narrows:
+        return Chart(**vars(words), svg=svg, fits=fits)
+    high = size[1] / -(-len(panels) // across) * len(panels)
+    layout = _Layout((NARROW, high + (_LEGEND if beside else 0)), 1, beside, narrow=True)
+    return Chart(**vars(words), svg=svg, narrow=_laid_out(words, f"{words.name}-narrow", panels, layout))
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How much room there is, how many panels stand side by side, and what the legend's title is."""
+
+    size: tuple[float, float]
+    across: int
+    beside: str
+    narrow: bool = False
+
+
+def _laid_out(words: Words, name: str, panels: Sequence[Panel], layout: _Layout) -> Markup:
+    with sketch(*layout.size) as figure:
+        rows = -(-len(panels) // layout.across)
+        grid = list(np.atleast_1d(figure.subplots(rows, layout.across)).flat)
         for axes, panel in zip(grid, panels, strict=True):
-            _panel(axes, panel)
-        _name_marks(figure, beside)
+            _panel(axes, panel.narrowed() if layout.narrow else panel)
+        _name_marks(figure, layout)
 
         def over() -> Markup:
-            return overlay(list(_shapes(figure, zip(grid, panels, strict=True))))
+            found = list(_shapes(figure, zip(grid, panels, strict=True)))
+            # a finger does not hit one of so many
+            return overlay([] if layout.narrow and len(found) > _TAPPED else found)
 
-        svg = inline(figure, words.name, words.alt, over)
-        return Chart(**vars(words), svg=svg, fits=size[0] <= NARROW)
+        return inline(figure, name, words.alt, over)
 
 
 def _shapes(figure: Figure, drawn_on: Iterable[tuple[Axes, Panel]]) -> Iterator[Shape]:
@@ -204,7 +251,7 @@ def _plain_numbers(side: Any) -> None:
 def _names(axes: Axes, names: Sequence[str], which: str) -> None:
     places = range(0, len(names), _every(names))
     labels = [str(names[place]) for place in places]
-    size = 7.5 if len(names) > _MANY else 8.5
+    size = 7.5 if len(names) > (_MANY if which == "x" else _NAMED - 5) else 8.5
     if which == "x":
         turned = max(map(len, labels)) > _SHORT and not any("\n" in label for label in labels)
         axes.set_xticks(places, labels, fontsize=size, rotation=90 if turned else 0)
@@ -214,10 +261,12 @@ def _names(axes: Axes, names: Sequence[str], which: str) -> None:
     axes.grid(visible=False, axis="x" if which == "x" else "y")
 
 
-def _name_marks(figure: Figure, beside: str) -> None:
+def _name_marks(figure: Figure, layout: _Layout) -> None:
     handles, labels = figure.axes[0].get_legend_handles_labels()
-    if beside:
-        figure.legend(handles, labels, loc="outside right upper", title=beside, fontsize=8.5)
+    title = layout.beside or None
+    if title and not layout.narrow:
+        figure.legend(handles, labels, loc="outside right upper", title=title, fontsize=8.5)
     elif handles:
         room = int(_LETTERS * figure.get_figwidth() / (max(map(len, labels)) + _HANDLE))
-        figure.legend(handles, labels, loc="outside upper center", ncols=max(1, room), fontsize=8.5)
+        columns = max(1, room)
+        figure.legend(handles, labels, loc="outside upper center", ncols=columns, fontsize=8.5, title=title)

@@ -7,7 +7,7 @@ from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from serving.pages.charts import counted, figures, percent, plain, whole
 from serving.pages.papers import worded
@@ -31,10 +31,20 @@ def environment() -> Environment:
     )
     made.filters |= {
         "percent": percent, "counted": counted, "figures": figures, "whole": whole, "plain": plain,
-        "worded": worded, "stacked": stacked,
+        "worded": worded, "stacked": stacked, "coded": coded,
     }  # fmt: skip
     made.globals["script"] = script()
     return made
+
+
+def coded(text: str) -> Markup:
+    """Return text in which what stands between backticks is code."""
+    parts = text.split("`")
+    shown = (
+        Markup("<code>{}</code>").format(part) if place % 2 else escape(part)
+        for place, part in enumerate(parts)
+    )
+    return Markup().join(shown)
 
 
 @cache

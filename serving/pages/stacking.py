@@ -20,7 +20,8 @@ def stacked(table: str) -> Markup:
     names = _names(root.xpath("./thead/tr"))
     for row in root.xpath("./tbody/tr"):
         for place, cell in _placed(row):
-            if cell.tag == "td" and place < len(names) and names[place] and "data-label" not in cell.attrib:
+            named = place < len(names) and names[place] and cell.get("colspan") is None
+            if cell.tag == "td" and named and "data-label" not in cell.attrib:
                 cell.set("data-label", names[place])
     return Markup(html.tostring(root, encoding="unicode"))  # noqa: S704 - it was markup, and is parsed
 
