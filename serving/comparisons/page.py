@@ -122,7 +122,7 @@ def rivals(evaluated: EvaluatedComparisons, champion: pd.DataFrame) -> str:
     )
     return (
         f"Its balanced accuracy, {ours.accuracy:.3f}, {lead(found)} that of the best rule, {name}, "
-        f"{theirs.accuracy:.3f} (of {percent(CONFIDENCE, 0)} of the draws of whole operations)."
+        f"{theirs.accuracy:.3f} (interval: {percent(CONFIDENCE, 0)} of draws of whole operations)."
     )
 
 

@@ -104,5 +104,5 @@ def _separation(vectors: NDArray[np.float64], failed: NDArray[np.bool_]) -> NDAr
 def _finding(column: str, before: float, after: float) -> str:
     title = f"{column} parts pass from fail best"
     if after > before:
-        return f"{title}, and the square root parts them further: F rises from {before:.0f} to {after:.0f}"
-    return f"{title}, and the square root does not help there: F goes from {before:.0f} to {after:.0f}"
+        return f"{title}, and the square root parts them further: F rises from {before:,.0f} to {after:,.0f}"
+    return f"{title}, and the square root does not help there: F goes from {before:,.0f} to {after:,.0f}"

@@ -88,7 +88,7 @@ def rivals(given: EvaluatedMatrices) -> str:
     found = between(champion, opponent, "pair_id", champion.set_index("pair_id")["fold"], metrics.seed)
     return (
         f"Its balanced accuracy, {ours.accuracy:.3f}, {lead(found)} that of the best opponent, {name}, "
-        f"{theirs.accuracy:.3f} (of {percent(CONFIDENCE, 0)} of the draws of whole folds). The opponents' "
+        f"{theirs.accuracy:.3f} (interval: {percent(CONFIDENCE, 0)} of draws of whole folds). The opponents' "
         "thresholds are the best ones for the very pairs that they are scored on; the champion's was "
         "chosen inside the training part."
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, pairwise
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 #: Names of one axis, at most; from so many on they are small; up to so many letters they stand side by side.
 _NAMED, _MANY, _SHORT = 50, 25, 4
+#: Numbers below axes, at least, and pixels between them; names up to which each may have several lines.
+_FEWEST, _GAP, _FEW = 2, 6.0, 12
 #: Letters in a line of a narrow chart: of a label, and of a name; inches of a legend that stood beside.
 _LABEL, _NAME, _LEGEND = 40, 24, 1.8
 #: Marks of a narrow chart up to which each is told.
@@ -57,11 +60,8 @@ class Axis:
 
     def narrowed(self) -> Axis:
         """Return it with its label and its names on several lines, where they are long."""
-        label, *names = (
-            "\n".join("\n".join(wrap(line, most)) for line in text.split("\n"))
-            for text, most in ((self.label, _LABEL), *((name, _NAME) for name in self.names))
-        )
-        return replace(self, label=label, names=names)
+        names = [_lines(name, _NAME) for name in self.names] if len(self.names) <= _FEW else self.names
+        return replace(self, label=_lines(self.label, _LABEL), names=names)
 
     @property
     def short(self) -> str:
@@ -76,6 +76,11 @@ class Axis:
         """Return the name of the thing at a place; nothing where it holds numbers."""
         place = round(value) if self.names and np.isfinite(value) else -1
         return self.names[place].replace("\n", ", ") if 0 <= place < len(self.names) else ""
+
+
+def _lines(text: str, most: int) -> str:
+    """Break text so that no line has more letters, where words allow it."""
+    return "\n".join(chain.from_iterable(wrap(line, most) for line in text.split("\n")))
 
 
 @dataclass(frozen=True)
@@ -144,6 +149,7 @@ def _laid_out(words: Words, name: str, panels: Sequence[Panel], layout: _Layout)
         for axes, panel in zip(grid, panels, strict=True):
             _panel(axes, panel.narrowed() if layout.narrow else panel)
         _name_marks(figure, layout)
+        _loosen(figure, grid)
 
         def over() -> Markup:
             found = list(_shapes(figure, zip(grid, panels, strict=True)))
@@ -233,6 +239,28 @@ def _round_numbers(side: Any) -> None:
     )
     side.set_major_formatter(lambda value, _: plain(value))
     side.set_minor_locator(NullLocator())
+
+
+def _loosen(figure: Figure, grid: Sequence[Axes]) -> None:
+    """Write fewer numbers below axes where they would touch."""
+    from matplotlib.ticker import AutoLocator
+
+    close = [axes for axes in grid if axes.axison and isinstance(axes.xaxis.get_major_locator(), AutoLocator)]
+    for numbers in range(_FEWEST + 5, _FEWEST - 1, -1):
+        if not close:
+            return
+        figure.draw_without_rendering()
+        close = [axes for axes in close if _touch(axes)]
+        for axes in close:
+            axes.locator_params(axis="x", nbins=numbers)
+
+
+def _touch(axes: Axes) -> bool:
+    """Return whether numbers below axes touch."""
+    low, high = sorted(axes.get_xlim())
+    shown = [label for label in axes.get_xticklabels() if low <= label.get_position()[0] <= high]
+    boxes = sorted((label.get_window_extent() for label in shown if label.get_text()), key=lambda box: box.x0)
+    return any(box.x1 + _GAP > other.x0 for box, other in pairwise(boxes))
 
 
 def _plain_numbers(side: Any) -> None:
