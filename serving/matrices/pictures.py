@@ -149,7 +149,7 @@ def groups_chart(groups: pd.DataFrame) -> Chart | None:
         Axis("automatic group (name)", [str(one) for one in table.columns]),
         Axis("given group (workload type)", [str(one) for one in table.index]),
     )
-    size = max(4.6, 2.6 + 0.45 * table.shape[1]), max(2.6, 1.4 + 0.3 * len(table))
+    size = max(4.6, 2.6 + 0.45 * table.shape[1]), max(3.4, 1.4 + 0.3 * len(table))
     return drawn(words, [panel], size, narrows=False)
 
 

@@ -195,6 +195,8 @@ class Boxes:
     def spots(self) -> Iterator[Spot]:
         """Yield each box with its whiskers."""
         for place, five in enumerate(self.fives):
+            if np.isnan(five).any():
+                continue
             low, q1, median, q3, high = (float(number) for number in five)
             told = [("median", median), ("quartiles", q1), ("and", q3), ("whiskers", low), ("and", high)]
             middle, reach = (low + high) / 2, (high - low) / 2

@@ -13,7 +13,7 @@ import numpy as np
 from markupsafe import Markup
 
 from serving.pages.charts import NARROW, Chart, Words, inline, percent, plain, sketch
-from serving.pages.spots import Shape, Spot, overlay, shapes
+from serving.pages.spots import Outline, Spot, outlines, overlay
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -152,18 +152,18 @@ def _laid_out(words: Words, name: str, panels: Sequence[Panel], layout: _Layout)
         _loosen(figure, grid)
 
         def over() -> Markup:
-            found = list(_shapes(figure, zip(grid, panels, strict=True)))
+            found = list(_outlines(figure, zip(grid, panels, strict=True)))
             # a finger does not hit one of so many
             return overlay([] if layout.narrow and len(found) > _TAPPED else found)
 
         return inline(figure, name, words.alt, over)
 
 
-def _shapes(figure: Figure, drawn_on: Iterable[tuple[Axes, Panel]]) -> Iterator[Shape]:
+def _outlines(figure: Figure, drawn_on: Iterable[tuple[Axes, Panel]]) -> Iterator[Outline]:
     for axes, panel in drawn_on:
         if panel.x is not None and panel.y is not None:
             spots = [(spot, _told(spot, panel.x, panel.y)) for mark in panel.marks for spot in mark.spots()]
-            yield from shapes(figure, axes, spots)
+            yield from outlines(figure, axes, spots)
 
 
 def _told(spot: Spot, x: Axis, y: Axis) -> str:

@@ -47,7 +47,7 @@ class Spot:
 
 
 @dataclass(frozen=True)
-class Shape:
+class Outline:
     """Where a spot lies on the page, in points from the left and the top, and what is told there."""
 
     left: float
@@ -68,14 +68,14 @@ class Shape:
         return Markup(f"{place}><title>{escape(self.told)}</title>{end}")  # noqa: S704 - numbers, and escaped
 
 
-def overlay(shapes: Sequence[Shape]) -> Markup:
+def overlay(shapes: Sequence[Outline]) -> Markup:
     """Return the shapes as one group, the small ones above the large ones."""
     ordered = sorted(shapes, key=lambda shape: -shape.wide * shape.high)
     inside = Markup().join(shape.svg for shape in ordered)
     return Markup('<g class="spots">{}</g>').format(inside) if inside else inside
 
 
-def shapes(figure: Figure, axes: Axes, spots: Sequence[tuple[Spot, str]]) -> Iterator[Shape]:
+def outlines(figure: Figure, axes: Axes, spots: Sequence[tuple[Spot, str]]) -> Iterator[Outline]:
     """Yield where spots of axes lie; those that are no numbers, or lie outside, do not.
 
     Parameters
@@ -99,4 +99,4 @@ def shapes(figure: Figure, axes: Axes, spots: Sequence[tuple[Spot, str]]) -> Ite
     for place, kept, (_, told) in zip(places, seen, spots, strict=True):
         if kept:
             (left, low), (right, high) = place.min(axis=0), place.max(axis=0)
-            yield Shape(left, 72 * inches[1] - high, right - left, high - low, told)
+            yield Outline(left, 72 * inches[1] - high, right - left, high - low, told)

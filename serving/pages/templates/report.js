@@ -63,7 +63,7 @@
   tip.hidden = true;
   document.body.append(tip);
   const hide = () => { tip.hidden = true; };
-  document.addEventListener("pointerover", (event) => {
+  const show = (event) => {
     const mark = event.target.closest?.(".spots > *");
     if (!mark) return hide();
     const title = mark.querySelector("title");
@@ -77,7 +77,9 @@
     const high = tip.offsetHeight, wide = tip.offsetWidth, edge = document.documentElement.clientWidth;
     tip.style.left = `${Math.max(4, Math.min(event.clientX + 12, edge - wide - 4))}px`;
     tip.style.top = `${event.clientY - high - 12 < 4 ? event.clientY + 16 : event.clientY - high - 12}px`;
-  });
+  };
+  document.addEventListener("pointermove", show);
+  document.addEventListener("pointerdown", show);
   document.addEventListener("scroll", hide, { passive: true, capture: true });
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); });
 })();
