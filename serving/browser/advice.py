@@ -30,10 +30,10 @@ def advice(troubled: Sequence[str], far: Mapping[str, str], verdicts: Sequence[V
         )
     fails, unsure = (sum(one.verdict == word for one in verdicts) for word in ("fail", "unsure"))
     if fails:
-        yield f"Look at the {counted(fails, 'fail')} among the recent verdicts: each says what speaks for it."
+        yield f"Look at {counted(fails, 'fail')} among the recent verdicts: each says what speaks for it."
     if unsure:
         yield (
-            f"Look at the {counted(unsure, 'unsure verdict')} yourself and label them: there the "
+            f"Look at {counted(unsure, 'unsure verdict')} yourself and label them: there the "
             f"model learns most."
         )
     if not (troubled or far):

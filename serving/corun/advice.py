@@ -26,22 +26,22 @@ def advice(given: EvaluatedCoruns, checked: Check | None) -> Iterator[str]:
     own = {name: split.entries[metrics.champion] for name, split in metrics.splits.items()}
     worth = {name: entry for name, entry in own.items() if (entry.r2.pooled or 0) > 0}
     useless = [_UNSEEN.get(name, name) for name in own if name not in worth]
+    covered = own[metrics.main].coverage.pooled or 0.0
+    held = (
+        f"{'Take' if covered >= metrics.confidence - _SHORT else 'Do not take'} its intervals at their word: "
+        f"{percent(covered)} held, {percent(metrics.confidence, 0)} were meant to."
+    )
     if metrics.main in worth:
         yield (
             f"Ask the static model about {_UNSEEN.get(metrics.main, metrics.main)}: "
             f"{percent(own[metrics.main].within_tolerance.pooled)} of its answers come within "
-            f"{percent(metrics.tolerance, 0)}."
+            f"{percent(metrics.tolerance, 0)}. {held}"
         )
     if useless:
         yield (
             f"Do not rely on it for {' or '.join(useless)}: there it explains nothing (R² is not above "
             f"0), and the mean impact is as good a guess."
         )
-    held = own[metrics.main].coverage.pooled or 0.0
-    yield (
-        f"{'Take' if held >= metrics.confidence - _SHORT else 'Do not take'} its intervals at their word: "
-        f"{percent(held)} held, {percent(metrics.confidence, 0)} were meant to."
-    )
     if given.impacts.notna().any(axis=None):
         yield _apart(given)
     if checked:

@@ -30,9 +30,11 @@ def report_advice(given: ProfiledPage, limits: TrustLimits) -> Iterator[str]:
         )
     if refused:
         names = listed([one.application for one in refused])
-        yield f"Decide nothing by the rankings of {names}: they are shown, but cannot be told from chance."
         best = max((one.trust for one in refused), key=lambda trust: (trust.machines, trust.cpus))
-        yield _more(best, limits.machines, limits.cpus)
+        yield (
+            f"Decide nothing by the rankings of {names}: they are shown, but cannot be told from chance. "
+            f"{_more(best, limits.machines, limits.cpus)}"
+        )
     errors = given.accuracy.drop(columns="application").median()
     if errors.notna().any():
         yield (
