@@ -21,7 +21,7 @@ def report_advice(given: ProfiledPage, limits: TrustLimits) -> Iterator[str]:
     """Yield sentences for whoever reads the report of all profiles."""
     trusted = [one for one in given.profiles.values() if one.trust.enough]
     refused = [one for one in given.profiles.values() if not one.trust.enough]
-    for one in sorted(trusted, key=lambda one: (-one.trust.r2, one.application))[:2]:
+    for one in sorted(trusted, key=lambda one: (-one.trust.r2, one.application))[: 1 if refused else 2]:
         yield _lean(one)
     if trusted:
         yield (
@@ -31,10 +31,8 @@ def report_advice(given: ProfiledPage, limits: TrustLimits) -> Iterator[str]:
     if refused:
         names = listed([one.application for one in refused])
         best = max((one.trust for one in refused), key=lambda trust: (trust.machines, trust.cpus))
-        yield (
-            f"Decide nothing by the rankings of {names}: they are shown, but cannot be told from chance. "
-            f"{_more(best, limits.machines, limits.cpus)}"
-        )
+        yield f"Decide nothing by the rankings of {names}: they are shown, but cannot be told from chance."
+        yield _more(best, limits.machines, limits.cpus)
     errors = given.accuracy.drop(columns="application").median()
     if errors.notna().any():
         yield (
