@@ -78,6 +78,11 @@ def faults(browser, page, widths=WIDTHS, unreadable=UNREADABLE):
     return found + ["a chart without words" for chart in charts if not chart.get_attribute("aria-label")]
 
 
+def points(page):
+    """Return what the text of a page says to do with it."""
+    return re.findall("<li>(.*?)</li>", re.search(r'<section class="do".*?</section>', page, re.DOTALL)[0])
+
+
 def charts(browser):
     """Return the charts that are seen at this width."""
     return [one for one in browser.find_elements("css selector", "svg[role=img]") if one.is_displayed()]

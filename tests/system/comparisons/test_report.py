@@ -8,7 +8,7 @@ from selenium.webdriver.support.ui import Select
 
 from serving.pages.render import script
 from serving.report import main
-from tests.system.browsing import charts, faults, widen
+from tests.system.browsing import charts, faults, points, widen
 from tests.system.comparisons.inputs import write_inputs, write_tree
 
 PAGE = "reports/comparisons/index.html"
@@ -58,6 +58,19 @@ def test_both_tables_hold_every_entry_and_mark_the_champion_once(usual):
         assert "average precision: the mean over folds" in table
         # all other columns of rules have a figure
         assert table.count("\N{EN DASH}") == 2
+
+
+def test_what_to_do_names_labels_to_look_at_and_where_the_model_errs(usual):
+    at, text = usual
+    told = points(text)
+    assert 3 <= len(told) <= 5
+    verdicts = pd.read_parquet(at / "reports/comparisons/evaluated/oof.parquet")
+    champion = re.search(r"champion</dt><dd>([\w-]+)<", text).group(1)
+    own = verdicts[(verdicts["split"] == "grouped") & (verdicts["entry"] == champion)]
+    wrong = (own["verdict"] != own["status"]).sum()
+    assert any(f"of the {wrong} wrong verdicts" in one for one in told)
+    suspects = re.findall(r'<th scope="row"><code>(.*?)</code>', text)
+    assert any(all(name in one for name in suspects[:2]) for one in told if "labels suspects" in one)
 
 
 def test_two_runs_give_identical_bytes(at):

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from serving.report import main
-from tests.system.browsing import charts, faults
+from tests.system.browsing import charts, faults, points
 from tests.system.corun.inputs import EVENTS
 from tests.system.fingerprints.test_report import faults_of_text
 
@@ -148,6 +148,14 @@ def test_what_the_data_does_not_allow_is_named_not_drawn(root, tmp_path, monkeyp
     ):
         assert told in page
     assert faults_of_text(page) == []
+
+
+def test_what_to_do_tells_whom_to_keep_apart_and_whether_to_believe_intervals(page, metrics):
+    told = points(page)
+    assert 3 <= len(told) <= 5
+    own = metrics["splits"]["pairs"]["entries"][metrics["champion"]]
+    assert f"{percent(own['coverage']['pooled'])} held" in told[0]
+    assert any(re.match(r"Keep \w+ away from \w+, which makes it \d+", one) for one in told)
 
 
 def test_the_page_refers_to_nothing_outside_itself_and_is_small(page):

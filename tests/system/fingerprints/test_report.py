@@ -1,4 +1,5 @@
 import re
+from html import escape
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import yaml
 from data.fingerprints import stages as ingested
 from features.fingerprints import matrix as featurized
 from serving.report import main
-from tests.system.browsing import charts, faults
+from tests.system.browsing import charts, faults, points
 from tests.system.fingerprints.inputs import fingerprints
 from training.fingerprints import stages as trained
 
@@ -119,6 +120,14 @@ def faults_of_text(page):
     targets = set(re.findall(r'href="#([^"]+)"', page)) | set(re.findall(r"url\(#([^)]+)\)", page))
     outside = re.findall(r"https?://[^\s\"')]+|<script[^>]|@import|<link(?! rel=\"icon\" href=\"data:)", page)
     return [*twice, *(targets - set(ids)), *outside]
+
+
+def test_what_to_do_says_which_rankings_decide_nothing(root, page):
+    told = points(page)
+    assert 3 <= len(told) <= 5
+    trust = pd.read_parquet(root / "reports/fingerprints/profiled/trust.parquet")
+    refused = list(trust["application"][~trust["enough"]])
+    assert any("Decide nothing" in one and escape(refused[0]) in one for one in told)
 
 
 def test_the_page_refers_to_nothing_outside_itself_and_is_small(page):

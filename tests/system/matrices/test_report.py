@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.matrices import main as matrices_page
 from serving.report import main
-from tests.system.browsing import charts, faults
+from tests.system.browsing import charts, faults, points
 from tests.system.fingerprints.test_report import faults_of_text
 from tests.system.matrices import inputs as matrices_inputs
 
@@ -151,6 +151,14 @@ def test_a_missing_or_broken_file_is_one_line(root, tmp_path, monkeypatch, capsy
     (directory / "reports/matrices/metrics.json").write_text('{"data": {}}')
     assert main(["matrices"]) == 2
     assert capsys.readouterr().err.startswith("reports/matrices/metrics.json: data.format: ")
+
+
+def test_what_to_do_counts_the_false_alarms_to_expect(root, page, metrics):
+    told = points(page)
+    assert 3 <= len(told) <= 5
+    oof = pd.read_parquet(root / "reports/matrices/evaluated/oof.parquet")
+    own = oof[(oof["entry"] == metrics["champion"]) & (oof["status"] == "pass")]
+    assert f"about {round(1000 * (own['verdict'] == 'fail').mean())} false alarm" in told[0]
 
 
 def test_the_page_refers_to_nothing_outside_itself_and_is_small(page):
