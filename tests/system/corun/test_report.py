@@ -155,7 +155,7 @@ def test_what_to_do_tells_whom_to_keep_apart_and_whether_to_believe_intervals(pa
     assert 3 <= len(told) <= 5
     own = metrics["splits"]["pairs"]["entries"][metrics["champion"]]
     assert f"{percent(own['coverage']['pooled'])} held" in told[0]
-    assert any(re.match(r"Keep \w+ away from \w+, which makes it \d+", one) for one in told)
+    assert any(re.match(r"Keep \S+ away from \S+, which makes it \d+", one) for one in told)
 
 
 def test_the_page_refers_to_nothing_outside_itself_and_is_small(page):
