@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 from data.errors import InputError
 from data.families import FAMILIES
 from data.places import Places
+from serving.browser.advice import advice
 from serving.browser.figures import ChampionFigures, figures_of
 from serving.browser.promotions import promotions
 from serving.browser.sending import page, report
@@ -102,16 +103,25 @@ def install(app: FastAPI) -> None:
 
 def _overview(app: FastAPI, url: str) -> str:
     told = {model.key: model.says for model in registered()}
+    models = [ModelLine.of(lazy, told.get(key, "")) for key, lazy in app.state.models.items()]
+    recent, drift = app.state.recent.newest(), [DriftLine.of(one) for one in app.state.drift.found().values()]
     return render(
         "overview.html",
         url=url,
-        models=[ModelLine.of(lazy, told.get(key, "")) for key, lazy in app.state.models.items()],
+        models=models,
         promotions=list(promotions()),
         measured=list(_measured()),
-        recent=[(_when(one.at), one) for one in app.state.recent.newest()],
+        recent=[(_when(one.at), one) for one in recent],
         labels=_labels(),
         unseen=_unseen(app),
-        drift=[DriftLine.of(one) for one in app.state.drift.found().values()],
+        drift=drift,
+        points=list(
+            advice(
+                [one.name or one.says for one in models if one.trouble],
+                {one.name: one.features[0][0] for one in drift if one.features and one.features[0][1] > _FAR},
+                [one.line for one in recent],
+            )
+        ),
         doors=[Example.of(door) for door in doors()],
         tracking=Tracking.here(),
         tokens=app.state.settings.tokens is not None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from serving.pages.apart import Leaders, listed
 from serving.pages.charts import FAIL, PAPER, Chart, Words, percent
 from serving.pages.marks import Boxes, Dots, Line, ValueLine, five_of
 from serving.pages.panels import Axis, Mark, Panel, drawn
@@ -17,8 +18,6 @@ PUBLISHED = {
     "random-forest": 0.9313,
     "extra-trees": 0.9185,
 }
-#: Two parameters whose accuracy differs by less are called equally good.
-_EQUAL = 0.002
 _LOOKS = (0, 3)
 ALWAYS = "always saying pass"
 
@@ -57,7 +56,7 @@ def _by_parameter(
     folds = known.groupby(["curve", "parameter"])["accuracy"]
     table = pd.DataFrame({"mean": folds.mean(), "std": folds.std().fillna(0.0)}).reset_index()
     note = "Lines are means over the folds, bands one standard deviation."
-    words = Words(name, _finding(table, names, axis[1]), f"Line chart of accuracy by {axis[0]}", note)
+    words = Words(name, _finding(known, names, axis[1]), f"Line chart of accuracy by {axis[0]}", note)
     parts = [(table[table["curve"] == curve], label) for curve, label in names.items()]
     lines = [
         Line(label, part["parameter"], part["mean"], look, band=part["std"])
@@ -68,17 +67,27 @@ def _by_parameter(
     return drawn(words, [panel], (8.4, 3.7))
 
 
-def _finding(table: pd.DataFrame, names: dict[str, str], word: str) -> str:
-    """Say which curve is best where, and from which parameter on it is as good as that."""
-    top = table.sort_values("mean", ascending=False, kind="stable").iloc[0]
-    curve, best = str(top["curve"]), float(top["mean"])
-    enough = table[(table["curve"] == curve) & (table["mean"] >= best - _EQUAL)]["parameter"].min()
+def _finding(known: pd.DataFrame, names: dict[str, str], word: str) -> str:
+    """Say which curve is best, if that can be told, and from which parameter on it cannot be told from it."""
+    folds = known.pivot_table(index="fold", columns=["curve", "parameter"], values="accuracy")
+    means = folds.mean()
+    places = {f"{curve} {parameter}": (str(curve), parameter) for curve, parameter in folds.columns}
+    leaders = Leaders.of(folds.set_axis(list(places), axis="columns"))
+    curve, best = places[leaders.best]
+    alike = [places[name] for name in leaders.all]
+    curves = [name for name in names if name in {found for found, _ in alike}]
+    enough = min(parameter for found, parameter in alike if found == curve)
 
     def at(parameter: object) -> str:
         return f"k = {parameter}" if word == "k" else f"{parameter} {word}"
 
-    title = f"Best with {names[curve]} at {at(top['parameter'])}: {percent(best)} right"
-    return title if enough == top["parameter"] else f"{title}, and hardly less at {at(enough)}"
+    right = percent(float(means[curve, best]))
+    if len(curves) > 1:
+        title = f"{names[curves[0]]} and {names[curves[1]]} cannot be told apart"
+        told = f"{right} right at best, no less that could be told from {at(enough)} on"
+        return f"{title[0].upper()}{title[1:]}: {told}"
+    title = f"Best with {names[curve]} at {at(best)}: {right} right"
+    return title if enough == best else f"{title}, and no less that could be told at {at(enough)}"
 
 
 def by_model(verdicts: pd.DataFrame, always_pass: float) -> Chart | None:
@@ -101,11 +110,12 @@ def by_model(verdicts: pd.DataFrame, always_pass: float) -> Chart | None:
     order = [str(entry) for entry in ranked["entry"]]
     note = (
         "Boxes: quartiles over folds; whiskers: smallest and largest fold. Diamonds: the medians that "
-        "seed 000, section 6.7, published for its own 250 comparisons, another data set than this one."
+        "the scheduler thesis, section 6.7, published for its own 250 comparisons, another data set than "
+        "this one."
     )
     words = Words(
         "figure-6-9",
-        _spread_finding(medians, order[0], split),
+        _spread_finding(accuracy, medians, split),
         "Box plots of accuracy over folds, one pair a model",
         note,
     )
@@ -138,8 +148,18 @@ def _boxes(accuracy: pd.DataFrame, order: list[str]) -> list[Boxes]:
     ]
 
 
-def _spread_finding(medians: pd.DataFrame, best: str, split: str) -> str:
-    own = medians[medians["entry"] == best].set_index("split")["accuracy"]
+def _spread_finding(accuracy: pd.DataFrame, medians: pd.DataFrame, split: str) -> str:
+    folds = accuracy[accuracy["split"] == split]
+    leaders = Leaders.of(folds.pivot_table(index=["repeat", "fold"], columns="entry", values="accuracy"))
+    own = medians[medians["entry"] == leaders.best].set_index("split")["accuracy"]
+    if leaders.alike:
+        shown = medians[(medians["split"] == split) & medians["entry"].isin(leaders.all)]["accuracy"]
+        low, high = (percent(float(end)) for end in (shown.min(), shown.max()))
+        return (
+            f"{listed(leaders.all)} cannot be told apart on {split} folds: "
+            f"{low if low == high else f'{low} to {high}'} right at the median"
+        )
+    best = leaders.best
     title = f"{best} is right most often on {split} folds: {percent(float(own.loc[split]))} at the median"
     if split == "stratified" and "grouped" in own.index:
         title += f", {percent(float(own.loc['grouped']))} on operations it never saw"

@@ -17,7 +17,7 @@ from serving.comparisons.reasons.directions import direction
 from serving.comparisons.reasons.facts import Facts
 from serving.comparisons.reasons.features import Fact
 from serving.comparisons.reasons.sentences import sentences
-from serving.pages.charts import INK, Chart, Words, counted, percent
+from serving.pages.charts import INK, Chart, Words, counted, percent, plain
 from serving.pages.evaluated import surest_mistakes
 from serving.pages.marks import Boxes, Dots, ValueLine, thinned
 from serving.pages.panels import Axis, Mark, Panel, drawn
@@ -29,8 +29,6 @@ _TOLD: tuple[tuple[Fact, float], ...] = (("separation", 1.0), ("scatter", 1.0))
 DOTS = 60
 #: A shift that rounds to 0.0 % is told as none.
 _NO_SHIFT = 0.0005
-#: Below the first, numbers get four digits; from the second on, powers of ten.
-_FEW, _MANY = 1000, 1e7
 
 
 @dataclass(frozen=True)
@@ -170,17 +168,13 @@ def mistake_chart(mistake: Mistake) -> Chart:
         f"{given} p = {mistake.probability:.2f}"
     )
     shows = f"Box plots of baseline and target by threads, median shifts {mistake.shifts}"
-    ticks = [f"{pair.threads}\n{_short(pair.baseline_median)}" for pair in mistake.pairs]
+    ticks = [f"{pair.threads}\n{plain(pair.baseline_median)}" for pair in mistake.pairs]
     panel = Panel(
         [ValueLine(y=0), *_side(mistake.pairs, 0, "baseline"), *_side(mistake.pairs, 1, "target")],
         Axis(f"threads (number)\nbelow each: the baseline's median ({mistake.unit})", ticks),
         Axis(f"against baseline's median (%)\n{mistake.better} is better", percent=True),
     )
     return drawn(Words(mistake.anchor, title, shows), [panel], (max(3.9, 1.5 + 0.95 * len(ticks)), 2.9))
-
-
-def _short(value: float) -> str:
-    return f"{value:,.0f}" if _FEW <= abs(value) < _MANY else f"{value:.4g}"
 
 
 def _side(pairs: Sequence[DrawnPair], side: int, name: str) -> list[Mark]:

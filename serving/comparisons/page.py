@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pandas as pd
 
+from data.comparisons.tables import OPERATION
 from data.errors import InputError
 from data.places import Places
 from serving.comparisons.accuracy_charts import by_model, by_neighbours, by_trees
+from serving.comparisons.advice import advice
 from serving.comparisons.evaluated import EvaluatedComparisons
 from serving.comparisons.labels.doubted import Doubts
 from serving.comparisons.mistakes import Mistake, mistake_chart, worst_mistakes
@@ -18,8 +20,10 @@ from serving.comparisons.promises.charts import ModelPromises, looks_chart, reli
 from serving.comparisons.tree_chart import nodes_of, tree_chart
 from serving.comparisons.vector_chart import vectors_chart
 from serving.comparisons.verdict_charts import confusion_chart, precision_recall_chart
-from serving.pages.charts import Chart, counted
-from serving.pages.evaluated import Confusion, Judged, Split
+from serving.pages.apart import CONFIDENCE, between, lead
+from serving.pages.charts import Chart, counted, percent
+from serving.pages.evaluated import Confusion
+from serving.pages.papers import THESIS
 from serving.pages.render import render
 
 #: Components of seed 000, figure 6.5: the ones that are signed square roots.
@@ -56,17 +60,20 @@ def page(root: Path) -> str:
     mistakes = [Drawn(one, mistake_chart(one)) for one in worst_mistakes(champion, evaluated.tables)]
     promises = metrics.promises.get("grouped", {}).get(metrics.champion)
     kept = promises and PromisesDrawn(promises, promise_charts(champion, promises))
+    doubts = Doubts.of(evaluated)
     return render(
         "comparisons.html",
         kept=kept,
         metrics=metrics,
         summary=summary(metrics.champion, confusion),
-        rivals=rivals(metrics.splits["grouped"]),
+        rivals=rivals(evaluated, champion),
+        points=list(advice(evaluated, champion, doubts)),
+        papers=[THESIS],
         confusion=confusion_chart("confusion", metrics.champion, confusion),
         curves=precision_recall_chart("precision-recall", models, evaluated.of("grouped", "rule")),
         figures=figures(evaluated),
         mistakes=mistakes,
-        doubts=Doubts.of(evaluated),
+        doubts=doubts,
         wrong=confusion.missed + confusion.false_alarms,
     )
 
@@ -88,11 +95,11 @@ def figures(evaluated: EvaluatedComparisons) -> list[tuple[str, Chart | None, st
     vectors = vectors_chart("figure-6-4", evaluated.features, rooted)
     by_models = by_model(verdicts[verdicts["kind"] == "model"], always_pass)
     return [
-        ("Figure 6.4 of the seed", vectors, "There are not two classes in three dimensions."),
-        ("Figure 6.6 of the seed", by_neighbours(evaluated.curves, always_pass), no_curve),
-        ("Figure 6.7 of the seed", tree, no_tree),
-        ("Figure 6.8 of the seed", by_trees(evaluated.curves, always_pass), no_curve),
-        ("Figure 6.9 of the seed", by_models, "No model was evaluated."),
+        ("Figure 6.4 of the scheduler thesis", vectors, "There are not two classes in three dimensions."),
+        ("Figure 6.6 of the scheduler thesis", by_neighbours(evaluated.curves, always_pass), no_curve),
+        ("Figure 6.7 of the scheduler thesis", tree, no_tree),
+        ("Figure 6.8 of the scheduler thesis", by_trees(evaluated.curves, always_pass), no_curve),
+        ("Figure 6.9 of the scheduler thesis", by_models, "No model was evaluated."),
     ]
 
 
@@ -102,13 +109,26 @@ def summary(champion: str, confusion: Confusion) -> str:
     return f"On operations that it never saw in training, {confusion.told(champion, 'regression', passes)}"
 
 
-def rivals(split: Split[Judged]) -> str:
-    """Say how the best rule does beside the best model, by pooled balanced accuracy."""
-    models, rules = split.best("model"), split.best("rule")
-    if models is None or rules is None:
+def rivals(evaluated: EvaluatedComparisons, champion: pd.DataFrame) -> str:
+    """Say how the champion does beside the best rule, by balanced accuracy on the same comparisons."""
+    metrics, split = evaluated.metrics, evaluated.metrics.splits["grouped"]
+    best = split.best("rule")
+    if best is None:
         return ""
-    (model, ours), (rule, theirs) = models, rules
+    ours, (name, theirs) = split.entries[metrics.champion], best
+    rules = evaluated.of("grouped", "rule")
+    found = between(
+        champion, rules[rules["entry"] == name], "comparison_id", operations(evaluated), metrics.seed
+    )
     return (
-        f"The best model, {model}, has a balanced accuracy of {ours.accuracy:.3f}; that is "
-        f"{ours.beside(theirs)} the best rule, {rule}, with {theirs.accuracy:.3f}."
+        f"Its balanced accuracy, {ours.accuracy:.3f}, {lead(found)} that of the best rule, {name}, "
+        f"{theirs.accuracy:.3f} (interval: {percent(CONFIDENCE, 0)} of draws of whole operations)."
+    )
+
+
+def operations(evaluated: EvaluatedComparisons) -> pd.Series:
+    """Return by comparison which operation it is of."""
+    rows = evaluated.tables.comparisons
+    return pd.Series(
+        rows[OPERATION].astype(str).agg(" ".join, axis="columns").to_numpy(), rows["comparison_id"]
     )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from serving.pages.charts import FAIL, MUTED, PAPER, PASS, Chart, Words, counted, percent
+from serving.pages.charts import FAIL, MUTED, PAPER, PASS, Chart, Words, counted, percent, plain
 from serving.pages.panels import Panel, drawn
+from serving.pages.spots import Spot
 from training.comparisons.stored import TrainedModel
 
 if TYPE_CHECKING:
@@ -76,7 +78,7 @@ def nodes_of(model: TrainedModel, rooted: frozenset[str]) -> Node:
     def question(node: int) -> str:
         feature = int(tree.feature[node])
         value = _in_feature_units(scalers, feature, float(tree.threshold[node]), len(names))
-        text = f"{names[feature]} \u2264 {value:.3g}".replace("-", "\u2212")
+        text = f"{names[feature]} \u2264 {plain(value, 3)}"
         return f"{text} ({percent(value * abs(value))})" if names[feature] in rooted else text
 
     def build(node: int, depth: int) -> Node:
@@ -114,7 +116,8 @@ def tree_chart(name: str, root: Node) -> Chart:
         "weighting. Per cents in brackets undo the square root."
     )
     words = Words(name, _finding(root), "Decision tree drawn from left to right", note)
-    return drawn(words, [Panel([TreeMark(root)])], (2.6 + 2.5 * root.depth, 0.6 + 0.72 * root.leaves))
+    size = 2.6 + 2.5 * root.depth, 0.6 + 0.72 * root.leaves
+    return drawn(words, [Panel([TreeMark(root)])], size, narrows=False)
 
 
 @dataclass(frozen=True)
@@ -127,6 +130,10 @@ class TreeMark:
         """Draw it."""
         _draw(axes, self.root, 0, 0.0)
         axes.set(xlim=(-0.5, self.root.depth + 0.5), ylim=(self.root.leaves - 0.5, -0.5))
+
+    def spots(self) -> Iterator[Spot]:
+        """Yield nothing: what there is to say stands in the boxes."""
+        return iter(())
 
 
 def _draw(axes: Axes, node: Node, depth: int, top: float) -> float:

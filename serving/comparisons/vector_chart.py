@@ -13,7 +13,7 @@ from serving.pages.marks import Dots, thinned
 from serving.pages.panels import Axis, Panel, drawn
 
 #: More marks of a kind than this hide each other; then an even share of them is drawn.
-DRAWN = 700
+DRAWN = 400
 
 
 def without_root(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -29,7 +29,8 @@ def vectors_chart(name: str, features: pd.DataFrame, columns: list[str]) -> Char
     name : str
         The chart's anchor.
     features : DataFrame
-        One row per labelled comparison: ``status`` and the `columns`, with the square root applied.
+        One row per labelled comparison: ``comparison_id, status`` and the `columns`, with the square root
+        applied.
     columns : list of str
         The features that went through the signed square root.
 
@@ -52,11 +53,30 @@ def vectors_chart(name: str, features: pd.DataFrame, columns: list[str]) -> Char
     note = (
         f"Drawn: {len(fails):,} of {failed.sum():,} fails and {len(passes):,} of {(~failed).sum():,} passes."
     )
+    names = (features["comparison_id"] + ", " + features["status"]).to_numpy(str)
     panels = [
         Panel(
             [
-                Dots(vectors[passes, x], vectors[passes, y], "pass", "none", PASS, size=16, thickness=1),
-                Dots(vectors[fails, x], vectors[fails, y], "fail", FAIL, "none", marker="^", alpha=0.85),
+                Dots(
+                    vectors[passes, x],
+                    vectors[passes, y],
+                    "pass",
+                    "none",
+                    PASS,
+                    size=16,
+                    thickness=1,
+                    told=names[passes].tolist(),
+                ),
+                Dots(
+                    vectors[fails, x],
+                    vectors[fails, y],
+                    "fail",
+                    FAIL,
+                    "none",
+                    marker="^",
+                    alpha=0.85,
+                    told=names[fails].tolist(),
+                ),
             ],
             Axis(f"{columns[x]}\n({unit})"),
             Axis(f"{columns[y]}\n({unit})"),
@@ -67,7 +87,7 @@ def vectors_chart(name: str, features: pd.DataFrame, columns: list[str]) -> Char
         )
         for x, y in combinations(best, 2)
     ]
-    return drawn(Words(name, title, shows, note), panels, (10.2, 6.6), across=3)
+    return drawn(Words(name, title, shows, note), panels, (10.2, 6.6), across=3, narrows=False)
 
 
 def _separation(vectors: NDArray[np.float64], failed: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -84,5 +104,5 @@ def _separation(vectors: NDArray[np.float64], failed: NDArray[np.bool_]) -> NDAr
 def _finding(column: str, before: float, after: float) -> str:
     title = f"{column} parts pass from fail best"
     if after > before:
-        return f"{title}, and the square root parts them further: F rises from {before:.0f} to {after:.0f}"
-    return f"{title}, and the square root does not help there: F goes from {before:.0f} to {after:.0f}"
+        return f"{title}, and the square root parts them further: F rises from {before:,.0f} to {after:,.0f}"
+    return f"{title}, and the square root does not help there: F goes from {before:,.0f} to {after:,.0f}"

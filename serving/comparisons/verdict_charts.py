@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from serving.pages.apart import Leaders, listed
 from serving.pages.charts import INK, MUTED, PAPER, SERIES, Chart, Words, counted, percent
 from serving.pages.evaluated import Confusion
 from serving.pages.marks import MARKERS, Cells, Dots, HeatCell, Line
@@ -31,7 +32,7 @@ def confusion_chart(name: str, champion: str, confusion: Confusion) -> Chart:
     )
     rows, answers = (cells[:2], cells[2:]), ("fail", "pass")
     panel = Panel([Cells(rows)], Axis("verdict (comparisons)", answers), Axis("label (comparisons)", answers))
-    return drawn(Words(name, title, shows), [panel], (5.6, 3.1))
+    return drawn(Words(name, title, shows), [panel], (4.6, 2.9))
 
 
 def _cell(number: int, total: int, word: str, *, right: bool) -> HeatCell:
@@ -57,7 +58,8 @@ def precision_recall_chart(name: str, models: pd.DataFrame, rules: pd.DataFrame)
     }
     order = sorted(areas, key=lambda entry: (-areas[entry], entry))
     points = {str(entry): Confusion.of(part) for entry, part in rules.groupby("entry")}
-    title = _curve_finding(order[0], areas[order[0]], curves[order[0]], points)
+    leaders = Leaders.of(_by_fold(models))
+    title = _curve_finding(leaders, areas, curves, points)
     note = (
         "Curves are means over the folds, whose probabilities have scales of their own: of the precision at "
         "every recall, and so of the average precision, the area below. A dot, like a mark of a rule, counts "
@@ -85,9 +87,28 @@ def precision_recall_chart(name: str, models: pd.DataFrame, rules: pd.DataFrame)
     return drawn(Words(name, title, shows, note), [panel], (8.4, 5.0), beside=beside)
 
 
-def _curve_finding(best: str, area: float, curve: tuple[Floats, Floats], points: dict[str, Confusion]) -> str:
-    """Compare the best curve with the rule that catches most at the precision nearest to it."""
-    title = f"{best} has the best curve (average precision {area:.3f} in the mean over folds)"
+def _by_fold(models: pd.DataFrame) -> pd.DataFrame:
+    """Return the area below the curve of each model (column) on each fold (row)."""
+    areas = {
+        (fold, str(entry)): float(np.diff(recall, prepend=0) @ precision)
+        for (fold, entry), part in models.groupby(["fold", "entry"])
+        if (part["status"] == "fail").any()
+        for recall, precision in [precision_by_recall(part)]
+    }
+    return pd.Series(areas).unstack()
+
+
+def _curve_finding(
+    leaders: Leaders,
+    areas: dict[str, float],
+    curves: dict[str, tuple[Floats, Floats]],
+    points: dict[str, Confusion],
+) -> str:
+    """Compare the best curve, or one of them, with the best rule at the same recall."""
+    best, curve = leaders.best, curves[leaders.best]
+    title = f"{best} has the best curve (average precision {areas[best]:.3f} in the mean over folds)"
+    if leaders.alike:
+        title = f"{_alike(leaders, areas)} cannot be told apart by their curves"
     useful = {entry: point for entry, point in points.items() if point.recall > 0 and point.precision > 0}
     if not useful:
         return title
@@ -95,6 +116,12 @@ def _curve_finding(best: str, area: float, curve: tuple[Floats, Floats], points:
     rule, point = max(useful.items(), key=lambda item: 2 / (1 / item[1].precision + 1 / item[1].recall))
     there = float(precision[recall >= point.recall].max())
     return (
-        f"{title}: where the best rule, {rule}, catches {percent(point.recall)}, "
-        f"{percent(there)} of its alarms are right instead of {percent(point.precision)}"
+        f"{title}: where the best rule, {rule}, catches {percent(point.recall)}, {percent(there)} of "
+        f"{f'the alarms of {best}' if leaders.alike else 'its alarms'} are right instead of "
+        f"{percent(point.precision)}"
     )
+
+
+def _alike(leaders: Leaders, areas: dict[str, float]) -> str:
+    low, high = (f"{choose(areas[name] for name in leaders.all):.3f}" for choose in (min, max))
+    return f"{listed(leaders.all)} (average precision {low if low == high else f'{low} to {high}'})"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 
 from serving.corun.evaluated import OnlineScores, Repeatability, where
 from serving.corun.placement_check import Check
-from serving.pages.charts import FAIL, INK, Chart, Words, counted, percent
+from serving.pages.apart import ERRORS
+from serving.pages.charts import FAIL, INK, Chart, Words, counted, percent, plain
 from serving.pages.marks import WORST, Bars, Diagonal, Dots, Histogram, Line, ValueLine, thinned
 from serving.pages.panels import Axis, Mark, Panel, drawn
 
@@ -22,7 +24,7 @@ _AXES = {
     "leverage": Axis("leverage (0 to 1)", low=0),
 }
 #: Dots beyond which an even share is drawn.
-_DRAWN = 1500
+_DRAWN = 600
 
 
 def residual_chart(name: str, residuals: pd.DataFrame, what: str) -> Chart | None:
@@ -60,7 +62,10 @@ def residual_chart(name: str, residuals: pd.DataFrame, what: str) -> Chart | Non
     equal = Diagonal(float(quantiles.min()), float(quantiles.max()))
 
     def panel(x: str, y: str, heading: str, *lines: Mark) -> Panel:
-        dots = Dots(shown[x], shown[y], size=9, thickness=0.25), Dots(worst[x], worst[y], **WORST)
+        dots = (
+            Dots(shown[x], shown[y], size=9, thickness=0.25, told=_pairs(shown)),
+            Dots(worst[x], worst[y], **WORST, told=_pairs(worst)),
+        )
         return Panel([*dots, *lines], _AXES[x], _AXES[y], heading)
 
     panels = [
@@ -72,13 +77,29 @@ def residual_chart(name: str, residuals: pd.DataFrame, what: str) -> Chart | Non
     return drawn(Words(name, title, shows, note), panels, (8.4, 7.0), across=2)
 
 
+def _pairs(rows: pd.DataFrame) -> list[str]:
+    return (rows["task"] + " beside " + rows["corunners"]).tolist()
+
+
 def importance_chart(importance: pd.DataFrame) -> Chart | None:
     """Draw by how much the error grows when a feature is shuffled."""
     shown = importance.head(_FEATURES)
     if shown.empty or shown["rise"].iloc[0] <= 0:
         return None
     top = shown.iloc[0]
-    title = f"Shuffling {top['feature']} costs most: {100 * top['rise']:.2g} points of mean error"
+    cost = f"{plain(100 * top['rise'], 2)} points of mean error"
+    title = f"Shuffling {top['feature']} costs most: {cost}"
+    if top["rise"] <= ERRORS * top["spread"]:
+        varies = f"\N{PLUS-MINUS SIGN} {plain(100 * top['spread'], 2)} over the shuffles"
+        title = (
+            f"Of no single feature can it be told that it matters: shuffling {top['feature']} costs "
+            f"{cost} ({varies})"
+        )
+    elif len(shown) > 1 and told_alike(top, shown.iloc[1]):
+        title = (
+            f"Shuffling {top['feature']} or {shown['feature'].iloc[1]}, which cannot be told apart, "
+            f"costs most: {cost}"
+        )
     shows = f"Bars of permutation importance of {counted(len(shown), 'feature')}"
     note = "own_: the task, others_: its co-runners. Bars are one standard deviation over the shuffles."
     panel = Panel(
@@ -89,6 +110,11 @@ def importance_chart(importance: pd.DataFrame) -> Chart | None:
     return drawn(Words("importance", title, shows, note), [panel], (8.4, 1.1 + 0.21 * len(shown)))
 
 
+def told_alike(one: pd.Series, other: pd.Series) -> bool:
+    """Return whether two features' importances differ by less than how both vary over the shuffles."""
+    return bool(one["rise"] - other["rise"] <= ERRORS * np.hypot(one["spread"], other["spread"]))
+
+
 def seconds_chart(online: OnlineScores, repeats: Repeatability, tolerance: float) -> Chart:
     """Draw the accuracy of the online models by the seconds that were sampled."""
     rows = pd.DataFrame([one.model_dump() for one in online.entries])
@@ -96,9 +122,12 @@ def seconds_chart(online: OnlineScores, repeats: Repeatability, tolerance: float
     champion = where(own, model=online.champion).sort_values("seconds")
     first, at = champion.iloc[0], where(champion, seconds=online.trained_at).iloc[0]
     title = (
-        f"{percent(at['within_tolerance'], 0)} within {percent(tolerance, 0)} after {at['seconds']:g} s of "
-        f"samples, {percent(first['within_tolerance'], 0)} after {first['seconds']:g} s"
+        f"{percent(at['within_tolerance'], 0)} within {percent(tolerance, 0)} after "
+        f"{plain(at['seconds'])} s of "
+        f"samples, {percent(first['within_tolerance'], 0)} after {plain(first['seconds'])} s"
     )
+    if abs(at["within_tolerance"] - first["within_tolerance"]) <= np.hypot(at["spread"], first["spread"]):
+        title += ": cannot be told apart over the folds"
     unseen = "tasks that the model has never seen" if online.design == "tasks" else "co-runs at random"
     note = f"Held out: {unseen}. Bars are one standard deviation over the folds."
     marks: list[Mark] = [
@@ -117,7 +146,7 @@ def seconds_chart(online: OnlineScores, repeats: Repeatability, tolerance: float
         marks,
         Axis(
             "sampled seconds, alone and together (log scale)",
-            ticks={second: f"{second:g}" for second in sorted(own["seconds"].unique())},
+            ticks={second: plain(second) for second in sorted(own["seconds"].unique())},
             log=True,
         ),
         Axis(f"within {percent(tolerance, 0)} of the measured impact", percent=True),
@@ -146,7 +175,7 @@ def placement_chart(check: Check) -> Chart:
     panel = Panel(
         marks,
         Axis("run time of all tasks, two to a machine (s)"),
-        Axis(f"placements (of {len(check.random)})"),
+        Axis(f"placements (of {len(check.random):,})"),
     )
     shows = "Histogram of the total run time of random placements"
     return drawn(Words("placements-random", title, shows, note), [panel], (8.4, 3.6))

@@ -14,6 +14,7 @@ from data.errors import InputError
 from data.tables.given import said
 from data.tables.specs import read_table
 from serving.corun.schemas import PlaceAnswer
+from serving.pages.apart import ERRORS
 from serving.pages.tables import tabulated
 
 PLAN = "plan.json"
@@ -50,9 +51,14 @@ class MeasuredPlacements:
         return (
             f"the predicted best took {took:.1f} s of run time in all, {abs(random - took):.1f} s "
             f"({abs(1 - took / random):.1%}) {how} than {len(drawn)} placements at random "
-            f"({random:.1f} s on average; it beat {(drawn > took).sum()} of them); "
+            f"({random:.1f} s on average; it beat {(drawn > took).sum()} of them{_chance(took, drawn)}); "
             f"the predicted worst took {worst.mean():.1f} s"
         )
+
+
+def _chance(took: float, drawn: pd.Series) -> str:
+    """Say that a difference may be chance where placements at random differ by as much."""
+    return ", which differ by as much" if abs(took - drawn.mean()) <= ERRORS * drawn.std() else ""
 
 
 def plan_of(path: Path) -> PlaceAnswer:

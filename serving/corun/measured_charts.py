@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 
 from serving.corun.evaluated import EvaluatedCoruns, where
-from serving.pages.charts import INK, Chart, Words, percent
+from serving.pages.apart import Leaders, listed
+from serving.pages.charts import INK, Chart, Words, percent, plain
 from serving.pages.marks import Bars, Dots, Heat, Line, ValueLine
 from serving.pages.panels import Axis, Panel, drawn
 
@@ -35,7 +36,7 @@ def times_chart(given: EvaluatedCoruns) -> Chart | None:
     panels = [
         _times(impacts.loc[task].dropna(), str(task), float(given.solo_seconds[task])) for task in chosen
     ]
-    return drawn(Words("figure-1", title, shows, note), panels, (8.4, 7.4))
+    return drawn(Words("figure-1", title, shows, note), panels, (8.4, 7.4), narrows=False)
 
 
 def _times(impacts: pd.Series, task: str, solo: float) -> Panel:
@@ -47,6 +48,20 @@ def _times(impacts: pd.Series, task: str, solo: float) -> Panel:
         Axis("run time (s)", low=0.98 * solo * min(1.0, float(ordered.min()))),
         f"{task} beside",
     )
+
+
+def _slows(impacts: pd.DataFrame) -> str:
+    """Say who slows others most, unless most could."""
+    alike = Leaders.of(impacts).alike
+    if len(alike) > impacts.shape[1] / 2:
+        return "who slows others most cannot be told"
+    return f"{_most(impacts, 'slows', 'slow')} others most"
+
+
+def _most(impacts: pd.DataFrame, one: str, several: str) -> str:
+    """Say of which columns the mean is largest, where one cannot be told from another."""
+    leaders = Leaders.of(impacts)
+    return f"{listed(leaders.all)} {several if leaders.alike else one}"
 
 
 def _evenly(number: int, most: int) -> list[int]:
@@ -62,17 +77,19 @@ def heat_map(given: EvaluatedCoruns) -> Chart | None:
     rows = impacts.mean(axis=1).sort_values(ascending=False, kind="stable").index
     columns = impacts.mean(axis=0).sort_values(ascending=False, kind="stable").index
     shown = impacts.loc[rows, columns].to_numpy()
-    title = f"{rows[0]} suffers most from others, {columns[0]} slows others most"
+    title = f"{_most(impacts.T, 'suffers', 'suffer')} most from others; {_slows(impacts)}"
     shows = f"Heat map of the impact on {len(rows)} tasks beside {len(columns)} co-runners"
     note = (
         f"Impact: co-run time / time alone, on {given.machine}. Tasks that suffer most are at the top, "
-        "co-runners that slow others most on the left; white was not measured."
+        "co-runners that slow others most on the left. White is no effect; the colours reach as far as "
+        "nearly all impacts do, the arrow of the legend stands for those beyond. Where there is no colour, "
+        "nothing was measured."
     )
-    heat = Heat(
-        shown, "impact (co-run time / time alone)", min(float(np.nanmin(shown)), 1.0), float(np.nanmax(shown))
-    )
+    heat = Heat.robust(shown, "impact (co-run time / time alone)", 1.0)
     panel = Panel([heat], Axis("co-runner", list(map(str, columns))), Axis("task", list(map(str, rows))))
-    return drawn(Words("impacts", title, shows, note), [panel], (8.4, min(8.0, 2.6 + 0.2 * len(rows))))
+    return drawn(
+        Words("impacts", title, shows, note), [panel], (8.4, min(9.0, 2.6 + 0.2 * len(rows))), narrows=False
+    )
 
 
 def events_chart(given: EvaluatedCoruns) -> Chart | None:
@@ -95,7 +112,7 @@ def events_chart(given: EvaluatedCoruns) -> Chart | None:
     size = np.log(ratios).abs().sort_values(ascending=False, kind="stable")
     ratios = ratios[size.index[:_EVENTS]].sort_values(ascending=False, kind="stable")
     top = size.index[0]
-    title = f"Beside {other}, {task} counts {ratios[top]:.2g} times as many {top}"
+    title = f"Beside {other}, {task} counts {plain(float(ratios[top]), 3)} times as many {top}"
     shows = f"Bars of co-run count / solo count by event for {task} beside {other}"
     note = (
         f"Counts over the whole run, beside others / alone; the pair with the largest impact "

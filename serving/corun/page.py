@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from serving.corun.advice import advice
 from serving.corun.charts import importance_chart, placement_chart, residual_chart, seconds_chart
 from serving.corun.evaluated import EvaluatedCoruns
 from serving.corun.measured_charts import events_chart, heat_map, times_chart, trend_chart
 from serving.corun.placement_check import check
 from serving.pages.charts import Chart
+from serving.pages.papers import CORUN
 from serving.pages.render import render
 
 #: Number, chart, and what to say where it cannot be drawn.
 Figure = tuple[str, Chart | None, str]
 #: What each way to divide says, and which sentence names it.
 DESIGNS = {
-    "random": "At random (the seed's split): the other direction of a pair may have been seen",
+    "random": "At random (the co-run paper's split): the other direction of a pair may have been seen",
     "pairs": "Pairs never seen, in neither direction",
     "pairs-on-machine": "Pairs never seen on that machine, perhaps on others",
     "tasks": "Tasks never seen: both the task and its co-runner",
@@ -48,16 +50,18 @@ def page(root: Path) -> str:
         check=checked,
         placements=checked and placement_chart(checked),
         run=given.placements,
+        points=list(advice(given, checked)),
+        papers=[CORUN],
     )
 
 
 def measured_figures(given: EvaluatedCoruns) -> list[Figure]:
     """Draw figures 1 to 3 and the heat map."""
     return [
-        ("Figure 1 of the seed", times_chart(given), "No task ran beside two others."),
+        ("Figure 1 of the co-run paper", times_chart(given), "No task ran beside two others."),
         ("All pairs", heat_map(given), "No pairs were measured."),
-        ("Figure 2 of the seed", events_chart(given), "This data has no events of co-runs."),
-        ("Figure 3 of the seed", trend_chart(given), "This data has no samples."),
+        ("Figure 2 of the co-run paper", events_chart(given), "This data has no events of co-runs."),
+        ("Figure 3 of the co-run paper", trend_chart(given), "This data has no samples."),
     ]
 
 
@@ -68,6 +72,6 @@ def residual_figures(given: EvaluatedCoruns) -> list[Figure]:
     figure_4 = residual_chart("figure-4", given.online_residuals, sampled)
     figure_5 = residual_chart("figure-5", given.residuals, f"Static model ({champion})")
     return [
-        ("Figure 4 of the seed", figure_4, "This data has no samples, hence no online model."),
-        ("Figure 5 of the seed", figure_5, "No residuals were kept."),
+        ("Figure 4 of the co-run paper", figure_4, "This data has no samples, hence no online model."),
+        ("Figure 5 of the co-run paper", figure_5, "No residuals were kept."),
     ]

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from serving.pages.apart import more_often
 from serving.pages.charts import INK, Chart, Words, counted, percent
 from serving.pages.marks import Boxes, Diagonal, Dots, Heat, Line, ValueLine, five_of
 from serving.pages.panels import Axis, Panel, drawn
@@ -45,8 +46,8 @@ def boxes_chart(name: str, scores: pd.DataFrame, what: str) -> Chart:
     chosen = sorted(reach.index[:BOXES])
     top = reach.index[0]
     title = (
-        f"{top} differs most between the machines: its extreme lies "
-        f"{reach.iloc[0]:.1f} standard deviations from the mean"
+        f"The farthest extreme is one of {top}: {reach.iloc[0]:.1f} standard deviations from the mean of all "
+        "machines"
     )
     left_out = (
         f" Drawn: the {BOXES} of {scores.shape[1]} {what}s that reach farthest." if len(reach) > BOXES else ""
@@ -101,9 +102,11 @@ def correlation_chart(name: str, scores: pd.DataFrame, rows: str) -> Chart | Non
         note += " Any two points lie on a line: two measurements correlate perfectly, whatever they are."
     few = len(pearson) <= _FEW
     names = Axis("stressor", [str(name) for name in pearson.index])
-    heat = Heat(pearson.to_numpy(float), "Pearson's r (\N{MINUS SIGN}1 to 1)", -1, 1, "RdBu_r", told=few)
-    size = (5.2, 4.3) if few else (8.4, 7.4)
-    return drawn(Words(name, title, shows, note, few), [Panel([heat], names, names, square=True)], size)
+    heat = Heat(pearson.to_numpy(float), "Pearson's r (\N{MINUS SIGN}1 to 1)", 0, 1, told=few)
+    size = (4.6, 4.0) if few else (8.4, 7.4)
+    return drawn(
+        Words(name, title, shows, note), [Panel([heat], names, names, square=True)], size, narrows=False
+    )
 
 
 def _alike_together(pearson: Floats) -> NDArray[np.int64]:
@@ -257,12 +260,14 @@ def stability_chart(name: str, stability: pd.DataFrame) -> Chart | None:
         return None
     higher = int((known["ours"] > known["seed"]).sum())
     title = f"Our top five are the more stable ones on {higher} of {counted(len(known), 'application')}"
+    if not more_often(higher, len(known)):
+        title += ", so that the two methods cannot be told apart"
     note = "Above the line ours is the more stable one. 1 = always the same five stressors."
     panel = Panel(
-        [Diagonal(0, 1), Dots(known["seed"], known["ours"])],
-        Axis("the seed's method (overlap of the top five, 0 to 1)", low=0, high=1.02),
+        [Diagonal(0, 1), Dots(known["seed"], known["ours"], told=known["application"].tolist())],
+        Axis("the paper's method (overlap of the top five, 0 to 1)", low=0, high=1.02),
         Axis("ours (overlap of the top five, 0 to 1)", low=0, high=1.02),
         square=True,
     )
-    shows = "Scatter plot of the stability of our method over that of the seed's"
-    return drawn(Words(name, title, shows, note, small=True), [panel], (5.2, 4.6))
+    shows = "Scatter plot of the stability of our method over that of the paper's"
+    return drawn(Words(name, title, shows, note), [panel], (4.6, 4.4))

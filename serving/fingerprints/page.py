@@ -14,6 +14,7 @@ import pandas as pd
 from data.fingerprints.params import Fingerprints, Profiling
 from data.params import load
 from features.fingerprints.matrix import FingerprintTable, Measured, zscores
+from serving.fingerprints.advice import report_advice
 from serving.fingerprints.machine_charts import (
     boxes_chart,
     components_chart,
@@ -23,7 +24,9 @@ from serving.fingerprints.machine_charts import (
 )
 from serving.fingerprints.profile_bars import Bar, Changes, ProfileBars, of_shares
 from serving.fingerprints.profiled import ProfiledPage
+from serving.pages.apart import Leaders, listed, more_often
 from serving.pages.charts import Chart, counted, percent
+from serving.pages.papers import QUIHO
 from serving.pages.render import render
 from training.fingerprints.claims import CLAIMS, Verdict
 from training.fingerprints.differences import difference, false_alarms
@@ -32,21 +35,21 @@ from training.fingerprints.seed import seed_shares
 
 #: Figures of the seed that show profiles, by application.
 PROFILES = {
-    "hpccg": "Figure 5 of the seed",
-    "redis-set": "Figure 10 of the seed",
-    "redis-get": "Figure 10 of the seed",
-    "scikit-learn": "Figure 10 of the seed",
-    "ssca": "Figure 10 of the seed",
-    "stream-nadds-add-1": "Figure 13 of the seed",
-    "stream-nadds-add-30": "Figure 13 of the seed",
+    "hpccg": "Figure 5 of the quiho paper",
+    "redis-set": "Figure 10 of the quiho paper",
+    "redis-get": "Figure 10 of the quiho paper",
+    "scikit-learn": "Figure 10 of the quiho paper",
+    "ssca": "Figure 10 of the quiho paper",
+    "stream-nadds-add-1": "Figure 13 of the quiho paper",
+    "stream-nadds-add-30": "Figure 13 of the quiho paper",
 }
 #: The applications of section 6.1, which figure 9 is about.
 SECTION_6_1 = ("hpccg", "redis-set", "redis-get", "scikit-learn", "ssca")
 #: Figures of the seed that show a change, by the pair.
 CHANGES = {
-    ("mariadb-innodb-load", "mariadb-memory-load"): "Figure 11 of the seed",
-    ("stream-nadds-add-1", "stream-nadds-add-30"): "Figure 13 of the seed",
-    ("mariadb-10.3.2-innodb-load", "mariadb-5.5.58-innodb-load"): "Figure 14 of the seed",
+    ("mariadb-innodb-load", "mariadb-memory-load"): "Figure 11 of the quiho paper",
+    ("stream-nadds-add-1", "stream-nadds-add-30"): "Figure 13 of the quiho paper",
+    ("mariadb-10.3.2-innodb-load", "mariadb-5.5.58-innodb-load"): "Figure 14 of the quiho paper",
 }
 #: The application that figure 16 is about, where it was measured.
 CONTRADICTED = "redis-set"
@@ -58,7 +61,7 @@ FEW = 3
 METHODS = {
     "ensemble": "ours (three regressions)",
     "forest": "plain forest",
-    "seed": "the seed's boosted trees",
+    "seed": "the paper's boosted trees",
     "median": "median of the others",
 }
 #: Rankings in figure 16.
@@ -118,6 +121,8 @@ def page(root: Path) -> str:
         stability=stability_told(given.stability),
         stability_figure=stability_chart("stability-chart", given.stability),
         accuracy=accuracy_told(given.accuracy),
+        points=list(report_advice(given, params.trust)),
+        papers=[QUIHO],
         methods={name: METHODS.get(name, name) for name in given.accuracy.columns if name != "application"},
     )
 
@@ -185,10 +190,13 @@ def stability_told(stability: pd.DataFrame) -> str:
         return ""
     higher = int((stability["ours"] > stability["seed"]).sum())
     means = stability[["seed", "ours"]].mean()
+    chance = (
+        "" if more_often(higher, len(stability)) else " From so few the two methods cannot be told apart."
+    )
     return (
-        f"The top five of our method overlap more between resamples than the seed's on {higher} of "
+        f"The top five of our method overlap more between resamples than the paper's on {higher} of "
         f"{counted(len(stability), 'application')} ({percent(higher / len(stability), 0)}): "
-        f"{means['ours']:.2f} against {means['seed']:.2f} on average."
+        f"{means['ours']:.2f} against {means['seed']:.2f} on average.{chance}"
     )
 
 
@@ -201,9 +209,12 @@ def accuracy_told(accuracy: pd.DataFrame) -> str:
     told = ", ".join(f"{METHODS.get(str(name), name)} on {number}" for name, number in best.items())
     medians = errors.median().sort_values().items()
     typical = ", ".join(f"{METHODS.get(str(name), name)} {percent(error)}" for name, error in medians)
+    leaders = Leaders.of(-errors.dropna()) if len(errors.dropna()) else None
+    alike = [METHODS.get(name, name) for name in leaders.all] if leaders and leaders.alike else []
+    chance = f" Cannot be told apart: {listed(alike)}." if alike else ""
     return (
         f"The smallest error on machines of an unseen CPU model has: {told} of "
-        f"{counted(len(accuracy), 'application')}. Median over the applications: {typical}."
+        f"{counted(len(accuracy), 'application')}. Median over the applications: {typical}.{chance}"
     )
 
 
@@ -219,11 +230,11 @@ def machine_figures(table: FingerprintTable) -> Iterator[tuple[str, Chart | None
     applications = _application_scores(targets if seeds.empty else seeds)
     alike = correlation_chart("figure-7", rates, "all machines")
     numbered = series_chart("figure-12", targets)
-    yield "Figure 6 of the seed", boxes_chart("figure-6", rates, "stressor"), ""
-    yield "Figure 7 of the seed", alike, "Fewer than two stressors vary."
-    yield "Figure 8 of the seed", components_chart("figure-8", scores, "stressor"), ""
-    yield "Figure 9 of the seed", boxes_chart("figure-9", applications, "application"), ""
-    yield "Figure 12 of the seed", numbered, "No applications differ by a number only."
+    yield "Figure 6 of the quiho paper", boxes_chart("figure-6", rates, "stressor"), ""
+    yield "Figure 7 of the quiho paper", alike, "Fewer than two stressors vary."
+    yield "Figure 8 of the quiho paper", components_chart("figure-8", scores, "stressor"), ""
+    yield "Figure 9 of the quiho paper", boxes_chart("figure-9", applications, "application"), ""
+    yield "Figure 12 of the quiho paper", numbered, "No applications differ by a number only."
 
 
 def _application_scores(targets: pd.DataFrame) -> pd.DataFrame:

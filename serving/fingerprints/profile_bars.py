@@ -11,8 +11,10 @@ import pandas as pd
 
 from data.fingerprints.stressors import CATEGORIES
 from features.fingerprints.matrix import stressor_of
+from serving.fingerprints.advice import difference_advice, profile_advice
 from serving.fingerprints.profiled import Reported
-from serving.pages.charts import counted, figures, percent
+from serving.pages.charts import counted, figures, percent, plain
+from serving.pages.papers import QUIHO
 from serving.pages.render import render
 from training.fingerprints.differences import ProfileDifference
 from training.fingerprints.prediction import Prediction
@@ -77,8 +79,12 @@ class ProfileBars:
             return f"{application}: what it leans on cannot be told from these machines"
         first, *others = features["stressor"].head(2)
         second = features["importance"].iloc[1:2]
-        then = f" first, then on {others[0]}" if (second >= SECOND).any() else ""
-        return f"{application} leans on {first}{then}"
+        if not (second >= SECOND).any():
+            return f"{application} leans on {first}"
+        low, high = features["low"].iloc[0], features["high"].iloc[1]
+        if low <= high:
+            return f"{application} leans on {first} and {others[0]}; which of them more cannot be told"
+        return f"{application} leans on {first} first, then on {others[0]}"
 
     @property
     def told(self) -> str:
@@ -185,8 +191,8 @@ class Changes:
         """What the algorithm of section 5.3 says."""
         stops, tolerance = self.difference.stops_at, self.difference.tolerance
         if stops is None:
-            return f"walks to the end with a tolerance of {tolerance:g}: equivalent"
-        return f"stops at {stops} with a tolerance of {tolerance:g}: not equivalent"
+            return f"walks to the end with a tolerance of {plain(tolerance)}: equivalent"
+        return f"stops at {stops} with a tolerance of {plain(tolerance)}: not equivalent"
 
 
 def profile_page(found: Profile, predictions: Sequence[Prediction], warnings: Sequence[str]) -> str:
@@ -199,6 +205,8 @@ def profile_page(found: Profile, predictions: Sequence[Prediction], warnings: Se
         predictions=predictions,
         measured=found.measured,
         warnings=warnings,
+        points=list(profile_advice(found, predictions)),
+        papers=[QUIHO],
     )
 
 
@@ -211,4 +219,6 @@ def difference_page(found: ProfileDifference) -> str:
         differences=[Changes("difference", found)],
         predictions=(),
         warnings=(),
+        points=list(difference_advice(found)),
+        papers=[QUIHO],
     )

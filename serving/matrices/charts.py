@@ -13,7 +13,8 @@ import pandas as pd
 
 from serving.matrices.evaluated import Beside, Worth
 from serving.pages import marks
-from serving.pages.charts import PAPER, SERIES, Chart, Words
+from serving.pages.apart import listed, told_apart
+from serving.pages.charts import PAPER, SERIES, Chart, Words, plain
 from serving.pages.marks import Dots, ValueLine
 from serving.pages.panels import Axis, Panel, drawn
 
@@ -36,6 +37,7 @@ class Curve(NamedTuple):
     x: list[float]
     accuracy: list[float]
     spread: list[float]
+    folds: int
 
     def at_best(self) -> int:
         """Return the first place of the best accuracy."""
@@ -46,8 +48,13 @@ class Curve(NamedTuple):
         """By how much the best is better than the first, which has no remedy."""
         return max(self.accuracy) - self.accuracy[0]
 
+    def apart(self, one: int, other: int) -> bool:
+        """Return whether two of its places can be told apart, by how both vary over the folds."""
+        gain = self.accuracy[one] - self.accuracy[other]
+        return told_apart(gain, self.spread[one], self.spread[other], folds=self.folds)
 
-def lines(curves: pd.DataFrame, figure: int) -> list[Curve]:
+
+def lines(curves: pd.DataFrame, figure: int, folds: int) -> list[Curve]:
     """Return the curves of a figure, one per model and grouping, each from no remedy on."""
     own = curves[(curves["figure"] == figure) & curves["balanced_accuracy"].notna()]
     models, several = sorted(own["model"].unique()), len(own["grouping"].drop_duplicates()) > 1
@@ -55,32 +62,41 @@ def lines(curves: pd.DataFrame, figure: int) -> list[Curve]:
     for (model, grouping), part in own.groupby(["model", "grouping"], sort=True):
         ordered = part.sort_values("x", ascending=figure != UNDERSAMPLING, kind="stable")
         name = f"{model}, {_GROUPINGS.get(str(grouping), grouping)}" if several else str(model)
-        columns = (ordered[column].tolist() for column in ("x", "balanced_accuracy", "spread"))
-        found.append(Curve(name, models.index(model), several and grouping == "none", *columns))
+        x, accuracy, spread = (ordered[column].tolist() for column in ("x", "balanced_accuracy", "spread"))
+        hollow = several and grouping == "none"
+        found.append(Curve(name, models.index(model), hollow, x, accuracy, spread, folds))
     return found
 
 
-def cost_chart(curves: pd.DataFrame) -> Chart | None:
+def cost_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
     """Draw balanced accuracy by cost ratio (seed 001, figure 4); None where there is no curve."""
     across = Axis("cost of a missed abnormal vector, in false alarms (log scale)", log=True)
     told = partial(
-        _gain_told, best="where a miss costs {:g} times a false alarm", without="where both cost the same"
+        _gain_told, best="where a miss costs {} times a false alarm", without="where both cost the same"
     )
-    return _curves(curves, COST, "cost ratio, a line a model", across, told)
+    return _curves(lines(curves, COST, folds), COST, "cost ratio, a line a model", across, told)
 
 
-def sampling_chart(curves: pd.DataFrame) -> Chart | None:
+def sampling_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
     """Draw balanced accuracy by undersampling (seed 001, figure 5); None where there is no curve."""
     label = "normal training vectors per abnormal one, from all to as many (log scale)"
-    told = partial(_gain_told, best="at a ratio of {:.2g}:1", without="with all normal vectors")
+    told = partial(_gain_told, best="at a ratio of {}:1", without="with all normal vectors")
     across = Axis(label, log=True, backwards=True)
-    return _curves(curves, UNDERSAMPLING, "undersampling, a line a model and grouping", across, told)
+    return _curves(
+        lines(curves, UNDERSAMPLING, folds),
+        UNDERSAMPLING,
+        "undersampling, a line a model and grouping",
+        across,
+        told,
+    )
 
 
-def dimensions_chart(curves: pd.DataFrame) -> Chart | None:
+def dimensions_chart(curves: pd.DataFrame, folds: int) -> Chart | None:
     """Draw balanced accuracy by the dimensions kept (seed 001, figure 6); None where there is no curve."""
     across = Axis("dimensions that are kept (number; the last are all metrics, not projected)")
-    return _curves(curves, DIMENSION, "dimensions, a line a model", across, _enough_told)
+    return _curves(
+        lines(curves, DIMENSION, folds), DIMENSION, "dimensions, a line a model", across, _enough_told
+    )
 
 
 def times_chart(times: pd.DataFrame) -> Chart | None:
@@ -92,7 +108,7 @@ def times_chart(times: pd.DataFrame) -> Chart | None:
     slow = ends["last"].idxmax()
     longest, shortest = ends.loc[slow, "last"], ends.loc[slow, "first"]
     most, least = int(ordered["dimensions"].max()), int(ordered["dimensions"].min())
-    told = f"{longest:.3g} s with {most} dimensions, {shortest:.3g} s with {least}"
+    told = f"{plain(longest, 3)} s with {most} dimensions, {plain(shortest, 3)} s with {least}"
     lines = [
         marks.Line(str(model), own["dimensions"], own["seconds"], look)
         for look, (model, own) in enumerate(ordered.groupby("model", sort=True))
@@ -148,7 +164,7 @@ def _remedies(rows: Sequence[Beside], look: int, *, joined: bool) -> marks.Line:
 
 def _seeds(steps: Sequence[Sequence[Beside]]) -> Iterator[Dots]:
     """Yield the seed's own figures of each model, where there are any."""
-    label = "the seed's, of vectors, on its own data"
+    label = "the paper's, of vectors, on its own data"
     for look, rows in enumerate(steps):
         found = [(place, row.seeds.balanced_accuracy) for place, row in enumerate(rows)]
         shown = [(place, accuracy) for place, accuracy in found if not isnan(accuracy)]
@@ -190,32 +206,48 @@ def _gain_told(found: Sequence[Curve], best: str, without: str) -> str:
     top = max(found, key=lambda line: line.gain)
     if top.gain <= EQUAL:
         return f"No line rises by more than {EQUAL:g} above what it has {without}"
-    where = best.format(top.x[top.at_best()])
+    if not any(line.apart(line.at_best(), 0) for line in found):
+        return f"No line rises so far above what it has {without} that it could be told from chance"
+    top = max((line for line in found if line.apart(line.at_best(), 0)), key=lambda line: line.gain)
+    where = best.format(plain(top.x[top.at_best()], 3))
     return f"{top.name} gains most: {max(top.accuracy):.2f} {where}, {top.accuracy[0]:.2f} {without}"
 
 
 def _enough_told(found: Sequence[Curve]) -> str:
     top = max(found, key=lambda line: max(line.accuracy))
     best = top.at_best()
-    enough = next(
-        place for place, accuracy in enumerate(top.accuracy) if accuracy >= top.accuracy[best] - EQUAL
-    )
-    title = f"{top.name} is best with {top.x[best]:g} dimensions ({top.accuracy[best]:.2f})"
+    enough = next(place for place in range(len(top.x)) if place == best or not top.apart(best, place))
+    others = [line for line in found if line is not top and not _apart(top, line)]
+    title = f"{top.name} is best with {plain(top.x[best])} dimensions ({top.accuracy[best]:.2f})"
+    if others:
+        names = listed([top.name, *(line.name for line in others)])
+        at_best = [max(line.accuracy) for line in (top, *others)]
+        return f"{names} cannot be told apart at their best: {min(at_best):.2f} to {max(at_best):.2f}"
     if enough != best:
-        title += f", and hardly less so with {top.x[enough]:g} ({top.accuracy[enough]:.2f})"
+        title += f", and no less that could be told with {plain(top.x[enough])} ({top.accuracy[enough]:.2f})"
     return title
 
 
+def _apart(one: Curve, other: Curve) -> bool:
+    """Return whether two curves can be told apart where each is best."""
+    here, there = one.at_best(), other.at_best()
+    gain = one.accuracy[here] - other.accuracy[there]
+    return told_apart(gain, one.spread[here], other.spread[there], folds=one.folds)
+
+
 def _curves(
-    curves: pd.DataFrame, figure: int, by: str, across: Axis, told: Callable[[Sequence[Curve]], str]
+    found: Sequence[Curve],
+    figure: int,
+    by: str,
+    across: Axis,
+    told: Callable[[Sequence[Curve]], str],
 ) -> Chart | None:
     """Draw the curves of a figure; a logarithmic axis is one of the ratios that were tried."""
-    found = lines(curves, figure)
     if not found:
         return None
     if across.log:
         tried = sorted({x for line in found for x in line.x})
-        across = replace(across, ticks={x: f"{x:.3g}:1" for x in tried})
+        across = replace(across, ticks={x: f"{plain(x, 3)}:1" for x in tried})
     drawing = [
         marks.Line(one.name, one.x, one.accuracy, one.look, spread=one.spread, hollow=one.hollow)
         for one in found

@@ -14,6 +14,7 @@ from data.places import Places
 from data.tables.files import read_json
 from data.tables.specs import read_table
 from serving.pages import evaluated as pages
+from serving.pages.apart import ERRORS
 from serving.pages.evaluated import Judged, Split, Verdicts
 from training.matrices.seed import ABNORMAL, ABNORMAL_PAIRS, PAIRS, VECTORS
 
@@ -169,7 +170,7 @@ class Worth:
     gain : float
     error : float
         The standard error of the gain, from how both rows vary over the folds, as if they varied
-        independently; NaN where one fold tells nothing of it.
+        independently; NaN where one fold tells nothing of it. Two of them on each side are an interval.
     """
 
     gain: float
@@ -183,7 +184,7 @@ class Worth:
     @property
     def told(self) -> str:
         """Whether what is gained can be told from chance: "helps", "hurts" or "cannot be told"."""
-        if not abs(self.gain) > self.error:
+        if not abs(self.gain) > ERRORS * self.error:
             return "cannot be told"
         return "helps" if self.gain > 0 else "hurts"
 

@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
 
 import pandas as pd
 
+from serving.matrices.advice import AblationRow, advice
 from serving.matrices.charts import ablation_chart, cost_chart, dimensions_chart, sampling_chart, times_chart
-from serving.matrices.evaluated import Beside, EvaluatedMatrices, Metrics, Worth
+from serving.matrices.evaluated import SPLIT, Beside, EvaluatedMatrices, Worth
 from serving.matrices.pictures import causes_chart, groups_chart, validity_chart, validity_told
-from serving.pages.charts import Chart, counted
+from serving.pages.apart import CONFIDENCE, between, lead
+from serving.pages.charts import Chart, counted, percent
 from serving.pages.evaluated import Confusion, surest_mistakes
+from serving.pages.papers import ENGINE
 from serving.pages.render import render
 
 #: The seed's tables, and what each says.
 TABLES = {
     2: "Before any remedy: false negatives of common classifiers on summary metrics",
     4: "Before any remedy but that invalid runs are left out",
-    5: "All remedies of the seed",
+    5: "All remedies of the paper",
     6: "Raw metrics instead of summary metrics",
     7: "Raw metrics, and a model per group",
     8: "Baselines beside targets, by three ways",
@@ -42,29 +44,32 @@ def page(root: Path) -> str:
     given = EvaluatedMatrices.read(root)
     mistakes = surest_mistakes(given.champion, "pair_id", MISTAKES).fillna({"cause": ""})
     added, left_out = given.steps("added"), given.steps("left out")
+    without = [worths(rows, "left out") for rows in left_out]
     return render(
         "matrices.html",
         given=given,
         metrics=given.metrics,
-        lead=lead(given),
-        rivals=rivals(given.metrics),
+        lead=summary(given),
+        rivals=rivals(given),
         confusion=Confusion.of(given.champion),
         causes=causes_chart(given.champion),
         mistakes=mistakes.to_dict("records"),
         served=served(given.served),
         tables=[(number, told, given.table(number)) for number, told in TABLES.items()],
         added=[worths(rows, "added") for rows in added],
-        left_out=[worths(rows, "left out") for rows in left_out],
+        left_out=without,
         ablations=list(ablations(added, left_out)),
         figures=list(figures(given)),
         validity=validity_told(given.validity),
         validity_figure=validity_chart(given.validity),
         grouping=[worths(rows, "grouping") for rows in given.steps("grouping")],
         groups=groups_chart(given.groups),
+        points=list(advice(given, mistakes, [step for rows in without for step in rows])),
+        papers=[ENGINE],
     )
 
 
-def lead(given: EvaluatedMatrices) -> str:
+def summary(given: EvaluatedMatrices) -> str:
     """Say in one sentence how often the champion errs on test cases that it never saw."""
     counts = Confusion.of(given.champion)
     passes = counted(counts.passes, "normal pair")
@@ -72,16 +77,20 @@ def lead(given: EvaluatedMatrices) -> str:
     return f"On test cases that it never saw in training, {told}"
 
 
-def rivals(metrics: Metrics) -> str:
-    """Say how the best opponent does beside the champion, by pooled balanced accuracy of pairs."""
+def rivals(given: EvaluatedMatrices) -> str:
+    """Say how the champion does beside the best opponent, by balanced accuracy on the same pairs."""
+    metrics, champion = given.metrics, given.champion
     best = metrics.split.best("opponent")
     if best is None:
         return ""
     ours, (name, theirs) = metrics.split.entries[metrics.champion], best
+    opponent = given.verdicts[(given.verdicts["entry"] == name) & (given.verdicts["split"] == SPLIT)]
+    found = between(champion, opponent, "pair_id", champion.set_index("pair_id")["fold"], metrics.seed)
     return (
-        f"Its balanced accuracy, {ours.accuracy:.3f}, is {ours.beside(theirs)} that of the best opponent, "
-        f"{name}, with {theirs.accuracy:.3f}. The opponents' thresholds are the best ones for the very pairs "
-        "that they are scored on; the champion's was chosen inside the training part."
+        f"Its balanced accuracy, {ours.accuracy:.3f}, {lead(found)} that of the best opponent, {name}, "
+        f"{theirs.accuracy:.3f} (interval: {percent(CONFIDENCE, 0)} of draws of whole folds). The opponents' "
+        "thresholds are the best ones for the very pairs that they are scored on; the champion's was "
+        "chosen inside the training part."
     )
 
 
@@ -91,13 +100,6 @@ def served(verdicts: pd.DataFrame) -> list[tuple[str, list[int]]]:
     return [
         (str(status), [int(row.get(verdict, 0)) for verdict in _SERVED]) for status, row in table.iterrows()
     ]
-
-
-class AblationRow(NamedTuple):
-    """A row of the ablation, and what its remedy is worth; None for the row that others stand beside."""
-
-    row: Beside
-    worth: Worth | None
 
 
 def worths(rows: Sequence[Beside], part: str) -> list[AblationRow]:
@@ -123,7 +125,8 @@ def ablations(
 def figures(given: EvaluatedMatrices) -> Iterator[tuple[str, Chart | None, str]]:
     """Draw figures 4 to 7: number, chart, and what to say where it cannot be drawn."""
     none = "reports/matrices/evaluated/curves.parquet does not hold this curve."
-    yield "Figure 4 of the seed", cost_chart(given.curves), none
-    yield "Figure 5 of the seed", sampling_chart(given.curves), none
-    yield "Figure 6 of the seed", dimensions_chart(given.curves), none
-    yield "Figure 7 of the seed", times_chart(given.times), "Nothing was timed."
+    folds = given.metrics.split.folds
+    yield "Figure 4 of the analysis engine paper", cost_chart(given.curves, folds), none
+    yield "Figure 5 of the analysis engine paper", sampling_chart(given.curves, folds), none
+    yield "Figure 6 of the analysis engine paper", dimensions_chart(given.curves, folds), none
+    yield "Figure 7 of the analysis engine paper", times_chart(given.times), "Nothing was timed."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from serving.pages.apart import CONFIDENCE
 from serving.pages.charts import Chart, Words, counted, percent
 from serving.pages.marks import Bars, Cells, HeatCell
 from serving.pages.panels import Axis, Panel, drawn
@@ -12,8 +13,8 @@ from serving.pages.panels import Axis, Panel, drawn
 #: Who says that a run is invalid, in the order of the bars, and what a reader calls them.
 JUDGES = {"rules": "the rules alone", "tree": "the tree alone", "both": "rules and tree"}
 _CAUSES = "In brackets: abnormal pairs."
-#: How large a table of groups is still drawn, and how small one would only become coarse.
-_GROUPS, _FEW = 40, 14
+#: How large a table of groups is still drawn.
+_GROUPS = 40
 
 
 def validity_told(validity: pd.DataFrame) -> str:
@@ -54,6 +55,11 @@ def validity_chart(validity: pd.DataFrame) -> Chart | None:
         f"Hardest to tell are runs of the kind {invalid.idxmin()}: "
         f"{JUDGES[judges[-1]]} reject {percent(float(invalid.min()), 0)} of them"
     )
+    if not _stands_out(invalid, ordered.loc[invalid.index, "runs"]):
+        title = (
+            f"No kind of invalid run can be told to be harder than the others: {JUDGES[judges[-1]]} reject "
+            f"{_range(invalid)} of each"
+        )
     bars = [
         Bars(ordered[judge], JUDGES[judge], turn=turn, turns=len(judges)) for turn, judge in enumerate(judges)
     ]
@@ -92,6 +98,10 @@ def causes_chart(verdicts: pd.DataFrame) -> Chart | None:
             f"Least found is {found.index[0]}: {percent(float(least['mean']), 0)} of "
             f"{counted(int(least['size']), 'abnormal pair')}"
         )
+        if not _stands_out(found["mean"], found["size"]):
+            title = (
+                f"No cause can be told to be harder to find than the others: {_range(found['mean'])} of each"
+            )
     causes = Axis("cause", _labels([str(cause) for cause in found.index], found["size"]))
     panel = Panel(
         [Bars(found["mean"])], _shares_axis("abnormal pairs that are found (% of the cause)"), causes
@@ -129,7 +139,6 @@ def groups_chart(groups: pd.DataFrame) -> Chart | None:
         title,
         "Table of given groups by automatic groups",
         "Numbers are test cases. Agreement is the adjusted Rand index.",
-        small=table.shape[1] <= _FEW,
     )
     counts, most = table.to_numpy().tolist(), int(table.to_numpy().max())
     cells = [
@@ -140,8 +149,8 @@ def groups_chart(groups: pd.DataFrame) -> Chart | None:
         Axis("automatic group (name)", [str(one) for one in table.columns]),
         Axis("given group (workload type)", [str(one) for one in table.index]),
     )
-    size = max(5.2, 2.6 + 0.45 * table.shape[1]), max(2.6, 1.4 + 0.3 * len(table))
-    return drawn(words, [panel], size)
+    size = max(4.6, 2.6 + 0.45 * table.shape[1]), max(3.4, 1.4 + 0.3 * len(table))
+    return drawn(words, [panel], size, narrows=False)
 
 
 def _shares(validity: pd.DataFrame) -> pd.DataFrame:
@@ -149,6 +158,22 @@ def _shares(validity: pd.DataFrame) -> pd.DataFrame:
     sums = validity.groupby(["kind", "judge"])[["runs", "rejected"]].sum()
     shares = (sums["rejected"] / sums["runs"]).unstack("judge").reindex(columns=list(JUDGES))
     return shares.assign(runs=sums["runs"].unstack("judge").max(axis="columns"))
+
+
+def _stands_out(shares: pd.Series, sizes: pd.Series) -> bool:
+    """Return whether the smallest share can be told from that of all others (Fisher's exact test)."""
+    from scipy.stats import fisher_exact
+
+    right = (shares * sizes).round()
+    table = pd.DataFrame({"right": right, "wrong": sizes - right})
+    least = shares.idxmin()
+    p: float = fisher_exact([table.loc[least], table.drop(index=least).sum()]).pvalue
+    return p < 1 - CONFIDENCE
+
+
+def _range(shares: pd.Series) -> str:
+    low, high = percent(float(shares.min()), 0), percent(float(shares.max()), 0)
+    return low if low == high else f"{low} to {high}"
 
 
 def _labels(names: list[str], sizes: pd.Series) -> list[str]:

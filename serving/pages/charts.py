@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -23,6 +23,8 @@ SERIES = ("#2f1e5e", "#8a1f5c", "#1f6f8b", "#c4501b", "#3f9a6d", "#d99a1c", "#97
 _VARIABLES = {INK: "ink", MUTED: "muted", GRID: "grid", PAPER: "paper", PASS: "pass", FAIL: "fail"} | {
     colour: f"series-{number}" for number, colour in enumerate(SERIES, 1)
 }
+#: Pixels of a page in a point of a chart, and the inches of a chart that fits a telephone.
+SCALE, NARROW = 1.4, 4.6
 _STYLE = {
     "svg.fonttype": "none",
     "svg.hashsalt": "perfjudge",
@@ -66,15 +68,12 @@ class Words:
         What kind of chart shows what; with the title it is told to a reader who cannot see it.
     note : str
         What the title and the axes do not say.
-    small : bool
-        Whether it would only become coarse if it were as wide as the page.
     """
 
     name: str
     title: str
     shows: str
     note: str = ""
-    small: bool = False
 
     @property
     def alt(self) -> str:
@@ -84,9 +83,15 @@ class Words:
 
 @dataclass(frozen=True)
 class Chart(Words):
-    """A chart as a page shows it; its SVG is inline, without scripts and references to anything outside."""
+    """A chart as a page shows it; its SVG is inline, without scripts and references to anything outside.
+
+    `narrow` is the same for a telephone, laid out anew: all of it is seen, with letters that can be read. It
+    is empty where `svg` is as narrow (`fits`), and where the chart does not get along with less width.
+    """
 
     svg: Markup = field(default=Markup(), kw_only=True)
+    narrow: Markup = field(default=Markup(), kw_only=True)
+    fits: bool = field(default=False, kw_only=True)
 
 
 @contextmanager
@@ -99,7 +104,7 @@ def sketch(width: float, height: float) -> Iterator[Figure]:
         yield Figure(figsize=(width, height), layout="constrained")
 
 
-def inline(figure: Figure, name: str, alt: str) -> Markup:
+def inline(figure: Figure, name: str, alt: str, over: Callable[[], Markup] = Markup) -> Markup:
     """Return `figure` as an ``svg`` element for a page; equal figures are equal bytes.
 
     Parameters
@@ -110,6 +115,8 @@ def inline(figure: Figure, name: str, alt: str) -> Markup:
         Put before every id, so that figures of one page do not share any.
     alt : str
         The text for those who cannot see it.
+    over : callable
+        Gives what lies over the figure; it is called when everything has its place.
     """
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
@@ -123,8 +130,10 @@ def inline(figure: Figure, name: str, alt: str) -> Markup:
     for colour, variable in _VARIABLES.items():
         body = body.replace(colour, f"var(--{variable})")
     label = Markup.escape(alt)
-    opening = f'<svg {view.group() if view else ""} role="img" aria-label="{label}" class="chart">'
-    return Markup(opening + body)  # noqa: S704 - matplotlib escapes the text it draws
+    size = f'width="{72 * SCALE * figure.get_figwidth():.0f}" {view.group() if view else ""}'
+    opening = f'<svg {size} role="img" aria-label="{label}" class="chart">'
+    # matplotlib escapes the text it draws
+    return Markup(opening + body.rstrip().removesuffix("</svg>")) + over() + Markup("</svg>\n")  # noqa: S704
 
 
 def percent(share: float | None, digits: int = 1) -> str:
@@ -147,3 +156,23 @@ def counted(number: int, singular: str, plural: str | None = None) -> str:
 def whole(number: float) -> str:
     """Write a count with commas; NaN as a dash."""
     return "\N{EN DASH}" if math.isnan(number) else f"{number:,.0f}"
+
+
+def plain(number: float, digits: int = 4) -> str:
+    """Write a number with so many significant digits, commas and no exponent; NaN as a dash.
+
+    Whole digits are never cut: ``1,063,080`` and ``0.0613``.
+    """
+    if math.isnan(number):
+        return "\N{EN DASH}"
+    rounded = float(f"{number:.{digits}g}") if abs(number) < 10**digits else number
+    shown = f"{rounded:,.{_decimals(rounded, digits)}f}"
+    return (shown.rstrip("0").rstrip(".") if "." in shown else shown).replace("-", "\N{MINUS SIGN}")
+
+
+def _decimals(number: float, digits: int) -> int:
+    """Return how many digits after the point make so many significant ones."""
+    if number == 0:
+        return 0
+    before = int(f"{abs(number):e}".partition("e")[2]) + 1
+    return max(0, digits - before)

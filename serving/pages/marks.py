@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from serving.pages.charts import FAIL, GRID, INK, MUTED, PAPER, PASS, SERIES
+from serving.pages.charts import FAIL, GRID, INK, MUTED, PAPER, PASS, SERIES, plain
+from serving.pages.spots import FAR, Spot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,8 +24,12 @@ DASHES: tuple[Dash, ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1))
 FILLS = (PASS, PAPER, SERIES[0])
 #: Markers on one line, at most.
 _MARKED = 25
-#: From this share of its range on, a colour of a heat map is dark.
-_DARK = 0.6
+#: From this share of its reach on, a colour of a heat map is dark.
+_DARK = 0.7
+#: The percentile of distances that colours reach to, and the least that they tell apart.
+_NEARLY, _SMALL = 95, 1e-6
+#: Points of one line that are told, and bars of a histogram.
+_POINTED, _BINS = 100, 30
 
 
 @dataclass(frozen=True)
@@ -67,10 +72,23 @@ class Line:
         )  # fmt: skip
         axes.errorbar(x, y, self.spread, self.sideways, fmt="none", ecolor=colour, elinewidth=0.7)
 
+    def spots(self) -> Iterator[Spot]:
+        """Yield its points; of many an even share."""
+        x, y = np.asarray(self.x, float), np.asarray(self.y, float)
+        varying = next((one for one in (self.spread, self.band, self.sideways) if one is not None), None)
+        along, values = ("x", x) if self.sideways is not None else ("y", y)
+        spread = np.full(len(x), np.nan) if varying is None else np.asarray(varying, float)
+        for place in range(len(x))[thinned(len(x), _POINTED)]:
+            told = [("", values[place]), *_varying(spread[place])]
+            yield Spot(x[place], y[place], self.name, told, along)
+
 
 @dataclass(frozen=True)
 class Dots:
-    """Points that nothing joins; `size` is a marker's in points squared, `thickness` its edge's in points."""
+    """Points that nothing joins; `size` is a marker's in points squared, `thickness` its edge's in points.
+
+    `told` names each to whoever points at it; else all have the name.
+    """
 
     x: ArrayLike
     y: ArrayLike
@@ -81,6 +99,13 @@ class Dots:
     size: float = 22
     thickness: float = 0.6
     alpha: float = 1.0
+    told: Sequence[str] = ()
+
+    def spots(self) -> Iterator[Spot]:
+        """Yield each."""
+        x, y = (np.asarray(side, float).tolist() for side in (self.x, self.y))
+        for place, (across, up) in enumerate(zip(x, y, strict=True)):
+            yield Spot(across, up, self.told[place] if self.told else self.name)
 
     def draw(self, axes: Axes) -> None:
         """Draw them."""
@@ -106,13 +131,30 @@ class Bars:
 
     def draw(self, axes: Axes) -> None:
         """Draw them."""
-        lengths, height = np.asarray(self.lengths, float), 0.8 / self.turns if self.turns > 1 else 0.65
-        places = np.arange(len(lengths)) + height * (self.turn - (self.turns - 1) / 2)
+        lengths, (places, height) = np.asarray(self.lengths, float), self._rows()
         axes.barh(
             places, lengths - self.start, height, left=self.start, xerr=self.spread,
             color=FILLS[self.turn], edgecolor=INK, linewidth=0.6, label=self.name or None,
             error_kw={"elinewidth": 0.8, "ecolor": INK},
         )  # fmt: skip
+
+    def spots(self) -> Iterator[Spot]:
+        """Yield the whole row of each, since a bar may have no length."""
+        lengths, (places, height) = np.asarray(self.lengths, float), self._rows()
+        spread = np.full(len(lengths), np.nan) if self.spread is None else np.asarray(self.spread, float)
+        for length, place, varies in zip(lengths, places, spread, strict=True):
+            told = [("", length), *_varying(varies)]
+            yield Spot(length, place, self.name, told, "x", FAR, height / 2)
+
+    def _rows(self) -> tuple[NDArray[np.floating[Any]], float]:
+        """Return where the middles of the bars are, and how high each is."""
+        height = 0.8 / self.turns if self.turns > 1 else 0.65
+        places = np.arange(np.size(self.lengths)) + height * (self.turn - (self.turns - 1) / 2)
+        return places, height
+
+
+def _varying(spread: float) -> list[tuple[str, float]]:
+    return [] if np.isnan(spread) else [("\N{PLUS-MINUS SIGN}", spread)]
 
 
 def five_of(values: ArrayLike, low: float = 0, high: float = 100) -> Floats:
@@ -150,6 +192,19 @@ class Boxes:
         if self.name and found["boxes"]:
             found["boxes"][0].set_label(self.name)
 
+    def spots(self) -> Iterator[Spot]:
+        """Yield each box with its whiskers."""
+        for place, five in enumerate(self.fives):
+            if np.isnan(five).any():
+                continue
+            low, q1, median, q3, high = (float(number) for number in five)
+            told = [("median", median), ("quartiles", q1), ("and", q3), ("whiskers", low), ("and", high)]
+            middle, reach = (low + high) / 2, (high - low) / 2
+            if self.upright:
+                yield Spot(place + self.shift, middle, self.name, told, "y", self.width / 2, reach)
+            else:
+                yield Spot(middle, place + self.shift, self.name, told, "x", reach, self.width / 2)
+
 
 @dataclass(frozen=True)
 class Histogram:
@@ -160,7 +215,14 @@ class Histogram:
 
     def draw(self, axes: Axes) -> None:
         """Draw it."""
-        axes.hist(self.values, bins=30, color=PASS, edgecolor=INK, linewidth=0.4, label=self.name)
+        axes.hist(self.values, bins=_BINS, color=PASS, edgecolor=INK, linewidth=0.4, label=self.name)
+
+    def spots(self) -> Iterator[Spot]:
+        """Yield each bar, from top to bottom."""
+        counts, edges = np.histogram(np.asarray(self.values, float), _BINS)
+        for count, low, high in zip(counts, edges, edges[1:], strict=False):
+            told = [("from", low), ("to", high), ("count", float(count))]
+            yield Spot((low + high) / 2, 0.0, self.name, told, "", (high - low) / 2, FAR)
 
 
 @dataclass(frozen=True)
@@ -180,6 +242,13 @@ class ValueLine:
         at = self.x if self.y is None else self.y
         across(at, color=self.colour, linestyle=self.dash, linewidth=self.width, label=self.name or None)
 
+    def spots(self) -> Iterator[Spot]:
+        """Yield the line, if it has a name."""
+        if self.name and self.x is not None:
+            yield Spot(self.x, 0.0, self.name, [("", self.x)], "x", 0.0, FAR)
+        elif self.name and self.y is not None:
+            yield Spot(0.0, self.y, self.name, [("", self.y)], "y", FAR, 0.0)
+
 
 @dataclass(frozen=True)
 class Diagonal:
@@ -192,33 +261,57 @@ class Diagonal:
         """Draw it."""
         axes.plot([self.low, self.high], [self.low, self.high], color=MUTED, linewidth=1, linestyle="--")
 
+    def spots(self) -> Iterator[Spot]:
+        """Yield nothing: it is a help to the eye."""
+        return iter(())
+
 
 @dataclass(frozen=True)
 class Heat:
-    """A colour a value, from `low` to `high`, with a bar of colours beside it; NaN stays white.
+    """A colour a value, from blue over white, which is `middle`, to red; NaN is not painted.
 
-    `told`: each value is written into its cell; then the middle of the colours is the palest.
+    The colours are those of K. Moreland, Diverging color maps for scientific visualization, ISVC 2009: even
+    steps to the eye, also to the colour-blind. `reach` is how far from the middle they go: what lies farther
+    out has the last colour, and the legend an arrow there. `told`: each value is written into its cell.
     """
 
     values: Floats
     label: str
-    low: float
-    high: float
-    colours: str = "viridis_r"
+    middle: float
+    reach: float
     told: bool = False
+
+    @classmethod
+    def robust(cls, values: Floats, label: str, middle: float) -> Heat:
+        """Let the colours reach as far as nearly all values do, so that a few do not pale the others."""
+        far = np.abs(values[np.isfinite(values)] - middle)
+        return cls(values, label, middle, max(float(np.percentile(far, _NEARLY)), _SMALL))
 
     def draw(self, axes: Axes) -> None:
         """Draw it."""
+        low, high = self.middle - self.reach, self.middle + self.reach
         image = axes.imshow(
-            self.values, cmap=self.colours, vmin=self.low, vmax=self.high, interpolation="none", aspect="auto"
+            self.values, cmap="coolwarm", vmin=low, vmax=high, interpolation="none", aspect="auto"
         )
         axes.grid(visible=False)
-        axes.figure.colorbar(image, ax=axes, label=self.label, shrink=0.7, pad=0.015)
+        below, above = bool(np.nanmin(self.values) < low), bool(np.nanmax(self.values) > high)
+        ends = {(True, True): "both", (True, False): "min", (False, True): "max"}.get(
+            (below, above), "neither"
+        )
+        bar = axes.figure.colorbar(image, ax=axes, label=self.label, shrink=0.7, pad=0.015, extend=ends)
+        bar.ax.yaxis.set_major_formatter(lambda value, _: plain(value))
         for (row, column), value in np.ndenumerate(self.values) if self.told else ():
             # the colours of the map are the same on dark paper, so that the ink on them is too
-            ink = "white" if abs(value) > _DARK * self.high else "black"
+            ink = "white" if abs(value - self.middle) > _DARK * self.reach else "black"
             number = f"{value:.1f}".replace("-", "\N{MINUS SIGN}")
-            axes.text(column, row, number, ha="center", va="center", fontsize=7, color=ink)
+            axes.text(column, row, number, ha="center", va="center", fontsize=8.5, color=ink)
+
+    def spots(self) -> Iterator[Spot]:
+        """Yield each cell."""
+        name = self.label.partition(" (")[0]
+        for (row, column), value in np.ndenumerate(self.values):
+            if not np.isnan(value):
+                yield Spot(column, row, "", [(name, float(value))], "", 0.5, 0.5)
 
 
 @dataclass(frozen=True)
@@ -246,6 +339,10 @@ class Cells:
         axes.grid(visible=False)
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
+
+    def spots(self) -> Iterator[Spot]:
+        """Yield nothing: the numbers are written in the cells."""
+        return iter(())
 
 
 def _cell(axes: Axes, down: int, across: int, cell: HeatCell) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
-from serving.pages.charts import counted, figures, percent, whole
+from serving.pages.charts import counted, figures, percent, plain, whole
+from serving.pages.papers import worded
+from serving.pages.stacking import stacked
 
 
 def render(template: str, **content: Any) -> str:
@@ -24,5 +29,25 @@ def environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    made.filters |= {"percent": percent, "counted": counted, "figures": figures, "whole": whole}
+    made.filters |= {
+        "percent": percent, "counted": counted, "figures": figures, "whole": whole, "plain": plain,
+        "worded": worded, "stacked": stacked, "coded": coded,
+    }  # fmt: skip
+    made.globals["script"] = script()
     return made
+
+
+def coded(text: str) -> Markup:
+    """Return text in which what stands between backticks is code."""
+    parts = text.split("`")
+    shown = (
+        Markup("<code>{}</code>").format(part) if place % 2 else escape(part)
+        for place, part in enumerate(parts)
+    )
+    return Markup().join(shown)
+
+
+@cache
+def script() -> Markup:
+    """Return the one script of reports, as it stands in them."""
+    return Markup((files("serving.pages") / "templates/report.js").read_text(encoding="utf-8"))  # noqa: S704 - ours

@@ -1,7 +1,9 @@
 """What a person sees of a server in a browser, without one."""
 
 import os
+from base64 import b64encode
 from dataclasses import dataclass
+from hashlib import sha256
 from html import unescape
 from pathlib import Path
 from time import time
@@ -13,9 +15,11 @@ import pytest
 
 from serving.browser import overview, promotions
 from serving.browser.recent import KEPT, LETTERS, Recent
+from serving.browser.sending import report
 from serving.doors.api import create_app
 from serving.doors.bodies import Answered
 from serving.doors.lazy import all_models
+from serving.pages.render import script
 from serving.pages.verdict_lines import VerdictLine
 from serving.supply import doors
 from training.registry.champions import Version
@@ -91,11 +95,18 @@ def test_pages_may_use_nothing_but_what_they_hold(app):
         assert "http" not in policy
 
 
+def test_of_a_report_only_its_own_script_runs_whatever_else_stands_in_it():
+    sent = report(f"<script>{script()}</script><script>alert(1)</script>")
+    digest = b64encode(sha256(script().encode()).digest()).decode()
+    assert f"; script-src 'sha256-{digest}'" in sent.headers["content-security-policy"]
+    assert sent.headers["content-security-policy"].count("sha256-") == 1
+
+
 def test_what_was_judged_is_shown_escaped_and_the_newest_first(app):
     app.state.recent.add(DOOR, answered("<script>alert(1)</script>"))
     app.state.recent.add(DOOR, answered("later"))
     page = get(app, "/").text
-    assert "<script" not in page
+    assert page.count("<script") == page.count(f"<script>{script()}</script>") == 1
     assert page.index("later") < page.index("&lt;script&gt;alert(1)")
 
 

@@ -2,12 +2,61 @@
 
 import re
 
-#: A desktop and a phone.
-WIDTHS = (1280, 400)
+#: A telephone, a laptop, a wide screen.
+WIDTHS = (390, 1400, 1920)
+#: What a reader must not come upon: numbers with exponents, and papers under the name of the random number.
+UNREADABLE = (r"\\mathdefault", r"\{\{", r"(?<!\w)nan(?!\w)", r"\de[+-]\d", r"(?i:\bseeds?\b(?!\s*\d))")
+#: Returns what is cut off, too small to read, or written over something else; closed parts are looked into.
+LOOK = """
+const found = [], width = window.innerWidth;
+const seen = (element) => element.getClientRects().length > 0;
+const told = (element) => `${element.tagName} ${element.id || element.className}`.trim();
+const wrong = (text, what) => found.push(`${text.textContent} ${what} in ${told(text.closest("figure"))}`);
+document.querySelectorAll("details").forEach((part) => { part.open = true; });
+const whole = document.documentElement.scrollWidth;
+if (whole > width) found.push(`is ${whole} wide`);
+for (const element of document.querySelectorAll("body *")) {
+  if (element.closest("svg, .swagger-ui") || !seen(element)) continue;
+  const clips = getComputedStyle(element).overflowX !== "visible" || element.matches(".box");
+  const scrolls = width < 768 && element.matches(".wide-chart[tabindex='0'][aria-label]");
+  if (clips && !scrolls && element.scrollWidth > element.clientWidth + 1)
+    found.push(`${told(element)} cuts off ${element.scrollWidth - element.clientWidth} pixels`);
+}
+const apart = (one, other) =>
+  one.right <= other.left + 0.5 || other.right <= one.left + 0.5 ||
+  one.bottom <= other.top + 1.5 || other.bottom <= one.top + 1.5;
+for (const chart of document.querySelectorAll("svg.chart")) {
+  if (!seen(chart)) continue;
+  const frame = chart.getBoundingClientRect(), scale = frame.width / chart.viewBox.baseVal.width;
+  for (const text of chart.querySelectorAll("text")) {
+    const box = text.getBoundingClientRect(), size = parseFloat(getComputedStyle(text).fontSize) * scale;
+    const across = box.left > frame.left - 2 && box.right < frame.right + 2;
+    if (!across || box.top < frame.top - 3 || box.bottom > frame.bottom + 3) wrong(text, "is cut off");
+    if (size < 8.9) wrong(text, `has ${size.toFixed(1)} pixels`);
+  }
+  for (const axes of chart.querySelectorAll("g[id*='-axes_']"))
+    for (const side of ["xtick_", "ytick_"]) {
+      const ticks = [...axes.querySelectorAll(`g[id*='-${side}']`)];
+      const labels = ticks.map((tick) => [...tick.querySelectorAll("text")]);
+      const boxes = labels.map((lines) => lines.map((line) => line.getBoundingClientRect()));
+      for (let place = 1; place < boxes.length; place++)
+        if (boxes[place].some((one) => boxes[place - 1].some((other) => !apart(one, other))))
+          wrong(labels[place][0], "lies on its neighbour");
+    }
+}
+return [...new Set(found)];
+"""
+
+#: Returns all that is to be read, also in closed parts.
+TEXT = """
+const page = document.body.cloneNode(true);
+page.querySelectorAll("script, style").forEach((part) => part.remove());
+return page.textContent;
+"""
 
 
-def faults(browser, page, widths=WIDTHS):
-    """Return what is wrong with a page: too wide, errors, requests, charts or words that say nothing.
+def faults(browser, page, widths=WIDTHS, unreadable=UNREADABLE):
+    """Return what is wrong with a page: cut off, too small, errors, requests, charts or words without sense.
 
     A page is a file, or has an address, whose server may be asked for more.
     """
@@ -15,28 +64,46 @@ def faults(browser, page, widths=WIDTHS):
     own = "file:" if url.startswith("file:") else url[: url.index("/", 8)]
     browser.get_log("performance")
     browser.get_log("browser")
-    found = [fault for width in widths for fault in _at(browser, url, width)]
+    widen(browser, widths[0])
+    browser.get(url)
+    found = [f"{fault} at {width}" for width in widths for fault in looked_at(browser, width)]
+    text = browser.execute_script(TEXT)
+    for marks in unreadable:
+        found += [
+            f"shows {text[max(0, at.start() - 30) : at.end() + 10]!r}" for at in re.finditer(marks, text)
+        ]
     found += [str(entry) for entry in browser.get_log("browser")]
     found += [f"requests {url}" for url in requested(browser, own)]
     charts = browser.find_elements("css selector", "svg[role=img]")
     return found + ["a chart without words" for chart in charts if not chart.get_attribute("aria-label")]
 
 
+def points(page):
+    """Return what the text of a page says to do with it."""
+    return re.findall("<li>(.*?)</li>", re.search(r'<section class="do".*?</section>', page, re.DOTALL)[0])
+
+
+def charts(browser):
+    """Return the charts that are seen at this width."""
+    return [one for one in browser.find_elements("css selector", "svg[role=img]") if one.is_displayed()]
+
+
+def widen(browser, width):
+    """Give the page so many pixels, and let nothing glide."""
+    calm = {"features": [{"name": "prefers-reduced-motion", "value": "reduce"}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", calm)
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+
+def looked_at(browser, width):
+    """Return what is wrong with the page that is open, at a width."""
+    widen(browser, width)
+    assert browser.execute_script("return window.innerWidth") == width
+    return browser.execute_script(LOOK)
+
+
 def requested(browser, own="file:"):
     """Return what was asked of the web since the log was last read, beside what is the page's own."""
     urls = re.findall(r'"url\\?":\\?"([a-z]+:[^"\\]*)', str(browser.get_log("performance")))
     return [url for url in urls if not url.startswith((own, "data:", "about:"))]
-
-
-def _at(browser, url, width):
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    browser.get(url)
-    assert browser.execute_script("return window.innerWidth") == width
-    wide = browser.execute_script("return document.documentElement.scrollWidth")
-    if wide > width:
-        yield f"is {wide} wide at {width}"
-    text = browser.find_element("tag name", "body").text
-    for marks in (r"\mathdefault", "{{", "nan"):
-        if re.search(rf"(?<!\w){re.escape(marks)}(?!\w)", text):
-            yield f"shows {marks} at {width}"

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel
 
-from serving.pages.charts import Chart, Words, percent
+from serving.pages.charts import Chart, Words, counted, percent
 from serving.pages.marks import Dots, Line
 from serving.pages.panels import Axis, Mark, Panel, drawn
 from training.evaluation.plots import reliability
@@ -68,14 +68,19 @@ def reliability_chart(verdicts: pd.DataFrame, champion: str, error: float) -> Ch
     marks: list[Mark] = [
         Line("as it should be", [0.0, 1.0], [0.0, 1.0], 1, marked=False),
         *(
-            Dots([one.probability], [one.share_of_fails], size=float(size))
+            Dots(
+                [one.probability],
+                [one.share_of_fails],
+                told=[counted(int(one.cases), "comparison")],
+                size=float(size),
+            )
             for one, size in zip(ranges.itertuples(), sizes, strict=True)
         ),
     ]
     x = Axis("probability (mean of a range)", percent=True, low=-0.04, high=1.04)
     y = Axis("regressions (% of the comparisons there)", percent=True, low=-0.04, high=1.04)
     words = Words("reliability", title, "Share of regressions by the probability that was told", note)
-    return drawn(words, [Panel(marks, x, y)], (5.6, 4.2))
+    return drawn(words, [Panel(marks, x, y)], (4.6, 3.9))
 
 
 def looks_chart(sent: Sequence[Rates]) -> Chart:

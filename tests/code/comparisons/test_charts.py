@@ -6,15 +6,18 @@ import pytest
 
 from data.comparisons.tables import ComparisonTables
 from serving.comparisons.accuracy_charts import by_model, by_neighbours, by_trees
-from serving.comparisons.mistakes import _short, mistake_chart, worst_mistakes
+from serving.comparisons.mistakes import mistake_chart, worst_mistakes
 from serving.comparisons.tree_chart import Node, nodes_of, tree_chart
 from serving.comparisons.vector_chart import vectors_chart, without_root
 from serving.comparisons.verdict_charts import confusion_chart, precision_recall_chart
-from serving.pages.charts import Words, counted, inline, percent, sketch
+from serving.pages.apart import Leaders, lead
+from serving.pages.charts import Words, counted, inline, percent, plain, sketch
 from serving.pages.evaluated import Confusion, Judged, Split
-from serving.pages.marks import Bars, Boxes, Line, five_of
+from serving.pages.marks import Bars, Boxes, Heat, Line, five_of
 from serving.pages.panels import Axis, Panel, drawn
+from serving.pages.papers import worded
 from training.comparisons.stored import Card, TrainedModel
+from training.evaluation.bootstrap import Difference
 
 SPACE = "\N{NO-BREAK SPACE}"
 
@@ -42,6 +45,22 @@ def test_a_share_is_written_in_percent(share, text):
     assert percent(share) == text
 
 
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0.0, "0"), (0.01234567, "0.01235"), (-499.51, "\u2212499.5"), (99999, "99,999"),
+        (2.5e9, "2,500,000,000"), (5.2e-7, "0.00000052"), (float("nan"), "\N{EN DASH}"),
+    ],
+)  # fmt: skip
+def test_a_number_has_four_digits_that_count_and_no_exponent(number, text):
+    assert plain(number) == text
+
+
+def test_what_files_say_is_worded_for_a_page():
+    assert worded("user_usec=-6.95567e+06 (seed 000)") == "user_usec=\u22126,955,670 (the scheduler thesis)"
+    assert worded("ale+12 and 1e5x") == "ale+12 and 1e5x"
+
+
 @pytest.mark.parametrize(("number", "text"), [(0, "0 passes"), (1, "1 pass"), (12000, "12,000 passes")])
 def test_a_count_agrees_with_its_noun(number, text):
     assert counted(number, "pass", "passes") == text
@@ -55,7 +74,7 @@ def test_a_chart_is_the_same_bytes_twice_and_takes_its_colours_from_the_page():
 
     first = draw()
     assert first == draw()
-    assert first.startswith("<svg viewBox=")
+    assert re.match(r'<svg width="\d+" viewBox=', first)
     assert 'aria-label="says &#34;so&#34; &amp; &lt;more&gt;"' in first
     assert "var(--ink)" in first
     assert "http" not in first
@@ -72,6 +91,37 @@ def test_who_cannot_see_a_chart_is_told_what_it_shows_and_the_finding():
     chart = chart_of(Line("one", [1, 2], [1, 2]))
     assert chart.alt == "Chart of a mark. It rises."
     assert 'aria-label="Chart of a mark. It rises."' in chart.svg
+
+
+def told(chart):
+    return re.findall(r"<title>(.*?)</title>", chart.svg)
+
+
+def test_whoever_points_at_a_mark_is_told_its_value_and_where_it_is():
+    shares, threads = Axis("accuracy (% right)", percent=True), Axis("threads (number)")
+    assert told(chart_of(Line("forest", [1, 2], [0.5, 0.75], band=[0.1, 0.2]), threads, shares)) == [
+        f"forest: threads 1, accuracy 50.0{SPACE}%, \u00b1 10.0{SPACE}%",
+        f"forest: threads 2, accuracy 75.0{SPACE}%, \u00b1 20.0{SPACE}%",
+    ]
+    bars = chart_of(Bars([1.5, 0.0]), Axis("seconds"), Axis("task", ["a", "b & c"]))
+    assert sorted(told(bars)) == ["a: seconds 1.5", "b &amp; c: seconds 0"]
+    heat = Heat.robust(np.array([[1.0, 1.25], [np.nan, 0.9]]), "impact (ratio)", 1.0)
+    cells = chart_of(heat, Axis("beside", ["x", "y"]), Axis("task", ["a", "b"]))
+    assert sorted(told(cells)) == ["x, a: impact 1", "y, a: impact 1.25", "y, b: impact 0.9"]
+
+
+def test_a_few_extremes_do_not_pale_the_others():
+    values = np.append(np.linspace(0.98, 1.02, 99), 9.0)
+    assert Heat.robust(values, "impact", 1.0).reach == pytest.approx(0.019, abs=0.002)
+
+
+def test_a_chart_that_is_wider_than_a_telephone_is_also_laid_out_for_one():
+    words, line = Words("n", "It rises", "Chart"), Panel([Line("one", [1, 2], [1, 2])], Axis("x"), Axis("y"))
+    wide = drawn(words, [line], (8.4, 3))
+    assert 'id="n-narrow-' in wide.narrow
+    assert not set(re.findall(r'id="([^"]+)"', wide.svg)) & set(re.findall(r'id="([^"]+)"', wide.narrow))
+    assert not drawn(words, [line], (8.4, 3), narrows=False).narrow
+    assert drawn(words, [line], (4, 3)).fits
 
 
 def test_an_axis_without_room_for_all_names_says_how_many_it_names():
@@ -106,19 +156,40 @@ def test_entries_of_a_kind_are_ranked_by_their_pooled_accuracy():
     assert split.entries["a"].beside(split.entries["b"]) == "below"
 
 
+def test_a_winner_is_named_only_where_its_lead_can_be_told():
+    folds = pd.DataFrame({
+        "a": [0.90, 0.91, 0.92, 0.90], "b": [0.89, 0.92, 0.90, 0.91], "c": [0.70, 0.72, 0.71, 0.71],
+    })  # fmt: skip
+    assert Leaders.of(folds) == Leaders("a", ("b",))
+    assert Leaders.of(folds[["b", "c"]]) == Leaders("b", ())
+    assert Leaders.of(folds.head(1)).alike == ("b", "c")
+    assert lead(Difference(0.1, -0.01, 0.2, 0.95)).startswith("cannot be told from")
+    assert lead(Difference(0.1, 0.01, 0.2, 0.95)) == "is above (by +0.010 to +0.200)"
+
+
 def test_the_title_of_the_neighbours_names_the_best_k_and_where_it_levels_off():
     rows = [(1, 0.80), (3, 0.899), (5, 0.90), (7, 0.85)]
+    restless = (-0.003, 0.003, 0.003, -0.003)
     curves = pd.DataFrame(
-        [("knn-uniform", k, fold, a + d) for k, a in rows for fold, d in ((0, -0.01), (1, 0.01))],
+        [
+            ("knn-uniform", k, fold, accuracy + d + (k == 3) * restless[fold])
+            for k, accuracy in rows
+            for fold, d in enumerate((-0.01, 0.01, -0.01, 0.01))
+        ],
         columns=["curve", "parameter", "fold", "accuracy"],
     )
     chart = by_neighbours(curves, 0.7)
-    assert chart.title == f"Best with uniform votes at k = 5: 90.0{SPACE}% right, and hardly less at k = 3"
+    assert (
+        chart.title
+        == f"Best with uniform votes at k = 5: 90.0{SPACE}% right, and no less that could be told at k = 3"
+    )
     assert by_trees(curves, 0.7) is None
 
 
 def test_the_title_of_the_models_names_the_best_on_both_kinds_of_folds():
-    good, bad = [(0.9, "fail"), (0.1, "pass")] * 2, [(0.9, "fail"), (0.9, "pass")] * 2
+    good = [(0.9, "fail"), (0.1, "pass")] * 2
+    # on each of the two folds one of two is right
+    bad = [(0.9, "fail"), (0.1, "pass"), (0.9, "pass"), (0.1, "fail")]
     parts = [verdicts("logistic", good, split="stratified"), verdicts("xgboost", bad, split="stratified")]
     chart = by_model(pd.concat([*parts, verdicts("logistic", bad)]), 0.5)
     assert chart.title == (
@@ -146,9 +217,9 @@ def test_the_best_curve_is_compared_with_the_best_rule_at_the_same_recall():
     rules = verdicts("rule", [(1, "fail"), (0, "fail"), (1, "pass"), (0, "pass")], kind="rule")
     chart = precision_recall_chart("pr", models, rules)
     assert chart.title == (
-        "good has the best curve (average precision 1.000 in the mean over folds): "
+        "good and poor (average precision 0.750 to 1.000) cannot be told apart by their curves: "
         f"where the best rule, rule, catches 50.0{SPACE}%, "
-        f"100.0{SPACE}% of its alarms are right instead of 50.0{SPACE}%"
+        f"100.0{SPACE}% of the alarms of good are right instead of 50.0{SPACE}%"
     )
     assert precision_recall_chart("pr", models[models["status"] == "pass"], rules) is None
 
@@ -167,7 +238,9 @@ def test_the_square_root_is_undone_with_its_sign():
 def test_the_vectors_title_names_the_dimension_that_parts_best():
     columns = ["medians_min", "mins_min", "q1s_min", "q3s_min"]
     values = [[0.1, 0.1, 0.3, 0.1], [0.2, 0.3, 0.1, 0.1], [-0.5, 0.2, 0.2, 0.1], [-0.6, 0.1, 0.3, 0.1]]
-    features = pd.DataFrame(values, columns=columns).assign(status=["pass", "pass", "fail", "fail"])
+    features = pd.DataFrame(values, columns=columns).assign(
+        status=["pass", "pass", "fail", "fail"], comparison_id=list("abcd")
+    )
     assert vectors_chart("v", features, columns).title.startswith("medians_min parts pass from fail best")
     assert vectors_chart("v", features[features["status"] == "pass"], columns) is None
     assert vectors_chart("v", features, columns[:2]) is None
@@ -176,8 +249,10 @@ def test_the_vectors_title_names_the_dimension_that_parts_best():
 def test_of_very_many_vectors_an_even_share_of_each_kind_is_drawn():
     columns = ["medians_min", "mins_min", "q1s_min"]
     values = np.random.default_rng(0).normal(size=(2010, 3))
-    features = pd.DataFrame(values, columns=columns).assign(status=["fail"] * 10 + ["pass"] * 2000)
-    assert vectors_chart("v", features, columns).note == "Drawn: 10 of 10 fails and 667 of 2,000 passes."
+    features = pd.DataFrame(values, columns=columns).assign(
+        status=["fail"] * 10 + ["pass"] * 2000, comparison_id="c"
+    )
+    assert vectors_chart("v", features, columns).note == "Drawn: 10 of 10 fails and 400 of 2,000 passes."
 
 
 def test_a_tree_is_read_in_the_units_of_its_features():
@@ -260,13 +335,6 @@ def test_a_longer_time_is_worse_and_a_higher_throughput_better(better, title):
     assert mistake_chart(mistake).title == title
     assert mistake.pairs[0].baseline_median == 10.0
     assert mistake.pairs[0].samples[0].tolist() == pytest.approx([0.9, 1.0, 1.1])
-
-
-@pytest.mark.parametrize(
-    ("value", "text"), [(0.01234, "0.01234"), (499.51, "499.5"), (16130.4, "16,130"), (2.5e9, "2.5e+09")]
-)
-def test_medians_below_the_boxes_are_short(value, text):
-    assert _short(value) == text
 
 
 def test_summaries_are_drawn_as_boxes_without_inventing_samples():

@@ -24,7 +24,8 @@ def drawn(macro, *pieces):
 
 def test_a_trusted_profile_names_what_it_leans_on_and_counts_the_rest():
     shown = ProfileBars("p", profile(SIX))
-    assert shown.title == "app leans on cache first, then on zero"
+    assert shown.title == "app leans on cache and zero; which of them more cannot be told"
+    assert ProfileBars("p", profile(SIX | {"zero": 30})).title == "app leans on cache first, then on zero"
     assert [bar.name for bar in shown.top] == ["cache", "zero", "hsearch", "cpu", "vm"]
     assert (shown.rest, shown.faint) == ([], ["nop"])
     assert shown.top[2].categories == ("CPU", "Cache", "Mem")
@@ -81,7 +82,7 @@ def test_the_title_of_a_difference_says_what_moved(moved, reasons, title):
 def test_the_boxes_name_the_stressor_with_the_longest_tail_and_leave_out_the_shortest():
     scores = pd.DataFrame({f"s{number:02}": [-number / 10, 0.0, number / 10] for number in range(50)})
     chart = boxes_chart("b", scores, "stressor")
-    assert chart.title.startswith("s49 differs most between the machines: its extreme lies 4.9")
+    assert chart.title.startswith("The farthest extreme is one of s49: 4.9 standard deviations")
     assert "Drawn: the 45 of 50 stressors" in chart.note
     assert "s05" in chart.svg
     assert "s04" not in chart.svg

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from serving.report import main
-from tests.system.browsing import faults
+from tests.system.browsing import charts, faults, points
 from tests.system.corun.inputs import EVENTS
 from tests.system.fingerprints.test_report import faults_of_text
 
@@ -38,11 +38,11 @@ def percent(share, digits=1):
 
 
 def table(page, name):
-    return re.search(rf'<table id="{name}">.*?</table>', page, re.DOTALL).group()
+    return re.search(rf'<table id="{name}"[^>]*>.*?</table>', page, re.DOTALL).group()
 
 
 def test_all_figures_of_the_seed_are_drawn(page):
-    drawn = set(re.findall(r'<span class="number">Figure (\d) of the seed</span>', page))
+    drawn = set(re.findall(r'<span class="number">Figure (\d) of the co-run paper</span>', page))
     assert drawn == {"1", "2", "3", "4", "5"}
     assert {"impacts", "importance", "seconds", "placements-random"} <= set(
         re.findall(r'id="([\w-]+)"', page)
@@ -111,7 +111,8 @@ def test_placements_that_were_really_run_are_shown_with_what_was_predicted(root,
     assert main(["corun"]) == 0
     page = (directory / PAGE).read_text()
     assert "The predicted best took 31.0 s of run time in all, 2.5 s (7.5%) less than 1 placements" in page
-    assert [re.findall(r"<td>([\d.]+)</td>", line)[:2] for line in table(page, "run").split("<tr")[2:]] == [
+    rows = table(page, "run").split("<tr")[2:]
+    assert [re.findall(r"<td[^>]*>([\d.]+)</td>", line)[:2] for line in rows] == [
         ["30.0", "31.0"], ["34.0", "33.5"], ["38.0", "39.0"],
     ]  # fmt: skip
 
@@ -141,12 +142,20 @@ def test_what_the_data_does_not_allow_is_named_not_drawn(root, tmp_path, monkeyp
     page = (directory / PAGE).read_text()
     for told in (
         "hence no table 1",
-        "Figure 4 of the seed is not drawn",
+        "Figure 4 of the co-run paper is not drawn",
         "hence no online model",
         "measured twice",
     ):
         assert told in page
     assert faults_of_text(page) == []
+
+
+def test_what_to_do_tells_whom_to_keep_apart_and_whether_to_believe_intervals(page, metrics):
+    told = points(page)
+    assert 3 <= len(told) <= 5
+    own = metrics["splits"]["pairs"]["entries"][metrics["champion"]]
+    assert f"{percent(own['coverage']['pooled'])} held" in told[0]
+    assert any(re.match(r"Keep \S+ away from \S+, which makes it \d+", one) for one in told)
 
 
 def test_the_page_refers_to_nothing_outside_itself_and_is_small(page):
@@ -163,4 +172,4 @@ def test_a_second_drawing_gives_the_same_bytes(root, page, monkeypatch):
 @pytest.mark.browser
 def test_a_browser_shows_the_page_without_errors_requests_or_overflow(root, browser):
     assert faults(browser, root / PAGE) == []
-    assert len(browser.find_elements("css selector", "svg[role=img]")) == 9
+    assert len(charts(browser)) == 9

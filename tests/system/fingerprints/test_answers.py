@@ -9,6 +9,7 @@ import httpx
 import pandas as pd
 import pytest
 
+from tests.system.browsing import faults
 from tests.system.fingerprints.inputs import STRESSORS, fingerprints, request, written
 
 PROGRAM = Path(sys.executable).with_name("perfjudge")
@@ -94,20 +95,34 @@ def test_gaps_are_named_with_their_machine_and_nothing_is_cut_short_in_json(tmp_
     assert (done.returncode, told) == (0, [f'imputed on machine "m{number}": vm' for number in range(8)])
 
 
-def test_pages_of_profiles_and_differences_hold_everything_themselves(machines, profiles, tmp_path):
-    whole, difference = tmp_path / "profile.html", tmp_path / "difference.html"
+@pytest.fixture(scope="module")
+def pages(machines, profiles, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("pages")
+    whole, difference = directory / "profile.html", directory / "difference.html"
     own = written(
-        tmp_path / "mine.csv",
+        directory / "mine.csv",
         fingerprints()[["machine", "cached"]].set_axis(["machine", "value"], axis=1)[3:],
     )
     html = ("--format", "html", "-o")
     assert perfjudge("profile", machines, own, "--predict", *html, whole).returncode == 0
     assert perfjudge("diff", *profiles.values(), *html, difference).returncode == 0
+    return whole, difference
+
+
+def test_pages_of_profiles_and_differences_hold_everything_themselves(pages):
+    whole, difference = pages
     assert "mine leans on cache" in whole.read_text()
     assert '<th scope="row">m2</th>' in whole.read_text()
     assert "cached against copying" in difference.read_text()
     for page in (whole, difference):
-        assert not re.search(r"https?://|<script|@import", page.read_text())
+        assert not re.search(r"https?://|<script[^>]|@import", page.read_text())
+        assert page.read_text().count("<script>") == 1
+        assert "What to do with this" in page.read_text()
+
+
+@pytest.mark.browser
+def test_pages_of_profiles_and_differences_read_well_at_every_width(pages, browser):
+    assert [fault for page in pages for fault in faults(browser, page)] == []
 
 
 def test_halves_of_the_same_machines_are_compared_from_two_files_of_values(machines, tmp_path):
