@@ -190,7 +190,7 @@ def _read_place(place: ResultPlace, *, measure: Measure, keep_going: bool) -> Fo
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Let Python look for no cycles: where there are none among many objects, it takes a third of the time."""
+    """Let Python look for no cycles: where many objects have none, it takes a third of the time."""
     was = gc.isenabled()
     gc.disable()
     try:

@@ -19,8 +19,8 @@ from features.comparisons.timelines.changes import Shift
 BEFORE, AFTER = 10, 5
 #: A window that stands for a version holds at least so many.
 _FEWEST = 2
-#: Earlier versions that tell how much versions vary: of single versions, and of windows.
-PAST, LONG_PAST = 20, 40
+#: Earlier versions that tell how much versions vary.
+PAST = 20
 
 
 class Stretch(NamedTuple):
@@ -100,7 +100,7 @@ class Course:
         reach, ahead, least = (BEFORE, AFTER, _FEWEST) if self.windowed else (1, 1, 1)
         for at in range(least, n - least + 1):
             start = max(0, at - reach)
-            past = Stretch(max(0, start - (LONG_PAST if self.windowed else PAST)), start)
+            past = Stretch(max(0, start - PAST), start)
             yield self._ask(at, past, Stretch(start, at), Stretch(at, min(at + ahead, n)), beside=False)
 
     def _lasting(self) -> Iterator[Ask]:

@@ -3,7 +3,7 @@ import os
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data.comparisons.params import Measure
@@ -21,7 +21,7 @@ ANY = (
 )
 
 
-def settings(**values):
+def told_settings(**values):
     inside = "".join(f'<{name} value="{value}"/>' for name, value in values.items())
     return f"<settings>{inside}</settings>"
 
@@ -30,7 +30,7 @@ def run(kernel, *levels, name="mg", inside=None, **values):
     """Return a result file with one operation at 2 threads, whose samples are these."""
     results = "".join(f'<result mops="{level}"/>' for level in levels)
     operation = f'<nas_result benchmark_name="{name}"><threads number="2">{results}</threads></nas_result>'
-    told = settings(Kernel=kernel, Hostname="m1", **values)
+    told = told_settings(Kernel=kernel, Hostname="m1", **values)
     return f"<beaker_run_result>{told}{inside or operation}</beaker_run_result>"
 
 
@@ -162,6 +162,7 @@ def test_many_files_are_read_by_several_processes_in_their_order(root):
     assert [one.version for one in read(folder, jobs=2).runs] == [f"k-{number}" for number in range(1, 10)]
 
 
+@settings(deadline=None)
 @given(
     st.one_of(
         st.binary(max_size=120),
