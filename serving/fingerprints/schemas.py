@@ -113,7 +113,7 @@ class FeatureAnswer(Ranked):
     stressor: str
     score: Known = Field(description="Positive where more of it goes with a faster application.")
     cluster: int = Field(description="Stressors of one cluster rise and fall together and share importance.")
-    categories: Listed = Field(description="Of seed 003, table 1.")
+    categories: Listed = Field(description="Of the quiho paper, table 1.")
 
 
 class ClusterAnswer(Ranked):

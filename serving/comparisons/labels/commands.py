@@ -35,7 +35,7 @@ Exported = Annotated[
     Literal["csv", "xml", "tables"],
     typer.Option(
         "--format",
-        help="csv: labels.csv, to lie beside data; xml: the comparisons as in seed 000, figure 6.1; tables:"
+        help="csv: labels.csv, to lie beside data; xml: the comparisons as in the scheduler thesis, figure 6.1; tables:"
         " the comparisons as Parquet, in a directory.",
     ),
 ]
