@@ -34,8 +34,9 @@ _NONE = (
 class LabelPool:
     """The comparisons of a source, what the served model says of them, and which ones to label first.
 
-    All is computed in threads of its own, so that the server starts at once: the source is read once, and
-    later changes of its files are not followed; verdicts follow the model, the order the labels.
+    All is computed in threads of its own, and nothing before somebody asks, so that the server starts at
+    once. The source is read once, later changes of its files are not followed; verdicts follow the model, the
+    order the labels.
 
     Parameters
     ----------
@@ -52,8 +53,6 @@ class LabelPool:
         self._known = Background[ToLabel]("learning what to label first")
         self._order = Background[LabelOrder]("ordering what to label first")
         self._counting: Rule = "majority"
-        if source is not None:
-            self._offered.of(source, partial(self._read, source))
 
     def known(self, comparison_id: str) -> bool:
         """Tell whether a comparison is offered; waits until the source is read.
@@ -63,10 +62,13 @@ class LabelPool:
         InputError
             If it cannot be read, or takes longer than `PATIENCE`.
         """
+        if self.source is None:
+            return False
+        self._reading(self.source)
         self._offered.wait(PATIENCE)
-        if self.source is not None and self._offered.value is None:
+        if self._offered.value is None:
             raise InputError(self._offered.trouble or "they are being read")
-        return self._offered.value is not None and comparison_id in self._offered.value.places
+        return comparison_id in self._offered.value.places
 
     def offered(self) -> Offered:
         """Return what is offered.
@@ -78,11 +80,12 @@ class LabelPool:
         """
         if self.source is None:
             raise RefusedError(HTTPStatus.NOT_FOUND, _NONE)
-        if self._offered.value is None:
+        found = self._reading(self.source)
+        if found is None:
             told = self._offered.trouble or "the comparisons are being read"
             headers = None if self._offered.trouble else {"retry-after": "1"}
             raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, told, headers)
-        return self._offered.value
+        return found
 
     def opinions(self) -> Opinions | None:
         """Return what the model says of all; None while it is asked first; raises as `offered`."""
@@ -122,6 +125,10 @@ class LabelPool:
         if before is None or anew or abs(labels - before.labels) >= EVERY:
             return labels
         return before.labels
+
+    def _reading(self, source: Path) -> Offered | None:
+        """Return what is offered; None while it is read, which begins when somebody first asks."""
+        return self._offered.of(source, partial(self._read, source))
 
     def _read(self, source: Path) -> Offered:
         self._counting = rule_under(project_root())

@@ -115,6 +115,8 @@ class Labelled:
 @pytest.fixture(scope="module")
 def served(model_directory, tmp_path_factory):
     labelled = Labelled(tmp_path_factory.mktemp("labelling"), model_directory)
+    # a server knows what it offers only once somebody has asked
+    assert labelled.history(f"bt_A_x/{VERSIONS[1]}") == []
     yield labelled
     labelled.server.stop()
 

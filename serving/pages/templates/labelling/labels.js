@@ -80,12 +80,12 @@ const labelling = (() => {
     part("unsent").hidden = !text;
     part("unsent").textContent = text;
   }
-  async function freshCsrf() {
+  // a server that was started again wants another token; until it has read what it offers, it has no page
+  async function refreshed() {
     const page = new DOMParser().parseFromString(await (await fetch(location.href, { headers: { accept: "text/html" } })).text(), "text/html");
-    const found = page.getElementById("labelling")?.dataset.csrf;
-    const changed = found !== undefined && found !== root.dataset.csrf;
-    if (changed) root.dataset.csrf = found;
-    return changed;
+    const found = page.getElementById("labelling")?.dataset.csrf, before = root.dataset.csrf;
+    if (found !== undefined) root.dataset.csrf = found;
+    return found !== before;
   }
   async function attempt(one) {
     const answer = await fetch(`/v1/labels/${encodeURIComponent(one.id)}`, {
@@ -95,7 +95,7 @@ const labelling = (() => {
     });
     if (answer.ok) return { kept: await answer.json() };
     const told = (await answer.json().catch(() => ({}))).detail ?? `the server answers ${answer.status}`;
-    if (answer.status === 403 && await freshCsrf()) return { again: 0, told };
+    if (answer.status === 403 && await refreshed()) return { again: 0, told };
     if (answer.status === 409) {
       one.key = newKey();
       return { again: 0, told };
