@@ -209,7 +209,9 @@ def test_the_kernel_counts_a_program_with_all_it_started():
     if child == 0:
         Path("/proc/self/io").read_bytes()
         os._exit(0 if sum(range(10**6)) else 1)
-    assert list(descendants(os.getpid()))[:2] == [os.getpid(), child]
+    found = list(descendants(os.getpid()))
+    # others may have been started before, such as a browser
+    assert (found[0], child in found) == (os.getpid(), True)
     os.waitpid(child, 0)
     after = events.counts(tree, cpu, None)
     assert before.keys() == after.keys()
