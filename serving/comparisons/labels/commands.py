@@ -35,8 +35,8 @@ Exported = Annotated[
     Literal["csv", "xml", "tables"],
     typer.Option(
         "--format",
-        help="csv: labels.csv, to lie beside data; xml: the comparisons as in the scheduler thesis, figure 6.1;"
-        " tables: the comparisons as Parquet, in a directory.",
+        help="csv: labels.csv, to lie beside data; xml: the comparisons as in the scheduler thesis, figure"
+        " 6.1; tables: the comparisons as Parquet, in a directory.",
     ),
 ]
 Written = Annotated[Path, typer.Option("--output", "-o", metavar="PATH", help="Where the result goes.")]

@@ -7,7 +7,9 @@ from itertools import count
 
 import pandas as pd
 import pytest
+from alembic import context
 from alembic.config import Config
+from alembic.runtime.environment import EnvironmentContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import inspect, text
 from sqlalchemy.exc import DBAPIError
@@ -30,6 +32,7 @@ from data.tables.specs import typed
 from tests.postgres import Postgres
 
 NUMBERS = count()
+MIGRATIONS = migrating.__file__.replace("migrating.py", "migrations")
 
 
 @pytest.fixture(scope="module")
@@ -170,13 +173,18 @@ def test_processes_that_open_an_empty_database_at_once_make_it_once(url):
 
 
 def test_the_migrations_make_the_table_that_is_asked_and_end_with_what_is_looked_for(url, store):
-    config = Config()
-    config.set_main_option("script_location", migrating.__file__.replace("migrating.py", "migrations"))
-    assert ScriptDirectory.from_config(config).get_current_head() == migrating.HEAD
+    assert ScriptDirectory(MIGRATIONS).get_current_head() == migrating.HEAD
     engine = Place.of(url).engine()
     found = {column["name"]: column["nullable"] for column in inspect(engine).get_columns(NAME)}
     engine.dispose()
     assert found == {column.name: column.nullable for column in LABELS.columns}
+
+
+def test_migrations_of_others_in_the_same_process_are_left_alone(tmp_path):
+    config = Config()
+    with EnvironmentContext(config, ScriptDirectory(MIGRATIONS)):
+        LabelStore.open(f"sqlite:///{tmp_path}/labels.db").close()
+        assert context.config is config
 
 
 def test_a_database_of_a_newer_perfjudge_is_refused_in_a_line(url, store):

@@ -45,19 +45,34 @@ def _found(connection: Connection) -> str | None:
 
 
 def _upgrade(engine: Engine) -> None:
-    from alembic import command
-    from alembic.config import Config
-
     if engine.dialect.name == "sqlite":
         _log_ahead(engine)
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).with_name("migrations")))
     with engine.connect().execution_options(**{WRITES: True}) as connection, connection.begin():
         if engine.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
         # who has waited finds that there is nothing left to do
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+        _run(connection)
+
+
+def _run(connection: Connection) -> None:
+    """Run what migrations a database lacks, the oldest first.
+
+    Alembic's own commands keep what runs in the globals of its modules, where MLflow's commands in another
+    thread would take it away. Hence migrations are given what they work with.
+    """
+    from alembic.migration import MigrationContext
+    from alembic.operations import Operations
+    from alembic.runtime.migration import RevisionStep
+    from alembic.script import ScriptDirectory
+
+    scripts = ScriptDirectory(str(Path(__file__).with_name("migrations")))
+
+    def lacking(_found: tuple[str, ...], context: MigrationContext) -> list[RevisionStep]:
+        newest_first = scripts.iterate_revisions("head", context.get_current_revision() or "base")
+        return [RevisionStep(scripts.revision_map, one, True) for one in [*newest_first][::-1]]
+
+    context = MigrationContext.configure(connection, opts={"fn": lacking, "version_table": VERSION})
+    context.run_migrations(op=Operations(context))
 
 
 def _log_ahead(engine: Engine) -> None:

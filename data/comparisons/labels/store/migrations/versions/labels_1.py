@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlalchemy as sa
-from alembic import op
+from alembic.operations import Operations
 
 revision = "1"
 down_revision = None
@@ -12,7 +12,7 @@ _TABLE = "perfjudge_labels"
 _REFUSED = "labels are only added: a withdrawn one is a row of its own"
 
 
-def upgrade() -> None:
+def upgrade(op: Operations) -> None:
     """Make the table, and let the database refuse to change what is in it."""
     op.create_table(
         _TABLE,
@@ -30,10 +30,10 @@ def upgrade() -> None:
     )
     op.create_index(f"{_TABLE}_of_whom", _TABLE, ["labelled_by", "labelled_at"])
     _guard = {"sqlite": _guard_sqlite, "postgresql": _guard_postgresql}
-    _guard[op.get_bind().dialect.name]()
+    _guard[op.get_bind().dialect.name](op)
 
 
-def _guard_sqlite() -> None:
+def _guard_sqlite(op: Operations) -> None:
     for change in ("UPDATE", "DELETE"):
         op.execute(
             f"CREATE TRIGGER {_TABLE}_no_{change.lower()} BEFORE {change} ON {_TABLE} "
@@ -41,7 +41,7 @@ def _guard_sqlite() -> None:
         )
 
 
-def _guard_postgresql() -> None:
+def _guard_postgresql(op: Operations) -> None:
     op.execute(
         f"CREATE FUNCTION {_TABLE}_refuse() RETURNS trigger LANGUAGE plpgsql AS "
         f"$$ BEGIN RAISE EXCEPTION '{_REFUSED}'; END $$"
