@@ -209,11 +209,11 @@ def _mark(marks: OperationMarks, course: Course, said: Sequence[tuple[Ask, SaidO
         marks.probability[version] = one.probability
     for version, one in before:
         marks.against_before[version] = one.mark
-    begun = _begun(beside)
-    for version, one in [*before, *begun]:
-        if one.mark in {_UNSURE, _FAIL} and len(marks.words) < room:
-            words = tuple(one.words())
-            marks.words[version] = tuple(dict.fromkeys((*marks.words.get(version, ()), *words)))
+    for what, told in (("the versions before", before), ("the baseline", _begun(beside))):
+        for version, one in told:
+            if one.mark in {_UNSURE, _FAIL} and len(marks.words) < room:
+                known = marks.words.get(version, ())
+                marks.words[version] = (*known, f"beside {what}: {'; '.join(one.words())}")
     return len(marks.words)
 
 
