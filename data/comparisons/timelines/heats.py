@@ -23,16 +23,19 @@ BESIDE = (MPSTAT, CORES, NODES)
 MOST_TIMES = 600
 #: Cores or nodes, and bytes of a file.
 MOST_ROWS, MOST_BYTES = 4_096, 64 * 2**20
+#: Of times and of per cent: nothing real is as large.
+_LARGEST = 1e12
 _CLOCKS = ("%H:%M:%S", "%I:%M:%S %p")
 _DAY = 86_400.0
+_PerCent = Annotated[FiniteFloat, Field(ge=0, le=_LARGEST)]
 
 
 class _Load(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     cpu: str
-    usr: FiniteFloat
-    sys: FiniteFloat
+    usr: _PerCent
+    sys: _PerCent
 
 
 class _Moment(BaseModel):
@@ -147,7 +150,7 @@ def _of_csv(path: Path) -> tuple[tuple[str, ...], Floats, Floats]:
 
 def _column(texts: pd.Series, path: Path, *, gaps: bool) -> Floats:
     found = pd.to_numeric(texts, errors="coerce").to_numpy(np.float64)
-    wrong = ~np.isfinite(found) & ~((texts == "").to_numpy(bool) & gaps)
+    wrong = ~(np.abs(found) <= _LARGEST) & ~((texts == "").to_numpy(bool) & gaps)
     if wrong.any():
         row = int(np.argmax(wrong))
         problem = f'{texts.name}="{str(texts.iloc[row])[:40]}" is not a finite number'

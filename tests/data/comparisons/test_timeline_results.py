@@ -221,3 +221,41 @@ def test_samples_beside_a_result_are_those_with_its_name(tmp_path):
     for name in ("r.mpstat.json", "r.1.cores.csv", "r2.cores.csv", "r.csv"):
         (tmp_path / name).touch()
     assert [path.name for path in heats.beside(tmp_path / "r.xml")] == ["r.1.cores.csv", "r.mpstat.json"]
+
+
+#: Numbers as they stand in files, the greatest and the wrong ones, too.
+CELLS = st.floats().map(str) | st.integers().map(str) | st.sampled_from(["", "x", '"', "1e308", "-1e308"])
+LOADS = st.fixed_dictionaries(
+    {"cpu": st.sampled_from(["all", "0", "1"]), "usr": st.floats() | st.none(), "sys": st.floats(0, 1e308)}
+)
+MOMENTS = st.fixed_dictionaries(
+    {
+        "timestamp": st.sampled_from(["00:00:01", "11:59:59 PM", "later"]),
+        "cpu-load": st.lists(LOADS, max_size=3),
+    }
+)
+
+
+@settings(deadline=None)
+@given(
+    st.one_of(
+        st.binary(max_size=120),
+        st.lists(st.lists(CELLS, min_size=1, max_size=3), max_size=5).map(
+            lambda rows: "\n".join(["seconds,core0,core1", *(",".join(row) for row in rows)]).encode()
+        ),
+        st.lists(MOMENTS, max_size=4).map(
+            lambda moments: json.dumps({"sysstat": {"hosts": [{"statistics": moments}]}}).encode()
+        ),
+    ),
+    st.sampled_from(heats.BESIDE),
+)
+def test_any_bytes_are_samples_over_time_or_one_error(tmp_path_factory, content, ending):
+    path = tmp_path_factory.getbasetemp() / f"any {os.getpid()}{ending}"
+    path.write_bytes(content)
+    try:
+        found = heats.read(path)
+    except InputError:
+        return
+    assert found.values.shape == (len(found.rows), len(found.seconds))
+    assert (np.diff(found.seconds) >= 0).all()
+    assert not np.isinf(found.values).any()
