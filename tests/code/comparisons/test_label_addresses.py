@@ -22,6 +22,12 @@ class Pool:
         return comparison_id in {"a", *ODD}
 
 
+@pytest.fixture(autouse=True)
+def registry(tmp_path, monkeypatch):
+    """Ask no registry of the project for models: there is none."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+
+
 class Labels:
     """A server of labels, without the network."""
 

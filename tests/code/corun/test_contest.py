@@ -56,7 +56,6 @@ def store(tmp_path, monkeypatch):
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as AnyType"),
-    pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy"),
 ]
 
 

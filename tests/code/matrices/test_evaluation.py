@@ -277,7 +277,6 @@ def test_reports_hold_every_table_figure_and_step(project):
 
 
 @pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as AnyType")
-@pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy")
 def test_the_champion_is_trained_and_registered_and_only_a_worse_one_is_challenger(
     project, tmp_path, monkeypatch, capsys
 ):

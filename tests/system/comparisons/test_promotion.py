@@ -34,10 +34,9 @@ NAME = "regression-comparison"
 #: The best of the small family.
 MODEL, OTHER = "logistic", "knn-uniform"
 pytestmark = [
-    # all three are inside MLflow 3.17 and may go with it: how it loads its tables, compares columns with a
+    # both are inside MLflow 3.17 and may go with it: how it compares columns with a
     # range, and looks at its own functions' type hints
     pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as AnyType"),
-    pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy"),
     pytest.mark.filterwarnings("ignore:Operation with range is deprecated"),
 ]
 

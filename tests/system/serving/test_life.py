@@ -21,7 +21,6 @@ MOVES = 20
 # inside MLflow 3.17, and may go with it
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as AnyType"),
-    pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy"),
     pytest.mark.filterwarnings("ignore:Operation with range is deprecated"),
 ]
 
