@@ -56,28 +56,7 @@ def vectors_chart(name: str, features: pd.DataFrame, columns: list[str]) -> Char
     names = (features["comparison_id"] + ", " + features["status"]).to_numpy(str)
     panels = [
         Panel(
-            [
-                Dots(
-                    vectors[passes, x],
-                    vectors[passes, y],
-                    "pass",
-                    "none",
-                    PASS,
-                    size=16,
-                    thickness=1,
-                    told=names[passes].tolist(),
-                ),
-                Dots(
-                    vectors[fails, x],
-                    vectors[fails, y],
-                    "fail",
-                    FAIL,
-                    "none",
-                    marker="^",
-                    alpha=0.85,
-                    told=names[fails].tolist(),
-                ),
-            ],
+            _clouds(vectors[:, [x, y]], fails, passes, names),
             Axis(f"{columns[x]}\n({unit})"),
             Axis(f"{columns[y]}\n({unit})"),
         )
@@ -88,6 +67,20 @@ def vectors_chart(name: str, features: pd.DataFrame, columns: list[str]) -> Char
         for x, y in combinations(best, 2)
     ]
     return drawn(Words(name, title, shows, note), panels, (10.2, 6.6), across=3, narrows=False)
+
+
+def _clouds(
+    places: NDArray[np.float64],
+    fails: NDArray[np.int64],
+    passes: NDArray[np.int64],
+    names: NDArray[np.str_],
+) -> list[Dots]:
+    """Return the dots of passes, and over them those of fails; each tells its name."""
+    x, y = places.T
+    told = names[passes].tolist()
+    below = Dots(x[passes], y[passes], "pass", "none", PASS, size=16, thickness=1, told=told)
+    told = names[fails].tolist()
+    return [below, Dots(x[fails], y[fails], "fail", FAIL, "none", marker="^", alpha=0.85, told=told)]
 
 
 def _separation(vectors: NDArray[np.float64], failed: NDArray[np.bool_]) -> NDArray[np.float64]:
