@@ -42,6 +42,11 @@ class Client(Thread):
             )
             answer = self.connection.getresponse()
             content = answer.read()
+        except ConnectionError as exc:
+            # whoever answers is gone: before the question was sent, or before the answer came
+            self.failed.append(f"gone: {exc!r}")
+            self.connection.close()
+            return
         except Exception as exc:  # noqa: BLE001 - whatever it is, it is counted
             self.failed.append(repr(exc))
             self.connection.close()
