@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from contextlib import suppress
-from http.client import HTTPConnection
+from http.client import HTTPConnection, IncompleteRead
 from threading import Event, Thread
 from time import sleep
 
@@ -42,8 +42,8 @@ class Client(Thread):
             )
             answer = self.connection.getresponse()
             content = answer.read()
-        except ConnectionError as exc:
-            # whoever answers is gone: before the question was sent, or before the answer came
+        except (ConnectionError, IncompleteRead) as exc:
+            # whoever answers is gone: before the question was sent, or before all of the answer came
             self.failed.append(f"gone: {exc!r}")
             self.connection.close()
             return
