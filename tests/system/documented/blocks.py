@@ -1,0 +1,86 @@
+"""What pages of the documentation say to type, read off their Markdown.
+
+A command is a block, indented by four or fenced, that begins with one of `PROGRAMS`. A comment before a block says what
+is special about it::
+
+    <!-- not run: WHY -->      it is not run
+    <!-- exit 1 -->            it ends with that status
+    <!-- file: rules.xml -->   it is no command, but what that file holds
+"""
+
+import re
+from dataclasses import dataclass
+
+from tests.imports import ROOT
+
+PROGRAMS = {
+    "benchmark", "cat", "cp", "createdb", "curl", "dask", "docker", "export", "git", "gzip", "mkdir", "perf", "pip", "printf",
+    "psql", "python", "sed", "sqlite3", "sudo", "uv",
+}  # fmt: skip
+_BEGIN = re.compile(r"(?:[A-Z_]+=\S*\s+)*(?:[A-Z_]+=\$\()?([\w./-]+)")
+_MARK = re.compile(r"<!-- (not run|exit|file):? ?(.*?) -->")
+_FENCE = re.compile(r"( *)```([\w-]*).*")
+
+
+@dataclass(frozen=True)
+class Block:
+    """Lines that stand by themselves, and the comment before them: its kind and what it says."""
+
+    page: str
+    line: int
+    text: str
+    mark: str = ""
+    says: str = ""
+
+    @property
+    def command(self):
+        begin = _BEGIN.match(self.text)
+        return self.mark != "file" and begin is not None and begin[1] in PROGRAMS
+
+    @property
+    def runs(self):
+        return self.command and self.mark != "not run"
+
+    @property
+    def place(self):
+        return f"{self.page}:{self.line}"
+
+
+def pages():
+    """Return the pages that tell what to type; tables of results name the benchmark that wrote them."""
+    found = [path for path in sorted((ROOT / "docs").rglob("*.md")) if "results" not in path.parts]
+    return [str(path.relative_to(ROOT)) for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *found)]
+
+
+def blocks_of(page, text=None):
+    lines = ((ROOT / page).read_text() if text is None else text).splitlines()
+    mark, number, found = ("", ""), 0, []
+    while number < len(lines):
+        line = lines[number]
+        end = _end_of_block(lines, number)
+        if end > number:
+            inside = lines[number + 1 : end - 1] if _FENCE.match(line) else lines[number:end]
+            found.append(Block(page, number + 1, _dedented(inside), *mark))
+        if marked := _MARK.fullmatch(line.strip()):
+            mark = marked.groups()
+        elif line.strip():
+            mark = ("", "")
+        number = max(end, number + 1)
+    return found
+
+
+def _end_of_block(lines, begin):
+    """Return the line behind the block that begins at `begin`, or `begin` if none does."""
+    if fence := _FENCE.match(lines[begin]):
+        ends = (at for at in range(begin + 1, len(lines)) if lines[at].strip() == "```" and lines[at].startswith(fence[1]))
+        return next(ends) + 1
+    if not lines[begin].startswith("    ") or (begin and lines[begin - 1].strip()):
+        return begin
+    # what stands behind an empty line is what the command prints
+    inside = (at for at in range(begin, len(lines)) if not lines[at].startswith("    "))
+    return next(inside, len(lines))
+
+
+def _dedented(lines):
+    width = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
+    return "\n".join(line[width:] for line in lines)

@@ -1,0 +1,152 @@
+"""A clone of this project in which everything is there that pages assume: a champion of each family, learned in short."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from tests.imports import ROOT
+
+#: Searches, folds and models that are few; all else is as shipped.
+KNOBS = {
+    "comparisons": {
+        "tune": {"trials": 1, "folds": 2, "models": ["logistic", "decision-tree"]},
+        "evaluate": {"folds": 2, "repeats": 1, "grouped_folds": 2},
+        "promote": {"resamples": 100},
+    },
+    "fingerprints": {
+        "profile": {"applications": 2, "resamples": 10, "seed_resamples": 2},
+        "evaluate": {"entries": ["ensemble", "median"]},
+    },
+    "corun": {
+        "tune": {"trials": 1, "folds": 2, "models": ["linear", "contention"]},
+        "evaluate": {"designs": ["pairs"], "folds": 2},
+        "promote": {"resamples": 100},
+    },
+    "matrices": {
+        "evaluate": {
+            "trials": 1, "components": 10, "models": ["decision-tree", "logistic"], "folds": 2, "curve_folds": 2
+        },
+        "promote": {"resamples": 100},
+    },
+}  # fmt: skip
+#: What a page's commands run in: ends at the first that fails, and keeps a server until there is another one.
+PREAMBLE = """
+set -eu -o pipefail
+end_server() { if [ -s .server ]; then kill "$(cat .server)" 2>/dev/null || true; rm -f .server; fi; }
+uv() {
+    case "$*" in
+    "run perfjudge serve"*)
+        shift 3
+        set -- run perfjudge serve --port "$PORT" "$@"
+        ready="http://127.0.0.1:$PORT/healthz" ;;
+    "run mlflow ui"*)
+        set -- "$@" --port "$PORT"
+        ready="http://127.0.0.1:$PORT/health" ;;
+    *) command uv "$@"; return ;;
+    esac
+    end_server
+    command uv "$@" >.said 2>&1 &
+    echo $! >.server
+    for _ in $(seq 600); do
+        if curl -sf "$ready" >/dev/null; then return; fi
+        kill -0 "$(cat .server)" || { cat .said; return 1; }
+        sleep 0.1
+    done
+    return 1
+}
+"""
+
+
+def fill(root):
+    """Make the clone, let its pipeline run as printed, and commit what came of it."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        check=True, cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
+    for name in filter(None, listed.stdout.split("\0")):
+        if (ROOT / name).is_file():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, root / name)
+    knobs = yaml.safe_load((root / "params.yaml").read_text())
+    for family, sections in KNOBS.items():
+        for section, own in sections.items():
+            knobs[family][section] |= own
+    (root / "params.yaml").write_text(yaml.safe_dump(knobs | {"jobs": 1}, sort_keys=False))
+    git(root, "init", "--quiet", "--initial-branch", "main")
+    for who in ("name", "email"):
+        git(root, "config", f"user.{who}", "nobody")
+    committed(root, "As it was")
+    done = Project(root).typed("uv run dvc repro")
+    assert done.status == 0, done.said
+    committed(root, "What was learned")
+
+
+def git(root, *command):
+    subprocess.run(["git", *command], check=True, cwd=root)
+
+
+def committed(root, message):
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", message)
+
+
+def copied(made, root):
+    """Copy the clone; what DVC keeps of it is read where it is, as are the files of MLflow's store."""
+    shutil.copytree(made, root, ignore=shutil.ignore_patterns("cache", "mlruns", "tmp", ".bytecode"), symlinks=True)
+    (root / ".dvc/config.local").write_text(f"[cache]\n    dir = {made / '.dvc/cache'}\n")
+    return Project(root)
+
+
+@dataclass(frozen=True)
+class Typed:
+    """How a block ended, and what it printed."""
+
+    status: int
+    said: str
+
+
+class Project:
+    """A directory in which commands are typed, and one server at a time answers."""
+
+    def __init__(self, root):
+        self.root = root
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+
+    def typed(self, text):
+        """Run a block as it is printed, but for the port, which others may use."""
+        for port in (8000, 5000):
+            text = text.replace(f"127.0.0.1:{port}", f"127.0.0.1:{self.port}")
+        # to a file: a server holds what it inherits, and nobody would see the end of a pipe
+        with (self.root / ".typed").open("w+") as said:
+            done = subprocess.run(
+                ["bash", "-c", PREAMBLE + text], check=False, cwd=self.root, env=self._environment(),
+                stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, timeout=300,
+            )  # fmt: skip
+            said.seek(0)
+            return Typed(done.returncode, said.read())
+
+    def _environment(self):
+        """Return what lets uv take the packages of this interpreter, and this directory's code."""
+        known = {name: value for name, value in os.environ.items() if not name.startswith(("PERFJUDGE_", "MLFLOW_"))}
+        return known | {
+            "PORT": str(self.port),
+            "PYTHONPATH": str(self.root),
+            "UV_PROJECT_ENVIRONMENT": sys.prefix,
+            "UV_NO_SYNC": "1",
+            "UV_OFFLINE": "1",
+            "TERM": "dumb",
+        }
+
+    def end(self):
+        """End the server of the last block that started one."""
+        if (told := self.root / ".server").exists():
+            os.kill(int(told.read_text()), signal.SIGTERM)

@@ -1,0 +1,81 @@
+"""Every command of the documentation runs as printed, page by page, in a clone with nothing beside it."""
+
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.system.documented.blocks import blocks_of, pages
+from tests.system.documented.project import copied, fill
+
+#: Why a block may not be run, and how many blocks at most there are for that reason.
+REASONS = {
+    "installs programs": 3,
+    "measures for minutes or hours": 9,
+    "runs these tests": 1,
+    "a public data set": 12,
+    "a server of your own": 4,
+    "counts a program of your own": 1,
+}
+BLOCKS = {page: blocks_of(page) for page in pages()}
+
+
+@pytest.fixture(scope="session")
+def clone(made_once):
+    if shutil.which("uv") is None:
+        pytest.skip("needs uv on PATH")
+    return made_once("documented", fill)
+
+
+@pytest.fixture
+def project(clone, tmp_path):
+    made = copied(clone, tmp_path / "perfjudge")
+    yield made
+    made.end()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [page for page, blocks in BLOCKS.items() if any(one.runs for one in blocks)])
+def test_what_a_page_says_to_type_ends_as_it_says(project, page):
+    for block in BLOCKS[page]:
+        if block.mark == "file":
+            path = project.root / block.says
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block.text + "\n")
+        elif block.runs:
+            done = project.typed(block.text)
+            wanted = int(block.says) if block.mark == "exit" else 0
+            assert done.status == wanted, f"{block.place}: status {done.status}\n{block.text}\n\n{done.said}"
+
+
+def test_what_is_not_run_is_little_and_has_a_known_reason():
+    counted = Counter(block.says for blocks in BLOCKS.values() for block in blocks if block.mark == "not run")
+    assert {why: count for why, count in counted.items() if count > REASONS.get(why, 0)} == {}
+    runs = sum(block.runs for blocks in BLOCKS.values() for block in blocks)
+    assert runs > 4 * counted.total()
+
+
+@pytest.mark.parametrize("page", BLOCKS)
+def test_no_command_hides_in_what_is_not_typed(page):
+    hidden = [
+        f"{block.place}: {line}"
+        for block in BLOCKS[page]
+        if not block.command and not block.says.endswith(".yml")
+        for line in block.text.splitlines()
+        if line.startswith(("uv run", "curl ", "perfjudge "))
+    ]
+    assert hidden == []
+
+
+def test_files_that_pages_name_in_samples_are_there():
+    samples = Path("docs/samples")
+    named = {
+        word.strip("'\"@,")
+        for blocks in BLOCKS.values()
+        for block in blocks
+        if block.command
+        for word in block.text.split()
+        if word.strip("'\"@,").startswith(str(samples))
+    }
+    assert {name for name in named if not (Path(__file__).parents[3] / name).exists()} == set()
