@@ -1,7 +1,7 @@
 """What pages of the documentation say to type, read off their Markdown.
 
-A command is a block, indented by four or fenced, that begins with one of `PROGRAMS`. A comment before a block says what
-is special about it::
+A command is a block, indented by four or fenced, that begins with one of `PROGRAMS`. A comment before a block
+says what is special about it::
 
     <!-- not run: WHY -->      it is not run
     <!-- exit 1 -->            it ends with that status
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from tests.imports import ROOT
 
 PROGRAMS = {
-    "benchmark", "cat", "cp", "createdb", "curl", "dask", "docker", "export", "git", "gzip", "mkdir", "perf", "pip", "printf",
+    "cat", "cp", "createdb", "curl", "dask", "docker", "export", "git", "gzip", "mkdir", "perf", "pip", "printf",
     "psql", "python", "sed", "sqlite3", "sudo", "uv",
 }  # fmt: skip
 _BEGIN = re.compile(r"(?:[A-Z_]+=\S*\s+)*(?:[A-Z_]+=\$\()?([\w./-]+)")
@@ -72,7 +72,11 @@ def blocks_of(page, text=None):
 def _end_of_block(lines, begin):
     """Return the line behind the block that begins at `begin`, or `begin` if none does."""
     if fence := _FENCE.match(lines[begin]):
-        ends = (at for at in range(begin + 1, len(lines)) if lines[at].strip() == "```" and lines[at].startswith(fence[1]))
+        ends = (
+            at
+            for at in range(begin + 1, len(lines))
+            if lines[at].strip() == "```" and lines[at].startswith(fence[1])
+        )
         return next(ends) + 1
     if not lines[begin].startswith("    ") or (begin and lines[begin - 1].strip()):
         return begin

@@ -1,4 +1,4 @@
-"""A clone of this project in which everything is there that pages assume: a champion of each family, learned in short."""
+"""A clone of this project with all that pages assume: a champion of each family, learned in short."""
 
 import os
 import shutil
@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 import yaml
 
@@ -31,7 +30,8 @@ KNOBS = {
     },
     "matrices": {
         "evaluate": {
-            "trials": 1, "components": 10, "models": ["decision-tree", "logistic"], "folds": 2, "curve_folds": 2
+            "trials": 1, "components": 10, "models": ["decision-tree", "logistic"], "folds": 2,
+            "curve_folds": 2,
         },
         "promote": {"resamples": 100},
     },
@@ -40,6 +40,7 @@ KNOBS = {
 PREAMBLE = """
 set -eu -o pipefail
 end_server() { if [ -s .server ]; then kill "$(cat .server)" 2>/dev/null || true; rm -f .server; fi; }
+curl() { command curl --fail-with-body "$@"; }
 uv() {
     case "$*" in
     "run perfjudge serve"*)
@@ -52,10 +53,12 @@ uv() {
     *) command uv "$@"; return ;;
     esac
     end_server
+    # the one before has ended when nothing listens there any more
+    while command curl -s "http://127.0.0.1:$PORT" -o .said; do sleep 0.1; done
     command uv "$@" >.said 2>&1 &
     echo $! >.server
     for _ in $(seq 600); do
-        if curl -sf "$ready" >/dev/null; then return; fi
+        if command curl -sf "$ready" >/dev/null; then return; fi
         kill -0 "$(cat .server)" || { cat .said; return 1; }
         sleep 0.1
     done
@@ -83,7 +86,7 @@ def fill(root):
     for who in ("name", "email"):
         git(root, "config", f"user.{who}", "nobody")
     committed(root, "As it was")
-    done = Project(root).typed("uv run dvc repro")
+    done = Project(root, root / ".bytecode").typed("uv run dvc repro")
     assert done.status == 0, done.said
     committed(root, "What was learned")
 
@@ -99,9 +102,11 @@ def committed(root, message):
 
 def copied(made, root):
     """Copy the clone; what DVC keeps of it is read where it is, as are the files of MLflow's store."""
-    shutil.copytree(made, root, ignore=shutil.ignore_patterns("cache", "mlruns", "tmp", ".bytecode"), symlinks=True)
+    shutil.copytree(
+        made, root, ignore=shutil.ignore_patterns"cache", "mlruns", "tmp", ".bytecode", symlinks=True
+    )
     (root / ".dvc/config.local").write_text(f"[cache]\n    dir = {made / '.dvc/cache'}\n")
-    return Project(root)
+    return Project(root, made / ".bytecode")
 
 
 @dataclass(frozen=True)
@@ -115,8 +120,8 @@ class Typed:
 class Project:
     """A directory in which commands are typed, and one server at a time answers."""
 
-    def __init__(self, root):
-        self.root = root
+    def __init__(self, root, bytecode):
+        self.root, self.bytecode = root, bytecode
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
@@ -136,7 +141,11 @@ class Project:
 
     def _environment(self):
         """Return what lets uv take the packages of this interpreter, and this directory's code."""
-        known = {name: value for name, value in os.environ.items() if not name.startswith(("PERFJUDGE_", "MLFLOW_"))}
+        known = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("PERFJUDGE_", "MLFLOW_"))
+        }
         return known | {
             "PORT": str(self.port),
             "PYTHONPATH": str(self.root),
