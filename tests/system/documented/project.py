@@ -102,9 +102,8 @@ def committed(root, message):
 
 def copied(made, root):
     """Copy the clone; what DVC keeps of it is read where it is, as are the files of MLflow's store."""
-    shutil.copytree(
-        made, root, ignore=shutil.ignore_patterns"cache", "mlruns", "tmp", ".bytecode", symlinks=True
-    )
+    left_out = shutil.ignore_patterns("cache", "mlruns", "tmp", ".bytecode")
+    shutil.copytree(made, root, ignore=left_out, symlinks=True)
     (root / ".dvc/config.local").write_text(f"[cache]\n    dir = {made / '.dvc/cache'}\n")
     return Project(root, made / ".bytecode")
 
