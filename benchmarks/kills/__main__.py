@@ -89,4 +89,5 @@ def _row(told: str, found: list[Killed]) -> tuple[object, ...]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int((sys.argv[1:] or [RUNS])[0]), sys.argv[2:] or FAMILIES))
+    many, *named = sys.argv[1:] or [str(RUNS)]
+    sys.exit(main(int(many), named or FAMILIES))
