@@ -11,6 +11,7 @@ from pathlib import Path
 
 from data.ending import end
 from data.families import FAMILIES
+from data.orphans import alone
 
 #: A stage reads files, calls pure functions and writes files, all below the working directory.
 Stage = Callable[[], None]
@@ -34,7 +35,8 @@ def run(verb: str, stage_of: Callable[[str], Stage | None]) -> None:
     parser = argparse.ArgumentParser(prog=verb)
     parser.add_argument("families", metavar="FAMILY", nargs="+", choices=stages, help=", ".join(stages))
     for family in parser.parse_args().families:
-        guard(stages[family])
+        with alone(family):
+            guard(stages[family])
 
 
 def keep_bytecode() -> None:

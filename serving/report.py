@@ -8,6 +8,7 @@ from pathlib import Path
 
 from data.ending import end
 from data.families import FAMILIES
+from data.orphans import alone
 from data.places import Places
 from data.stage import collect_rarely, keep_bytecode
 from data.tables.files import write_text
@@ -22,7 +23,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     target = Places(given[0]).page
     try:
-        write_text(target, supply(given[0]).page(Path()))
+        with alone(given[0]):
+            write_text(target, supply(given[0]).page(Path()))
     except Exception as exc:  # noqa: BLE001 - the net below every stage
         return end(exc)
     return 0

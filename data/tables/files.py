@@ -15,6 +15,8 @@ from data.errors import InputError
 T = TypeVar("T")
 #: JSON that is larger, in bytes, belongs in tables or XML.
 MAX_BYTES = 256 * 2**20
+#: How directories end in which something is written that is not whole yet.
+PART = ".part"
 
 
 @contextmanager
@@ -32,7 +34,7 @@ def replacing(path: Path) -> Iterator[Path]:
         The temporary path to write to. It is removed if the block raises.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    temporary = Path(tempfile.mkdtemp(PART, f".{path.name}.", path.parent))
     try:
         target = temporary / path.name
         yield target

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from training.registry.commit import source_of
 from training.registry.store_file import local_store, project_root
-from training.registry.tracking import STANDING, client, note
+from training.registry.tracking import CANDIDATE, STANDING, client, note
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -118,10 +118,20 @@ class Logbook:
         return _experiment(self.store, NESTED, "What is nested in the models; each run names its parent.")
 
     def known(self) -> dict[str, dict[str, str]]:
-        """Return the tags of the models that were logged completely on this evidence, by name."""
-        finished = f"tags.evidence = '{self.evidence}' and attributes.status = 'FINISHED'"
-        runs = self.store.search_runs([self.models], finished, max_results=1000)
+        """Return the tags of the models that were logged completely on this evidence, by name.
+
+        Runs of a promotion that was killed on the way are marked as that.
+        """
+        evidence = f"tags.evidence = '{self.evidence}'"
+        for experiment, own in ((self.models, evidence), (self.nested, f"tags.family = '{self.family}'")):
+            for run in self._runs(experiment, own, "RUNNING"):
+                self.store.set_terminated(run.info.run_id, "KILLED")
+        runs = self._runs(self.models, evidence, "FINISHED")
         return {run.info.run_name: run.data.tags for run in runs}
+
+    def _runs(self, experiment: str, own: str, status: str) -> Any:
+        wanted = f"{own} and attributes.status = '{status}'"
+        return self.store.search_runs([experiment], wanted, max_results=1000)
 
     @contextmanager
     def logged(self, run: TrackedRun) -> Iterator[str]:
@@ -149,7 +159,7 @@ class Logbook:
 
     @cached_property
     def _tags(self) -> dict[str, str]:
-        own = {"evidence": self.evidence, "data_digest": self.data["digest"], STANDING: "candidate"}
+        own = {"evidence": self.evidence, "data_digest": self.data["digest"], STANDING: CANDIDATE}
         return own | source_of(project_root(), "training/promote.py")
 
     @cached_property

@@ -14,10 +14,11 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from data.errors import InputError
-from data.tables.files import write_json
+from data.tables.files import PART, write_json
 
 Answer = dict[str, Any] | None
 #: Seconds that are longer than any tick by which files tell the time of a change.
@@ -47,14 +48,22 @@ class StoreFile:
 
     path: Path
 
-    def begin(self) -> None:
-        """Make the file if there is none, one that appends to a log.
+    def begin(self, fill: Callable[[Path], None]) -> None:
+        """Make the file if there is none, one that appends to a log; `fill` makes MLflow's tables in it.
 
-        MLflow commits some thousand times, and would wait several times for the disk with each.
+        MLflow commits some thousand times, and would wait several times for the disk with each. A file with
+        half of the tables would be of no use ever after, so it gets its name when it is whole.
         """
-        if not self.path.exists():
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._run("PRAGMA journal_mode=WAL")
+        if self.path.exists():
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(PART, f".{self.path.name}.", self.path.parent) as scratch:
+            begun = StoreFile(Path(scratch) / self.path.name)
+            begun.run("PRAGMA journal_mode=WAL")
+            fill(begun.path)
+            # another process may have been quicker
+            with suppress(FileExistsError):
+                self.path.hardlink_to(begun.path)
 
     def answer(self, question: str, ask: Callable[[str], Answer]) -> Answer:
         """Return the remembered answer, or else ask; None without asking where there is no file.
@@ -85,11 +94,12 @@ class StoreFile:
         noted = self._noted()
         if self.path.is_file() and noted.get("answers") and noted.get("state") != self._state():
             # what is in the log now would be moved later, and change the file
-            self._run("PRAGMA wal_checkpoint(TRUNCATE)")
+            self.run("PRAGMA wal_checkpoint(TRUNCATE)")
             time.sleep(2 * _TICK)
             self.answer(next(iter(noted["answers"])), ask)
 
-    def _run(self, statement: str) -> None:
+    def run(self, statement: str) -> None:
+        """Run a statement on a connection of its own."""
         with closing(sqlite3.connect(self.path)) as file:
             file.execute(statement)
 
@@ -100,7 +110,7 @@ class StoreFile:
     def _check(self) -> None:
         # by SQLite itself: closing a file that was opened otherwise takes away the locks of its connections
         try:
-            self._run("PRAGMA schema_version")
+            self.run("PRAGMA schema_version")
         except sqlite3.OperationalError as exc:
             raise InputError(f"cannot be read ({exc})", file=self.path) from exc
         except sqlite3.DatabaseError as exc:

@@ -6,12 +6,15 @@ import logging
 import os
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from training.registry.store_file import local_store, tracking_uri
 
 #: The tag of a model's run that says what the model is in the registry.
 STANDING = "standing"
+#: What it says of one that nothing was decided of.
+CANDIDATE = "candidate"
 #: Set before MLflow is imported for the first time; it reads them once.
 _QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -39,8 +42,18 @@ def client() -> Any:
     """Return a client of that store."""
     store = local_store()
     if store is not None:
-        store.begin()
+        store.begin(_tables)
     return mlflow().MlflowClient()
+
+
+def _tables(path: Path) -> None:
+    """Let MLflow make its tables in a file of SQLite, and close it."""
+    mlflow()
+    from mlflow.store.tracking import DEFAULT_LOCAL_FILE_AND_ARTIFACT_PATH
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+    store: Any = SqlAlchemyStore
+    store(f"sqlite:///{path}", DEFAULT_LOCAL_FILE_AND_ARTIFACT_PATH).engine.dispose()
 
 
 @dataclass(frozen=True)
@@ -59,7 +72,7 @@ def register(name: str, tracked: Tracked, tags: dict[str, str], alias: str) -> N
     """
     store = client()
     former = _bearer(store, name, alias)
-    version = store.create_model_version(
+    version = _cut_off(store, name, tags["evidence"]) or store.create_model_version(
         name,
         tracked.model_uri,
         run_id=tracked.run_id,
@@ -69,7 +82,7 @@ def register(name: str, tracked: Tracked, tags: dict[str, str], alias: str) -> N
     )
     store.set_registered_model_alias(name, alias, version.version)
     own = f"[{name} v{version.version}](#/models/{name}/versions/{version.version})"
-    _stands(store, tracked.run_id, alias, f"**{alias.capitalize()}**: {own}; {tags['reason']}.")
+    _stands(store, version.run_id, alias, f"**{alias.capitalize()}**: {own}; {tags['reason']}.")
     if former is not None:
         # its run may have been deleted
         with suppress(mlflow().exceptions.MlflowException):
@@ -84,6 +97,22 @@ def _bearer(store: Any, name: str, alias: str) -> Any:
         model = store.create_registered_model(name)
     number = model.aliases.get(alias)
     return None if number is None else store.get_model_version(name, number)
+
+
+def _cut_off(store: Any, name: str, evidence: str) -> Any:
+    """Return the version that a promotion on this evidence made before it was killed; None if none was."""
+    for version in store.search_model_versions(f"name = '{name}'"):
+        if version.tags.get("evidence") == evidence and _standing(store, version.run_id) == CANDIDATE:
+            return version
+    return None
+
+
+def _standing(store: Any, run_id: str) -> str:
+    try:
+        return str(store.get_run(run_id).data.tags.get(STANDING, ""))
+    # it may have been deleted
+    except mlflow().exceptions.MlflowException:
+        return ""
 
 
 def _stands(store: Any, run_id: str, standing: str, said: str) -> None:

@@ -1,0 +1,1 @@
+"""Whether ``dvc repro`` comes through being killed at any moment."""
