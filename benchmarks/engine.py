@@ -28,7 +28,7 @@ from benchmarks.engine_fold import (
 )
 from benchmarks.synthetic_matrices import GROUPS, VECTORS
 from benchmarks.table import SEED, Table, busy, clocked, load, machine
-from training.evaluation.sidebyside import side_by_side
+from data.sidebyside import Compute, side_by_side
 from training.matrices.engine.engine import FULL, Scheme
 
 COMMAND = "uv run --group benchmarks python -m benchmarks.engine"
@@ -59,7 +59,7 @@ def with_counts(judged: Judged) -> str:
 def all_folds(scheme: Scheme) -> tuple[float, dict[str, list[Judged]]]:
     """Return the seconds on the clock, and what came of each classifier."""
     tasks = [Task(model, fold, scheme) for model in CLASSIFIERS for fold in range(FOLDS)]
-    seconds, results = clocked(lambda: side_by_side(ours, tasks, JOBS, "perfjudge"))
+    seconds, results = clocked(lambda: side_by_side(ours, tasks, Compute(JOBS), "perfjudge"))
     folds = iter(results)
     return seconds, {model: list(islice(folds, FOLDS)) for model in CLASSIFIERS}
 

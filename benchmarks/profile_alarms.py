@@ -16,8 +16,8 @@ from benchmarks.fingerprints import JOBS, present, table
 from benchmarks.table import SEED, Table, busy, load
 from data.errors import InputError
 from data.fingerprints.params import Profiling
+from data.sidebyside import Compute, side_by_side
 from features.fingerprints.matrix import Measured
-from training.evaluation.sidebyside import side_by_side
 from training.fingerprints.differences import adjusted, difference, exchanged
 from training.fingerprints.profiles import profile
 
@@ -74,7 +74,7 @@ def main(asked: Sequence[str]) -> None:
         before, found = load(), table(name)
         measured = [found.measured(one).by_machine() for one in found.covering(APPLICATIONS[name])]
         cases = [*alike(measured, HALVES[name]), *apart(measured)]
-        alarms = side_by_side(alarm, cases, JOBS, f"pairs of profiles, {name}")
+        alarms = side_by_side(alarm, cases, Compute(JOBS), f"pairs of profiles, {name}")
         counted = pd.DataFrame({"way": [case.way.name for case in cases], "alarm": alarms})
         Table(
             f"Two profiles that differ significantly, {name}",

@@ -9,7 +9,7 @@ import pandas as pd
 from benchmarks.fingerprints import JOBS, present, table
 from benchmarks.table import SEED, Table, busy, load
 from data.fingerprints.params import Profiling
-from training.evaluation.sidebyside import side_by_side
+from data.sidebyside import Compute, side_by_side
 from training.fingerprints.forecasts import Forecast, by_application, forecast
 
 #: Median errors of the plain forest in the README of the public data, by application.
@@ -37,7 +37,7 @@ def main(asked: Sequence[str]) -> None:
         for name in REFERENCE
         for entry in ("ensemble", "forest")
     ]
-    predictions = pd.concat(side_by_side(forecast, tasks, JOBS, "predictions"), ignore_index=True)
+    predictions = pd.concat(side_by_side(forecast, tasks, Compute(JOBS), "predictions"), ignore_index=True)
     measures = by_application(predictions, 0.1).set_index(["application", "entry"])
     errors = measures["median_error"].unstack()
     coverage = measures["coverage"].unstack()["ensemble"]

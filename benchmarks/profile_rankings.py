@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from benchmarks.fingerprints import JOBS, present, table
 from benchmarks.table import SEED, Table, busy, load
 from data.fingerprints.params import Profiling
+from data.sidebyside import Compute, side_by_side
 from features.fingerprints.matrix import Measured
-from training.evaluation.sidebyside import side_by_side
 from training.fingerprints.importance import car_scores
 from training.fingerprints.profiles import overlap, profile, resamples, shares_of, top, units
 from training.fingerprints.seed import Boosting, seed_shares
@@ -82,7 +82,7 @@ def firsts(asked: Sequence[str]) -> None:
     """Find what is first in the profiles that the paper shows, by the seed's settings; write the page."""
     (quiho,) = present(asked, "quiho")
     measured = [table(quiho).measured(name) for name in FIRST]
-    found = side_by_side(three, measured, JOBS, "the seed's settings")
+    found = side_by_side(three, measured, Compute(JOBS), "the seed's settings")
     rows = [(name, wanted, *cells) for (name, wanted), cells in zip(FIRST.items(), found, strict=True)]
     right = sum(boosted.split(",")[0] == wanted for _, wanted, boosted, *_ in rows)
     Table(

@@ -10,8 +10,8 @@ import numpy as np
 from benchmarks.fingerprints import JOBS, present, table
 from benchmarks.table import SEED, Table, best, busy, clocked, load
 from data.fingerprints.params import Profiling
+from data.sidebyside import Compute, side_by_side
 from features.fingerprints.matrix import KEYS, FingerprintTable, Measured
-from training.evaluation.sidebyside import side_by_side
 from training.fingerprints.profiles import Profile, profile, resamples, units
 from training.fingerprints.seed import seed_shares
 
@@ -39,7 +39,7 @@ def main(asked: Sequence[str]) -> None:
 
 def _by_application(before: float, found: FingerprintTable) -> None:
     tasks = [whole(found), *map(found.measured, found.applications)]
-    rows = side_by_side(timing, tasks, JOBS, "profiles beside refits")
+    rows = side_by_side(timing, tasks, Compute(JOBS), "profiles beside refits")
     medians = np.median([row[2:] for row in rows[1:]], axis=0)
     Table(
         f"A profile with {PARAMS.resamples} resamples, beside refitting the seed's regression as often",
@@ -87,7 +87,9 @@ def timing(measured: Measured) -> tuple[object, ...]:
 
 def _all_profiles(before: float, found: FingerprintTable) -> None:
     measured = [found.measured(name) for name in found.covering(APPLICATIONS)]
-    seconds, profiles = clocked(lambda: side_by_side(_profile, measured, JOBS, "profiles of sparecores"))
+    seconds, profiles = clocked(
+        lambda: side_by_side(_profile, measured, Compute(JOBS), "profiles of sparecores")
+    )
     trusted = sum(one.trust.enough for one in profiles)
     size = "up to {} x {}".format(*max(one.x.shape for one in measured))
     Table(

@@ -5,6 +5,7 @@ A family's own section stands in ``data/<family>/params.py``.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic, TypeVar
@@ -14,10 +15,13 @@ from pydantic import ConfigDict, Field, ValidationError, create_model
 
 from data.errors import InputError
 from data.families import FAMILIES
+from data.sidebyside import Compute
 from data.tables.given import Section, said
 
 Count = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(gt=0, lt=1)]
+#: Variables of the environment that go before ``compute.scheduler`` and ``compute.storage``.
+SCHEDULER, STORAGE = "PERFJUDGE_SCHEDULER", "PERFJUDGE_OPTUNA"
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
@@ -35,6 +39,18 @@ class Promote(Section):
     name: str
     resamples: Count = 2000
     confidence: Share = 0.95
+
+
+class Elsewhere(Section):
+    """What may be on other machines. Results don't depend on it, so no stage does."""
+
+    scheduler: str | None = None
+    storage: str | None = None
+
+    def computing(self, jobs: int) -> Compute:
+        """Return where tasks are computed; the environment has the last word."""
+        scheduler, storage = (os.environ.get(name) for name in (SCHEDULER, STORAGE))
+        return Compute(jobs, scheduler or self.scheduler, storage or self.storage)
 
 
 class FamilySection(Section):
@@ -56,13 +72,13 @@ class Params(Generic[FamilyType]):
     ----------
     seed : int
         Of all that is drawn at random.
-    jobs : int
-        Processes that fit models side by side.
+    compute : Compute
+        Where tasks are computed side by side.
     section : FamilySection
     """
 
     seed: int
-    jobs: int
+    compute: Compute
     section: FamilyType
 
 
@@ -93,9 +109,10 @@ def of_content(section: type[FamilyType], content: Any, path: Path) -> Params[Fa
     # the sections of other families are read by their own stages
     families: dict[str, Any] = dict.fromkeys(FAMILIES, (Any, None))
     families[section.family] = section, Field(default_factory=dict, validate_default=True)
-    kind = create_model("Knobs", __base__=Section, seed=(Seed, ...), jobs=(Count, 2), **families)
+    shared: dict[str, Any] = {"seed": (Seed, ...), "jobs": (Count, 2), "compute": (Elsewhere, Elsewhere())}
+    kind = create_model("Knobs", __base__=Section, **shared, **families)
     try:
         knobs: Any = kind.model_validate(content)
     except ValidationError as exc:
         raise InputError(said(exc), file=path) from exc
-    return Params(knobs.seed, knobs.jobs, getattr(knobs, section.family))
+    return Params(knobs.seed, knobs.compute.computing(knobs.jobs), getattr(knobs, section.family))

@@ -15,7 +15,7 @@ import pandas as pd
 
 from benchmarks.promises.splits import ASKED, INNER_FOLDS, PARAMS, Labelled, split
 from benchmarks.table import Table, publish
-from training.evaluation.sidebyside import side_by_side
+from data.sidebyside import Compute, side_by_side
 
 SPLITS = 200
 #: The shares of the operations that are held out.
@@ -64,7 +64,7 @@ def _tables(labelled: Labelled, name: str, model: str, jobs: int) -> list[Table]
     promises, sent = [], []
     for held in HELD:
         became = side_by_side(
-            partial(split, labelled, held, model), range(SPLITS), jobs, f"{held:.0%} held out"
+            partial(split, labelled, held, model), range(SPLITS), Compute(jobs), f"{held:.0%} held out"
         )
         counted = pd.concat([each.counted for each in became], ignore_index=True)
         promises += _promises(counted, held)

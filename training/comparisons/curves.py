@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from data.sidebyside import Compute, side_by_side
 from training.comparisons.examples import Examples
 from training.comparisons.splits import Part
 from training.estimators.catalogue import CATALOGUE
 from training.estimators.pipelines import pipeline
-from training.evaluation.sidebyside import side_by_side
 
 NEIGHBOURS = 30
 #: Beyond this share of the votes a comparison fails; a tie passes.
@@ -37,7 +37,7 @@ class _Curves:
     seed: int
 
 
-def curves(examples: Examples, folds: list[Part], seed: int, jobs: int) -> pd.DataFrame:
+def curves(examples: Examples, folds: list[Part], seed: int, compute: Compute) -> pd.DataFrame:
     """Compute the accuracy curves on `folds`, with the configurations of seed 000, section 6.7.
 
     Returns
@@ -50,7 +50,7 @@ def curves(examples: Examples, folds: list[Part], seed: int, jobs: int) -> pd.Da
         _Curves(examples.rows(part.train).sample(LARGEST, seed), examples.rows(part.test), number, seed)
         for number, part in enumerate(folds)
     ]
-    return pd.concat(side_by_side(_of_fold, tasks, jobs, "accuracy curves"), ignore_index=True)
+    return pd.concat(side_by_side(_of_fold, tasks, compute, "accuracy curves"), ignore_index=True)
 
 
 def _of_fold(task: _Curves) -> pd.DataFrame:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from data.sidebyside import side_by_side
 from data.tables.files import replacing, write_json
 from training.comparisons.curves import curves
 from training.comparisons.decision import examples_of
@@ -23,7 +24,6 @@ from training.comparisons.tune import Classified
 from training.estimators.catalogue import STEADIEST
 from training.evaluation.metrics import entries
 from training.evaluation.shown import of_verdicts
-from training.evaluation.sidebyside import side_by_side
 from training.evaluation.steadiest import Said, steadiest
 from training.evaluation.tuned import read_tuned, require_parts
 
@@ -37,7 +37,7 @@ def evaluate(family: Family) -> None:
             frame.to_parquet(path, index=False)
     folds = stratified(table.examples, family.section.evaluate, family.params.seed)
     with replacing(family.places.evaluated / "curves.parquet") as path:
-        curves(table.examples, folds, family.params.seed, family.params.jobs).to_parquet(path, index=False)
+        curves(table.examples, folds, family.params.seed, family.params.compute).to_parquet(path, index=False)
     content = {
         **metrics(family, table, verdicts),
         "promises": {split: summaries(verdicts, counted, split) for split in ("grouped", "stratified")},
@@ -69,7 +69,7 @@ def out_of_fold(
         Fit(name, chosen, known.of(examples.rows(part.train)), examples.x[part.test], seed, table.guide)
         for part, name, chosen in cells
     ]
-    probabilities = side_by_side(tested, fits, family.params.jobs, f"evaluate {family.name}")
+    probabilities = side_by_side(tested, fits, family.params.compute, f"evaluate {family.name}")
     said = read_held(family.places.tuned, [(part.name, name) for part, name, _ in cells])
     rows, counted = [], []
     for (part, name, chosen), probability, inner in zip(cells, probabilities, said, strict=True):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from data.sidebyside import side_by_side
 from training.comparisons.decision import examples_of
 from training.comparisons.examples import Examples, FeatureTable
 from training.comparisons.family import Family
@@ -21,7 +22,6 @@ from training.estimators.catalogue import CATALOGUE
 from training.estimators.guide import Guide
 from training.estimators.novelty import warned
 from training.estimators.pipelines import answering, fail_probability, pipeline
-from training.evaluation.sidebyside import side_by_side
 from training.evaluation.tuned import read_tuned
 from training.registry.deciles import of_features
 
@@ -56,7 +56,7 @@ def train(family: Family) -> None:
     tuned = read_tuned(family.places.tuned, Classified)["all"]
     learnt = known_of(family.features, table, examples).learnt
     fits = [Fit(name, chosen, learnt, examples.x[:0], seed, table.guide) for name, chosen in tuned.items()]
-    pipelines = side_by_side(fitted, fits, 1, f"train {family.name}")
+    pipelines = side_by_side(fitted, fits, replace(family.params.compute, jobs=1), f"train {family.name}")
     how = family.section.decide
     reference, floor = table.reference(), how.floor or 0.0
     usual = of_features(table.columns, examples.x[examples.asked])

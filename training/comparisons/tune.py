@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data.comparisons.params import Tune
+from data.sidebyside import side_by_side
 from data.tables.digest import digest_of
 from training.comparisons.decision import examples_of
 from training.comparisons.examples import Examples, FeatureTable
@@ -36,7 +37,6 @@ from training.estimators.spaces import suggested
 from training.evaluation import search as evaluation_search
 from training.evaluation import threshold
 from training.evaluation.search import Search, drawn
-from training.evaluation.sidebyside import side_by_side
 from training.evaluation.threshold import best_cut
 from training.evaluation.tuned import Found, TrialRow, Tuned, require_known, slowest_first, write_found
 
@@ -281,7 +281,7 @@ def tune(family: Family) -> None:
     """Write tuned.json, trials.parquet and held.npz."""
     table = FeatureTable.read(family.features, family.columns())
     tasks = tasks_of(family, table)
-    found = side_by_side(search, tasks, family.params.jobs, f"tune {family.name}")
+    found = side_by_side(search, tasks, family.params.compute, f"tune {family.name}")
     write_found(family.places.tuned, found)
     said = [(one.part, one.model, one.held) for one in found if one.held is not None]
     write_held(family.places.tuned, said)

@@ -11,6 +11,7 @@ import pandas as pd
 from data.corun.params import Corun
 from data.corun.tables import CorunTables
 from data.params import Params, load
+from data.sidebyside import side_by_side
 from data.tables.files import replacing, write_json
 from features.corun.rates import CORUN, PLACES
 from training.corun.estimators import scores as impact_scores
@@ -24,7 +25,6 @@ from training.corun.splits import DESIGNS, DesignPart, main_design
 from training.corun.stages import FEATURES, divisions, kept_tables, recipe_of
 from training.evaluation.metrics import DIGITS
 from training.evaluation.shown import of_predictions
-from training.evaluation.sidebyside import side_by_side
 from training.evaluation.tuned import Tuned, read_tuned, require_parts
 
 TABLE_1_COLUMNS = ("predictor", "kind", "preparation", "accuracy", "spread", "seeds")
@@ -63,7 +63,7 @@ def evaluate_stage() -> None:
     """Stage evaluate: all models on held-out rows of every design, table 1, what the champion rests on."""
     knobs, table = load(Corun), ImpactTable.read(FEATURES)
     cells = _cells(table, knobs)
-    oof = _with_intervals(side_by_side(predicted, cells, knobs.jobs, "evaluate corun"), knobs.section)
+    oof = _with_intervals(side_by_side(predicted, cells, knobs.compute, "evaluate corun"), knobs.section)
     _write("oof", oof)
     prepared = [
         _as_prepared(cell, table.rates, how)
@@ -71,7 +71,7 @@ def evaluate_stage() -> None:
         for how in PREPARATIONS
         if cell.part.design == "random" and CATALOGUE[cell.recipe.model].prepared
     ]
-    table_1 = seed_table(side_by_side(predicted, prepared, knobs.jobs, "table 1 of corun"))
+    table_1 = seed_table(side_by_side(predicted, prepared, knobs.compute, "table 1 of corun"))
     _write("table1", table_1)
     entries = _entries(oof)
     main = main_design(tuple(entries))
@@ -149,7 +149,7 @@ def seed_table(found: list[pd.DataFrame]) -> pd.DataFrame:
 def _explain(table: ImpactTable, folds: list[ModelOfPart], oof: pd.DataFrame, knobs: Params[Corun]) -> None:
     """Write importance, drops and residuals of the champion, whose cells and predictions these are."""
     _write("importance", permuted(folds[0], knobs.seed))
-    _write("removed", removed(folds, oof, knobs.jobs))
+    _write("removed", removed(folds, oof, knobs.compute))
     rates = table.frame[[*CORUN, *table.rates]]
     vectors = oof[CORUN].merge(rates, on=CORUN, how="left", validate="many_to_one")
     _write("residuals", residuals(oof, vectors[list(table.rates)].to_numpy(np.float64)))
@@ -191,7 +191,7 @@ def _online(table: ImpactTable, samples: pd.DataFrame, knobs: Params[Corun]) -> 
         if len(samples)
         for one in AskedSamples.of(samples, table.frame, seconds, section.evaluate.folds, knobs.seed)
     ]
-    found = side_by_side(judged, asked, knobs.jobs, "online models of corun")
+    found = side_by_side(judged, asked, knobs.compute, "online models of corun")
     if not found:
         _write("online", pd.DataFrame(columns=list(ONLINE_COLUMNS)))
         _write("online_residuals", pd.DataFrame(columns=list(RESIDUAL_COLUMNS)))

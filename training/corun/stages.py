@@ -16,6 +16,7 @@ from data.corun.tables import CorunTables
 from data.corun.validity import CorunDecisions
 from data.errors import InputError
 from data.params import Params, load
+from data.sidebyside import side_by_side
 from data.tables.written import written
 from features.corun.rates import PLACES
 from training.corun.estimators import scores as impact_scores
@@ -27,7 +28,6 @@ from training.corun.splits import DesignPart, inner, parts
 from training.corun.stored import ImpactCard, OnlineCard, TrainedImpact, TrainedOnline
 from training.estimators.spaces import suggested
 from training.evaluation.search import Search, drawn
-from training.evaluation.sidebyside import side_by_side
 from training.evaluation.tuned import (
     Found,
     TrialRow,
@@ -150,7 +150,7 @@ def tune_stage() -> None:
     """Stage tune: search parameters for every model in every part."""
     knobs, table = load(Corun), ImpactTable.read(FEATURES)
     tasks = searches(table, knobs.section, knobs.seed)
-    found = side_by_side(search, tasks, knobs.jobs, "tune corun")
+    found = side_by_side(search, tasks, knobs.compute, "tune corun")
     write_found(PLACES.tuned, found)
 
 

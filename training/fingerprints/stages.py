@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from data.errors import InputError
 from data.fingerprints.params import Fingerprints, Profiling
 from data.params import load
+from data.sidebyside import side_by_side
 from data.tables.digest import digest_of
 from data.tables.files import replacing, write_json
 from features.fingerprints.matrix import PLACES, FingerprintTable, Measured
 from training.evaluation.shown import of_predictions
-from training.evaluation.sidebyside import side_by_side
 from training.fingerprints.claims import claims
 from training.fingerprints.forecasts import Forecast, by_application, by_median, champion, entries, forecast
 from training.fingerprints.heldout import FOLDS
@@ -103,7 +103,7 @@ def profile_stage() -> None:
     section = knobs.section
     measured = _measured(section)
     how = partial(profiled, params=section.profile, seed=knobs.seed)
-    found = side_by_side(how, measured, knobs.jobs, "profile fingerprints")
+    found = side_by_side(how, measured, knobs.compute, "profile fingerprints")
     seeds = {one.ours.application: one.seeds for one in found}
     profiles = {one.ours.application: one.ours for one in found}
     written = {**tables(found), "claims": claims(profiles, seeds, section.profile, knobs.seed)}
@@ -123,7 +123,7 @@ def evaluate_stage() -> None:
         raise InputError("all machines are of one CPU model; expected two or more", file=PLACES.processed)
     named, how = section.evaluate.entries, section.profile
     tasks = [Forecast(one, named, how.confidence, how.boosting, knobs.seed) for one in kept]
-    found = side_by_side(forecast, tasks, knobs.jobs, "evaluate fingerprints")
+    found = side_by_side(forecast, tasks, knobs.compute, "evaluate fingerprints")
     predictions, tolerance = pd.concat(found, ignore_index=True), section.evaluate.tolerance
     _write(PLACES.evaluated, "oof", predictions)
     _write(PLACES.evaluated, "accuracy", by_application(predictions, tolerance))

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from data.matrices.tables import MatrixTables
+from data.sidebyside import Compute, side_by_side
 from training.evaluation.metrics import summary
-from training.evaluation.sidebyside import side_by_side
 from training.matrices.engine.grouping import Grouping
 from training.matrices.examples import MatrixExamples
 from training.matrices.judging import judge
@@ -46,7 +46,7 @@ class Checked:
 
 
 def asked(
-    examples: MatrixExamples, fold_of: pd.Series, recipe: EngineRecipe, jobs: int
+    examples: MatrixExamples, fold_of: pd.Series, recipe: EngineRecipe, compute: Compute
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return served.parquet, of the pairs whose truth is known, and validity.parquet."""
     workload, tasks = examples.tables.runs["workload"], []
@@ -55,7 +55,7 @@ def asked(
         test = examples.tables.of_runs(inside).without_flags()
         measured = examples.measured.of_runs(inside).without_flags()
         tasks.append(Checked(int(fold), examples.tables.of_runs(~inside), test, measured, recipe))
-    told, rejected = zip(*side_by_side(answered, tasks, jobs, "answers of matrices"), strict=True)
+    told, rejected = zip(*side_by_side(answered, tasks, compute, "answers of matrices"), strict=True)
     abnormal = examples.pairs.set_index("pair_id")["abnormal"]
     served = pd.concat(told, ignore_index=True)
     served = served[served["pair_id"].isin(abnormal.index)]

@@ -17,7 +17,7 @@ from training.matrices.schemes import AblationStep, Cell, TableRow, words
 from training.matrices.scores import Held, row
 
 T = TypeVar("T", TableRow, AblationStep)
-#: Fits many, as `training.evaluation.sidebyside.side_by_side` does.
+#: Fits many, as `data.sidebyside.side_by_side` does.
 Fitting = Callable[[list[EngineFit], str], list[Held]]
 
 

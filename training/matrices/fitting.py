@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from data.matrices.tables import MatrixTables
-from training.evaluation.sidebyside import side_by_side
+from data.sidebyside import Compute, side_by_side
 from training.matrices.engine.engine import Engine, Prepared, asked
 from training.matrices.engine.judges import Cases
 from training.matrices.examples import MatrixExamples
@@ -85,13 +85,13 @@ class EngineFit:
         return Engine(self.cell.scheme, self.cell.model, self.trials, self.seed, self.fixed)
 
 
-def all_held(fits: Sequence[EngineFit], jobs: int, title: str) -> list[Held]:
-    """Fit all on `jobs` processes; those that learn from the same rows share them."""
+def all_held(fits: Sequence[EngineFit], compute: Compute, title: str) -> list[Held]:
+    """Fit all side by side; those that learn from the same rows share them."""
     alike: dict[Hashable, list[int]] = {}
     for number, fit in enumerate(fits):
         alike.setdefault((id(fit.part), fit.engine.shape), []).append(number)
     batches = [[fits[number] for number in numbers] for numbers in alike.values()]
-    found = side_by_side(_batch_held, batches, jobs, title)
+    found = side_by_side(_batch_held, batches, compute, title)
     by_number = dict(zip(chain(*alike.values()), chain(*found), strict=True))
     return [by_number[number] for number in range(len(fits))]
 

@@ -154,7 +154,7 @@ def evaluated(
         parts(examples, dealt(examples.pairs, how.curve_folds, seed)), seed, evaluation.fit_all
     )
     served, validity = checks.asked(
-        examples, evaluation.fold_of, _recipe(champion, examples, knobs), knobs.jobs
+        examples, evaluation.fold_of, _recipe(champion, examples, knobs), knobs.compute
     )
     groups = checks.groups(examples, seed)
     metrics = WrittenMetrics(
@@ -178,7 +178,7 @@ def _evaluation(examples: MatrixExamples, knobs: Params[Matrices]) -> Evaluation
     how, seed = knobs.section.evaluate, knobs.seed
 
     def fit_all(fits: list[EngineFit], title: str) -> list[Held]:
-        return all_held(fits, knobs.jobs, f"{title} of matrices")
+        return all_held(fits, knobs.compute, f"{title} of matrices")
 
     return Evaluation(examples, SPLIT, dealt(examples.pairs, how.folds, seed), how.trials, seed, fit_all)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from data.sidebyside import Compute
 from training.corun.estimators.arrays import ImpactArrays, QuickContention
 from training.corun.estimators.contention import ContentionRegressor
 from training.corun.estimators.explaining import ExplainedFold, removed
@@ -261,7 +262,7 @@ def test_an_event_is_removed_on_both_sides_and_others_that_lack_are_named(
     train, test = np.arange(0, len(rows), 2), np.arange(1, len(rows), 2)
     said = recipe.fit(rows.iloc[train]).predict(rows.iloc[test])
     unseen = pd.DataFrame({"measured": rows["impact"].iloc[test], "predicted": said})
-    found = removed([ExplainedFold(recipe, rows.iloc[train], rows.iloc[test])], unseen, 1).set_index(
+    found = removed([ExplainedFold(recipe, rows.iloc[train], rows.iloc[test])], unseen, Compute()).set_index(
         "without"
     )
     assert found.loc["", "mape"] == pytest.approx(np.abs(said / rows["impact"].iloc[test] - 1).mean())

@@ -13,6 +13,7 @@ from data.errors import InputError
 from data.matrices import stages as family
 from data.matrices.tables import MatrixTables
 from data.matrices.validity import decide
+from data.sidebyside import Compute
 from tests.matrix_pairs import pairs
 from training.evaluation.metrics import summary
 from training.matrices import stages as matrices
@@ -66,7 +67,7 @@ def test_engines_that_learn_from_the_same_cases_say_what_they_say_alone():
     found = examples(pairs(cases=4))
     part = parts(found, dealt(found.pairs, 4, SEED))[0]
     fits = [EngineFit(Cell(model, FULL), part, 2, SEED) for model in ("logistic", "decision-tree")]
-    together = all_held(fits, 1, "")
+    together = all_held(fits, Compute(), "")
     for fit, one in zip(fits, together, strict=True):
         alone = fit.engine.fit(part.train)
         told = alone.judged(part.test)
@@ -181,7 +182,7 @@ def test_verdicts_do_not_depend_on_the_labels_of_who_is_asked():
         part for part in parts(other, dealt(examples(tables).pairs, 4, SEED)) if part.fold == first.fold
     )
     cell = Cell("logistic", FULL)
-    told, again = all_held([EngineFit(cell, part, 2, SEED) for part in (first, second)], 1, "")
+    told, again = all_held([EngineFit(cell, part, 2, SEED) for part in (first, second)], Compute(), "")
     pd.testing.assert_frame_equal(told.pairs, again.pairs)
     assert told.vectors.cases == again.vectors.cases
     assert told.vectors.abnormal != again.vectors.abnormal

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from data.sidebyside import Compute, side_by_side
 from features.corun.rates import CORUN, MOST, OTHERS, OWN
 from training.corun.estimators.fitting import ImpactRecipe, Learned
 from training.corun.estimators.scores import accuracy
-from training.evaluation.sidebyside import side_by_side
 
 Floats = NDArray[np.float64]
 #: The features that the seed calls essential, in the order of their importance there.
@@ -71,7 +71,7 @@ def permuted(fold: ExplainedFold, seed: int) -> pd.DataFrame:
     return pd.DataFrame(found).sort_values(["rise", "feature"], ascending=[False, True], ignore_index=True)
 
 
-def removed(folds: Sequence[ExplainedFold], unseen: pd.DataFrame, jobs: int) -> pd.DataFrame:
+def removed(folds: Sequence[ExplainedFold], unseen: pd.DataFrame, compute: Compute) -> pd.DataFrame:
     """Return how accurate a model is without each of the seed's essential features.
 
     Parameters
@@ -79,8 +79,8 @@ def removed(folds: Sequence[ExplainedFold], unseen: pd.DataFrame, jobs: int) -> 
     folds : sequence of ExplainedFold
     unseen : DataFrame
         ``measured, predicted`` of all folds with all features.
-    jobs : int
-        Processes that fit side by side.
+    compute : Compute
+        Where it is fitted.
 
     Returns
     -------
@@ -97,7 +97,7 @@ def removed(folds: Sequence[ExplainedFold], unseen: pd.DataFrame, jobs: int) -> 
         row: dict[str, Any] = {"without": event, "measured": len(kept) < len(columns)}
         if row["measured"]:
             lacking = [replace(fold, recipe=replace(fold.recipe, columns=kept)) for fold in folds]
-            again = side_by_side(ExplainedFold.errors, lacking, jobs, f"corun without {event}")
+            again = side_by_side(ExplainedFold.errors, lacking, compute, f"corun without {event}")
             row |= accuracy(np.concatenate(again), share)
         found.append(row)
     return pd.DataFrame(found, columns=["without", "measured", "within_tolerance", "mape"])

@@ -1,0 +1,95 @@
+"""Many independent tasks side by side: on a few processes here, or on a cluster, with a progress bar."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from data.orphans import end_with
+from data.stage import collect_rarely
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Compute:
+    """Where tasks are computed, on which no result depends.
+
+    Attributes
+    ----------
+    jobs : int
+        Processes on this machine.
+    scheduler : str or None
+        The address of a Dask scheduler, whose workers compute instead.
+    storage : str or None
+        The address of a database where searches keep their trials; in files if None.
+    """
+
+    jobs: int = 1
+    scheduler: str | None = None
+    storage: str | None = None
+
+
+def side_by_side(
+    function: Callable[[Task], Result], tasks: Sequence[Task], compute: Compute, title: str
+) -> list[Result]:
+    """Return ``[function(task) for task in tasks]``.
+
+    Every task runs with one thread, wherever that is, so that sums are added in the same order and the
+    results don't depend on it. The bar goes to the standard error, and only to a terminal.
+
+    Raises
+    ------
+    InputError
+        As of `data.cluster.on_cluster`, if there is a scheduler.
+    """
+    alone, numbered = partial(_alone, function), list(enumerate(tasks))
+    if compute.scheduler is None:
+        done = _here(alone, numbered, compute.jobs)
+    else:
+        from data.cluster import on_cluster
+
+        done = on_cluster(compute.scheduler, alone, numbered)
+    results = dict(_watched(done, len(tasks), title))
+    return [results[number] for number in range(len(tasks))]
+
+
+def _here(function: Callable[[Task], Result], tasks: Sequence[Task], jobs: int) -> Iterator[Result]:
+    from joblib import Parallel, delayed, parallel_config
+
+    below = partial(_below, os.getpid(), function)
+    with parallel_config(backend="loky", inner_max_num_threads=1):
+        parallel = Parallel(n_jobs=min(jobs, max(len(tasks), 1)), return_as="generator_unordered")
+        yield from parallel(delayed(below)(task) for task in tasks)
+
+
+def _below(begun_by: int, function: Callable[[Task], Result], task: Task) -> Result:
+    """Compute a task in a process that ends with the one that began it, or in that itself."""
+    if os.getppid() == begun_by:
+        end_with(begun_by)
+    return function(task)
+
+
+def _alone(function: Callable[[Task], Result], numbered: tuple[int, Task]) -> tuple[int, Result]:
+    from threadpoolctl import threadpool_limits
+
+    number, task = numbered
+    collect_rarely()
+    with threadpool_limits(1):
+        return number, function(task)
+
+
+def _watched(done: Iterable[Result], total: int, title: str) -> Iterable[Result]:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, disable=not console.is_terminal, transient=True) as progress:
+        bar = progress.add_task(title, total=total)
+        for result in done:
+            progress.advance(bar)
+            yield result

@@ -1,0 +1,70 @@
+"""A real Dask scheduler and real workers, each a process of its own; and what they are asked to do."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from data.sidebyside import Compute
+from tests.imports import ROOT
+
+
+class Cluster:
+    """A scheduler on this machine, and the workers that were started for it."""
+
+    def __init__(self, directory):
+        self.directory, self.processes = directory, []
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        self.address = f"tcp://127.0.0.1:{port}"
+        options = ["--host", "127.0.0.1", "--port", port, "--dashboard-address", "127.0.0.1:0"]
+        self.scheduler = self._start("scheduler", *options)
+
+    def work(self, threads=1, code=ROOT):
+        """Start a worker, of this code or of a copy."""
+        options = ["--nthreads", threads, "--no-nanny", "--no-dashboard", "--memory-limit", 0]
+        return self._start("worker", self.address, *options, code=code)
+
+    def _start(self, what, *options, code=ROOT):
+        command = [sys.executable, "-m", "dask", what, *map(str, options)]
+        environment = {**os.environ, "PYTHONPATH": f"{code}{os.pathsep}{ROOT}", "OMP_NUM_THREADS": "1"}
+        # what a worker finds beside it is not what tasks are about
+        process = subprocess.Popen(
+            command,
+            cwd=self.directory,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        self.processes.append(process)
+        return process
+
+    @property
+    def compute(self):
+        return Compute(scheduler=self.address)
+
+    def stop(self):
+        for process in reversed(self.processes):
+            process.kill()
+            process.wait()
+
+
+def squared(task):
+    """Square the number of a task; the first time, say where, and wait for the end, if that is asked for."""
+    number, sign = task
+    if sign is not None and not sign.exists():
+        sign.write_text(str(os.getpid()))
+        time.sleep(600)
+    return number**2, os.getpid()
+
+
+def written(path: Path, seconds=60):
+    """Wait until a file has something in it; return that."""
+    end = time.monotonic() + seconds
+    while not (path.is_file() and path.read_text()):
+        assert time.monotonic() < end, path
+        time.sleep(0.02)
+    return path.read_text()

@@ -1,0 +1,109 @@
+"""Tasks on a real Dask scheduler and real workers, one of which is killed half-way."""
+
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from data.cluster import ClusterError
+from data.sidebyside import Compute, side_by_side
+from tests.families import small_family
+from tests.imports import copied
+from tests.system.scale.cluster import Cluster, squared, written
+from training.comparisons.evaluate import evaluate
+from training.comparisons.train import train
+from training.comparisons.tune import tune
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    directory = tmp_path / "cluster"
+    directory.mkdir()
+    started = Cluster(directory)
+    yield started
+    started.stop()
+
+
+def told(cluster, tasks=((1, None),)):
+    with pytest.raises(ClusterError) as raised:
+        side_by_side(squared, tasks, cluster.compute, "")
+    return str(raised.value)
+
+
+def test_what_a_killed_worker_was_doing_another_one_does(cluster, tmp_path):
+    sign = tmp_path / "sign"
+    workers = {one.pid: one for one in (cluster.work(), cluster.work())}
+    tasks = [(number, sign if number == 3 else None) for number in range(40)]
+    with ThreadPoolExecutor(1) as thread:
+        found = thread.submit(side_by_side, squared, tasks, cluster.compute, "")
+        killed = int(written(sign))
+        workers[killed].send_signal(signal.SIGKILL)
+        results = found.result(60)
+    assert [result for result, _ in results] == [number**2 for number in range(40)]
+    assert results[3][1] in workers.keys() - {killed}
+
+
+def trained(family):
+    for stage in (tune, train, evaluate):
+        stage(family)
+    return family.places
+
+
+def files(places):
+    """Return the bytes of what was found and of what it is worth; a model's file tells the time, too."""
+    found = [path for root in (places.reports, places.tuned) for path in root.rglob("*.*")]
+    return {path.name: path.read_bytes() for path in found}
+
+
+def test_a_pipeline_on_two_workers_one_of_which_is_killed_writes_what_it_writes_here(
+    cluster, tmp_path, monkeypatch
+):
+    here = trained(small_family(tmp_path / "here", trials=6))
+    monkeypatch.setenv("PERFJUDGE_SCHEDULER", cluster.address)
+    family = small_family(tmp_path / "there", trials=6)
+    assert family.params.compute == cluster.compute
+    killed, _ = cluster.work(), cluster.work()
+    with ThreadPoolExecutor(1) as thread:
+        found = thread.submit(trained, family)
+        # a search has begun
+        while not found.done() and not [*family.places.studies.rglob("*.log")]:
+            time.sleep(0.02)
+        killed.send_signal(signal.SIGKILL)
+        there = found.result(120)
+    assert files(there) == files(here)
+
+
+def test_a_scheduler_that_cannot_be_used_is_told_in_one_line(cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr("data.cluster.PATIENCE", 1)
+    for address in ("tcp://127.0.0.1:9", "nonsense://x", "tcp://127.0.0.1"):
+        with pytest.raises(ClusterError, match=f"^{address}: no Dask scheduler answers"):
+            side_by_side(squared, [(1, None)], Compute(scheduler=address), "")
+    monkeypatch.setattr("data.cluster.PATIENCE", 3)
+    assert told(cluster) == f"{cluster.address}: the scheduler has no worker"
+    monkeypatch.setattr("data.cluster.PATIENCE", 30)
+    wide = cluster.work(threads=2)
+    assert "has 2 threads; expected a worker with --nthreads 1" in told(cluster)
+    wide.kill()
+    wide.wait()
+    other = tmp_path / "other"
+    copied(other)
+    with (other / "data/cluster.py").open("a") as code:
+        code.write("# another version\n")
+    cluster.work(code=other)
+    line = told(cluster)
+    assert "has perfjudge " in line
+    assert " as here" in line
+
+
+def test_a_scheduler_that_goes_away_is_told_in_one_line(cluster, tmp_path):
+    sign = tmp_path / "sign"
+    cluster.work()
+    with ThreadPoolExecutor(1) as thread:
+        found = thread.submit(side_by_side, squared, [(1, sign)], cluster.compute, "")
+        written(sign)
+        cluster.scheduler.kill()
+        with pytest.raises(ClusterError, match="the scheduler went away"):
+            found.result(60)
