@@ -46,7 +46,7 @@ class ConbenchCommit(msgspec.Struct):
 class ConbenchResult(msgspec.Struct):
     """A result."""
 
-    tags: dict[str, str | float | bool | list[str] | None]
+    tags: dict[str, str | int | float | bool | list[str] | None]
     stats: ConbenchStats | None = None
     timestamp: str = ""
     machine_info: ConbenchMachine | None = None
