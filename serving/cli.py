@@ -12,6 +12,7 @@ import typer
 
 from data.ending import end
 from data.errors import InputError
+from serving.experiments.commands import add as add_experiments
 from serving.options import (
     AsJson,
     BodySeconds,
@@ -151,6 +152,7 @@ def collect(
     return measure(suite, output)
 
 
+add_experiments(app)
 for _supplied in supplies():
     if _supplied.commands is not None:
         _supplied.commands(app)

@@ -224,6 +224,8 @@ class ServingSupply:
         Adds the family's own commands to the command line.
     labels : callable or None
         Counts the labels that are kept here, by what they say. None: none are kept.
+    words : callable or None
+        Says what was measured in cases of the project at a path, by their names.
     """
 
     page: Callable[[Path], str]
@@ -234,6 +236,7 @@ class ServingSupply:
     pages: Pages | None = None
     commands: Callable[[Typer], None] | None = None
     labels: Callable[[], Mapping[str, int]] | None = None
+    words: Callable[[Path, Sequence[str]], Mapping[str, tuple[str, ...]]] | None = None
 
 
 def supply(family: str) -> ServingSupply:

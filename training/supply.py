@@ -2,10 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from data.stage import Stage
+
+if TYPE_CHECKING:
+    from training.evaluation.paired import Unseen
+
+
+@dataclass(frozen=True)
+class UnseenSupply:
+    """What a family's entries said of cases that they had not seen, for states of the project to be compared.
+
+    Attributes
+    ----------
+    files : tuple of str
+        What `read`, and who explains single cases, opens beside metrics.json, in the project.
+    read : callable
+        Takes the project's directory and the content of metrics.json; returns all entries of the split in
+        which the champion is chosen, the champion first.
+    kept : callable
+        Takes the files of a registered version, the name of its run, and the project's directory.
+    """
+
+    files: tuple[str, ...]
+    read: Callable[[Path, Mapping[str, Any]], Sequence[Unseen]]
+    kept: Callable[[Path, str, Path], Unseen]
 
 
 @dataclass(frozen=True)
@@ -19,6 +45,8 @@ class TrainingSupply:
         None where a family has no such stage; dvc.yaml has no such stage then either.
     trusted : tuple of str
         The types of its own that a stored model may hold; see `training.registry.trusted`.
+    unseen : callable or None
+        Returns an `UnseenSupply`; None where states of the project cannot be compared.
     """
 
     evaluate: Stage
@@ -27,6 +55,7 @@ class TrainingSupply:
     profile: Stage | None = None
     promote: Stage | None = None
     trusted: tuple[str, ...] = ()
+    unseen: Callable[[], UnseenSupply] | None = None
 
 
 def supply(family: str) -> TrainingSupply:

@@ -105,6 +105,12 @@ def _unseen(app: FastAPI) -> int | None:
     return unseen(app.state.labels)
 
 
+def _words(root: Path, comparisons: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
+    from serving.comparisons.mistakes import told_of
+
+    return told_of(root, comparisons)
+
+
 _MODEL = Registered("model", "Judges comparisons.", {"floor": Floor, **OPTIONS})
 SUPPLY = ServingSupply(
     page=_page,
@@ -125,4 +131,5 @@ SUPPLY = ServingSupply(
     pages=Pages(_add_pages, SERVING, _begun, _unseen),
     commands=add,
     labels=_labels,
+    words=_words,
 )

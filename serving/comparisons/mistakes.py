@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from data.comparisons.sides import Sides
 from data.comparisons.tables import COMPARISON_DTYPES, OPERATION, ComparisonTables
+from data.places import Places
 from features.comparisons.asked import Asked
 from serving.comparisons.reasons.directions import direction
 from serving.comparisons.reasons.facts import Facts
@@ -124,6 +126,19 @@ def worst_mistakes(verdicts: pd.DataFrame, tables: ComparisonTables, most: int =
         )
         for place, row in enumerate(told[names].to_dict("records"))
     ]
+
+
+def told_of(root: Path, comparisons: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Say what was measured in comparisons of the project under `root`, by their ids."""
+    tables = ComparisonTables.read(Places("comparisons", root).interim)
+    kept = tables.comparisons[tables.comparisons["comparison_id"].isin(comparisons)][list(COMPARISON_DTYPES)]
+    if kept.empty:
+        return {}
+    results = tables.results.merge(kept[OPERATION].drop_duplicates(), on=OPERATION)
+    asked = Asked.of(Sides.of(replace(tables, results=results, comparisons=kept)))
+    unit = kept.merge(results.drop_duplicates(OPERATION), on=OPERATION, how="left")["unit"].astype(str)
+    named = enumerate(zip(kept["comparison_id"], unit, strict=True))
+    return {name: _words(asked, place, own) for place, (name, own) in named}
 
 
 def _words(asked: Asked, place: int, unit: str) -> tuple[str, ...]:

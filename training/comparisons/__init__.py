@@ -1,6 +1,6 @@
 """From vectors of comparisons of two results to models."""
 
-from training.supply import TrainingSupply
+from training.supply import TrainingSupply, UnseenSupply
 
 
 def _tune() -> None:
@@ -31,4 +31,10 @@ def _promote() -> None:
     promote(bound())
 
 
-SUPPLY = TrainingSupply(tune=_tune, train=_train, evaluate=_evaluate, promote=_promote)
+def _unseen() -> UnseenSupply:
+    from training.comparisons.unseen import UNSEEN
+
+    return UNSEEN
+
+
+SUPPLY = TrainingSupply(tune=_tune, train=_train, evaluate=_evaluate, promote=_promote, unseen=_unseen)

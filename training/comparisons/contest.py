@@ -40,6 +40,7 @@ _REQUIREMENTS = ["scikit-learn", "xgboost-cpu", "skops"]
 _EXAMPLE_ROWS = 5
 #: The file beside a logged model that holds its verdicts on comparisons it had not seen.
 VERDICTS = "verdicts.parquet"
+_KEPT = ("comparison_id", "verdict", "status", "probability", "threshold", "fold")
 
 
 def means(family: Family, metrics: dict[str, Any]) -> Means:
@@ -215,7 +216,7 @@ def _log_model(run: str, outs: Outs, model: TrainedModel, grouped: pd.DataFrame)
         # MLflow tries the example out as a frame; the pipeline was fitted to the same columns without names
         warnings.filterwarnings("ignore", "X has feature names", UserWarning)
         verdicts = Path(temporary) / VERDICTS
-        grouped[["comparison_id", "verdict"]].to_parquet(verdicts, index=False)
+        grouped[list(_KEPT)].to_parquet(verdicts, index=False)
         logged = flavour.log_model(
             model.model,
             name=model.card.model,

@@ -1,6 +1,6 @@
 """From vectors of co-runs to models."""
 
-from training.supply import TrainingSupply
+from training.supply import TrainingSupply, UnseenSupply
 
 
 def _tune() -> None:
@@ -27,8 +27,16 @@ def _promote() -> None:
     promote_stage()
 
 
+def _unseen() -> UnseenSupply:
+    from training.corun.unseen import UNSEEN
+
+    return UNSEEN
+
+
 _TRUSTED = (
     "training.corun.estimators.contention.ContentionRegressor",
     "training.corun.estimators.pressure.PressureRegressor",
 )
-SUPPLY = TrainingSupply(tune=_tune, train=_train, evaluate=_evaluate, promote=_promote, trusted=_TRUSTED)
+SUPPLY = TrainingSupply(
+    tune=_tune, train=_train, evaluate=_evaluate, promote=_promote, trusted=_TRUSTED, unseen=_unseen
+)

@@ -14,7 +14,7 @@ from training.evaluation.bootstrap import Difference, paired_difference, paired_
 
 Flags = NDArray[np.bool_]
 #: What a judge that keeps nothing but its verdicts does not know; the other one's is taken.
-_SHARED = ("status", "measured", "group")
+_SHARED = ("status", "measured", "group", "words")
 _KNOWN = (*_SHARED, "fold", "verdict", "probability", "threshold", "predicted")
 
 
@@ -30,7 +30,7 @@ class Unseen:
         The model's or rule's name.
     rows : DataFrame
         ``case`` (unique) and, as far as known, ``group, fold``; of verdicts ``verdict, status, probability,
-        threshold``, of numbers ``measured, predicted``.
+        threshold``, of numbers ``measured, predicted``; ``words``, what else is known of a case.
     tolerance : float or None
         A prediction is right that is off by at most this share of what was measured; None: verdicts.
     """
@@ -151,9 +151,9 @@ class Paired:
 
 def paired(before: Unseen, after: Unseen, how: Drawing) -> Paired:
     """Compare two entries on the cases that both have."""
-    rows = _joined(before.rows, after.rows)
     numbers = after.tolerance is not None
     told = "measured" if numbers else "status"
+    rows = _joined(before.rows, after.rows).dropna(subset=[told])
     bare = Paired(
         after.what,
         before.entry,
@@ -266,7 +266,8 @@ def _flips(rows: pd.DataFrame, seen: _Seen, value: str, told: str) -> Iterator[F
             Statement(str(said[place]), _known(row, f"{value}{mark}"), _known(row, f"threshold{mark}"))
             for said, mark in ((old, "_before"), (new, ""))
         ]
-        yield FlippedCase(str(row["case"]), label, sides[0], sides[1], not seen.wrong[1][place])
+        words = () if pd.isna(row["words"]) or not row["words"] else (str(row["words"]),)
+        yield FlippedCase(str(row["case"]), label, sides[0], sides[1], not seen.wrong[1][place], words)
 
 
 def _known(row: pd.Series, column: str) -> float | None:

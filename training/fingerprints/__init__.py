@@ -1,6 +1,6 @@
 """From vectors of fingerprints to models."""
 
-from training.supply import TrainingSupply
+from training.supply import TrainingSupply, UnseenSupply
 
 
 def _profile() -> None:
@@ -21,4 +21,10 @@ def _promote() -> None:
     promote_stage()
 
 
-SUPPLY = TrainingSupply(profile=_profile, evaluate=_evaluate, promote=_promote)
+def _unseen() -> UnseenSupply:
+    from training.fingerprints.unseen import UNSEEN
+
+    return UNSEEN
+
+
+SUPPLY = TrainingSupply(profile=_profile, evaluate=_evaluate, promote=_promote, unseen=_unseen)

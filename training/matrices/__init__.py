@@ -1,6 +1,6 @@
 """From vectors of matrices of raw metrics to models."""
 
-from training.supply import TrainingSupply
+from training.supply import TrainingSupply, UnseenSupply
 
 
 def _train() -> None:
@@ -21,6 +21,12 @@ def _promote() -> None:
     promote_stage()
 
 
+def _unseen() -> UnseenSupply:
+    from training.matrices.unseen import UNSEEN
+
+    return UNSEEN
+
+
 _TRUSTED = (
     "features.matrices.forms.Known",
     "features.matrices.projection.Projection",
@@ -32,4 +38,4 @@ _TRUSTED = (
     "training.matrices.engine.judges.Judges",
     "training.matrices.engine.validity_tree.ValidityTree",
 )
-SUPPLY = TrainingSupply(train=_train, evaluate=_evaluate, promote=_promote, trusted=_TRUSTED)
+SUPPLY = TrainingSupply(train=_train, evaluate=_evaluate, promote=_promote, trusted=_TRUSTED, unseen=_unseen)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 #: What the pipeline itself writes into the tree; all else that differs makes it dirty.
@@ -36,6 +37,14 @@ def source_of(root: Path, program: str) -> dict[str, str]:
         mlflow_tags.MLFLOW_GIT_BRANCH: _git(root, "rev-parse", "--abbrev-ref", "HEAD"),
         mlflow_tags.MLFLOW_GIT_DIRTY: str(bool(changed)).lower(),
     }
+
+
+def commit_of(tags: Mapping[str, str]) -> tuple[str, bool]:
+    """Return which commit a run's tags name, or nothing, and whether the tree differed from it."""
+    from mlflow.utils import mlflow_tags
+
+    dirty = tags.get(mlflow_tags.MLFLOW_GIT_DIRTY) == "true"
+    return tags.get(mlflow_tags.MLFLOW_GIT_COMMIT, ""), dirty
 
 
 def _git(root: Path, *words: str) -> str:

@@ -1,0 +1,1 @@
+"""What two states of the project differ in, told to people."""

@@ -1,0 +1,81 @@
+"""What ``perfjudge experiments diff`` does: read two states, compare them, tell what differs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from serving.answering import write
+from serving.experiments.page import page
+from serving.experiments.text import text
+from serving.supply import supply
+from training.evaluation.paired import Paired
+from training.registry.experiments.differences import ExperimentsDifference, FamilyDifference, differences
+from training.registry.experiments.states import opened
+from training.registry.store_file import project_root
+
+#: Of so many cases it is said what was measured.
+EXPLAINED = 200
+_FORMS = {"text": text, "html": page}
+
+
+def give_difference(before: str, after: str, shown: str, output: Path | None) -> int:
+    """Write what two states differ in, and return the exit code.
+
+    Raises
+    ------
+    InputError
+        If there is no such state, or nothing in common.
+    """
+    found = compared(before, after, project_root())
+    write(as_json(found) if shown == "json" else _FORMS[shown](found), output)
+    return 0
+
+
+def compared(before: str, after: str, project: Path) -> ExperimentsDifference:
+    """Compare two states of a project by their names; say of cases that flipped what was measured."""
+    with (
+        _telling() as tell,
+        opened(before, project, tell) as old,
+        opened(after, project, tell) as new,
+    ):
+        tell("comparing")
+        found = differences(old, new)
+        return replace(found, families=tuple(_explained(one, new.root) for one in found.families))
+
+
+@contextmanager
+def _telling() -> Iterator[Any]:
+    """Say on a terminal what takes its time."""
+    from rich.console import Console
+
+    with Console(stderr=True).status("reading") as status:
+        yield status.update
+
+
+def _explained(one: FamilyDifference, root: Path) -> FamilyDifference:
+    words = supply(one.family).words
+    if words is None or not any(best.flips for best in one.champions):
+        return one
+    return replace(one, champions=tuple(_with_words(best, words, root) for best in one.champions))
+
+
+def _with_words(best: Paired, words: Any, root: Path) -> Paired:
+    named = [flip.case for flip in best.flips[:EXPLAINED]]
+    told = words(root, named)
+    return replace(best, flips=tuple(replace(flip, words=told.get(flip.case, ())) for flip in best.flips))
+
+
+def as_json(found: ExperimentsDifference) -> str:
+    """Return what differs as JSON."""
+    content = asdict(found)
+    for family, own in zip(content["families"], found.families, strict=True):
+        for kind in ("champions", "entries"):
+            for told, one in zip(family[kind], getattr(own, kind), strict=True):
+                for score, change in zip(told["scores"], one.scores, strict=True):
+                    score["found"] = change.found
+    return json.dumps(content, indent=2, default=str) + "\n"

@@ -1,0 +1,38 @@
+"""The commands ``perfjudge experiments ...``, which only pass on what the user said."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from serving.options import Output
+
+State = Annotated[
+    str,
+    typer.Argument(
+        help="A commit, an experiment of DVC, models:/NAME/VERSION, or `workspace`: what lies here."
+    ),
+]
+
+
+def diff(
+    before: State,
+    after: State = "workspace",
+    shown: Annotated[
+        Literal["text", "html", "json"], typer.Option("--format", help="How it is printed.")
+    ] = "text",
+    as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    output: Output = None,
+) -> int:
+    """Say what differs: knobs, data, scores on the same unseen cases, and verdicts that flipped."""
+    from serving.experiments.command import give_difference
+
+    return give_difference(before, after, "json" if as_json else shown, output)
+
+
+def add(app: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    experiments = typer.Typer(name="experiments", help="Compare states of the project.", no_args_is_help=True)
+    experiments.command("diff")(diff)
+    app.add_typer(experiments)

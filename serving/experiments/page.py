@@ -1,0 +1,12 @@
+"""What two states of the project differ in, as a page."""
+
+from __future__ import annotations
+
+from serving.experiments import told
+from serving.pages.render import render
+from training.registry.experiments.differences import ExperimentsDifference
+
+
+def page(found: ExperimentsDifference) -> str:
+    """Return what differs as one self-contained HTML text."""
+    return render("experiments.html", found=found, told=told)

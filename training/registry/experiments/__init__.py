@@ -1,0 +1,1 @@
+"""Two states of the project beside each other: commits, experiments, the working tree, registered models."""

@@ -1,0 +1,252 @@
+"""A state of the project by its name: its knobs, its data, and what was said of unseen cases."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from data.errors import InputError
+from data.families import FAMILIES
+from data.places import Places
+from data.tables.written import written
+from training.registry.champions import registered
+from training.registry.commit import commit_of
+from training.supply import UnseenSupply, supply
+
+if TYPE_CHECKING:
+    from training.evaluation.paired import Unseen
+    from training.registry.champions import Version
+
+#: The name of what lies in the working directory.
+WORKSPACE = "workspace"
+PARAMS = "params.yaml"
+_MODELS = "models:/"
+
+
+@dataclass(frozen=True)
+class FamilyState:
+    """What a state holds of one family.
+
+    Attributes
+    ----------
+    data : mapping
+        What was learned from: its address, digest and counts.
+    champions : mapping of str to str
+        By what is judged, the entry that evaluation chose.
+    unseen : sequence of Unseen
+        What entries said of unseen cases, by those of the split in which the champion is chosen.
+    """
+
+    data: Mapping[str, Any]
+    champions: Mapping[str, str]
+    unseen: Sequence[Unseen]
+
+
+@dataclass(frozen=True)
+class ProjectState:
+    """A state of the project.
+
+    Attributes
+    ----------
+    name : str
+        As it was asked for.
+    commit : str
+        Empty for the working directory.
+    params : mapping
+        The knobs, by dotted names.
+    chosen : mapping
+        Of a registered version, the parameters that it was trained with.
+    families : mapping of str to FamilyState
+    root : Path
+        A directory with its files, laid out as in the project.
+    notes : tuple of str
+        What it lacks, and how far it can be trusted.
+    """
+
+    name: str
+    commit: str
+    params: Mapping[str, Any]
+    families: Mapping[str, FamilyState]
+    root: Path
+    notes: tuple[str, ...] = ()
+    chosen: Mapping[str, Any] = field(default_factory=dict)
+
+
+@contextmanager
+def opened(
+    name: str, project: Path, tell: Callable[[str], object] = lambda _: None
+) -> Iterator[ProjectState]:
+    """Give a state for as long as the block lasts; its files may be copies.
+
+    Parameters
+    ----------
+    name : str
+        ``workspace``, whatever git calls a commit, an experiment of DVC, or a registered version.
+    project : Path
+        The project's directory.
+    tell : callable
+        Is told what is read.
+
+    Raises
+    ------
+    InputError
+        If there is no such state, or none of the project.
+    """
+    tell(f"reading {name}")
+    if name == WORKSPACE:
+        yield _read(name, "", project, [])
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        root = Path(scratch)
+        if name.startswith(_MODELS):
+            yield _of_version(name, project, root)
+        else:
+            commit, notes = fetched(name, project, root)
+            yield _read(name, commit, root, notes)
+
+
+def fetched(name: str, project: Path, root: Path) -> tuple[str, list[str]]:
+    """Copy what a commit or an experiment holds to `root`; return the commit, and what there is not.
+
+    Raises
+    ------
+    InputError
+        If git and DVC know nothing of that name, or there is no project of DVC.
+    """
+    from dvc.api import DVCFileSystem
+    from dvc.exceptions import DvcException
+    from dvc.repo import Repo
+    from dvc.scm import resolve_rev
+
+    try:
+        with Repo(str(project)) as here:
+            commit = resolve_rev(here.scm, name)
+        with Repo(str(project), rev=commit) as repo:
+            files = DVCFileSystem(repo=repo)
+            notes = [told for path in _wanted() if (told := _copied(files, path, root))]
+    except DvcException as exc:
+        told = f"{exc}; expected a commit, an experiment of DVC, {WORKSPACE} or {_MODELS}NAME/VERSION"
+        raise InputError(told, place=f'"{name}"') from exc
+    return commit, notes
+
+
+def _wanted() -> Iterator[str]:
+    yield PARAMS
+    for family, unseen in _supplied().items():
+        yield Places(family).metrics.as_posix()
+        yield from unseen.files
+
+
+def _supplied() -> dict[str, UnseenSupply]:
+    known = {family: supply(family).unseen for family in FAMILIES}
+    return {family: unseen() for family, unseen in known.items() if unseen is not None}
+
+
+def _copied(files: Any, path: str, root: Path) -> str:
+    """Copy a file or directory of a commit; say what there is not."""
+    from dvc.exceptions import DvcException
+
+    try:
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        files.get(path, str(root / path), recursive=True)
+    except (DvcException, OSError):
+        shutil.rmtree(root / path, ignore_errors=True)
+        return f"{path} is neither in git nor in DVC's cache; get it with: dvc fetch --all-commits"
+    return ""
+
+
+def _read(name: str, commit: str, root: Path, lacking: Sequence[str]) -> ProjectState:
+    notes, families = list(lacking), {}
+    for family, supplied in _supplied().items():
+        try:
+            metrics = written(root / Places(family).metrics, "evaluate")
+            unseen = supplied.read(root, metrics)
+        except (InputError, OSError) as error:
+            if not any(f"reports/{family}/" in note for note in lacking):
+                notes.append(str(error).replace(f"{root}/", ""))
+            continue
+        families[family] = FamilyState(metrics["data"], _champions(metrics, unseen), unseen)
+    if not families:
+        raise InputError(f"holds nothing that was evaluated ({'; '.join(notes)})", place=f'"{name}"')
+    return ProjectState(name, commit, params_of(root / PARAMS), families, root, tuple(notes))
+
+
+def _champions(metrics: Mapping[str, Any], unseen: Sequence[Unseen]) -> dict[str, str]:
+    """Return by what is judged who is best: the champion of metrics.json, and else the first."""
+    first: dict[str, str] = {}
+    for one in unseen:
+        if one.what not in first or one.entry == metrics["champion"]:
+            first[one.what] = one.entry
+    return first
+
+
+def params_of(path: Path) -> dict[str, Any]:
+    """Return the knobs by dotted names; none where there is no such file."""
+    if not path.is_file():
+        return {}
+    return dict(_flat(yaml.safe_load(path.read_text(encoding="utf-8-sig")) or {}))
+
+
+def _flat(section: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in section.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name}", value
+
+
+def _of_version(name: str, project: Path, root: Path) -> ProjectState:
+    """Return what MLflow holds of a registered version, and the knobs of its commit."""
+    from training.registry.tracking import client
+
+    version = registered(name)
+    if version is None:
+        raise InputError("no such version is registered", place=f'"{name}"')
+    store = client()
+    run = store.get_run(store.get_model_version(version.name, version.version).run_id)
+    family = store.get_experiment(run.info.experiment_id).name
+    unseen = _kept(family, version, run.info.run_name, project)
+    commit, dirty = commit_of(run.data.tags)
+    notes = _knobs_of(commit, project, root)
+    if dirty:
+        notes.append(f"{name} was trained in a working tree that differed from commit {commit[:10]}")
+    data = {**_profile(run), "digest": version.tags.get("data_digest", "")}
+    state = FamilyState(data, {unseen.what: unseen.entry}, [unseen])
+    chosen = {f"{family}: {knob}": value for knob, value in run.data.params.items()}
+    return ProjectState(name, commit, params_of(root / PARAMS), {family: state}, root, tuple(notes), chosen)
+
+
+def _kept(family: str, version: Version, run: str, project: Path) -> Unseen:
+    if not version.present:
+        raise InputError("its files are gone", file=version.directory, place=f'"{version.uri}"')
+    supplied = _supplied().get(family)
+    if supplied is None:
+        raise InputError(f"the family {family!r} keeps nothing to compare", place=f'"{version.uri}"')
+    with version.files() as directory:
+        return supplied.kept(directory, run, project)
+
+
+def _knobs_of(commit: str, project: Path, root: Path) -> list[str]:
+    if not commit:
+        return ["it was trained outside of git: its params.yaml is not known"]
+    try:
+        fetched(commit, project, root)
+    except InputError as error:
+        return [str(error)]
+    return []
+
+
+def _profile(run: Any) -> dict[str, Any]:
+    """Return what its run says of the data that it learned from."""
+    for one in run.inputs.dataset_inputs if run.inputs else ():
+        known: dict[str, Any] = json.loads(one.dataset.profile or "{}")
+        return {"path": one.dataset.name, "format": one.dataset.source_type, **known}
+    return {}
