@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import pandas as pd
 
-from data.comparisons.missing import SIDES, Missing, comparable, counted, listed, missing, told
+from data.comparisons.missing import (
+    CONFIGURATION,
+    SIDES,
+    Missing,
+    comparable,
+    counted,
+    listed,
+    missing,
+    told,
+)
 from data.comparisons.tables import OPERATION, ComparisonTables
 from data.comparisons.units import UNKNOWN, factor, is_told
 from data.errors import InputError
 
 _BETTER = ("lower", "higher")
+#: Which of several runs a row is of.
+_RUN = "run"
 
 
 @dataclass(frozen=True)
@@ -62,6 +74,52 @@ def paired(baseline: pd.DataFrame, target: pd.DataFrame, names: tuple[str, str] 
     require_one_direction(results, names)
     results, converted = in_one_unit(results, names)
     return TwoRuns(_tables(results), found, (*notes, *converted))
+
+
+def paired_runs(
+    baseline: Sequence[pd.DataFrame],
+    target: Sequence[pd.DataFrame],
+    earlier: Sequence[pd.DataFrame] = (),
+    names: tuple[str, str] = SIDES,
+) -> TwoRuns:
+    """Compare the same of several runs a side, and know of earlier ones what the baseline measured, too.
+
+    Parameters
+    ----------
+    baseline, target, earlier : sequence of DataFrame
+        Results as for `paired`, a run each; of earlier ones the oldest first. The orders become the places of
+        all runs, earlier ones before the baseline's, and the target's last.
+    names : tuple of str
+
+    Raises
+    ------
+    InputError
+        As of `paired`, where earlier runs are taken for runs of the baseline.
+    """
+    there = pd.concat([run[CONFIGURATION] for run in baseline]).drop_duplicates()
+    before = [run.merge(there, on=CONFIGURATION) for run in earlier] + [*baseline]
+    sides = _numbered(before, 0), _numbered(target, len(before))
+    pair = paired(*sides, names)
+    results, comparisons = pair.tables.results, pair.tables.comparisons
+    first, last = len(before), len(before) + len(target) - 1
+    orders = {
+        "baseline_from": len(earlier),
+        "baseline_to": first - 1,
+        "target_from": first,
+        "target_to": last,
+    }
+    tables = replace(
+        pair.tables,
+        results=results.assign(order=results[_RUN].astype("int64")).drop(columns=_RUN),
+        comparisons=comparisons.assign(**orders),
+    )
+    return replace(pair, tables=tables)
+
+
+def _numbered(runs: Sequence[pd.DataFrame], first: int) -> pd.DataFrame:
+    return pd.concat(
+        [run.assign(**{_RUN: place}) for place, run in enumerate(runs, first)], ignore_index=True
+    )
 
 
 def _tables(results: pd.DataFrame) -> ComparisonTables:

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from data.tables.formats import Format
-from serving.comparisons.commands import Assumed, Floor, Retrospective, add
+from serving.comparisons.commands import add
 from serving.comparisons.labels.options import SERVING
+from serving.comparisons.options import Assumed, Floor, Retrospective
 from serving.comparisons.promises.asked import OPTIONS, FailOnUnsure
 from serving.supply import (
     MEBIBYTE,

@@ -1,4 +1,4 @@
-"""What ``perfjudge judge``, ``compare`` and ``import`` do with comparisons: read, judge, print."""
+"""What ``perfjudge judge`` and ``import`` do with comparisons: read, judge, print."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from typing import Any
 
 from data.comparisons import formats
 from data.comparisons.importing import import_tables
-from data.comparisons.pair import paired
 from data.comparisons.params import Measure
-from data.comparisons.run import results_of_run
 from data.comparisons.tables import ComparisonTables, versions
 from data.errors import InputError
 from data.tables.problems import Problems
@@ -60,38 +58,6 @@ def judge_source(
         tell_notes(problems.notes)
     status = give(told, wanted)
     return 1 if fail_on_unsure and judgement.count("unsure") else status
-
-
-def judge_pair(
-    baseline: Path,
-    target: Path,
-    uri: str | None,
-    wanted: Wanted,
-    *,
-    fail_on_missing: bool,
-    fail_on_unsure: bool | None = None,
-    better: str | None = None,
-    **deciding: Any,
-) -> int:
-    """Judge what both of two runs measured, name what only one did, and return the exit code.
-
-    Where the runs don't say which values are better, `better` does; without it, the answer has a note.
-    What is `deciding` goes to `serving.comparisons.model.load`.
-
-    Raises
-    ------
-    InputError
-        If one cannot be read, they have nothing in common or cannot be compared, or there is no such model.
-    """
-    served = load(uri, **deciding)
-    problems, measure = Problems(), Measure.model_validate({"better": better})
-    before, after = (results_of_run(run, problems, measure) for run in (baseline, target))
-    pair = paired(before, after, (str(baseline), str(target)))
-    judgement = judge(pair.tables, served, notes=(*problems.notes, *pair.notes))
-    told = replace(_told(judgement, pair.tables), json=lambda: render.pair_as_json(judgement, pair.missing))
-    status = give(told, wanted)
-    unsure = fail_on_unsure and judgement.count("unsure")
-    return 1 if unsure or (fail_on_missing and pair.missing) else status
 
 
 def read_source(

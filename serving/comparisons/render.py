@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from json.encoder import encode_basestring_ascii as _quoted
 
-from data.comparisons.missing import Missing, counted
+from data.comparisons.missing import counted
 from serving.comparisons.judge import Judgement, Verdict
 from serving.comparisons.moves import Move
 from serving.comparisons.promises.told import decided_answer, line
@@ -36,12 +36,6 @@ def as_json(judgement: Judgement, *, flipped: bool = True) -> str:
     listed = f"[\n  {verdicts}\n]" if verdicts else "[]"
     notes = json.dumps((*judgement.notes, *(() if flipped else (UNFLIPPED,))))
     return f'{{"model": {model},\n"verdicts": {listed},\n"notes": {notes}}}\n'
-
-
-def pair_as_json(judgement: Judgement, missing: Sequence[Missing]) -> str:
-    """Return the same of two runs, and what only one of them has, as ``missing``."""
-    told = json.dumps([{"kind": one.kind, **asdict(one)} for one in missing])
-    return f'{as_json(judgement).rstrip().removesuffix("}")},\n"missing": {told}}}\n'
 
 
 def lines(judgement: Judgement, versions: Sequence[str]) -> Lines:

@@ -39,6 +39,8 @@ class VerdictLine:
         What else to know of it, one line each; only JUnit XML tells it here, others among all notes.
     which : str
         What tells it from others of its suite and name; shown where there are any.
+    excused : str
+        Why a ``fail`` is none for JUnit XML; empty: nothing excuses it.
     """
 
     verdict: Answer
@@ -48,6 +50,12 @@ class VerdictLine:
     why: str
     notes: tuple[str, ...] = ()
     which: str = ""
+    excused: str = ""
+
+    @property
+    def failed(self) -> bool:
+        """Whether it is a failure."""
+        return self.verdict == "fail" and not self.excused
 
     @property
     def chance(self) -> str:
@@ -121,9 +129,9 @@ def as_markdown(lines: Lines) -> str:
     ]
     for row in sorted(lines.rows, key=lambda row: ANSWERS.index(row.verdict)):
         verdict = row.verdict if row.verdict == "pass" else f"**{row.verdict}**"
-        told.append(f"| {verdict} | {row.chance} | {' | '.join(map(_cell, lines.cells(row)))} |")
+        told.append(f"| {verdict} | {row.chance} | {' | '.join(map(cell, lines.cells(row)))} |")
     if lines.notes:
-        told += ["", *(f"- {_cell(note)}" for note in lines.notes)]
+        told += ["", *(f"- {cell(note)}" for note in lines.notes)]
     return "\n".join(told) + "\n"
 
 
@@ -132,14 +140,14 @@ def as_junit(lines: Lines) -> str:
     from lxml import etree
 
     root = etree.Element("testsuites", name="perfjudge", tests=str(len(lines.rows)))
-    root.set("failures", str(lines.count("fail")))
+    root.set("failures", str(sum(row.failed for row in lines.rows)))
     ordered = sorted(lines.rows, key=lambda row: row.suite)
     for name, group in groupby(ordered, key=lambda row: row.suite):
         rows = list(group)
         suite = etree.SubElement(root, "testsuite", name=printable(name), tests=str(len(rows)))
-        suite.set("failures", str(sum(row.verdict == "fail" for row in rows)))
+        suite.set("failures", str(sum(row.failed for row in rows)))
         suite.set("errors", "0")
-        suite.set("skipped", str(sum(row.verdict in _SKIPPED for row in rows)))
+        suite.set("skipped", str(sum(_skipped(row) for row in rows)))
         for row, case in zip(rows, _case_names(rows, lines.alike), strict=True):
             _case(etree, suite, row, case)
         _output(etree, suite, lines.general)
@@ -181,13 +189,17 @@ def _case_names(rows: Sequence[VerdictLine], alike: Collection[tuple[str, str]])
 
 def _case(etree: Any, suite: Any, row: VerdictLine, name: str) -> None:
     case = etree.SubElement(suite, "testcase", classname=printable(row.suite), name=name)
-    if row.verdict == "fail":
+    if row.failed:
         message = f"regression with probability {row.chance}"
         etree.SubElement(case, "failure", type="regression", message=message).text = printable(row.why)
-    elif row.verdict in _SKIPPED:
+    elif _skipped(row):
         told = f"unsure, regression with probability {row.chance}: " if row.verdict == "unsure" else ""
         etree.SubElement(case, "skipped", message=printable(f"{told}{row.why}"))
     _output(etree, case, row.notes)
+
+
+def _skipped(row: VerdictLine) -> bool:
+    return row.verdict in _SKIPPED or bool(row.excused)
 
 
 def _output(etree: Any, parent: Any, notes: Sequence[str]) -> None:
@@ -195,5 +207,6 @@ def _output(etree: Any, parent: Any, notes: Sequence[str]) -> None:
         etree.SubElement(parent, "system-out").text = printable("\n".join(notes))
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
+    """Return a text as it stands in a cell of a Markdown table."""
     return " ".join(text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").split())

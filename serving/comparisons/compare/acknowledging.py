@@ -1,0 +1,202 @@
+"""What people said beforehand: which regressions are known, what is unstable, which changes are meant.
+
+It stands in a file that is reviewed like code, and no entry of it hides anything: what it excuses is told
+with who and why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+from pydantic import BeforeValidator, Field, ValidationError
+
+from data.errors import InputError
+from data.tables.given import Section, said
+from serving.comparisons.compare.revisions import Revision
+from serving.comparisons.judge import Verdict
+
+#: Where it is looked for.
+DEFAULT = Path(".perfjudge.yaml")
+#: A larger file is none that people review.
+_MOST_BYTES = 1 << 20
+
+_Text = Annotated[str, Field(min_length=1)]
+
+
+def _day_or_name(given: object) -> object:
+    """Return a day in ISO 8601 as such, anything else as it is."""
+    try:
+        return date.fromisoformat(given) if isinstance(given, str) else given
+    except ValueError:
+        return given
+
+
+_Until = Annotated[date | _Text, BeforeValidator(_day_or_name)]
+_Kind = Literal["acknowledged", "unstable", "accepted"]
+
+
+class Concerned(Section):
+    """Which operations somebody speaks of, who, and why; names may hold ``*``, ``?`` and ``[...]``."""
+
+    operation: _Text
+    benchmark: _Text = "*"
+    why: _Text
+    by: _Text
+
+    def concerns(self, benchmark: str, operation: str) -> bool:
+        """Tell whether the entry speaks of an operation."""
+        return fnmatchcase(operation, self.operation) and fnmatchcase(benchmark, self.benchmark)
+
+
+class Acknowledged(Concerned):
+    """A regression that is known: until a day (that day still), or until a version or commit is measured.
+
+    ``at_most`` percent of the median; what is worse by more is not meant.
+    """
+
+    until: _Until
+    at_most: Annotated[float, Field(gt=0)] | None = None
+
+
+class Unstable(Concerned):
+    """Operations that tell nothing: what they do never fails a build."""
+
+    until: _Until | None = None
+
+
+class Accepted(Concerned):
+    """A change that was meant: from a version or commit on, what was measured before counts no more."""
+
+    since: _Text
+
+
+class AcknowledgedFile(Section):
+    """The whole file."""
+
+    acknowledged: tuple[Acknowledged, ...] = ()
+    unstable: tuple[Unstable, ...] = ()
+    accepted: tuple[Accepted, ...] = ()
+
+
+@dataclass(frozen=True)
+class Excuse:
+    """Why a fail does not count.
+
+    Attributes
+    ----------
+    kind : {"acknowledged", "unstable", "accepted"}
+    until : str
+        Empty where it has no end.
+    """
+
+    kind: _Kind
+    by: str
+    why: str
+    until: str
+
+    @property
+    def told(self) -> str:
+        """In words."""
+        end = f" (until {self.until})" if self.until else ""
+        how = {"acknowledged": "acknowledged", "unstable": "called unstable", "accepted": "accepted"}
+        return f"{how[self.kind]} by {self.by}: {self.why}{end}"
+
+
+@dataclass(frozen=True)
+class Acknowledgements:
+    """What the file says, for the revisions that are compared.
+
+    Attributes
+    ----------
+    path : Path
+    content : AcknowledgedFile
+    baseline, target : Revision
+    today : date
+    """
+
+    path: Path
+    content: AcknowledgedFile
+    baseline: Revision
+    target: Revision
+    today: date
+
+    def excuse(self, verdict: Verdict) -> Excuse | None:
+        """Return why this verdict need not fail a build; None if nothing excuses it."""
+        for kind, one in self._entries():
+            own = one.concerns(verdict.benchmark, verdict.operation)
+            if own and not self._over(one) and _covers(one, verdict):
+                end = getattr(one, "until", None) or getattr(one, "since", None)
+                return Excuse(kind, one.by, one.why, str(end or ""))
+        return None
+
+    def notes(self, verdicts: Sequence[Verdict]) -> Iterator[str]:
+        """Yield what is to be tidied: entries that are over, and those that speak of nothing measured."""
+        for kind, one in self._entries():
+            told = f'{self.path}: {kind} "{one.operation}" by {one.by}'
+            if not any(one.concerns(verdict.benchmark, verdict.operation) for verdict in verdicts):
+                yield f"{told} speaks of no operation that was compared"
+            elif not isinstance(one, Accepted):
+                if self._over(one):
+                    yield f"{told} is over (until {one.until})"
+            elif not (self.baseline.holds(one.since) or self.target.holds(one.since)):
+                yield f"{told} waits for {one.since}, which the target is not known to hold"
+
+    def stale(self, operations: Sequence[tuple[str, str]], run: Revision) -> NDArray[np.bool_]:
+        """Tell of which benchmarks and operations an earlier run was before a change that was meant."""
+        resets = [
+            one
+            for one in self.content.accepted
+            if self.baseline.holds(one.since) and not run.holds(one.since)
+        ]
+        return np.array([any(one.concerns(*named) for one in resets) for named in operations], bool)
+
+    def _entries(self) -> Iterator[tuple[_Kind, Acknowledged | Unstable | Accepted]]:
+        yield from (("acknowledged", one) for one in self.content.acknowledged)
+        yield from (("unstable", one) for one in self.content.unstable)
+        yield from (("accepted", one) for one in self.content.accepted)
+
+    def _over(self, one: Acknowledged | Unstable | Accepted) -> bool:
+        """Tell whether an entry speaks of it no more; one of a change that was meant, of its step only."""
+        if isinstance(one, Accepted):
+            return self.baseline.holds(one.since) or not self.target.holds(one.since)
+        if isinstance(one.until, date):
+            return self.today > one.until
+        return one.until is not None and self.target.holds(one.until)
+
+
+def read_acknowledged(path: Path | None) -> tuple[Path, AcknowledgedFile]:
+    """Read the file that was named, or the one that is there; no file says nothing.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or an entry is wrong.
+    """
+    found = path or DEFAULT
+    if path is None and not DEFAULT.exists():
+        return found, AcknowledgedFile()
+    try:
+        with found.open("rb") as file:
+            text = file.read(_MOST_BYTES + 1)
+        if len(text) > _MOST_BYTES:
+            raise InputError("is larger than 1 MiB", file=found)
+        return found, AcknowledgedFile.model_validate(yaml.load(text, yaml.BaseLoader) or {})  # noqa: S506 - makes nothing but text: a commit of digits is no number
+    except OSError as exc:
+        raise InputError(exc.strerror or "cannot be read", file=found) from exc
+    except ValidationError as exc:
+        raise InputError(said(exc), file=found) from exc
+    except (yaml.YAMLError, ValueError, RecursionError) as exc:
+        raise InputError(f"is not YAML ({exc})", file=found) from exc
+
+
+def _covers(one: Acknowledged | Unstable | Accepted, verdict: Verdict) -> bool:
+    limit = getattr(one, "at_most", None)
+    return limit is None or verdict.moved is None or 100 * -verdict.moved.change <= limit

@@ -1,0 +1,228 @@
+"""What ``perfjudge compare`` does: read, judge, weigh, run again what is in doubt, excuse, and tell."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from data.comparisons.pair import TwoRuns, paired_runs
+from data.comparisons.params import Measure
+from data.comparisons.tables import ComparisonTables
+from data.tables.files import write_text
+from data.tables.problems import Problems
+from serving.answering import write
+from serving.comparisons.compare.acknowledging import Acknowledgements, read_acknowledged
+from serving.comparisons.compare.annotating import add_to_page, annotated
+from serving.comparisons.compare.confirming import Confirming
+from serving.comparisons.compare.reading import ComparedRun, ComparedRuns, read_runs
+from serving.comparisons.compare.revisions import Revision, head
+from serving.comparisons.compare.rows import ComparedSides, rows_of
+from serving.comparisons.compare.showing import as_answer, as_cases, as_comment, as_table
+from serving.comparisons.compare.weighing import Weighed, weigh
+from serving.comparisons.model import Judge
+from serving.comparisons.xml.report import as_xml
+
+
+@dataclass(frozen=True)
+class Failing:
+    """What makes the exit code 1."""
+
+    regression: bool
+    missing: bool
+    unsure: bool
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Where the answer goes.
+
+    Attributes
+    ----------
+    shown : str
+        table, json, xml, markdown or junit; to `output`, or to standard output.
+    markdown, junit, json : Path or None
+        Further files.
+    annotations, page : bool
+        Whether GitHub's annotations are written to standard error, and Markdown to the page of its step.
+    name : str
+        What tells this comment from those of other comparisons.
+    """
+
+    shown: str
+    output: Path | None
+    markdown: Path | None = None
+    junit: Path | None = None
+    json: Path | None = None
+    annotations: bool = False
+    page: bool = False
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class ComparedPaths:
+    """Files or directories of runs."""
+
+    baseline: Sequence[Path]
+    target: Sequence[Path]
+    history: Sequence[Path] = ()
+
+
+@dataclass(frozen=True)
+class Comparing:
+    """How two sides are compared.
+
+    Attributes
+    ----------
+    served : Judge
+    measure : Measure
+    assumed : float
+        By how much runs differ where nothing tells; see `features.comparisons.offsets.shifts.offsets`.
+    confirming : Confirming or None
+    acknowledged : Path or None
+        None: the default file, if it is there.
+    commits : tuple of (str or None)
+        Those of baseline and target; by default the target's is what is checked out.
+    """
+
+    served: Judge
+    measure: Measure
+    assumed: float
+    confirming: Confirming | None = None
+    acknowledged: Path | None = None
+    commits: tuple[str | None, str | None] = (None, None)
+
+    def compared(self, paths: ComparedPaths) -> ComparedSides:
+        """Compare what both sides measured.
+
+        Raises
+        ------
+        InputError
+            If something cannot be read, the sides have nothing in common or cannot be compared, or a command
+            that is to confirm fails.
+        """
+        problems, told = Problems(), read_acknowledged(self.acknowledged)
+        runs = self._read(paths, problems)
+        baseline, target = self._revisions(runs)
+        says = Acknowledgements(*told, baseline, target, datetime.now(UTC).astimezone().date())
+        runs = replace(runs, earlier=tuple(_current(runs.earlier, says)))
+        pair = _paired(runs)
+        weighed = self._weighed(pair, problems)
+        if self.confirming is not None:
+            doubted = np.array([_doubted(weighed, row, says) for row in range(len(weighed.judged))], bool)
+            if doubted.any():
+                runs = self.confirming.again(runs, _operations(pair, doubted), problems, self.measure)
+                again = _paired(runs)
+                weighed, pair = self._confirmed(weighed, pair, again, doubted, problems)
+        return _told(weighed, pair, says, runs.names)
+
+    def _read(self, paths: ComparedPaths, problems: Problems) -> ComparedRuns:
+        baseline, target, earlier = (
+            read_runs(side, problems, self.measure) for side in (paths.baseline, paths.target, paths.history)
+        )
+        taken = {run.path.resolve() for run in (*baseline, *target)}
+        return ComparedRuns(
+            baseline, target, tuple(run for run in earlier if run.path.resolve() not in taken)
+        )
+
+    def _revisions(self, runs: ComparedRuns) -> Iterator[Revision]:
+        here = Path.cwd()
+        commits = self.commits[0], self.commits[1] or head(here)
+        for side, commit in zip((runs.baseline, runs.target), commits, strict=True):
+            names = dict.fromkeys(run.version for run in side)
+            yield Revision((*names, *([commit] if commit else [])), here)
+
+    def _weighed(self, pair: TwoRuns, problems: Problems) -> Weighed:
+        return weigh(pair.tables, self.served, self.assumed, (*problems.notes, *pair.notes))
+
+    def _confirmed(
+        self, first: Weighed, pair: TwoRuns, again: TwoRuns, doubted: NDArray[np.bool_], problems: Problems
+    ) -> tuple[Weighed, TwoRuns]:
+        """Let further runs decide what was in doubt, and nothing else."""
+        then = self._weighed(replace(again, notes=pair.notes), problems)
+        return first.beside(then, doubted), replace(again, missing=pair.missing, notes=pair.notes)
+
+
+def compare_runs(comparing: Comparing, paths: ComparedPaths, outputs: Outputs, failing: Failing) -> int:
+    """Compare, tell, and return the exit code; raises as `Comparing.compared`."""
+    compared = comparing.compared(paths)
+    _give(compared, outputs)
+    fails = (
+        failing.regression and compared.counts["regression"],
+        failing.unsure and compared.counts["unsure"],
+        failing.missing and compared.missing,
+    )
+    return 1 if any(fails) else 0
+
+
+def _give(compared: ComparedSides, outputs: Outputs) -> None:
+    """Write the answer wherever it is wanted."""
+    files = (
+        (outputs.markdown, lambda: as_comment(compared, outputs.name)),
+        (outputs.junit, lambda: as_cases(compared)),
+        (outputs.json, lambda: as_answer(compared)),
+    )
+    for path, text in files:
+        if path is not None:
+            write_text(path, text())
+    if outputs.page:
+        add_to_page(as_comment(compared, outputs.name))
+    if outputs.annotations:
+        sys.stderr.writelines(annotated(compared))
+    write(_shown(compared, outputs), outputs.output)
+
+
+def _shown(compared: ComparedSides, outputs: Outputs) -> str | bytes:
+    match outputs.shown:
+        case "markdown":
+            return as_comment(compared, outputs.name)
+        case "junit":
+            return as_cases(compared)
+        case "json":
+            return as_answer(compared)
+        case "xml":
+            return as_xml(compared.weighed.judgement, compared.tables)
+    return as_table(compared, terminal=outputs.output is None and sys.stdout.isatty())
+
+
+def _paired(runs: ComparedRuns) -> TwoRuns:
+    baseline, target, earlier = (
+        [run.results for run in side] for side in (runs.baseline, runs.target, runs.earlier)
+    )
+    return paired_runs(baseline, target, earlier, runs.names)
+
+
+def _current(earlier: Sequence[ComparedRun], says: Acknowledgements) -> Iterator[ComparedRun]:
+    """Yield earlier runs without what was measured before a change that was meant."""
+    for run in earlier:
+        named = run.results[["benchmark", "operation"]]
+        different = list(named.drop_duplicates().itertuples(index=False, name=None))
+        stale = says.stale(different, Revision((run.version,), says.target.where))
+        gone = {names for names, one in zip(different, stale, strict=True) if one}
+        kept = ~pd.MultiIndex.from_frame(named).isin(gone) if gone else np.ones(len(named), bool)
+        if kept.any():
+            yield replace(run, results=run.results[kept])
+
+
+def _doubted(weighed: Weighed, row: int, says: Acknowledgements) -> bool:
+    """Tell whether a comparison is worth further runs."""
+    verdict = weighed.judgement.verdicts[row]
+    return verdict.verdict in {"fail", "unsure"} and says.excuse(verdict) is None
+
+
+def _operations(pair: TwoRuns, rows: NDArray[np.bool_]) -> list[str]:
+    return list(dict.fromkeys(pair.tables.comparisons.loc[rows, "operation"]))
+
+
+def _told(weighed: Weighed, pair: TwoRuns, says: Acknowledgements, names: tuple[str, str]) -> ComparedSides:
+    verdicts = weighed.judgement.verdicts
+    excuses = [says.excuse(one) if one.verdict in {"fail", "unsure"} else None for one in verdicts]
+    notes = (*weighed.judgement.notes, *says.notes(verdicts))
+    told: ComparisonTables = pair.tables
+    return ComparedSides(tuple(rows_of(weighed, told, excuses)), weighed, told, pair.missing, names, notes)

@@ -1,0 +1,127 @@
+"""Further runs of what is in doubt: a command is run again, and what it writes is judged with the rest."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from data.comparisons.params import Measure
+from data.errors import InputError
+from data.tables.problems import Problems
+from serving.comparisons.compare.reading import ComparedRun, ComparedRuns, read_runs
+
+#: What stands for the file that a command is to write, and for the operations in doubt.
+OUTPUT, OPERATIONS = "{output}", "{operations}"
+#: The variable that has the operations in doubt, a line each.
+VARIABLE = "PERFJUDGE_OPERATIONS"
+
+
+@dataclass(frozen=True)
+class Confirming:
+    """How often what is run again, and how long it may take.
+
+    Attributes
+    ----------
+    times : int
+    target : tuple of str
+        The command that measures the target, which writes `OUTPUT`.
+    baseline : tuple of str
+        The one of the baseline, run in turn with it; empty: there is none.
+    seconds : float
+        That one run may take.
+    """
+
+    times: int
+    target: tuple[str, ...]
+    baseline: tuple[str, ...]
+    seconds: float
+
+    def __post_init__(self) -> None:
+        for command in filter(None, (self.target, self.baseline)):
+            if not any(OUTPUT in part for part in command):
+                problem = f"names no {OUTPUT}, where it is to write its results"
+                raise InputError(problem, place=f"the command {shlex.join(command)!r}")
+
+    def again(
+        self, runs: ComparedRuns, operations: Sequence[str], problems: Problems, measure: Measure
+    ) -> ComparedRuns:
+        """Measure again, baseline and target in turn, and return all runs.
+
+        Parameters
+        ----------
+        runs : ComparedRuns
+        operations : sequence of str
+            Those in doubt; a command may leave out the others.
+        problems, measure
+            As `read_runs` takes them.
+
+        Raises
+        ------
+        InputError
+            If a command fails, takes too long, or writes no run.
+        """
+        baseline, target = list(runs.baseline), list(runs.target)
+        with TemporaryDirectory(prefix="perfjudge-") as directory:
+            for number, side, output in self._planned(Path(directory), target[0].path.suffix):
+                command = self.baseline if side == "baseline" else self.target
+                sys.stderr.write(f"confirming: run {number} of {self.times} of the {side}\n")
+                _run(command, output, operations, self.seconds)
+                (found,) = read_runs([output], problems, measure)
+                named = _like((baseline if side == "baseline" else target)[0], found, number)
+                (baseline if side == "baseline" else target).append(named)
+        return replace(runs, baseline=tuple(baseline), target=tuple(target))
+
+    def _planned(self, directory: Path, suffix: str) -> Iterator[tuple[int, str, Path]]:
+        for number in range(1, self.times + 1):
+            for side in ("target", *(("baseline",) if self.baseline else ())):
+                yield number, side, directory / f"{side}-{number}{suffix}"
+
+
+def _like(first: ComparedRun, found: ComparedRun, number: int) -> ComparedRun:
+    """Return a further run under the name of the first one."""
+    version = f"{first.version}, again {number}"
+    return ComparedRun(found.path, version, found.results.assign(version=version))
+
+
+def _run(command: Sequence[str], output: Path, operations: Sequence[str], seconds: float) -> None:
+    filled = [part.replace(OUTPUT, str(output)).replace(OPERATIONS, " ".join(operations)) for part in command]
+    place, said = f"the command {shlex.join(command)!r}", output.with_name(f"{output.name}.said")
+    code = _ended(filled, said, {VARIABLE: "\n".join(operations)}, place, seconds)
+    if code:
+        lines = said.read_text(errors="replace").strip().splitlines()
+        raise InputError(f"exit code {code} ({lines[-1] if lines else 'it said nothing'})", place=place)
+    if not output.exists():
+        raise InputError(f"ended well, but wrote no {OUTPUT}", place=place)
+
+
+def _ended(command: Sequence[str], said: Path, further: Mapping[str, str], place: str, seconds: float) -> int:
+    """Run a command as whoever measured first did, in a group of its own, and return its exit code."""
+    with said.open("wb") as file:
+        try:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **further},
+                process_group=0,
+            )
+        except OSError as exc:
+            raise InputError(exc.strerror or "cannot be run", place=place) from exc
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired as exc:
+        raise InputError(f"ran for longer than {seconds:g} seconds", place=place) from exc
+    finally:
+        # with all that it started; Ctrl-C is for us
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

@@ -1,0 +1,199 @@
+"""What was compared as rows for people, those first that want attention."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from data.comparisons.missing import Missing, counted
+from data.comparisons.tables import OPERATION, ComparisonTables, units, versions
+from serving.comparisons.compare.acknowledging import Excuse
+from serving.comparisons.compare.weighing import Outcome, Weighed, outcome_of
+from serving.comparisons.judge import Verdict
+from serving.comparisons.moves import Move
+from serving.comparisons.reasons.directions import Direction, direction
+from serving.comparisons.reasons.sentences import shifted
+from serving.pages.verdict_lines import VerdictLine
+
+#: In the order in which they want attention, and what several are called.
+OUTCOMES: dict[Outcome, str] = {
+    "regression": "regressions",
+    "unsure": "unsure",
+    "improvement": "improvements",
+    "acknowledged": "acknowledged",
+    "invalid": "invalid",
+    "unchanged": "unchanged",
+}
+
+
+@dataclass(frozen=True)
+class ComparedRow:
+    """One comparison.
+
+    Attributes
+    ----------
+    outcome : Outcome
+    judged : {"pass", "fail", "unsure", "invalid"}
+        What the model alone says.
+    verdict : Verdict
+    machine, unit, versions : str
+    direction : Direction
+    move : Move or None
+        What the configuration that counts did: what got better most of an improvement, else the worst.
+    excuse : Excuse or None
+        Why it need not fail a build.
+    """
+
+    outcome: Outcome
+    judged: str
+    verdict: Verdict
+    machine: str
+    unit: str
+    versions: str
+    direction: Direction
+    move: Move | None
+    excuse: Excuse | None
+
+    @property
+    def name(self) -> str:
+        """Benchmark and operation."""
+        return f"{self.verdict.benchmark}/{self.verdict.operation}"
+
+    @property
+    def medians(self) -> tuple[str, str]:
+        """Baseline's and target's median with their unit; empty if they are not known."""
+        if self.move is None:
+            return "", ""
+        before, after = self.move.baseline_median, self.move.target_median
+        return self._measured(before), self._measured(after)
+
+    @property
+    def change(self) -> str:
+        """How far the median moved, in percent and in words."""
+        return "" if self.move is None else shifted(self.move.change, self.direction)
+
+    @property
+    def configuration(self) -> str:
+        """What moved."""
+        return "" if self.move is None else counted(self.move.threads, "thread")
+
+    @property
+    def why(self) -> str:
+        """Why it is what it is: whoever excused it, what the verdict rests on, and what would flip it."""
+        one = self.verdict
+        if one.invalid_reason is not None:
+            return one.invalid_reason
+        if self.outcome in {"improvement", "unchanged"}:
+            return "; ".join(one.words[:1] if self.outcome == "improvement" else one.remarks)
+        excused = () if self.excuse is None else (self.excuse.told,)
+        flip = one.flip if self.outcome in {"regression", "unsure"} and self.judged == one.verdict else ""
+        strange = "" if one.unlike is None else one.unlike.words
+        return "; ".join(filter(None, (*excused, *one.remarks, *one.words, flip, strange)))
+
+    def line(self, which: str) -> VerdictLine:
+        """Return the same for JUnit XML."""
+        one, excuse = self.verdict, "" if self.excuse is None else self.excuse.told
+        told = [f"{before} -> {after}" for before, after in (self.medians,) if before]
+        return VerdictLine(
+            one.verdict,
+            one.probability,
+            one.benchmark,
+            one.operation,
+            "; ".join(filter(None, (self.change, *told, self.configuration, self.why))),
+            which=which,
+            excused=excuse,
+        )
+
+    def _measured(self, value: float) -> str:
+        return f"{value:.4g} {self.unit}".rstrip()
+
+
+@dataclass(frozen=True)
+class ComparedSides:
+    """All that is to be said of two sides.
+
+    Attributes
+    ----------
+    rows : tuple of ComparedRow
+        In the order of the comparisons.
+    weighed : Weighed
+    tables : ComparisonTables
+    missing : tuple of Missing
+    sides : tuple of str
+        What the two are called.
+    notes : tuple of str
+    """
+
+    rows: tuple[ComparedRow, ...]
+    weighed: Weighed
+    tables: ComparisonTables
+    missing: tuple[Missing, ...]
+    sides: tuple[str, str]
+    notes: tuple[str, ...]
+
+    @cached_property
+    def ordered(self) -> Sequence[ComparedRow]:
+        """The rows, those first that want attention, and of a kind those that moved most."""
+        kinds = list(OUTCOMES)
+        return sorted(self.rows, key=lambda row: (kinds.index(row.outcome), -_size(row)))
+
+    @cached_property
+    def counts(self) -> Counter[Outcome]:
+        """How many rows are what."""
+        return Counter(row.outcome for row in self.rows)
+
+    @property
+    def summary(self) -> str:
+        """How many are what, in a few words."""
+        told = [_counted(kind, self.counts[kind]) for kind in OUTCOMES if self.counts[kind]]
+        return f"{', '.join(told)} of {counted(len(self.rows), 'comparison')}"
+
+    @cached_property
+    def named(self) -> dict[str, str]:
+        """What tells a comparison from others, by its id: machine and versions, where these are several."""
+        several = [len({getattr(row, name) for row in self.rows}) > 1 for name in ("machine", "versions")]
+        return {
+            row.verdict.comparison_id: ", ".join(
+                told for told, needed in zip((row.machine, row.versions), several, strict=True) if needed
+            )
+            for row in self.rows
+        }
+
+    @property
+    def threaded(self) -> bool:
+        """Whether anything was measured on several threads."""
+        return any(row.move is not None and row.move.threads > 1 for row in self.rows)
+
+
+def rows_of(
+    weighed: Weighed, tables: ComparisonTables, excuses: Sequence[Excuse | None]
+) -> Iterator[ComparedRow]:
+    """Yield what is to be said of each comparison, in their order."""
+    signs = tables.results.drop_duplicates(OPERATION).set_index(OPERATION)["better"]
+    columns = zip(units(tables), versions(tables), tables.comparisons["machine"], strict=True)
+    for row, (unit, span, machine) in enumerate(columns):
+        verdict, excuse = weighed.judgement.verdicts[row], excuses[row]
+        outcome = outcome_of(verdict.verdict, row, weighed, acknowledged=excuse is not None)
+        better = signs[(verdict.benchmark, verdict.operation, machine)]
+        yield ComparedRow(
+            outcome,
+            str(weighed.judged[row]),
+            verdict,
+            machine,
+            "" if unit == "unknown" else unit,
+            span,
+            direction(unit, -1.0 if better == "lower" else 1.0),
+            weighed.faster.get(row, verdict.moved),
+            excuse,
+        )
+
+
+def _size(row: ComparedRow) -> float:
+    return 0.0 if row.move is None else abs(row.move.change)
+
+
+def _counted(kind: Outcome, number: int) -> str:
+    singular = {"regression", "improvement"}
+    return counted(number, kind) if kind in singular else f"{number} {OUTCOMES[kind]}"

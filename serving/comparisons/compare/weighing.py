@@ -1,0 +1,212 @@
+"""Verdicts beside what whole runs differ by: a fail within that is unsure, until further runs confirm it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from data.comparisons.sides import Sides
+from data.comparisons.tables import ComparisonTables
+from features.comparisons.asked import Asked
+from features.comparisons.offsets.shifts import Known, Offsets, RunShift, offsets
+from serving.comparisons.judge import Judgement, Verdict, judge
+from serving.comparisons.model import Judge
+from serving.comparisons.moves import Move
+from serving.comparisons.reasons.features import percent
+from serving.pages.verdict_lines import Answer
+
+Outcome = Literal["regression", "acknowledged", "unsure", "improvement", "invalid", "unchanged"]
+#: A whole run that moved by less is not spoken of.
+_QUIET = 0.005
+_TELLS: dict[Known, str] = {
+    "runs": "as other runs show",
+    "operations": "as the other operations of these runs show",
+    "assumed": "assumed: several runs a side, --history or --runs-differ say more",
+}
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """Judged comparisons.
+
+    Attributes
+    ----------
+    judgement : Judgement
+        With the verdicts that count, and remarks where they are not the model's.
+    judged : ndarray of str, shape (n_comparisons,)
+        What the model says.
+    faster : mapping of int to Move
+        Improvements by row: the configuration that got better most.
+    whole : float or None
+        How far the whole run moved, as a share, negative is worse; None where that is not known.
+    notes : tuple of str
+        What is to be said of the whole run.
+    """
+
+    judgement: Judgement
+    judged: NDArray[np.str_]
+    faster: dict[int, Move]
+    whole: float | None
+    notes: tuple[str, ...]
+
+    def beside(self, other: Weighed, rows: NDArray[np.bool_]) -> Weighed:
+        """Return these, but what `other` says of some rows."""
+        mine, theirs = self.judgement, other.judgement
+        verdicts = [
+            theirs.verdicts[row] if one else mine.verdicts[row] for row, one in enumerate(rows.tolist())
+        ]
+        faster = {row: move for row, move in self.faster.items() if not rows[row]}
+        faster |= {row: move for row, move in other.faster.items() if rows[row]}
+        answers = np.where(rows, theirs.answers, mine.answers)
+        judged = np.where(rows, other.judged, self.judged)
+        judgement = replace(theirs, answers=answers, told=lambda: iter(verdicts))
+        return Weighed(judgement, judged, faster, other.whole, other.notes)
+
+
+def weigh(tables: ComparisonTables, served: Judge, assumed: float, notes: tuple[str, ...] = ()) -> Weighed:
+    """Judge comparisons of runs, and hold what moved against what runs differ by.
+
+    Parameters
+    ----------
+    tables : ComparisonTables
+        Of `data.comparisons.pair.paired_runs`.
+    served : Judge
+    assumed : float
+        As `features.comparisons.offsets.shifts.offsets` takes it; 0: nothing is held against anything.
+    notes : tuple of str
+        What had to be assumed to read them.
+    """
+    judgement = judge(tables, served, notes=notes)
+    asked = Asked.of(Sides.of(tables), served.model.card.run_spread)
+    found = offsets(asked.sides, assumed)
+    remarks = dict(_doubts(judgement.answers, asked, found)) if assumed else {}
+    answers = judgement.answers.copy()
+    answers[[*remarks]] = "unsure"
+    said = tuple(_of_whole(found.whole, asked)) if assumed else ()
+    whole = None if found.whole is None else float(np.expm1(found.whole.value[0]))
+    return Weighed(
+        replace(
+            judgement,
+            answers=answers,
+            told=lambda: _told(judgement, remarks),
+            notes=(*judgement.notes, *said),
+        ),
+        judgement.answers,
+        _faster(tables, served, asked, found, answers == "pass"),
+        whole,
+        said,
+    )
+
+
+def _told(judgement: Judgement, remarks: dict[int, str]) -> Iterator[Verdict]:
+    for row, verdict in enumerate(judgement.verdicts):
+        doubt = remarks.get(row)
+        yield (
+            verdict
+            if doubt is None
+            else verdict._replace(verdict="unsure", remarks=(doubt, *verdict.remarks))
+        )
+
+
+def _doubts(answers: NDArray[np.str_], asked: Asked, found: Offsets) -> Iterator[tuple[int, str]]:
+    """Yield the rows that are unsure, though the model is not, and why."""
+    owner, n = asked.sides.comparison, asked.sides.n_comparisons
+    together = found.whole is not None and bool(found.whole.worse[0])
+    beyond = np.bincount(owner[found.own.worse | np.isnan(found.own.value)], minlength=n) > 0
+    for row in np.flatnonzero((answers == "fail") & ~beyond & (not together)).tolist():
+        yield row, _within(found, owner == row)
+    if found.whole is None or found.whole.value[0] <= _QUIET:
+        return
+    for row in np.flatnonzero((answers == "pass") & beyond).tolist():
+        yield row, _masked(found.whole, found.own, owner == row)
+
+
+def _within(found: Offsets, own: NDArray[np.bool_]) -> str:
+    at = _worst(found.own, own)
+    beside = ""
+    if found.whole is not None and abs(found.whole.value[0]) > _QUIET:
+        beside = f" beside the whole run, which got {_moved(float(found.whole.value[0]))}"
+    return (
+        f"unsure, where the model alone says fail: {_moved(float(found.own.value[at]))}{beside}, and runs"
+        f" differ by up to {_size(float(found.own.limit[at]))} without a change ({_TELLS[found.own.known]})"
+    )
+
+
+def _masked(whole: RunShift, shifts: RunShift, own: NDArray[np.bool_]) -> str:
+    at = _worst(shifts, own)
+    return (
+        f"unsure, where the model alone says pass: {_moved(float(shifts.value[at]))} beside the whole run,"
+        f" which got {_moved(float(whole.value[0]))}"
+    )
+
+
+def _worst(shifts: RunShift, own: NDArray[np.bool_]) -> int:
+    rows = np.flatnonzero(own)
+    return int(rows[np.nanargmin(shifts.value[rows] / shifts.limit[rows])])
+
+
+def _of_whole(whole: RunShift | None, asked: Asked) -> Iterator[str]:
+    if whole is None or abs(whole.value[0]) <= _QUIET:
+        return
+    told = f"the whole run got {_moved(float(whole.value[0]))}, by the middle one of its"
+    of = f"{told} {asked.sides.n_comparisons} operations"
+    limit = _size(float(whole.limit[0]))
+    if abs(whole.value[0]) > whole.limit[0]:
+        yield f"{of}: more than the {limit} that runs differ by, so all have a cause in common"
+    else:
+        yield f"{of}; runs differ by up to {limit} ({_TELLS[whole.known]})"
+
+
+def _faster(
+    tables: ComparisonTables, served: Judge, asked: Asked, found: Offsets, passed: NDArray[np.bool_]
+) -> dict[int, Move]:
+    """Find what got better by as much as a regression is worse: judge it the other way round."""
+    owner, n = asked.sides.comparison, asked.sides.n_comparisons
+    beyond = found.own.better
+    if found.whole is not None and found.whole.better[0]:
+        beyond = beyond | (asked.change > 0)
+    rows = np.flatnonzero(passed & (np.bincount(owner[beyond], minlength=n) > 0))
+    if not len(rows):
+        return {}
+    turned = judge(_turned(tables, rows), served).answers
+    best = asked.best[rows[turned == "fail"]]
+    columns = (asked.sides.threads, *(five[:, 2] for _, _, five in asked.sides.both), asked.change)
+    moves = (Move(*one) for one in zip(*(column[best].tolist() for column in columns), strict=True))
+    return dict(zip(rows[turned == "fail"].tolist(), moves, strict=True))
+
+
+def _turned(tables: ComparisonTables, rows: NDArray[np.int64]) -> ComparisonTables:
+    """Return some comparisons with their sides exchanged, and nothing before them."""
+    chosen = tables.comparisons.iloc[rows].reset_index(drop=True)
+    first = chosen["baseline_from"].min()
+    results = tables.results[tables.results["order"] >= first]
+    # the last run becomes the first
+    span = results["order"].max() + first
+    turned = chosen.assign(
+        baseline_from=span - chosen["target_to"],
+        baseline_to=span - chosen["target_from"],
+        target_from=span - chosen["baseline_to"],
+        target_to=span - chosen["baseline_from"],
+    )
+    return replace(tables, results=results.assign(order=span - results["order"]), comparisons=turned)
+
+
+def _moved(shift: float) -> str:
+    return f"{_size(shift)} {'worse' if shift < 0 else 'better'}"
+
+
+def _size(shift: float) -> str:
+    return percent(float(np.expm1(abs(shift))))
+
+
+def outcome_of(answer: Answer, row: int, weighed: Weighed, *, acknowledged: bool) -> Outcome:
+    """Return what a comparison is, for whoever reads many."""
+    if answer == "fail":
+        return "acknowledged" if acknowledged else "regression"
+    if answer == "pass":
+        return "improvement" if row in weighed.faster else "unchanged"
+    return answer
