@@ -28,6 +28,7 @@ from serving.options import (
     Tokens,
     taking,
 )
+from serving.standing import commands as standing
 from serving.supply import Options, pages, registered, supplies
 
 app = typer.Typer(
@@ -151,6 +152,7 @@ def collect(
     return measure(suite, output)
 
 
+standing.add(app)
 for _supplied in supplies():
     if _supplied.commands is not None:
         _supplied.commands(app)
