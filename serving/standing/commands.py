@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from serving.options import taking
 
 if TYPE_CHECKING:
     from serving.standing.deciding import Decided
@@ -19,9 +23,16 @@ By = Annotated[str | None, typer.Option("--by", metavar="NAME", help="Who decide
 AsJson = Annotated[bool, typer.Option("--json", help="Print what was done as JSON.")]
 
 
-def add(app: typer.Typer) -> None:
-    """Add the commands to the command line."""
-    for command in (promote, rollback):
+def add(app: typer.Typer, judging: Mapping[str, Any]) -> None:
+    """Add the commands to the command line.
+
+    Parameters
+    ----------
+    app : Typer
+    judging : mapping
+        The options of ``perfjudge judge`` that families have.
+    """
+    for command in (promote, rollback, taking(judging)(trace)):
         app.command()(command)
 
 
@@ -43,6 +54,32 @@ def rollback(name: Name, because: Because, by: By = None, as_json: AsJson = Fals
     from serving.standing import deciding
 
     return _tell(deciding.rollback(name, because, by), as_json)
+
+
+def trace(
+    of: Annotated[
+        str, typer.Argument(metavar="ANSWER|NAME", help="A file with an answer in any form; or a name.")
+    ],
+    version: Annotated[
+        str | None, typer.Argument(metavar="[VERSION]", help="The number of a version of that name.")
+    ] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option("--input", metavar="INPUT", help="What was judged: it is judged again by that version."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    **options: Any,
+) -> int:
+    """Tell where the model of an answer comes from, and whether it says the same again.
+
+    Further options are those that the answer was asked for with. The exit status is 1 if the files of the
+    model, or anything that it says, are not the same.
+    """
+    from serving.standing.tracing import trace as traced
+
+    told, same = traced(of, version, source, options, as_json=as_json)
+    typer.echo(told)
+    return 0 if same else 1
 
 
 def _tell(decided: Decided, as_json: bool) -> int:
