@@ -29,6 +29,7 @@ from serving.options import (
     Tokens,
     taking,
 )
+from serving.standing import commands as standing
 from serving.supply import Options, pages, registered, supplies
 
 app = typer.Typer(
@@ -54,8 +55,11 @@ def _joined(options: Iterable[Options]) -> dict[str, Any]:
     return {name: kind for one in options for name, kind in one.items()}
 
 
+_judging = _joined(one.judging.options for one in supplies() if one.judging is not None)
+
+
 @app.command()
-@taking(_joined(one.judging.options for one in supplies() if one.judging is not None))
+@taking(_judging)
 def judge(  # noqa: PLR0917 - typer hands options over by name
     source: Annotated[
         Path,
@@ -153,6 +157,7 @@ def collect(
 
 
 add_experiments(app)
+standing.add(app, _judging)
 for _supplied in supplies():
     if _supplied.commands is not None:
         _supplied.commands(app)

@@ -28,11 +28,12 @@ Model = TypeVar("Model", bound=Carded)
 
 @dataclass(frozen=True)
 class ModelRef:
-    """Where a model comes from, as answers name it."""
+    """Where a model comes from, as answers name it; with the digest of its files."""
 
     name: str
     version: str
     uri: str
+    digest: str = ""
 
     @property
     def answer(self) -> ModelAnswer:
@@ -109,7 +110,7 @@ class Source(Generic[Model]):
     def ref(self, found: Located, card: Any) -> ModelRef:
         """Return how answers name the model that has a card."""
         version = found.version or card.data_digest[:12]
-        return ModelRef(found.name(getattr(card, self.called)), version, found.uri)
+        return ModelRef(found.name(getattr(card, self.called)), version, found.uri, found.digest)
 
     def load(self, uri: Address = None) -> Served[Model]:
         """Load a model, by default the champion; errors as of `loaded`."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from data.errors import InputError
 from data.families import FAMILIES
 from data.tables.formats import Format
+from data.tables.nearest import unknown
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -51,6 +52,8 @@ class Loader:
     trial : callable or None
         Asks what `load` returned a first question; raises where it takes features that this code does not
         compute, or its answer is none.
+    others : callable
+        Returns further names under which such models are registered.
     """
 
     name: Callable[[], str]
@@ -59,6 +62,19 @@ class Loader:
     shape: type[BaseModel]
     card: Callable[[Any], Any] | None = None
     trial: Callable[[Any], None] | None = None
+    others: Callable[[], Sequence[str]] = tuple
+
+    def tried(self, address: Any, knobs: Options | None = None) -> Any:
+        """Load a version that answers a question; InputError if it cannot be loaded, or does not answer."""
+        from training.registry.champions import FOREIGN
+
+        model = self.load(address, **(knobs or {}))
+        if self.trial is not None:
+            try:
+                self.trial(model)
+            except FOREIGN as exc:
+                raise InputError(f"{model.ref.uri} does not answer a question ({exc})") from exc
+        return model
 
 
 @dataclass(frozen=True)
@@ -263,3 +279,16 @@ def pages() -> Iterator[Pages]:
 def doors() -> Iterator[Door]:
     """Yield the addresses that questions are posted to."""
     return (door for one in supplies() for door in one.doors())
+
+
+def door_of(name: str) -> Door:
+    """Return the door that models registered under `name` answer at; InputError if there is none."""
+    names = {
+        known: door
+        for door in doors()
+        if door.loader
+        for known in (door.loader.name(), *door.loader.others())
+    }
+    if name not in names:
+        raise InputError(f'model "{name}" {unknown(name, names)}')
+    return names[name]

@@ -7,7 +7,7 @@ from typing import Any
 
 from data.comparisons.request import EXAMPLE
 from serving.comparisons.body import answer_json
-from serving.comparisons.model import Judge, load, registered
+from serving.comparisons.model import Judge, load, registered, retrospective
 from serving.comparisons.promises.told import decided_answer, promise_answer
 from serving.comparisons.schemas import ServedJudge
 from serving.supply import Loader
@@ -37,4 +37,4 @@ def _trial(served: Judge) -> None:
         raise ValueError(f"probability of {probability}")
 
 
-LOADER = Loader(registered, load, _told, ServedJudge, trial=_trial)
+LOADER = Loader(registered, load, _told, ServedJudge, trial=_trial, others=lambda: (retrospective(),))

@@ -22,6 +22,11 @@ def registered() -> str:
     return project_params(Comparisons).section.promote.name
 
 
+def retrospective() -> str:
+    """Return the name of those that look at versions after the target."""
+    return project_params(Comparisons).section.retrospective
+
+
 def load(
     uri: Address = None,
     floor: float | None = None,
@@ -86,7 +91,7 @@ def _with(served: Judge, card: Card) -> Judge:
 
 
 def _in_hindsight() -> str:
-    return f"models:/{project_params(Comparisons).section.retrospective}@champion"
+    return f"models:/{retrospective()}@champion"
 
 
 JUDGES = Source(registered, ReadyModel.read, Card.read)

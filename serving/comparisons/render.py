@@ -30,7 +30,8 @@ def as_json(judgement: Judgement, *, flipped: bool = True) -> str:
     flipped : bool
         Whether to look for what would flip the verdicts; a note tells where not.
     """
-    about = {"contribution_unit": judgement.unit, "decided": decided_answer(judgement.card)}
+    card = judgement.card
+    about = {"contribution_unit": judgement.unit, "floor": card.floor, "decided": decided_answer(card)}
     model = json.dumps({**asdict(judgement.model), **about}, allow_nan=False)
     verdicts = ",\n  ".join(_verdict(one, flipped) for one in judgement.told())
     listed = f"[\n  {verdicts}\n]" if verdicts else "[]"

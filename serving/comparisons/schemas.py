@@ -98,6 +98,9 @@ class JudgeModel(ModelAnswer):
     """Which model judges comparisons."""
 
     contribution_unit: Literal["log-odds", "probability"]
+    floor: float | None = Field(
+        default=None, description="The smallest change of a median that may fail, of the baseline's."
+    )
     decided: DecidedAnswer
 
 
@@ -106,7 +109,9 @@ _EXAMPLE: JsonDict = {
         "name": "regression-comparison",
         "version": "3",
         "uri": "models:/regression-comparison/3",
+        "digest": "9f2a6c31d5be08c4477e1a90b3f65d28e4c7719b02a8d6f35c1e84907bd2f6a3",
         "contribution_unit": "probability",
+        "floor": 0.005,
         "decided": {
             "missed": 0.05,
             "false_alarms": None,

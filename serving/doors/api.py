@@ -29,6 +29,7 @@ from serving.doors.schemas import Health, Readiness
 from serving.doors.settings import ServerSettings
 from serving.doors.unpacked import body_of
 from serving.doors.waiting import Desk, loaded
+from serving.standing import routes
 from serving.supply import Door, doors, pages
 
 #: How any door may refuse a question.
@@ -66,6 +67,7 @@ def create_app(models: Mapping[str, Lazy], settings: ServerSettings | None = Non
     for one in pages():
         one.add(app)
     _add_state(app)
+    routes.install(app)
     _describe(app)
     front.install(app, app.state.settings)
     return app

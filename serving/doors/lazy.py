@@ -17,7 +17,7 @@ from data.errors import InputError
 from data.tables.files import write_json
 from serving.models import ModelRef
 from serving.supply import Loader, Registered, doors
-from training.registry.champions import FOREIGN, Version, follows, found
+from training.registry.champions import Version, follows, found
 
 LOG = logging.getLogger("perfjudge")
 #: After so many seconds a version that could not be loaded is tried again: at first, then ever later.
@@ -231,12 +231,7 @@ class Lazy:
         """Read a version, without its model unless `whole`."""
         if not whole and self.loader.card is not None:
             return Standing(address, self.loader.card(address), None)
-        model = self.loader.load(address, **self.knobs)
-        if self.loader.trial is not None:
-            try:
-                self.loader.trial(model)
-            except FOREIGN as exc:
-                raise InputError(f"{model.ref.uri} does not answer a question ({exc})") from exc
+        model = self.loader.tried(address, self.knobs)
         if self.kept is not None and isinstance(address, Version):
             with suppress(OSError):
                 write_json(self.kept, asdict(address))

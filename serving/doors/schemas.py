@@ -51,6 +51,7 @@ class ModelAnswer(BaseModel):
     name: str
     version: str
     uri: str
+    digest: str = Field(default="", description="SHA-256 of its files, as they were registered.")
 
 
 class ServedModel(ModelAnswer):

@@ -148,6 +148,8 @@ def as_junit(lines: Lines) -> str:
         suite.set("failures", str(sum(row.failed for row in rows)))
         suite.set("errors", "0")
         suite.set("skipped", str(sum(_skipped(row) for row in rows)))
+        about = etree.SubElement(suite, "properties")
+        etree.SubElement(about, "property", name="perfjudge", value=printable(lines.summary))
         for row, case in zip(rows, _case_names(rows, lines.alike), strict=True):
             _case(etree, suite, row, case)
         _output(etree, suite, lines.general)

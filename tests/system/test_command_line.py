@@ -112,7 +112,8 @@ def test_json_has_the_shape_of_the_design(judged):
     done = judged("--json")
     answer = json.loads(done.stdout)
     assert done.stdout == judged("--format", "json").stdout
-    assert set(answer["model"]) == {"name", "version", "uri", "contribution_unit", "decided"}
+    told = {"name", "version", "uri", "digest", "contribution_unit", "floor", "decided"}
+    assert set(answer["model"]) == told
     assert [v["verdict"] for v in answer["verdicts"]] == ["pass", "fail"]
     assert [r["contribution"] > 0 for r in answer["verdicts"][1]["reasons"]] == [True] * 3
 

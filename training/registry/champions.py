@@ -113,6 +113,12 @@ class Located:
         return self.address.version if isinstance(self.address, Version) else ""
 
     @property
+    def digest(self) -> str:
+        """That of its files; as it was registered, if it was."""
+        known = self.address.tags.get(DIGEST) if isinstance(self.address, Version) else None
+        return known or files_digest(self.directory)
+
+    @property
     def uri(self) -> str:
         """Its address, as people write it."""
         return self.address.uri if isinstance(self.address, Version) else self.address

@@ -27,6 +27,7 @@ from training.registry.champions import (
     files_digest,
     version_of,
 )
+from training.registry.succession import register, settled, why
 from training.registry.trusted import TRUSTED_TYPES
 
 if TYPE_CHECKING:
@@ -117,6 +118,7 @@ def promoted(candidate: Candidate) -> str:
     InputError
         If the candidate itself cannot be read.
     """
+    settled(candidate.name)
     champion = version_of(candidate.name, CHAMPION)
     if champion is not None and champion.present:
         reason = _judged(candidate, champion)
@@ -146,7 +148,7 @@ def _judged(candidate: Candidate, champion: Version) -> str | None:
     has its evidence.
     """
     if champion.tags.get("evidence") == candidate.evidence and DIGEST in champion.tags:
-        return champion.tags["reason"]
+        return why(champion)
     challenger = version_of(candidate.name, CHALLENGER)
     if challenger is None or not challenger.present:
         return None
@@ -197,8 +199,6 @@ def _told(exc: BaseException) -> str:
 
 
 def _contest(candidate: Candidate, champion: Version | None) -> str:
-    from training.registry.tracking import register
-
     means = candidate.means()
     flaw = _flaw(means.read, lambda: nullcontext(candidate.directory))
     if flaw:
@@ -208,10 +208,12 @@ def _contest(candidate: Candidate, champion: Version | None) -> str:
     tracked = means.track(tags)
     with downloaded(tracked.model_uri) as kept:
         # with it from the first moment: who follows the alias checks it
-        register(candidate.name, tracked, {**tags, DIGEST: files_digest(kept)}, alias)
+        tags[DIGEST] = files_digest(kept)
+        alias = register(candidate.name, tracked, tags, alias, champion.version if champion else "")
     found = version_of(candidate.name, alias)
     if found is None:
         raise InputError(f"MLflow does not know {candidate.name}@{alias}, which it was just told")
+    reason = found.tags["reason"]
     if alias == CHAMPION:
         _note_readable(candidate, found)
         return f"{_called(found)} is champion: {reason}"

@@ -1,17 +1,16 @@
-"""MLflow, spoken to through its client, and registered versions."""
+"""MLflow, spoken to through its client."""
 
 from __future__ import annotations
 
 import logging
 import os
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from training.registry.store_file import local_store, tracking_uri
 
-#: The tag of a model's run that says what the model is in the registry.
+#: The tag of a model's run, and of its version, that says what the model is in the registry.
 STANDING = "standing"
 #: What it says of one that nothing was decided of.
 CANDIDATE = "candidate"
@@ -63,62 +62,6 @@ class Tracked:
     run_id: str
     model_uri: str
     model_id: str | None = None
-
-
-def register(name: str, tracked: Tracked, tags: dict[str, str], alias: str) -> None:
-    """Make a version of `name` from a model in MLflow, and let it bear `alias`; its run says so.
-
-    The run of the version that bore the alias before says that it did.
-    """
-    store = client()
-    former = _bearer(store, name, alias)
-    version = _cut_off(store, name, tags["evidence"]) or store.create_model_version(
-        name,
-        tracked.model_uri,
-        run_id=tracked.run_id,
-        tags=tags,
-        model_id=tracked.model_id,
-        description=f"{tags['model']}: {tags['reason']}",
-    )
-    store.set_registered_model_alias(name, alias, version.version)
-    own = f"[{name} v{version.version}](#/models/{name}/versions/{version.version})"
-    _stands(store, version.run_id, alias, f"**{alias.capitalize()}**: {own}; {tags['reason']}.")
-    if former is not None:
-        # its run may have been deleted
-        with suppress(mlflow().exceptions.MlflowException):
-            _stands(store, former.run_id, f"former {alias}", f"No longer {alias} since {own}.")
-
-
-def _bearer(store: Any, name: str, alias: str) -> Any:
-    """Return the version of `name` that bears `alias`, or None; `name` is made if there is none."""
-    try:
-        model = store.get_registered_model(name)
-    except mlflow().exceptions.MlflowException:
-        model = store.create_registered_model(name)
-    number = model.aliases.get(alias)
-    return None if number is None else store.get_model_version(name, number)
-
-
-def _cut_off(store: Any, name: str, evidence: str) -> Any:
-    """Return the version that a promotion on this evidence made before it was killed; None if none was."""
-    for version in store.search_model_versions(f"name = '{name}'"):
-        if version.tags.get("evidence") == evidence and _standing(store, version.run_id) == CANDIDATE:
-            return version
-    return None
-
-
-def _standing(store: Any, run_id: str) -> str:
-    try:
-        return str(store.get_run(run_id).data.tags.get(STANDING, ""))
-    # it may have been deleted
-    except mlflow().exceptions.MlflowException:
-        return ""
-
-
-def _stands(store: Any, run_id: str, standing: str, said: str) -> None:
-    """Let a run say what its model is in the registry, and since when."""
-    store.set_tag(run_id, STANDING, standing)
-    note(store, run_id, said)
 
 
 def note(store: Any, run_id: str, said: str) -> None:

@@ -28,6 +28,7 @@ from training.comparisons.tune import tune
 from training.estimators import frozen
 from training.registry import contest, tracking
 from training.registry.champions import CHALLENGER, CHAMPION, DIGEST, version_of
+from training.registry.succession import settled
 from training.registry.tracking import mlflow
 
 NAME = "regression-comparison"
@@ -318,7 +319,7 @@ def test_a_model_trained_again_is_read_once_to_see_that_the_champion_still_can_b
         assert version_of(NAME, CHAMPION).tags["readable"] != before
         # what was written a moment ago is not remembered
         time.sleep(0.1)
-        version_of(NAME, CHAMPION)
+        settled(NAME)
         monkeypatch.setattr(tracking, "client", None)
         promote(trained)
     finally:

@@ -1,0 +1,1 @@
+"""How long it takes until new labels are learned from."""

@@ -1,0 +1,119 @@
+"""A person decides which version of a model is champion, and says why."""
+
+from __future__ import annotations
+
+import getpass
+from dataclasses import dataclass
+from typing import Literal
+
+from data.errors import InputError
+from serving.supply import door_of
+from training.registry.champions import CHAMPION, Version, refresh, registered, version_of
+from training.registry.succession import LONGEST, Reign, before, crown, reigns, settled
+
+
+@dataclass(frozen=True)
+class Decided:
+    """A version that became champion, and the one that it took the place of; None if there was none."""
+
+    name: str
+    version: str
+    instead: str | None
+    reign: Reign
+
+    @property
+    def told(self) -> str:
+        """The same in words."""
+        place = "" if self.instead is None else f" in place of v{self.instead}, which is challenger now"
+        return f"{self.name} v{self.version} is champion{place}: {self.reign.told}"
+
+
+def promote(name: str, version: str, because: str, by: str | None = None) -> Decided:
+    """Make a version champion.
+
+    Parameters
+    ----------
+    name : str
+        The registered name.
+    version : str
+        Its number.
+    because : str
+        Why, for those who come later.
+    by : str, optional
+        Who decides; by default the user.
+
+    Raises
+    ------
+    InputError
+        If there is no such version, it is champion already, it cannot be loaded or answers no question,
+        nothing is said for it, or somebody else has made another one champion meanwhile.
+    """
+    door_of(name)
+    settled(name)
+    champion, found = version_of(name, CHAMPION), registered(f"models:/{name}/{_number(name, version)}")
+    if found is None:
+        raise InputError(f"there is no v{version} of {name}{_instead(name)}")
+    if champion is not None and champion.version == found.version:
+        raise InputError(f"v{found.version} is champion of {name} already")
+    return _crowned(found, champion, "promote", because, by)
+
+
+def rollback(name: str, because: str, by: str | None = None) -> Decided:
+    """Make the champion of before champion again.
+
+    Parameters
+    ----------
+    name, because, by
+        As of `promote`.
+
+    Raises
+    ------
+    InputError
+        If there was none, and as `promote` does.
+    """
+    door_of(name)
+    settled(name)
+    champion = version_of(name, CHAMPION)
+    if champion is None:
+        raise InputError(f"{name} has no champion; make one with: perfjudge promote {name} VERSION")
+    former = before(reigns(name))
+    if former is None:
+        raise InputError(f"there was no champion of {name} before v{champion.version}")
+    found = registered(f"models:/{name}/{former}")
+    if found is None:
+        told = f"v{former} of {name}, the champion before v{champion.version}, is not there any more"
+        raise InputError(f"{told}; expected another one: perfjudge promote {name} VERSION")
+    return _crowned(found, champion, "rollback", because, by)
+
+
+def _number(name: str, version: str) -> str:
+    number = version.removeprefix("v")
+    if not number.isascii() or not number.isdigit():
+        raise InputError(f'version "{version}" of {name} is no number, such as 2')
+    return str(int(number))
+
+
+def _instead(name: str) -> str:
+    champion = version_of(name, CHAMPION)
+    return "" if champion is None else f"; its champion is v{champion.version}"
+
+
+def _crowned(
+    found: Version,
+    champion: Version | None,
+    way: Literal["promote", "rollback"],
+    because: str,
+    by: str | None,
+) -> Decided:
+    said = " ".join(because.split())
+    if not 0 < len(said) <= LONGEST:
+        told = f"1 to {LONGEST} letters that say what speaks for v{found.version}"
+        raise InputError(f"--because: {len(said)} letters; expected {told}")
+    loader = door_of(found.name).loader
+    assert loader is not None
+    loader.tried(found)
+    reign = Reign(found.version, way, said, by or getpass.getuser())
+    instead = "" if champion is None else champion.version
+    crown(found.name, found.version, reign, instead)
+    refresh()
+    return Decided(found.name, found.version, instead or None, reign)

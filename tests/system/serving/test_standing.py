@@ -1,0 +1,149 @@
+"""A person makes a version champion, or brings the one of before back, or moves the alias by hand."""
+
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from data.errors import InputError
+from serving.comparisons.model import load
+from serving.standing.deciding import promote, rollback
+from tests.system.serving.registry import NAME, Registry, truncate, with_a_feature_of_tomorrow
+from training.registry.champions import CHALLENGER, CHAMPION, registered, version_of
+from training.registry.succession import MovedError, Reign, crown, reigns, settled, why
+
+# inside MLflow 3.17, and may go with it
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as AnyType"),
+    pytest.mark.filterwarnings("ignore:Operation with range is deprecated"),
+]
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """A store with three versions, and one that cannot be loaded, and one that answers no question."""
+    root = tmp_path_factory.mktemp("store")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{root / 'mlflow.db'}")
+        registry = Registry(root)
+        for _ in range(3):
+            registry.add()
+        registry.add(spoil=lambda directory: truncate(directory / "card.json"))
+        registry.add(spoil=with_a_feature_of_tomorrow)
+        yield registry
+
+
+@pytest.fixture
+def store(kept):
+    """The same, with the first version as champion and nothing before it."""
+    store = kept.store
+    for tag in store.get_registered_model(NAME).tags:
+        store.delete_registered_model_tag(NAME, tag)
+    for found in store.search_model_versions(f"name = '{NAME}'"):
+        for tag in set(found.tags) - {"files_digest", "model"}:
+            store.delete_model_version_tag(NAME, found.version, tag)
+    store.delete_registered_model_alias(NAME, CHALLENGER)
+    kept.lead("1")
+    return store
+
+
+def borne():
+    found = (version_of(NAME, alias) for alias in (CHAMPION, CHALLENGER))
+    return tuple(None if one is None else one.version for one in found)
+
+
+def standings(store):
+    found = store.search_model_versions(f"name = '{NAME}'")
+    return {int(one.version): one.tags["standing"] for one in found if "standing" in one.tags}
+
+
+def test_a_promoted_version_answers_and_each_rollback_goes_one_champion_further_back(store):
+    told = promote(NAME, "2", "  quieter on\n noisy suites ", "anna").told
+    where = f"{NAME} v2 is champion in place of v1, which is challenger now"
+    assert told.startswith(f"{where}: promoted by anna on ")
+    assert told.endswith(": quieter on noisy suites")
+    assert (borne(), load().ref.version) == (("2", "1"), "2")
+    promote(NAME, "v3", "even quieter", "bert")
+    assert standings(store) == {1: "former champion", 2: "challenger", 3: "champion"}
+
+    assert rollback(NAME, "misses pauses", "anna").told.startswith(f"{NAME} v2 is champion in place of v3")
+    assert (borne(), load().ref.version) == (("2", "3"), "2")
+    assert why(version_of(NAME, CHAMPION)).endswith(": misses pauses")
+    assert version_of(NAME, CHALLENGER).tags["reason"] == "anna preferred v2: misses pauses"
+    rollback(NAME, "so does this one")
+    assert borne() == ("1", "2")
+    with pytest.raises(InputError, match=f"there was no champion of {NAME} before v1"):
+        rollback(NAME, "once more")
+    assert [one.version for one in reigns(NAME)] == ["1", "2", "3", "2", "1"]
+    assert standings(store) == {1: "champion", 2: "challenger", 3: "former champion"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ((NAME, "1", "again"), f"v1 is champion of {NAME} already"),
+        ((NAME, "9", "none"), f"there is no v9 of {NAME}; its champion is v1"),
+        ((NAME, "best", "none"), 'version "best" of regression-comparison is no number'),
+        (("regresion-comparison", "2", "none"), 'model "regresion-comparison" is unknown; did you mean "reg'),
+        ((NAME, "2", " "), "--because: 0 letters; expected 1 to 2000 letters that say what speaks for v2"),
+        ((NAME, "4", "half a card"), "card.json"),
+        ((NAME, "5", "of tomorrow"), "'medians_tomorrow' is no longer computed"),
+    ],
+)
+def test_what_is_no_version_or_answers_no_question_stays_what_it_was(store, arguments, told):
+    with pytest.raises(InputError) as caught:
+        promote(*arguments)
+    assert told in str(caught.value)
+    assert borne() == ("1", None)
+
+
+def test_of_decisions_about_the_same_champion_only_one_comes_true(store):
+    settled(NAME)
+
+    def decide(version):
+        try:
+            crown(NAME, version, Reign(version, "promote", "first come", "anna"), "1")
+        except MovedError as exc:
+            return str(exc)
+        return ""
+
+    with ThreadPoolExecutor(4) as people:
+        outcomes = list(people.map(decide, ["2", "3", "2", "3"]))
+    assert outcomes.count("") == 1
+    champion = version_of(NAME, CHAMPION).version
+    assert all(
+        f"v{champion} is champion of {NAME} meanwhile (promoted by anna" in one for one in outcomes if one
+    )
+    assert [one.version for one in reigns(NAME)] == ["1", champion]
+
+
+def test_an_alias_that_was_moved_by_hand_leaves_no_tag_behind_and_can_be_taken_back(store):
+    promote(NAME, "2", "better", "anna")
+    store.set_registered_model_alias(NAME, CHAMPION, "3")
+    settled(NAME)
+    assert standings(store) == {1: "challenger", 2: "former champion", 3: "champion"}
+    assert reigns(NAME)[-1].told.startswith("moved by somebody on ")
+    rollback(NAME, "nobody said why")
+    assert borne() == ("2", "3")
+
+
+def test_the_command_line_promotes_and_rolls_back(store):
+    command = str(Path(sys.executable).with_name("perfjudge"))
+
+    def run(*words):
+        done = subprocess.run([command, *words], capture_output=True, text=True, check=False, env=os.environ)
+        return done.returncode, done.stdout, done.stderr
+
+    status, said, _ = run("promote", NAME, "2", "--because", "better", "--by", "anna", "--json")
+    assert (status, json.loads(said)["reign"]["because"]) == (0, "better")
+    status, said, _ = run("rollback", NAME, "--because", "worse after all")
+    assert (status, f"{NAME} v1 is champion in place of v2" in said) == (0, True)
+    assert run("rollback", NAME, "--because", "more") == (
+        2, "", f"perfjudge: there was no champion of {NAME} before v1\n"
+    )  # fmt: skip
+    assert registered(f"models:/{NAME}/1").tags["champion_way"] == "rollback"
+    assert borne() == ("1", "2")

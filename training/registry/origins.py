@@ -1,0 +1,169 @@
+"""Where a registered version comes from: its data, code, parameters and figures, and who made it champion."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from data.errors import InputError
+from training.registry.champions import CHALLENGER, CHAMPION, DIGEST, Version, registered
+from training.registry.succession import Reign
+from training.registry.tracking import STANDING, client, mlflow
+
+
+class NoVersionError(InputError):
+    """There is no such version."""
+
+
+@dataclass(frozen=True)
+class SourceData:
+    """What a model was trained on.
+
+    Attributes
+    ----------
+    path, format : str
+        Of the measurements.
+    digest : str
+        SHA-256 of the training table.
+    counts : dict
+        What it held.
+    """
+
+    path: str = ""
+    format: str = ""
+    digest: str = ""
+    counts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SourceCode:
+    """What it was trained by.
+
+    Attributes
+    ----------
+    commit, branch : str
+        Empty without git.
+    dirty : bool or None
+        Whether code or parameters differed from the commit; None where that is not known.
+    by : str
+        Who ran it.
+    """
+
+    commit: str = ""
+    branch: str = ""
+    dirty: bool | None = None
+    by: str = ""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a version comes from.
+
+    Attributes
+    ----------
+    name, version, uri : str
+    model : str
+        Its name among the family's.
+    digest : str
+        SHA-256 of its files, as registered.
+    registered_at : str
+        When, in UTC, as ISO 8601 has it.
+    standing : str
+        ``champion``, ``challenger``, or that it was.
+    reason, judged_against : str
+        What the contest found, and the version that it was held against.
+    reign : Reign or None
+        Who made it champion, when, how and why; None if it never was.
+    run : str
+        In MLflow; empty if the version was made without one, and then so is what follows.
+    data, code
+    params, metrics : mapping
+        Of training, and of held-out cases.
+    """
+
+    name: str
+    version: str
+    uri: str
+    model: str
+    digest: str
+    registered_at: str
+    standing: str
+    reason: str
+    judged_against: str
+    reign: Reign | None
+    run: str
+    data: SourceData
+    code: SourceCode
+    params: Mapping[str, str]
+    metrics: Mapping[str, float]
+
+
+def origin(name: str, version: str) -> Origin:
+    """Return where a version comes from.
+
+    Raises
+    ------
+    NoVersionError
+        If there is no such version.
+    InputError
+        If the registry does not answer.
+    """
+    found = registered(f"models:/{name}/{version}") if version.isdigit() else None
+    if found is None:
+        raise NoVersionError(f'there is no version "{version}" of a model "{name}"')
+    store = client()
+    known = store.get_model_version(name, version)
+    run = _run(store, known.run_id)
+    tags = {} if run is None else run.data.tags
+    return Origin(
+        name,
+        found.version,
+        found.uri,
+        found.tags.get("model", ""),
+        found.tags.get(DIGEST, ""),
+        datetime.fromtimestamp(known.creation_timestamp / 1000, UTC).isoformat(timespec="seconds"),
+        next((one for one in (CHAMPION, CHALLENGER) if one in known.aliases), found.tags.get(STANDING, "")),
+        found.tags.get("reason", ""),
+        found.tags.get("judged_against", ""),
+        Reign.of(found),
+        "" if run is None else run.info.run_id,
+        _data(run, found),
+        _code(tags),
+        {} if run is None else dict(sorted(run.data.params.items())),
+        {} if run is None else dict(sorted(run.data.metrics.items())),
+    )
+
+
+def _run(store: Any, run_id: str | None) -> Any:
+    """Return a run; None if there is none, or it was deleted."""
+    try:
+        return store.get_run(run_id) if run_id else None
+    except mlflow().exceptions.MlflowException:
+        return None
+
+
+def _data(run: Any, found: Version) -> SourceData:
+    given = [] if run is None else [one.dataset for one in run.inputs.dataset_inputs]
+    digest = found.tags.get("data_digest", "")
+    if not given:
+        return SourceData(digest=digest)
+    counts = json.loads(given[0].profile or "{}")
+    return SourceData(given[0].name, given[0].source_type, digest or given[0].digest, counts)
+
+
+def _code(tags: Mapping[str, str]) -> SourceCode:
+    from mlflow.utils import mlflow_tags
+
+    commit, branch, dirty, by = (
+        tags.get(name, "")
+        for name in (
+            mlflow_tags.MLFLOW_GIT_COMMIT,
+            mlflow_tags.MLFLOW_GIT_BRANCH,
+            mlflow_tags.MLFLOW_GIT_DIRTY,
+            mlflow_tags.MLFLOW_USER,
+        )
+    )
+    return SourceCode(commit, branch, dirty == "true" if dirty else None, by)

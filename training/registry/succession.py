@@ -1,0 +1,335 @@
+"""Who bears an alias, since when and why: the one way in which a version becomes champion or challenger.
+
+A move is kept as a tag of the registered model, and as tags of the versions and of their runs. Moves made in
+MLflow by hand are found by the tags that they leave behind, and noted when somebody looks.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import getpass
+import hashlib
+import json
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from data.errors import InputError
+from training.registry.champions import CHALLENGER, CHAMPION, Version, registered, version_of
+from training.registry.store_file import local_store, tracking_uri
+from training.registry.tracking import CANDIDATE, STANDING, Tracked, client, mlflow, note
+
+#: What made a version champion: the pipeline's contest, a person, a person who took another's place back, or
+#: somebody who moved the alias in MLflow.
+Way = Literal["contest", "promote", "rollback", "by hand"]
+#: How the tags of a registered model begin that keep its moves, and those of a version that say why it is
+#: champion.
+MOVED, CROWNED = "champion ", "champion_"
+#: The longest reason, in letters.
+LONGEST = 2000
+
+
+class MovedError(InputError):
+    """The alias names another version than the one that the decision was about."""
+
+
+@dataclass(frozen=True)
+class Reign:
+    """That a version became champion.
+
+    Attributes
+    ----------
+    version : str
+    way : {"contest", "promote", "rollback", "by hand"}
+    because : str
+    by : str
+        Who did it, or ran the contest.
+    at : str
+        When, in UTC, as ISO 8601 has it.
+    """
+
+    version: str
+    way: Way
+    because: str
+    by: str = field(default_factory=getpass.getuser)
+    at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="microseconds"))
+
+    @property
+    def told(self) -> str:
+        """Who did it, when, how and why, in one line."""
+        return f"{_DID[self.way]} by {self.by or 'somebody'} on {self.at[:10]}: {self.because}"
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """The same as tags of the version."""
+        return {f"{CROWNED}{name}": value for name, value in asdict(self).items() if name != "version"}
+
+    @classmethod
+    def of(cls, version: Version) -> Reign | None:
+        """Read the tags of a version; None if it was never champion, or before there were any."""
+        told = {
+            name.removeprefix(CROWNED): value
+            for name, value in version.tags.items()
+            if name.startswith(CROWNED)
+        }
+        return cls(version.version, **told) if told.keys() == {"way", "because", "by", "at"} else None  # type: ignore[arg-type]
+
+
+_DID = {"contest": "found best", "promote": "promoted", "rollback": "brought back", "by hand": "moved"}
+
+
+def why(champion: Version) -> str:
+    """Say why a version is champion: what a person said, or what the contest found."""
+    reign = Reign.of(champion)
+    by_person = reign is not None and reign.way in {"promote", "rollback"}
+    return reign.told if reign is not None and by_person else champion.tags.get("reason", "")
+
+
+def reigns(name: str) -> list[Reign]:
+    """Return who was champion one after the other, the first one first; as far as moves were kept.
+
+    Raises
+    ------
+    InputError
+        If nothing is registered under `name`.
+    """
+    return _reigns(_model(client(), name).tags)
+
+
+def _reigns(tags: Mapping[str, str]) -> list[Reign]:
+    return [Reign(**json.loads(tags[key])) for key in sorted(tags) if key.startswith(MOVED)]
+
+
+def before(moves: Sequence[Reign]) -> str | None:
+    """Return the version that a rollback brings back; None if there is none.
+
+    A rollback takes a move back, so that the next one goes on to the champion before that.
+    """
+    line: list[str] = []
+    for move in moves:
+        if move.way == "rollback" and move.version in line:
+            del line[len(line) - line[::-1].index(move.version) :]
+        elif line[-1:] != [move.version]:
+            line.append(move.version)
+    return line[-2] if len(line) > 1 else None
+
+
+def register(name: str, tracked: Tracked, tags: Mapping[str, str], alias: str, instead: str) -> str:
+    """Make a version of `name` from a model in MLflow, and let it bear an alias; its run says so.
+
+    Parameters
+    ----------
+    name : str
+    tracked : Tracked
+    tags : mapping
+    alias : {"champion", "challenger"}
+        What the contest found; if there is another champion meanwhile, it is challenger.
+    instead : str
+        The version that it was held against; empty if there was none.
+
+    Returns
+    -------
+    str
+        The alias that it bears.
+    """
+    store = client()
+    with moving(name):
+        now = _bearers(_beginning(store, name)).get(CHAMPION, "")
+        if alias == CHAMPION and now != instead:
+            alias, tags = CHALLENGER, {**tags, "reason": f"v{now} became champion meanwhile"}
+        version = _cut_off(store, name, tags["evidence"]) or store.create_model_version(
+            name,
+            tracked.model_uri,
+            run_id=tracked.run_id,
+            tags=dict(tags),
+            model_id=tracked.model_id,
+            description=f"{tags['model']}: {tags['reason']}",
+        )
+        if alias == CHAMPION:
+            succeed(store, name, Reign(str(version.version), "contest", tags["reason"]))
+        else:
+            challenge(store, name, version.version, {})
+        settle(store, name)
+    return alias
+
+
+def _cut_off(store: Any, name: str, evidence: str) -> Any:
+    """Return the version that a contest on this evidence made before it was killed; None if none was."""
+    for version in store.search_model_versions(f"name = '{name}'"):
+        if version.tags.get("evidence") == evidence and _standing(store, version.run_id) == CANDIDATE:
+            return version
+    return None
+
+
+def _standing(store: Any, run_id: str) -> str:
+    # it may have been deleted
+    with suppress(mlflow().exceptions.MlflowException):
+        return str(store.get_run(run_id).data.tags.get(STANDING, ""))
+    return ""
+
+
+def _beginning(store: Any, name: str) -> Any:
+    """Return what is registered under `name`, made if there is nothing."""
+    with suppress(mlflow().exceptions.MlflowException):
+        return store.get_registered_model(name)
+    return store.create_registered_model(name)
+
+
+def crown(name: str, version: str, reign: Reign, instead: str) -> None:
+    """Make a version champion; the one that it takes the place of becomes challenger.
+
+    So the former champion goes on to be held against it, and the next contest on its evidence knows that it
+    was judged.
+
+    Parameters
+    ----------
+    name, version : str
+    reign : Reign
+    instead : str
+        The version that was champion when this was decided; empty if there was none.
+
+    Raises
+    ------
+    MovedError
+        If another one is by now.
+    """
+    store = client()
+    with moving(name):
+        former = require(store, name, instead)
+        if former is not None:
+            reason = f"{reign.by} preferred v{version}: {reign.because}"
+            challenge(store, name, former.version, {"reason": reason, "judged_against": version})
+        elif _bearers(_model(store, name)).get(CHALLENGER) == version:
+            store.delete_registered_model_alias(name, CHALLENGER)
+        succeed(store, name, reign)
+        settle(store, name)
+
+
+def require(store: Any, name: str, champion: str) -> Version | None:
+    """Return the champion, if it still is the one of this number; empty: if there still is none."""
+    model = _model(store, name)
+    now = _bearers(model).get(CHAMPION, "")
+    if now != champion:
+        found = _reigns(model.tags)
+        said = f" ({found[-1].told})" if found and found[-1].version == now else ""
+        told = f"v{now} is champion of {name} meanwhile" if now else f"{name} has no champion any more"
+        raise MovedError(f"{told}{said}; look again, then decide")
+    return registered(f"models:/{name}/{champion}") if champion else None
+
+
+def challenge(store: Any, name: str, version: str, tags: Mapping[str, str]) -> None:
+    """Let a version bear the alias of the challenger, with these tags."""
+    for tag, value in tags.items():
+        store.set_model_version_tag(name, version, tag, value)
+    store.set_registered_model_alias(name, CHALLENGER, version)
+
+
+def succeed(store: Any, name: str, reign: Reign) -> None:
+    """Let a version bear the alias of the champion, and keep when and why."""
+    for tag, value in reign.tags.items():
+        store.set_model_version_tag(name, reign.version, tag, value)
+    _keep(store, name, reign)
+    # the last of all: whoever sees it sees why
+    store.set_registered_model_alias(name, CHAMPION, reign.version)
+
+
+def _keep(store: Any, name: str, reign: Reign) -> None:
+    # a key of MLflow has no "+"
+    key = f"{MOVED}{reign.at.replace('+00:00', 'Z')}"
+    store.set_registered_model_tag(name, key, json.dumps(asdict(reign)))
+
+
+def settle(store: Any, name: str) -> None:
+    """Let the tags of versions and runs say what the aliases say, and keep a move that was made by hand."""
+    model = _model(store, name)
+    aliases, moves = _bearers(model), _reigns(model.tags)
+    now = aliases.get(CHAMPION)
+    if now is not None and (not moves or moves[-1].version != now):
+        for reign in _unkept(store, name, now, first=not moves):
+            _keep(store, name, reign)
+            moves.append(reign)
+    reigned = {one.version for one in moves}
+    for found in store.search_model_versions(f"name = '{name}'"):
+        alias = next((one for one in (CHAMPION, CHALLENGER) if aliases.get(one) == str(found.version)), "")
+        last = found.tags.get(STANDING, "").removeprefix("former ")
+        former = CHAMPION if str(found.version) in reigned else last if last == CHALLENGER else ""
+        standing = alias or (f"former {former}" if former else found.tags.get(STANDING, ""))
+        if standing and standing != found.tags.get(STANDING):
+            _stands(store, found, standing, aliases.get(standing.removeprefix("former "), ""))
+
+
+def _unkept(store: Any, name: str, version: str, *, first: bool) -> Iterator[Reign]:
+    """Yield how a champion came that no move tells of: before moves were kept, or by hand."""
+    if not first:
+        yield Reign(version, "by hand", "the alias was moved in MLflow", by="")
+        return
+    found = store.get_model_version(name, version)
+    # the one that it was judged against may have been deleted
+    with suppress(mlflow().exceptions.MlflowException):
+        former = store.get_model_version(name, found.tags.get("judged_against") or "none")
+        yield _by_contest(former)
+    yield _by_contest(found)
+
+
+def _by_contest(found: Any) -> Reign:
+    at = datetime.fromtimestamp(found.creation_timestamp / 1000, UTC)
+    reason = found.tags.get("reason", "")
+    return Reign(str(found.version), "contest", reason, by="", at=at.isoformat(timespec="microseconds"))
+
+
+def _stands(store: Any, found: Any, standing: str, bearer: str) -> None:
+    """Let a version and its run say what the version is, and since when."""
+    store.set_model_version_tag(found.name, found.version, STANDING, standing)
+    shown = f"[{found.name} v{{0}}](#/models/{found.name}/versions/{{0}})"
+    if standing.startswith("former "):
+        since = f" since {shown.format(bearer)}" if bearer else ""
+        said = f"No longer {standing.removeprefix('former ')}{since}."
+    else:
+        version = registered(f"models:/{found.name}/{found.version}")
+        reason = "" if version is None else why(version)
+        said = f"**{standing.capitalize()}**: {shown.format(found.version)}; {reason}."
+    # a version made by hand has no run, and a run may have been deleted
+    if found.run_id:
+        with suppress(mlflow().exceptions.MlflowException):
+            store.set_tag(found.run_id, STANDING, standing)
+            note(store, found.run_id, said)
+
+
+def settled(name: str) -> None:
+    """Settle what was moved by hand; it takes milliseconds if nothing was."""
+    borne = {alias: version_of(name, alias) for alias in (CHAMPION, CHALLENGER)}
+    if any(one is not None and one.tags.get(STANDING) != alias for alias, one in borne.items()):
+        with moving(name):
+            settle(client(), name)
+
+
+@contextmanager
+def moving(name: str) -> Iterator[None]:
+    """Let nobody else on this machine move aliases of `name` of this store as long as the block lasts."""
+    with _lock_of(name).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _lock_of(name: str) -> Path:
+    local = local_store()
+    if local is not None:
+        return local.path.with_name(f"{local.path.name}-moving")
+    key = hashlib.sha256(f"{getpass.getuser()} {tracking_uri()} {name}".encode()).hexdigest()[:20]
+    return Path(tempfile.gettempdir()) / f"perfjudge-{key}.lock"
+
+
+def _bearers(model: Any) -> dict[str, str]:
+    """Return which version bears which alias; stores give numbers or text."""
+    return {alias: str(version) for alias, version in model.aliases.items()}
+
+
+def _model(store: Any, name: str) -> Any:
+    try:
+        return store.get_registered_model(name)
+    except mlflow().exceptions.MlflowException as exc:
+        raise InputError(f"nothing is registered as {name!r} in MLflow ({exc.message})") from exc
