@@ -66,7 +66,7 @@ def test_nothing_and_an_empty_directory_are_told(tmp_path):
 def test_an_unknown_format_names_those_that_there_are(tmp_path):
     with pytest.raises(InputError) as caught:
         formats.read("gatling", [tmp_path])
-    told = 'format "gatling" is unknown; there are tables, result-xml, comparison-xml, comparison-json, sap-hana, '
+    told = 'format "gatling" is unknown; there are tables, result-xml, comparison-xml, '
     assert str(caught.value).startswith(told)
 
 

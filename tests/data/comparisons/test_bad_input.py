@@ -169,7 +169,9 @@ def test_a_directory_without_xml_is_named(tmp_path):
 
 
 def test_an_unknown_format_is_answered_with_the_known_ones(tmp_path):
-    told = 'format "yaml" is unknown; there are tables, result-xml, comparison-xml, comparison-json, sap-hana, '
+    told = (
+        'format "yaml" is unknown; there are tables, result-xml, comparison-xml, comparison-json, sap-hana, '
+    )
     assert refused(tmp_path, "yaml").startswith(told)
 
 

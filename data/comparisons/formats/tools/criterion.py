@@ -8,10 +8,16 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from data.comparisons.formats.tools.reading.content import bytes_of, decoded, json_of, standard
+from data.comparisons.formats.tools.reading.content import (
+    bytes_of,
+    decoded,
+    json_of,
+    standard,
+    table_of,
+)
 from data.comparisons.formats.tools.reading.measurement import Measurement, SourceFiles
 from data.errors import InputError
-from data.tables.cells import cells, numbers
+from data.tables.cells import numbers
 
 #: The newest run of every benchmark in the directory; ``base`` beside it is the one before.
 NEW = "**/new/*"
@@ -55,7 +61,7 @@ def read(source: SourceFiles) -> Iterator[Measurement]:
 
 
 def _raw_csv(path: Path) -> Iterator[Measurement]:
-    table = cells(path, [*_KEY, "sample_measured_value", "iteration_count"])
+    table = table_of(path, [*_KEY, "sample_measured_value", "iteration_count"])
     measured, counts = (
         numbers(table[name], path, "a number above 0", wrong=lambda found: ~(found > 0))
         for name in ("sample_measured_value", "iteration_count")

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from data.comparisons.formats.tools.reading.content import delimiter_of
+from data.comparisons.formats.tools.reading.content import delimiter_of, table_of
 from data.comparisons.formats.tools.reading.measurement import Measurement, SourceFiles, moment
 from data.comparisons.request import MAX_THREADS
 from data.comparisons.units import UNKNOWN
 from data.errors import InputError
-from data.tables.cells import cells, numbers, refuse
+from data.tables.cells import numbers, refuse
 from data.tables.nearest import nearest
 
 #: What a row says besides its value; all but the operation may be left out.
@@ -41,7 +41,7 @@ def read(source: SourceFiles) -> Iterator[Measurement]:
         Naming the line, the column and the value that is wrong, or a column that is nearly one of ours.
     """
     for path in source.files:
-        table = cells(path, [OPERATION, VALUE], sep=delimiter_of(path), index_col=False)
+        table = table_of(path, [OPERATION, VALUE], sep=delimiter_of(path))
         _refuse_misspelt(table, path)
         values = numbers(table[VALUE], path, "a finite number", wrong=lambda found: ~np.isfinite(found))
         table = pd.DataFrame({name: _filled(table, name) for name in COLUMNS}, table.index)

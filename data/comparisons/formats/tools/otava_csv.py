@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from data.comparisons.formats.tools.reading.content import delimiter_of
+from data.comparisons.formats.tools.reading.content import delimiter_of, table_of
 from data.comparisons.formats.tools.reading.measurement import Measurement, SourceFiles, moment
 from data.comparisons.units import UNKNOWN
 from data.errors import InputError
-from data.tables.cells import cells, numbers
+from data.tables.cells import numbers
 
 TIMES = ("time", "timestamp", "date")
 _VERSIONS = ("commit", "version", "revision", "sha")
@@ -45,7 +45,7 @@ def read(source: SourceFiles) -> Iterator[Measurement]:
     """Yield a value per row and metric; rows of one commit are its repetitions."""
     for path in source.files:
         test = _configured(path)
-        table = cells(path, [test.time] if test.time else [], index_col=False, **_options(path, test))
+        table = table_of(path, [test.time] if test.time else [], **_options(path, test))
         time = test.time or next((name for name in table if name in TIMES), "")
         if not time:
             raise InputError(f"lacks a column of time ({', '.join(TIMES)})", file=path, line=1)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
+from warnings import catch_warnings, simplefilter
 
 import msgspec
+import pandas as pd
 
 from data.errors import InputError, MalformedError
+from data.tables.cells import cells
 
 T = TypeVar("T")
 #: A file that is larger, in bytes, is to be divided by who measures.
@@ -58,6 +61,16 @@ def delimiter_of(path: Path) -> str:
     with path.open(encoding="utf-8-sig", errors="replace") as file:
         header = file.readline(_HEADER)
     return max(",;\t", key=header.count)
+
+
+def table_of(path: Path, columns: Sequence[str], **options: Any) -> pd.DataFrame:
+    """Read a table as `data.tables.cells.cells` does; a row that is longer than the header is wrong."""
+    with catch_warnings():
+        simplefilter("error", pd.errors.ParserWarning)
+        try:
+            return cells(path, columns, index_col=False, **options)
+        except pd.errors.ParserWarning as exc:
+            raise InputError("has rows that are longer than its header", file=path) from exc
 
 
 def standard(content: bytes) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import islice
@@ -93,8 +92,7 @@ class UnreadFile:
         """The cells of the first line, if it is that of a table."""
         first = next((line for line in self.lines if not line.startswith("#")), "")
         delimiter = max(_DELIMITERS, key=first.count)
-        cells = next(csv.reader([first], delimiter=delimiter), [])
-        return {cell.strip().strip("'\"") for cell in cells}
+        return {cell.strip().strip("'\"") for cell in first.split(delimiter)}
 
     def lacks(self, sign: Keys | Columns | TextLine | Root) -> tuple[list[str], int]:
         """Return what a sign wants and the file lacks, and how much it wants."""
