@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from data.comparisons.pair import TwoRuns, paired_runs
 from data.comparisons.params import Measure
 from data.comparisons.tables import ComparisonTables
-from data.tables.files import write_text
 from data.tables.problems import Problems
 from serving.answering import write
 from serving.comparisons.compare.acknowledging import Acknowledgements, read_acknowledged
@@ -163,14 +162,9 @@ def compare_runs(comparing: Comparing, paths: ComparedPaths, outputs: Outputs, f
 
 def _give(compared: ComparedSides, outputs: Outputs) -> None:
     """Write the answer wherever it is wanted."""
-    files = (
-        (outputs.markdown, lambda: as_comment(compared, outputs.name)),
-        (outputs.junit, lambda: as_cases(compared)),
-        (outputs.json, lambda: as_answer(compared)),
-    )
-    for path, text in files:
+    for path, form in ((outputs.markdown, "markdown"), (outputs.junit, "junit"), (outputs.json, "json")):
         if path is not None:
-            write_text(path, text())
+            write(_shown(compared, replace(outputs, shown=form)), path)
     if outputs.page:
         add_to_page(as_comment(compared, outputs.name))
     if outputs.annotations:
