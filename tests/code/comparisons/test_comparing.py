@@ -22,12 +22,12 @@ LEVELS = {"a": 100.0, "b": 40.0, "c": 7.0, "d": 900.0, "e": 20.0, "f": 60.0}
 def run_file(path, scale=None, whole=1.0, seed=0, left_out=(), machine="m"):
     """Write a run of six operations, 1 % of noise, some of them slower."""
     rng = np.random.default_rng(seed)
-    results = [
-        {"benchmark": "bench", "operation": name, "machine": machine, "unit": "ms", "better": "lower",
-         "configurations": [{"threads": 1, "samples": [
-             level * whole * (scale or {}).get(name, 1.0) * (1 + noise) for noise in rng.normal(0, 0.01, 12)]}]}
-        for name, level in LEVELS.items() if name not in left_out
-    ]  # fmt: skip
+    slower, results = scale or {}, []
+    for name, level in LEVELS.items():
+        samples = level * whole * slower.get(name, 1.0) * (1 + rng.normal(0, 0.01, 12))
+        about = {"benchmark": "bench", "operation": name, "machine": machine, "unit": "ms", "better": "lower"}
+        if name not in left_out:
+            results.append({**about, "configurations": [{"threads": 1, "samples": samples.tolist()}]})
     path.write_text(json.dumps({"results": results}))
     return path
 
@@ -105,8 +105,8 @@ def test_several_runs_a_side_are_files_or_a_directory_in_the_order_of_their_name
         for number in (9, 10, 11):
             run_file(tmp_path / side / f"{number}.json", scale, seed=seed + number)
     _, of_directories, _ = compared("before", "after")
-    files = (f"--{side}={directory}/{number}.json" for side, directory in (("base", "before"), ("target", "after"))
-             for number in (9, 10, 11))  # fmt: skip
+    sides = {"base": "before", "target": "after"}
+    files = (f"--{side}={place}/{number}.json" for side, place in sides.items() for number in (9, 10, 11))
     assert compared(*files)[1]["verdicts"] == of_directories["verdicts"]
     assert of_directories["verdicts"][0]["versions"] == "9..11 -> 9..11"
     assert outcomes(of_directories)["b"] == "regression"
@@ -218,7 +218,7 @@ def test_an_acknowledged_fail_does_not_count_until_its_day_and_up_to_its_size(co
     ],
 )
 def test_a_file_of_acknowledgements_that_is_wrong_is_named(tmp_path, text, named):
-    with pytest.raises(InputError, match="known.yaml") as refused:
+    with pytest.raises(InputError, match=r"known\.yaml") as refused:
         says(text, tmp_path)
     assert named in str(refused.value)
     with pytest.raises(InputError, match="No such file"):
