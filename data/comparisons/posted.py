@@ -43,9 +43,9 @@ PostedSamples = list[float] | PostedFive
 class PostedConfiguration(Posted):
     """The samples of both sides at one number of threads."""
 
-    threads: Annotated[int, msgspec.Meta(ge=1, le=MAX_THREADS)]
     baseline: PostedSamples
     target: PostedSamples
+    threads: Annotated[int, msgspec.Meta(ge=1, le=MAX_THREADS)] = 1
     history: list[PostedSamples] = []
     later: list[PostedSamples] = []
 

@@ -43,7 +43,7 @@ Samples = Annotated[list[FiniteFloat] | FiveNumbers, Field(union_mode="left_to_r
 class Configuration(RequestPart):
     """The samples of both sides at one number of threads."""
 
-    threads: Annotated[int, Field(ge=1, le=MAX_THREADS), AS_WHOLE]
+    threads: Annotated[int, Field(ge=1, le=MAX_THREADS), AS_WHOLE] = 1
     baseline: Samples
     target: Samples
     history: list[Samples] = Field(default=[], description="One list per earlier version, oldest first.")

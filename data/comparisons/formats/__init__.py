@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from data.comparisons.formats.tools import TOOLS
+from data.comparisons.formats.tools.reading import assembled, recognising
+from data.comparisons.formats.tools.reading.tool import ToolFormat
 from data.comparisons.labels.listed import with_listed
 from data.comparisons.params import LabelRules, Measure
 from data.comparisons.reading import PIECE
@@ -13,6 +17,7 @@ from data.comparisons.tables import ComparisonTables
 from data.comparisons.validity import check
 from data.errors import InputError
 from data.tables.formats import Format, Reading, chosen
+from data.tables.nearest import nearest
 from data.tables.problems import Problems
 
 
@@ -73,13 +78,22 @@ def _sap_hana(request: Request) -> Iterator[ComparisonTables]:
         yield from sap_hana.read(path, request.problems, request.label_rules, request.piece)
 
 
-FORMATS: dict[str, Format[Reader]] = {
+def _of_tool(tool: ToolFormat, request: Request) -> Iterator[ComparisonTables]:
+    return assembled.tables(tool, request.paths, request.problems, request.measure, request.piece)
+
+
+_OWN: dict[str, Format[Reader]] = {
     "tables": Format(_tables, sign="results.parquet"),
     "result-xml": Format(_result_xml, sign="*.xml", suffix=".xml"),
     "comparison-xml": Format(_comparison_xml, sign="*.xml", suffix=".xml"),
     "comparison-json": Format(_comparison_json, sign="*.json", suffix=".json"),
     "sap-hana": Format(_sap_hana, sign="annotations.json"),
 }
+FORMATS: dict[str, Format[Reader]] = _OWN | {
+    name: Format(partial(_of_tool, tool), sign=tool.folder or "*") for name, tool in TOOLS.items()
+}
+#: A file of these holds one run or more, and no comparison of its own: two of them make one.
+RUNS = ("tables", "result-xml", *TOOLS)
 
 
 def stream(
@@ -151,6 +165,9 @@ def refuse_nothing(
         return
     if name == "result-xml" and not comparisons:
         raise InputError("is one result file; two are needed, the older version's first", file=paths[0])
+    if name in TOOLS and results and not comparisons:
+        told = f"is one version ({name}); two are needed, the older one first, or `perfjudge compare`"
+        raise InputError(told, file=paths[0])
     if not results:
         raise InputError("holds no comparison", file=paths[0] if paths else None)
 
@@ -186,27 +203,68 @@ def _sniff_directory(path: Path) -> str:
     for name in ("tables", "sap-hana"):
         if FORMATS[name].recognises(path):
             return name
-    for suffix in (".xml", ".json"):
-        inside = sorted(path.glob(f"*{suffix}"))
-        if inside:
-            return _sniff_file(inside[0])
-    raise InputError(f"holds no data in a known format ({', '.join(FORMATS)})", file=path)
+    for name in ("asv", "criterion"):
+        inside = next(path.glob(TOOLS[name].folder), None)
+        if inside is not None and _of_folder(name, inside):
+            return name
+    files = assembled.inside_of(path)
+    if not files:
+        raise InputError(f"holds no data in a known format ({', '.join(FORMATS)})", file=path)
+    return _sniff_file(files[0])
+
+
+def _of_folder(name: str, inside: Path) -> bool:
+    """Tell whether a directory is of a tool by a file that it holds somewhere."""
+    if name == "criterion":
+        return inside.name in {"raw.csv", "sample.json", "benchmark.json", "estimates.json", "tukey.json"}
+    return recognising.recognised(recognising.UnreadFile(inside), [TOOLS[name]]) == name
 
 
 def _sniff_file(path: Path) -> str:
     try:
         with path.open("rb") as file:
-            head = file.read(4096)
+            head = file.read(_HEAD)
     except OSError as exc:
         raise InputError(exc.strerror or "cannot be read", file=path) from exc
     begin = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
     if not begin:
-        raise InputError("is empty; expected XML or JSON", file=path)
+        raise InputError("is empty; expected measurements", file=path)
     if begin in {b"{", b"["}:
-        return "comparison-json"
+        return _sniff_json(path)
     if begin == b"<" or head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        from data.tables.xml_stream import Document, refuse_declarations
+        return _sniff_xml(path)
+    text = recognising.UnreadFile(path, head)
+    found = recognising.recognised(text, TOOLS.values())
+    if found is None:
+        raise recognising.unknown_content(text, TOOLS.values(), "neither XML nor JSON, and text")
+    return found
 
-        root = refuse_declarations(Document.of_path(path))
-        return "result-xml" if root == "beaker_run_result" else "comparison-xml"
-    raise InputError("is neither XML nor JSON nor a directory of tables", file=path)
+
+def _sniff_xml(path: Path) -> str:
+    from data.tables.xml_stream import Document, refuse_declarations
+
+    root = refuse_declarations(Document.of_path(path))
+    if root == "beaker_run_result":
+        return "result-xml"
+    return recognising.recognised_root(root, TOOLS.values()) or "comparison-xml"
+
+
+def _sniff_json(path: Path) -> str:
+    """Tell the format of JSON; what is no JSON, or has nearly our keys, its reader tells better."""
+    file = recognising.UnreadFile(path)
+    keys = file.outline.members
+    if "comparisons" in keys:
+        return "comparison-json"
+    found = recognising.recognised(file, TOOLS.values())
+    if found is not None:
+        return found
+    meant = {nearest(key, ("comparisons", "results")) for key in keys}
+    if "comparisons" in meant or not file.is_json:
+        return "comparison-json"
+    if keys.keys() == {"results"}:
+        return "run-json"
+    raise recognising.unknown_content(file, TOOLS.values(), "JSON")
+
+
+#: Bytes of a text that are looked at.
+_HEAD = 2**18

@@ -42,8 +42,8 @@ def test_a_directory_of_files_is_known_by_its_first_file(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "is empty; expected XML or JSON"),
-        (b"\x7fELF", "is neither XML nor JSON nor a directory of tables"),
+        (b"", "is empty; expected measurements"),
+        (b"\x7fELF", "is neither XML nor JSON, and text in no known format; --from FORMAT names one"),
         (b"<!DOCTYPE a><a/>", "declares a document type; entities are not read"),
     ],
 )
@@ -65,10 +65,9 @@ def test_nothing_and_an_empty_directory_are_told(tmp_path):
 
 def test_an_unknown_format_names_those_that_there_are(tmp_path):
     with pytest.raises(InputError) as caught:
-        formats.read("csv", [tmp_path])
-    assert str(caught.value) == (
-        'format "csv" is unknown; there are tables, result-xml, comparison-xml, comparison-json, sap-hana'
-    )
+        formats.read("gatling", [tmp_path])
+    told = 'format "gatling" is unknown; there are tables, result-xml, comparison-xml, '
+    assert str(caught.value).startswith(told)
 
 
 def test_a_missing_file_is_told(tmp_path):

@@ -1,0 +1,148 @@
+"""asv: a directory of results, or one of its files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+
+from data.comparisons.formats.tools.reading.content import decoded, json_of
+from data.comparisons.formats.tools.reading.measurement import (
+    Measurement,
+    SourceFiles,
+    known,
+    moment,
+    named,
+)
+from data.comparisons.units import UNKNOWN
+from data.errors import InputError
+
+#: Where units and the names of parameters stand, in the directory of results.
+BENCHMARKS = "benchmarks.json"
+_UNITS = {"seconds": "s", "bytes": "B"}
+#: Columns that hold a number for each combination of parameters, by what they are.
+_QUARTILES = {"q1": "stats_q_25", "q3": "stats_q_75"}
+
+
+class AsvMachine(msgspec.Struct, frozen=True):
+    """Where it was measured."""
+
+    machine: str = UNKNOWN
+
+
+class AsvFile(msgspec.Struct):
+    """The results of one commit in one environment: a list of columns for every benchmark."""
+
+    commit_hash: str
+    result_columns: list[str]
+    results: dict[str, msgspec.Raw]
+    env_name: str = ""
+    date: float | None = None
+    params: AsvMachine = AsvMachine()
+
+
+class AsvBenchmark(msgspec.Struct):
+    """What the directory says of a benchmark."""
+
+    param_names: list[str] = []
+    unit: str = "seconds"
+
+
+Numbers = list[float | None] | None
+_Samples = list[list[float] | None] | None
+
+
+def read(source: SourceFiles) -> Iterator[Measurement]:
+    """Yield the samples of every combination of parameters, by commit.
+
+    Results that were recorded without ``--record-samples`` are summaries: a median and two quartiles.
+    """
+    found = [path for path in source.files if path.name not in {BENCHMARKS, "machine.json"}]
+    if not found:
+        raise InputError("holds no results of a commit", file=source.path)
+    told_by = cache(_benchmarks)
+    for path in found:
+        content = json_of(path, AsvFile)
+        told = told_by(path.parent.parent / BENCHMARKS)
+        for name, raw in content.results.items():
+            for one in _of_benchmark(AsvRow.of(content, raw, path, name), told.get(name), name):
+                if one.summary:
+                    source.summed_up()
+                yield one._replace(
+                    benchmark=content.env_name,
+                    machine=content.params.machine,
+                    version=content.commit_hash[:10],
+                    when=moment(content.date),
+                )
+
+
+@dataclass(frozen=True)
+class AsvRow:
+    """The columns of a benchmark; a value each for every combination of parameters."""
+
+    result: list[float | None]
+    params: list[list[str]]
+    samples: list[list[float] | None]
+    quartiles: dict[str, Numbers]
+
+    @classmethod
+    def of(cls, content: AsvFile, raw: msgspec.Raw, path: Path, name: str) -> Self:
+        """Decode the columns that are there."""
+        row = decoded(raw, list[msgspec.Raw], path, f"results.{name}")
+        columns = dict(zip(content.result_columns, row, strict=False))
+
+        def column(key: str, kind: Any) -> Any:
+            return decoded(columns[key], kind, path, f"results.{name}.{key}") if key in columns else None
+
+        return cls(
+            column("result", Numbers) or [],
+            column("params", list[list[str]]) or [],
+            column("samples", _Samples) or [],
+            {stat: column(key, Numbers) for stat, key in _QUARTILES.items()},
+        )
+
+
+def _benchmarks(path: Path) -> dict[str, AsvBenchmark]:
+    if not path.is_file():
+        return {}
+    entries = json_of(path, dict[str, msgspec.Raw])
+    return {
+        name: decoded(raw, AsvBenchmark, path, name) for name, raw in entries.items() if name != "version"
+    }
+
+
+def _of_benchmark(row: AsvRow, told: AsvBenchmark | None, name: str) -> Iterator[Measurement]:
+    names = told.param_names if told is not None else []
+    unit = _UNITS.get(told.unit, told.unit) if told is not None else _unit(name)
+    for at, (combination, median) in enumerate(zip(product(*row.params), row.result, strict=False)):
+        if median is None:
+            continue  # failed, or skipped
+        values = row.samples[at] if at < len(row.samples) else None
+        around = {stat: _at(numbers, at) for stat, numbers in row.quartiles.items()}
+        summary = None if values or None in around.values() else known({"median": median} | around)
+        single = () if summary else (median,)
+        operation = named(name, _named(names, combination))
+        yield Measurement(operation, values or single, unit, "lower", summary=summary)
+
+
+def _at(numbers: Sequence[float | None] | None, at: int) -> float | None:
+    return numbers[at] if numbers and at < len(numbers) else None
+
+
+def _named(names: Sequence[str], combination: Sequence[str]) -> dict[str, str]:
+    """Return the parameters by their names, or by their places where the directory does not say them."""
+    return {
+        names[place] if place < len(names) else str(place + 1): value
+        for place, value in enumerate(combination)
+    }
+
+
+def _unit(name: str) -> str:
+    """Return the unit of a benchmark by its name, as asv knows it by that."""
+    kind = name.rpartition(".")[2].partition("_")[0]
+    return {"time": "s", "timeraw": "s", "mem": "B", "peakmem": "B"}.get(kind, UNKNOWN)

@@ -1,0 +1,93 @@
+"""Conbench: results as they are posted, a list of them, or a page of its API; a directory is a series."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from data.comparisons.formats.tools.reading.content import bytes_of, decoded, each, standard
+from data.comparisons.formats.tools.reading.measurement import (
+    Measurement,
+    SourceFiles,
+    moment,
+    named,
+    of_unit,
+)
+from data.comparisons.units import UNKNOWN
+
+_UNITS = {"b/s": "bit/s", "i/s": "items/s", "b": "bit"}
+#: Tags that say nothing of how it was run.
+_NO_PARAMETER = frozenset(("name", "suite", "source"))
+
+
+class ConbenchStats(msgspec.Struct):
+    """The repetitions; numbers may stand in quotes."""
+
+    data: list[float | None]
+    unit: str
+
+
+class ConbenchMachine(msgspec.Struct):
+    """Where it was measured."""
+
+    name: str = UNKNOWN
+
+
+class ConbenchCommit(msgspec.Struct):
+    """What was measured: as posted (``commit``), or as the API says it (``sha``)."""
+
+    commit: str | None = None
+    sha: str | None = None
+    timestamp: str | None = None
+
+
+class ConbenchResult(msgspec.Struct):
+    """A result."""
+
+    tags: dict[str, str | int | float | bool | list[str] | None]
+    stats: ConbenchStats | None = None
+    timestamp: str = ""
+    machine_info: ConbenchMachine | None = None
+    github: ConbenchCommit | None = None
+    commit: ConbenchCommit | None = None
+
+
+class ConbenchPage(msgspec.Struct):
+    """A page of the API."""
+
+    data: list[msgspec.Raw] | None = None
+
+
+def read(source: SourceFiles) -> Iterator[Measurement]:
+    """Yield the repetitions of every result, by commit; tags beside the name are parameters."""
+    for path in source.files:
+        for place, one in each(_results(path), ConbenchResult, path, "results"):
+            name = str(one.tags.get("name") or "")
+            values = [value for value in one.stats.data if value is not None] if one.stats else []
+            if one.stats is None or not values:
+                source.left_out(f"{place} ({name})", "it has no values")
+                continue
+            tags = {
+                key: one.tags[key] for key in sorted(one.tags) if key not in _NO_PARAMETER and one.tags[key]
+            }
+            commit = one.commit or one.github or ConbenchCommit()
+            yield Measurement(
+                named(name, tags),
+                values,
+                _UNITS.get(one.stats.unit, one.stats.unit),
+                of_unit(one.stats.unit),
+                str(one.tags.get("suite") or ""),
+                one.machine_info.name if one.machine_info else UNKNOWN,
+                version=(commit.sha or commit.commit or "")[:10],
+                when=moment(commit.timestamp or one.timestamp),
+            )
+
+
+def _results(path: Path) -> list[msgspec.Raw]:
+    content = standard(bytes_of(path))
+    if content.lstrip()[:1] == b"[":
+        return decoded(content, list[msgspec.Raw], path)
+    page = decoded(content, ConbenchPage, path)
+    return [msgspec.Raw(content)] if page.data is None else page.data

@@ -1,0 +1,79 @@
+"""Google Benchmark: the JSON of ``--benchmark_out``."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+
+import msgspec
+
+from data.comparisons.formats.tools.reading.content import each, json_of
+from data.comparisons.formats.tools.reading.measurement import Measurement, SourceFiles
+
+_THREADS = re.compile(r"/threads:(\d+)")
+#: What an aggregate is called, and what we call it.
+_AGGREGATES = {"mean": "mean", "median": "median", "stddev": "stdev", "min": "min", "max": "max"}
+
+
+class GoogleEntry(msgspec.Struct):
+    """A repetition, or an aggregate of several."""
+
+    name: str
+    run_name: str = ""
+    run_type: str = ""
+    aggregate_name: str = ""
+    aggregate_unit: str = "time"
+    real_time: float | None = None
+    time_unit: str = "ns"
+    threads: int = 0
+    error_occurred: bool = False
+    skipped: bool = False
+
+
+class GoogleFile(msgspec.Struct):
+    """A run of one program."""
+
+    benchmarks: list[msgspec.Raw]
+
+
+def read(source: SourceFiles) -> Iterator[Measurement]:
+    """Yield the time of every repetition; aggregates only where there is no repetition.
+
+    Rates that the program computes from the same time say nothing more. Arguments stand in the name.
+    """
+    for path in source.files:
+        content, raw = json_of(path, GoogleFile), set[tuple[str, int]]()
+        aggregates: dict[tuple[str, int, str], dict[str, float]] = defaultdict(dict)
+        for place, one in each(content.benchmarks, GoogleEntry, path, "benchmarks"):
+            if one.error_occurred or one.skipped or one.real_time is None:
+                source.left_out(f"{place} ({one.name})", "it was not measured")
+                continue
+            name, threads = _named(one)
+            if _aggregate(one) is None:
+                raw.add((name, threads))
+                yield Measurement(name, (one.real_time,), one.time_unit, "lower", threads=threads)
+            elif one.aggregate_unit == "time" and _aggregate(one) in _AGGREGATES:
+                stat = _AGGREGATES[str(_aggregate(one))]
+                aggregates[name, threads, one.time_unit][stat] = one.real_time
+        for (name, threads, unit), summary in aggregates.items():
+            if (name, threads) not in raw:
+                source.summed_up()
+                yield Measurement(name, (), unit, "lower", threads=threads, summary=summary)
+
+
+def _aggregate(one: GoogleEntry) -> str | None:
+    """Return of which kind an aggregate is; versions before 1.5 say it in the name only."""
+    if one.run_type:
+        return one.aggregate_name if one.run_type == "aggregate" else None
+    end = one.name.rpartition("_")[2]
+    return end if end in {*_AGGREGATES, "BigO", "RMS", "cv"} else None
+
+
+def _named(one: GoogleEntry) -> tuple[str, int]:
+    """Return the name without what is no argument, and the number of threads."""
+    name = one.run_name or one.name
+    if not one.run_name and (kind := _aggregate(one)) is not None:
+        name = name.removesuffix(f"_{kind}")
+    found = _THREADS.search(name)
+    return _THREADS.sub("", name), one.threads or (int(found[1]) if found else 1)

@@ -1,0 +1,93 @@
+"""hyperfine: the JSON of ``--export-json``, of version 1 (times) and version 2 (measurements)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from data.comparisons.formats.tools.reading.content import each, json_of
+from data.comparisons.formats.tools.reading.measurement import Measurement, SourceFiles, known, named
+from data.comparisons.units import UNKNOWN
+
+_WALL = "time_wall_clock"
+
+
+class HyperfineQuantity(msgspec.Struct):
+    """A value of version 2."""
+
+    value: float
+    unit: str = UNKNOWN
+
+
+class HyperfineSummary(msgspec.Struct):
+    """What version 2 sums up."""
+
+    unit: str
+    mean: float
+    median: float
+    min: float
+    max: float
+    stddev: float | None = None
+
+
+class HyperfineCommand(msgspec.Struct):
+    """A command; version 1 has ``times``, version 2 ``measurements`` and ``summary``."""
+
+    command: str = ""
+    name: str | None = None
+    parameter: str | None = None
+    parameters: dict[str, str] = {}
+    times: list[float] | None = None
+    mean: float | None = None
+    stddev: float | None = None
+    median: float | None = None
+    min: float | None = None
+    max: float | None = None
+    measurements: list[dict[str, HyperfineQuantity | int | None]] | None = None
+    summary: dict[str, HyperfineSummary] = {}
+
+
+class HyperfineFile(msgspec.Struct):
+    """A run."""
+
+    results: list[msgspec.Raw]
+    primary_metric: str = _WALL
+
+
+def read(source: SourceFiles) -> Iterator[Measurement]:
+    """Yield the times of every command, with the parameters that were put into it."""
+    for path in source.files:
+        content = json_of(path, HyperfineFile)
+        for _, one in each(content.results, HyperfineCommand, path, "results"):
+            parameters = one.parameters | ({"parameter": one.parameter} if one.parameter else {})
+            name = named(one.name or one.command, parameters)
+            found = _measured(one, content.primary_metric) or _timed(one)
+            if found.summary:
+                source.summed_up()
+            yield found._replace(operation=name)
+
+
+def _timed(one: HyperfineCommand) -> Measurement:
+    summary = known(
+        {"min": one.min, "median": one.median, "max": one.max, "mean": one.mean, "stdev": one.stddev}
+    )
+    return Measurement("", one.times or (), "s", "lower", summary=None if one.times else summary)
+
+
+def _measured(one: HyperfineCommand, metric: str) -> Measurement | None:
+    """Return what version 2 says of its chief metric: a time, memory or a count, of which less is better."""
+    if one.measurements:
+        found = [
+            quantity for run in one.measurements if isinstance(quantity := run.get(metric), HyperfineQuantity)
+        ]
+        return Measurement("", [each.value for each in found], _unit(found[0].unit) if found else "", "lower")
+    told = one.summary.get(metric)
+    if told is None:
+        return None
+    summary = {"min": told.min, "median": told.median, "max": told.max, "mean": told.mean}
+    return Measurement("", (), _unit(told.unit), "lower", summary=known(summary | {"stdev": told.stddev}))
+
+
+def _unit(unit: str) -> str:
+    return {"second": "s", "byte": "B"}.get(unit, unit)

@@ -1,0 +1,105 @@
+"""Perfherder: ``PERFHERDER_DATA`` of a log or a file of it, and series as Treeherder's API gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from data.comparisons.formats.tools.reading.content import bytes_of, decoded, each, standard
+from data.comparisons.formats.tools.reading.measurement import Measurement, SourceFiles, moment
+from data.comparisons.units import UNKNOWN
+
+MARK = b"PERFHERDER_DATA:"
+_LOWER = {True: "lower", False: "higher"}
+
+
+class HerderSubtest(msgspec.Struct):
+    """A subtest, with the replicates behind its value."""
+
+    name: str
+    value: float
+    replicates: list[float] = []
+    unit: str = ""
+    lowerIsBetter: bool | None = None  # noqa: N815 - as Perfherder writes it
+
+
+class HerderSuite(msgspec.Struct):
+    """A suite; its own value sums up its subtests."""
+
+    name: str
+    subtests: list[HerderSubtest] = []
+    value: float | None = None
+    replicates: list[float] = []
+    unit: str = ""
+    lowerIsBetter: bool | None = None  # noqa: N815
+    extraOptions: list[str] = []  # noqa: N815
+
+
+class HerderData(msgspec.Struct):
+    """What one job submits."""
+
+    suites: list[msgspec.Raw]
+
+
+class HerderPoint(msgspec.Struct):
+    """A value of a series."""
+
+    value: float
+    push_timestamp: str | float | None = None
+    push_id: int | None = None
+    revision: str | None = None
+
+
+class HerderSeries(msgspec.Struct):
+    """A series of Treeherder's API."""
+
+    suite: str
+    data: list[HerderPoint]
+    test: str = ""
+    lower_is_better: bool = True
+    measurement_unit: str | None = None
+
+
+def read(source: SourceFiles) -> Iterator[Measurement]:
+    """Yield the replicates of every subtest; of a suite without subtests, its value."""
+    for path in source.files:
+        content = standard(bytes_of(path))
+        for document in _documents(content):
+            if document.lstrip()[:1] == b"[":
+                series = decoded(document, list[msgspec.Raw], path)
+                for _, one in each(series, HerderSeries, path, ""):
+                    yield from _of_series(one)
+            else:
+                suites = decoded(document, HerderData, path).suites
+                for _, suite in each(suites, HerderSuite, path, "suites"):
+                    yield from _of_suite(suite)
+
+
+def _documents(content: bytes) -> list[bytes]:
+    """Return what stands behind the marks of a log, or else the whole."""
+    marked = [line.partition(MARK)[2] for line in content.splitlines() if MARK in line]
+    return marked or [content]
+
+
+def _of_suite(suite: HerderSuite) -> Iterator[Measurement]:
+    benchmark = " ".join([suite.name, *suite.extraOptions])
+    for one in suite.subtests:
+        lower = one.lowerIsBetter if one.lowerIsBetter is not None else suite.lowerIsBetter
+        better = _LOWER[lower is not False]
+        yield Measurement(
+            one.name, one.replicates or (one.value,), one.unit or suite.unit or UNKNOWN, better, benchmark
+        )
+    if not suite.subtests and suite.value is not None:
+        better = _LOWER[suite.lowerIsBetter is not False]
+        yield Measurement(suite.name, suite.replicates or (suite.value,), suite.unit, better, benchmark)
+
+
+def _of_series(one: HerderSeries) -> Iterator[Measurement]:
+    better, unit = _LOWER[one.lower_is_better], one.measurement_unit or UNKNOWN
+    for point in one.data:
+        version = (point.revision or "")[:12] or str(point.push_id or point.push_timestamp or "")
+        when = moment(point.push_timestamp)
+        yield Measurement(
+            one.test or one.suite, (point.value,), unit, better, one.suite, version=version, when=when
+        )

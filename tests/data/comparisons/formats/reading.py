@@ -1,0 +1,63 @@
+"""What tests of the readers share: one run or series as few words, and the samples in the documentation."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from data.comparisons import formats
+from data.comparisons.run import results_of_run
+from data.errors import InputError
+from data.tables.problems import Problems
+
+SAMPLES = Path(__file__).parents[4] / "docs/samples/formats"
+KEY = ["benchmark", "operation", "machine", "threads", "unit", "better"]
+
+
+def needs(program):
+    return pytest.mark.skipif(shutil.which(program) is None, reason=f"{program} is not installed")
+
+
+def ran(*command, **options):
+    """Run a real tool and return what it printed."""
+    done = subprocess.run(
+        [str(part) for part in command], capture_output=True, text=True, check=False, **options
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def written(path, content):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return path
+
+
+def series(results):
+    """Return the values of each series, with its name, machine, threads, unit and direction."""
+    return {tuple(key): found["value"].tolist() for key, found in results.groupby(KEY, sort=False)}
+
+
+def run(path, kind=None, notes=None):
+    """Read one run, whose format must be the one of that name."""
+    problems = Problems()
+    if kind is not None:
+        assert formats.sniff(path) == kind
+    found = series(results_of_run(path, problems))
+    if notes is not None:
+        notes += problems.notes
+    return found
+
+
+def refusal(path, kind=None):
+    with pytest.raises(InputError) as caught:
+        results_of_run(path, kind=kind)
+    return str(caught.value).replace(f"{path.parent}/", "")
+
+
+def compared(*paths):
+    """Read a series; return its comparisons: their names and orders."""
+    tables = formats.read(formats.sniff(paths[0]), list(paths)).tables
+    return tables.comparisons[["comparison_id", "baseline_to", "target_from"]].to_numpy().tolist()

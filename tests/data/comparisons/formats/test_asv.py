@@ -1,0 +1,85 @@
+"""A directory of results that asv itself writes here."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from data.comparisons import formats
+from data.comparisons.run import results_of_run
+from data.tables.problems import Problems
+from tests.data.comparisons.formats.reading import SAMPLES, compared, ran, run, written
+
+SUITE = """
+class Words:
+    params, param_names = [[10, 20]], ["n"]
+    rounds, repeat, number, warmup_time = 1, 3, 5, 0.0
+    def time_sum(self, n):
+        sum(range(n))
+
+def track_words():
+    return 42
+track_words.unit = "words"
+"""
+CONFIG = {
+    "version": 1, "project": "p", "repo": ".", "branches": ["HEAD"], "environment_type": "existing",
+    "pythons": ["same"], "benchmark_dir": "benchmarks",
+}  # fmt: skip
+
+
+def test_recorded_samples_of_a_real_run_are_kept_by_parameters(tmp_path):
+    written(tmp_path / "benchmarks/__init__.py", "")
+    written(tmp_path / "benchmarks/words.py", SUITE)
+    written(tmp_path / "asv.conf.json", CONFIG)
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@b.c")
+    ran(*git, "init", "-q", ".", cwd=tmp_path)
+    ran(*git, "add", "-A", cwd=tmp_path)
+    ran(*git, "commit", "-qm", "all", cwd=tmp_path)
+    commit = ran(*git, "rev-parse", "HEAD", cwd=tmp_path).strip()
+    asv = str(Path(sys.executable).parent / "asv")
+    home = {"cwd": tmp_path, "env": dict(os.environ, HOME=str(tmp_path))}
+    ran(asv, "machine", "--yes", **home)
+    ran(asv, "run", "--python=same", f"--set-commit-hash={commit}", "--record-samples", **home)
+    results = results_of_run(tmp_path / "results", kind="asv")
+    found = {key: len(one) for key, one in results.groupby(["operation", "unit", "better"])}
+    assert found == {
+        ("words.Words.time_sum[n=10]", "s", "lower"): 3,
+        ("words.Words.time_sum[n=20]", "s", "lower"): 3,
+        ("words.track_words", "words", "lower"): 1,
+    }
+    assert set(results["version"]) == {commit[:10]}
+    assert formats.sniff(tmp_path / "results") == "asv"
+
+
+def test_commits_are_compared_in_the_order_of_their_dates_whatever_their_files_are_called():
+    found = compared(SAMPLES / "asv/results")
+    assert len(found) == 4
+    dates = {}
+    for path in (SAMPLES / "asv/results/runner").glob("*-*.json"):
+        content = json.loads(path.read_text())
+        dates[content["date"]] = content["commit_hash"][:10]
+    assert {one[0].partition("/")[0] for one in found} == {dates[max(dates)]}
+
+
+def test_without_recorded_samples_the_median_and_quartiles_are_a_summary(tmp_path):
+    source = next((SAMPLES / "asv/results/runner").glob("*-*.json"))
+    content = json.loads(source.read_text())
+    at = content["result_columns"].index("samples")
+    for row in content["results"].values():
+        del row[at:]
+    path, problems = written(tmp_path / "r/m/c0ffee-env.json", content), Problems()
+    results = results_of_run(path, problems)
+    assert set(results["stat"]) == {"median", "q1", "q3"}
+    assert problems.notes == [f"{path} holds summaries only, without the repetitions behind them"]
+    assert {key[1] for key in run(path)} == {
+        f"words.Words.time_{name}[1='{kind}']" for name in ("join", "split") for kind in ("plain", "sorted")
+    }
+
+
+def test_what_failed_or_was_skipped_is_passed_over(tmp_path):
+    content = {
+        "commit_hash": "c0ffee", "result_columns": ["result", "params"], "params": {"machine": "m"},
+        "results": {"time_a": [[None, float("nan"), 0.5], [["1", "2", "3"]]], "time_b": [None]}, "version": 2,
+    }  # fmt: skip
+    path = written(tmp_path / "a.json", content)
+    assert run(path, "asv") == {("asv", "time_a[1=3]", "m", 1, "s", "lower"): [0.5]}

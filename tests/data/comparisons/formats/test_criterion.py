@@ -1,0 +1,55 @@
+"""Files that are written from the documentation of criterion.rs and cargo-criterion: neither is there."""
+
+import json
+
+from tests.data.comparisons.formats.reading import SAMPLES, refusal, run, written
+
+HEADER = "group,function,value,throughput_num,throughput_type,sample_measured_value,unit,iteration_count\n"
+KEY = ("unknown", 1, "ns", "lower")
+
+
+def test_a_sample_is_the_time_of_one_iteration(tmp_path):
+    path = written(
+        tmp_path / "raw.csv",
+        f"{HEADER}words,join,8,,,100,ns,10\nwords,join,8,,,240,ns,20\nwords,,,,,9,ns,3\n",
+    )
+    assert run(path, "criterion") == {
+        ("criterion", "words/join/8", *KEY): [10, 12],
+        ("criterion", "words", *KEY): [3],
+    }
+
+
+def test_messages_of_cargo_criterion_are_read_beside_what_else_is_printed(tmp_path):
+    measured = {"iteration_count": [2, 4], "measured_values": [8.0, 20.0], "unit": "ns"}
+    message = json.dumps({"reason": "benchmark-complete", "id": "w/j", **measured})
+    path = written(
+        tmp_path / "a.jsonl",
+        f'{message}\n   Compiling words\n{{"reason":"group-complete","group_name":"w"}}\n',
+    )
+    assert run(path, "criterion") == {("criterion", "w/j", *KEY): [4, 5]}
+
+
+def test_of_a_directory_the_new_run_is_read_and_not_the_one_before(tmp_path):
+    for age, value in (("new", 5), ("base", 7)):
+        written(tmp_path / f"words/join/{age}/raw.csv", f"{HEADER}words,join,,,,{value},ns,1\n")
+        written(
+            tmp_path / f"words/split/{age}/sample.json",
+            {"sampling_mode": "Flat", "iters": [2.0], "times": [value]},
+        )
+        written(tmp_path / f"words/split/{age}/benchmark.json", {"full_id": "words/split"})
+    assert run(tmp_path, "criterion") == {
+        ("criterion", "words/join", *KEY): [5],
+        ("criterion", "words/split", *KEY): [2.5],
+    }
+
+
+def test_iterations_of_zero_are_refused(tmp_path):
+    path = written(tmp_path / "raw.csv", f"{HEADER}words,join,,,,100,ns,0\n")
+    assert refusal(path) == 'raw.csv:2: iteration_count="0" is not a number above 0'
+
+
+def test_the_samples_in_the_documentation_say_the_same_in_both_forms():
+    for name in ("base.csv", "base-messages.jsonl"):
+        assert [(key[1], len(values)) for key, values in run(SAMPLES / "criterion" / name).items()] == [
+            ("words/join/20000", 20)
+        ]

@@ -1,0 +1,68 @@
+"""Files that a program with Google Benchmark writes here, which is compiled for that."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from data.comparisons.run import results_of_run
+from tests.data.comparisons.formats.reading import needs, ran, run, written
+
+PROGRAM = """
+#include <benchmark/benchmark.h>
+static void BM_Add(benchmark::State& state) {
+  long sum = 0;
+  for (auto _ : state) for (int i = 0; i < state.range(0); ++i) benchmark::DoNotOptimize(sum += i);
+}
+BENCHMARK(BM_Add)->Arg(64)->Threads(2)->UseRealTime();
+BENCHMARK_MAIN();
+"""
+NAME = "BM_Add/64/real_time"
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    if not Path("/usr/include/benchmark/benchmark.h").exists():
+        pytest.skip("Google Benchmark is not installed")
+    directory = tmp_path_factory.mktemp("google")
+    source = written(directory / "b.cc", PROGRAM)
+    ran("g++", "-O1", source, "-o", directory / "b", "-lbenchmark", "-lpthread")
+    return directory / "b"
+
+
+def measured(program, path, *options):
+    fast = ("--benchmark_min_time=0.001", "--benchmark_repetitions=4")
+    ran(program, *fast, f"--benchmark_out={path}", "--benchmark_out_format=json", *options)
+    return path
+
+
+@needs("g++")
+def test_repetitions_of_a_real_run_are_samples_and_threads_are_threads(program, tmp_path):
+    path = measured(program, tmp_path / "a.json")
+    entries = json.loads(path.read_text())["benchmarks"]
+    times = [one["real_time"] for one in entries if one["run_type"] == "iteration"]
+    assert run(path, "google-benchmark") == {("google-benchmark", NAME, "unknown", 2, "ns", "lower"): times}
+    assert len(times) == 4
+
+
+@needs("g++")
+def test_aggregates_only_are_a_summary(program, tmp_path):
+    path, notes = measured(program, tmp_path / "a.json", "--benchmark_report_aggregates_only=true"), []
+    found = run(path, "google-benchmark", notes)
+    assert [(key[1], len(values)) for key, values in found.items()] == [(NAME, 3)]
+    assert sorted(results_of_run(path)["stat"]) == ["mean", "median", "stdev"]
+    assert notes == [f"{path} holds summaries only, without the repetitions behind them"]
+
+
+def test_what_failed_is_left_out_and_told(tmp_path):
+    """Written from the documentation of version 1.4, whose entries have no ``run_type``."""
+    entries = [
+        {"name": "BM_a/8/threads:2", "real_time": 3.0, "time_unit": "us"},
+        {"name": "BM_a/8/threads:2_mean", "real_time": 3.0, "time_unit": "us"},
+        {"name": "BM_b", "real_time": 0.0, "time_unit": "us", "error_occurred": True},
+    ]
+    path, notes = written(tmp_path / "a.json", {"context": {}, "benchmarks": entries}), []
+    assert run(path, "google-benchmark", notes) == {
+        ("google-benchmark", "BM_a/8", "unknown", 2, "us", "lower"): [3.0]
+    }
+    assert notes == [f"{path}: benchmarks[2] (BM_b) is left out: it was not measured"]

@@ -1,0 +1,36 @@
+"""Files that are written from JMH's documentation: JMH is not there."""
+
+from data.comparisons.run import results_of_run
+from tests.data.comparisons.formats.reading import SAMPLES, run, written
+
+
+def entry(mode, unit, raw, **further):
+    metric = {"score": 2.0, "scoreError": "NaN", "scoreUnit": unit, "rawData": raw}
+    metric["scorePercentiles"] = {"0.0": 1.0, "50.0": 2.0, "99.0": 3.0, "100.0": 4.0}
+    named = {"jmhVersion": "1.37", "benchmark": "org.a.Words.join", "mode": mode}
+    return named | {"primaryMetric": metric, "secondaryMetrics": {}} | further
+
+
+def test_iterations_of_all_forks_are_samples_and_the_mode_tells_the_direction(tmp_path):
+    entries = [
+        entry("thrpt", "ops/ms", [[1.0, 2.0], [3.0]], threads=4, params={"n": "8"}),
+        entry("avgt", "us/op", [[5.0]]),
+    ]
+    assert run(written(tmp_path / "a.json", entries), "jmh") == {
+        ("org.a.Words", "join[n=8]", "unknown", 4, "ops/ms", "higher"): [1, 2, 3],
+        ("org.a.Words", "join", "unknown", 1, "us/op", "lower"): [5],
+    }
+
+
+def test_sampled_times_have_a_summary(tmp_path):
+    path, notes = written(tmp_path / "a.json", [entry("sample", "us/op", [])]), []
+    run(path, "jmh", notes)
+    results = results_of_run(path)
+    assert dict(zip(results["stat"], results["value"], strict=True)) == {
+        "min": 1, "median": 2, "max": 4, "mean": 2
+    }  # fmt: skip
+    assert notes == [f"{path} holds summaries only, without the repetitions behind them"]
+
+
+def test_the_sample_in_the_documentation_is_read():
+    assert [len(values) for values in run(SAMPLES / "jmh/base.json", "jmh").values()] == [10, 10]

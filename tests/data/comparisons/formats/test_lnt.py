@@ -1,0 +1,29 @@
+"""Reports that are written from LNT's documentation: LNT is not there."""
+
+from tests.data.comparisons.formats.reading import SAMPLES, compared, run, written
+
+
+def test_a_directory_of_reports_is_a_series_by_revision():
+    assert compared(SAMPLES / "lnt") == [
+        [f"{revision}/lnt/words/join {metric}/runner", before, before + 1]
+        for metric in ("execution_time", "compile_time")
+        for revision, before in ((402, 0), (403, 1))
+    ]
+
+
+def test_reports_of_one_revision_are_its_repetitions(tmp_path):
+    for name, value in (("b", 2.0), ("a", 1.0)):
+        run_ = {"llvm_project_revision": "7", "end_time": f"2026-11-2{int(value)}T00:00:00"}
+        test = {"name": "t", "score": value}
+        written(tmp_path / f"{name}.json", {"machine": {"name": "m"}, "run": run_, "tests": [test]})
+    assert run(tmp_path, "lnt") == {("lnt", "t score", "m", 1, "unknown", "higher"): [1, 2]}
+
+
+def test_format_1_has_its_metric_at_the_end_of_the_name(tmp_path):
+    tests = [
+        {"Name": "nts.a/b.exec", "Data": [0.5, 0.75], "Info": {}},
+        {"Name": "nts.a/b.exec.status", "Data": [1.0], "Info": {}},
+    ]
+    run_ = {"Start Time": "", "End Time": "2026-11-20 10:00:00", "Info": {"run_order": "400", "tag": "nts"}}
+    path = written(tmp_path / "a.json", {"Machine": {"Name": "m", "Info": {}}, "Run": run_, "Tests": tests})
+    assert run(path, "lnt") == {("lnt", "nts.a/b exec", "m", 1, "s", "lower"): [0.5, 0.75]}

@@ -1,0 +1,51 @@
+"""Plain tables, as everybody can write them."""
+
+import pytest
+
+from data.comparisons import formats
+from tests.data.comparisons.formats.reading import compared, refusal, run, written
+
+
+def test_a_value_a_row_and_what_is_left_out_is_assumed(tmp_path):
+    path, notes = written(tmp_path / "a.csv", "operation;value;threads\njoin;5;2\njoin;6;2\nsplit;7;\n"), []
+    assert run(path, "long-csv", notes) == {
+        ("long-csv", "join", "unknown", 2, "unknown", "higher"): [5, 6],
+        ("long-csv", "split", "unknown", 1, "unknown", "higher"): [7],
+    }
+    assert notes == [
+        f"{path} does not say which values are better; higher is assumed (--better says otherwise)"
+    ]
+
+
+def test_versions_stand_as_they_come_or_by_their_times(tmp_path):
+    old = "join,lower,old,2026-11-20,5\njoin,lower,old,2026-11-20,6\n"
+    rows = "{}" + old + "join,lower,new,2026-11-{},7\njoin,lower,new,2026-11-{},8\n"
+    header = "operation,better,version,measured_at,value\n"
+    path = written(tmp_path / "a.csv", rows.format(header, 21, 21))
+    assert compared(path) == [["new/long-csv/join", 0, 1]]
+    path = written(tmp_path / "b.csv", rows.format(header, 19, 19))
+    assert compared(path) == [["old/long-csv/join", 0, 1]]
+
+
+def test_units_of_versions_are_converted_to_the_first(tmp_path):
+    first = written(tmp_path / "1.csv", "operation,better,unit,value\njoin,lower,ms,500\njoin,lower,ms,600\n")
+    second = written(tmp_path / "2.csv", "operation,better,unit,value\njoin,lower,s,0.5\njoin,lower,s,0.75\n")
+    results = formats.read("long-csv", [first, second]).tables.results
+    assert (results["value"].tolist(), set(results["unit"])) == ([500, 600, 500, 750], {"ms"})
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("operation,value\njoin,fast\n", 'a.csv:2: value="fast" is not a finite number'),
+        ("operation,value,threads\njoin,1,0\n", 'a.csv:2: threads="0" is not a whole number from 1'),
+        ("operation,value,better\njoin,1,smaller\n", 'a.csv:2: better="smaller" is not lower or higher'),
+        ("operation,value\n ,1\n", "a.csv:2: names no operation"),
+        (
+            "operation,value,thread\njoin,1,2\n",
+            'a.csv:1: column "thread" is unknown; did you mean "threads"?',
+        ),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_line(tmp_path, text, told):
+    assert refusal(written(tmp_path / "a.csv", text)) == told

@@ -1,0 +1,54 @@
+"""Tables that are written from the documentation of Apache Otava, which is not there."""
+
+import shutil
+
+import pytest
+
+from data.comparisons import formats
+from data.comparisons.params import Measure
+from data.comparisons.run import results_of_run
+from data.tables.problems import Problems
+from tests.data.comparisons.formats.reading import SAMPLES, refusal, run, series, written
+
+TABLE = "time,commit,branch,join,host\n2026-11-20 10:00,a,main,5,x\n2026-11-20 11:00,a,main,6,y\n"
+
+
+def test_the_configuration_beside_it_says_which_values_are_better():
+    tables = formats.read("otava-csv", [SAMPLES / "otava-csv/words.csv"]).tables
+    assert dict(tables.results.groupby("operation")["better"].first()) == {
+        "join": "lower",
+        "throughput": "higher",
+    }
+    assert tables.comparisons["comparison_id"].tolist()[0] == "c01/words/join"
+    assert (tables.results.groupby(["operation", "version"]).size() == 3).all()
+
+
+def test_without_configuration_the_user_says_it_or_a_note_does(tmp_path):
+    path, notes = written(tmp_path / "a.csv", TABLE), []
+    key = ("otava-csv", "join", "unknown", 1, "unknown")
+    assert run(path, "otava-csv", notes) == {(*key, "higher"): [5, 6]}
+    assert notes == [
+        f"{path} does not say which values are better; higher is assumed (--better says otherwise)"
+    ]
+    assert series(results_of_run(path, Problems(), Measure(better="lower"))) == {(*key, "lower"): [5, 6]}
+
+
+def test_several_branches_are_refused(tmp_path):
+    path = written(tmp_path / "a.csv", TABLE + "2026-11-20 12:00,b,side,7,x\n")
+    assert refusal(path) == "a.csv: holds several branches (main, side); expected one"
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ("tests: [", "otava.yaml: is not YAML ("),
+        (
+            "tests: {w: {file: words.csv, metrics: [gone]}}",
+            'words.csv:1: lacks the column "gone" of its metric',
+        ),
+    ],
+)
+def test_a_configuration_that_does_not_fit_is_told(tmp_path, config, told):
+    path = shutil.copy(SAMPLES / "otava-csv/words.csv", tmp_path / "words.csv")
+    written(tmp_path / "otava.yaml", config)
+    assert refusal(path).startswith(told)

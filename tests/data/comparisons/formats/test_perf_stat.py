@@ -1,0 +1,65 @@
+"""What perf stat itself writes here, of stress-ng or of a plain program."""
+
+import shutil
+
+import pytest
+
+from data.comparisons.run import results_of_run
+from tests.data.comparisons.formats.reading import needs, ran, run, written
+
+WORK = ("stress-ng", "--quiet", "--cpu", "1", "--cpu-ops", "20") if shutil.which("stress-ng") else ("true",)
+EVENTS = ("-e", "task-clock,page-faults")
+
+
+@needs("perf")
+@pytest.mark.parametrize("form", ["-x,", "-x;", "-j"])
+def test_appended_runs_are_repetitions_in_either_form(form, tmp_path):
+    out = tmp_path / "perf.out"
+    for _ in range(3):
+        ran("perf", "stat", form, *EVENTS, "--append", "-o", out, *WORK)
+    found = run(out, "perf-stat")
+    key = ("perf-stat", "task-clock", "unknown", 1, "ms", "lower")
+    assert len(found[key]) == len(found["perf-stat", "page-faults", "unknown", 1, "count", "lower"]) == 3
+    assert min(found[key]) > 0
+
+
+@needs("perf")
+@pytest.mark.parametrize("form", ["-x,", "-j"])
+def test_intervals_are_samples(form, tmp_path):
+    out = tmp_path / "perf.out"
+    ran(
+        "perf",
+        "stat",
+        form,
+        "-I",
+        "50",
+        "-e",
+        "task-clock",
+        "-o",
+        out,
+        "--",
+        "sh",
+        "-c",
+        "i=0; while [ $i -lt 99999 ]; do i=$((i+1)); done",
+    )
+    assert len(next(iter(run(out, "perf-stat").values()))) > 1
+
+
+@needs("perf")
+@pytest.mark.parametrize("form", ["-x,", "-j"])
+def test_repeated_runs_leave_a_mean_and_its_spread(form, tmp_path):
+    out, notes = tmp_path / "perf.out", []
+    ran("perf", "stat", form, "-r", "3", "-e", "page-faults", "-o", out, "true")
+    run(out, "perf-stat", notes)
+    assert sorted(results_of_run(out)["stat"]) == ["mean", "stdev"]
+    assert notes == [f"{out} holds summaries only, without the repetitions behind them"]
+
+
+def test_processors_are_told_apart_and_what_was_not_counted_is_passed_over(tmp_path):
+    """As perf writes it with ``-A``; counters that this machine may not have."""
+    text = (
+        "CPU0,12,,cycles,100,100.00,,\nCPU1,13,,cycles,100,100.00,,\n<not supported>,,branches,0,100.00,,\n"
+    )
+    assert run(written(tmp_path / "a.csv", text), "perf-stat") == {
+        ("perf-stat", f"cycles CPU{n}", "unknown", 1, "count", "lower"): [12 + n] for n in (0, 1)
+    }

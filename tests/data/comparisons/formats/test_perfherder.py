@@ -1,0 +1,36 @@
+"""Data that is written from Perfherder's schema: Treeherder is not there."""
+
+import json
+
+from tests.data.comparisons.formats.reading import compared, run, written
+
+SUBTESTS = [
+    {"name": "join", "value": 2.0, "replicates": [1.0, 2.0, 3.0], "unit": "ms"},
+    {"name": "score", "value": 7.0, "lowerIsBetter": False},
+]
+DATA = {
+    "framework": {"name": "talos"},
+    "suites": [{"name": "words", "extraOptions": ["e10s"], "subtests": SUBTESTS}],
+}
+
+
+def test_replicates_are_samples_and_a_log_is_searched_for_its_marks(tmp_path):
+    expected = {
+        ("words e10s", "join", "unknown", 1, "ms", "lower"): [1, 2, 3],
+        ("words e10s", "score", "unknown", 1, "unknown", "higher"): [7],
+    }
+    assert run(written(tmp_path / "a.json", DATA), "perfherder") == expected
+    log = f"[task] 10:00 started\n[task] 10:01 PERFHERDER_DATA: {json.dumps(DATA)}\n[task] done\n"
+    assert run(written(tmp_path / "a.log", log), "perfherder") == expected
+
+
+def test_a_series_of_treeherder_is_compared_push_by_push(tmp_path):
+    points = [
+        {"value": value, "push_timestamp": f"2026-11-2{day}T10:00:00", "revision": f"{day}abc"}
+        for day, value in ((2, 5.0), (1, 4.0), (2, 5.5), (1, 4.5))
+    ]
+    content = [
+        {"suite": "words", "test": "join", "lower_is_better": True, "measurement_unit": "ms", "data": points}
+    ]
+    path = written(tmp_path / "a.json", content)
+    assert compared(path) == [["2abc/words/join", 0, 1]]

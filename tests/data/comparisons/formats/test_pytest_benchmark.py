@@ -1,0 +1,45 @@
+"""Files that pytest-benchmark itself writes here."""
+
+import json
+import sys
+
+from data.comparisons.run import results_of_run
+from tests.data.comparisons.formats.reading import SAMPLES, ran, refusal, run, written
+
+TESTS = """
+import pytest
+
+@pytest.mark.parametrize("n", [10, 20])
+def test_sum(benchmark, n):
+    benchmark.pedantic(sum, args=(range(n),), rounds=5, iterations=3)
+"""
+
+
+def test_rounds_of_a_real_run_are_its_samples_and_parameters_are_part_of_the_name(tmp_path):
+    written(tmp_path / "test_it.py", TESTS)
+    out = tmp_path / "out.json"
+    options = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--benchmark-json", out)
+    ran(sys.executable, "-m", "pytest", *options, "test_it.py", cwd=tmp_path)
+    stats = {one["name"]: one["stats"] for one in json.loads(out.read_text())["benchmarks"]}
+    key = ("unknown", 1, "s", "lower")
+    assert run(out, "pytest-benchmark") == {
+        ("test_it.py", name, *key): stats[name]["data"] for name in ("test_sum[10]", "test_sum[20]")
+    }
+    assert len(stats["test_sum[10]"]["data"]) == 5
+
+
+def test_a_file_saved_without_data_holds_summaries_and_says_so(tmp_path):
+    content = json.loads((SAMPLES / "pytest-benchmark/base.json").read_text())
+    for one in content["benchmarks"]:
+        del one["stats"]["data"]
+    path, notes = written(tmp_path / "a.json", content), []
+    run(path, "pytest-benchmark", notes)
+    assert notes == [f"{path} holds summaries only, without the repetitions behind them"]
+    assert set(results_of_run(path)["stat"]) == {"min", "q1", "median", "q3", "max", "mean", "stdev"}
+
+
+def test_a_wrong_value_is_named_with_its_place(tmp_path):
+    content = json.loads((SAMPLES / "pytest-benchmark/base.json").read_text())
+    content["benchmarks"][1]["stats"]["data"][2] = "fast"
+    path = written(tmp_path / "a.json", content)
+    assert refusal(path) == "a.json: benchmarks[1].stats.data[2]: Expected `float`, got `str`"

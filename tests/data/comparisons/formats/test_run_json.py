@@ -1,0 +1,17 @@
+"""Runs in JSON of our own."""
+
+from tests.data.comparisons.formats.reading import refusal, run, written
+
+RESULT = {"benchmark": "words", "operation": "join", "better": "lower"}
+
+
+def test_threads_may_be_left_out(tmp_path):
+    path = written(tmp_path / "a.json", {"results": [RESULT | {"configurations": [{"samples": [1.0, 2]}]}]})
+    assert run(path, "run-json") == {("words", "join", "unknown", 1, "unknown", "lower"): [1, 2]}
+
+
+def test_a_wrong_value_is_named_with_its_place(tmp_path):
+    configurations = [{"threads": 0, "samples": [1.0]}]
+    path = written(tmp_path / "a.json", {"results": [RESULT | {"configurations": configurations}]})
+    told = "a.json: results.0.configurations.0.threads=0: Input should be greater than or equal to 1"
+    assert refusal(path).startswith(told)
