@@ -57,15 +57,14 @@ class Project:
 
     def runs(self, number: int, slower: Floats | float = 0.0) -> Sequence[pd.DataFrame]:
         """Return the results of so many runs, of operations that are slower by such shares."""
-        return [self._run(np.broadcast_to(slower, len(self._level))) for _ in range(number)]
-
-    def _run(self, slower: Floats) -> pd.DataFrame:
         builder = Builder()
-        each = self._level * np.exp(self._offsets()) * (1 + slower)
-        for place, level in enumerate(each):
-            series = Series(str(place), "b", "b", f"operation {place}", "m", "ms", "lower", 1)
-            builder.results.samples(series, 0, "0", level * (1 + self._noise[place] * self._scatter()))
-        return builder.take().results
+        for order in range(number):
+            each = self._level * np.exp(self._offsets()) * (1 + slower)
+            for place, level in enumerate(each):
+                series = Series(str(place), "b", "b", f"operation {place}", "m", "ms", "lower", 1)
+                samples = level * (1 + self._noise[place] * self._scatter())
+                builder.results.samples(series, order, str(order), samples.tolist())
+        return [run for _, run in builder.take().results.groupby("order")]
 
     def _offsets(self) -> Floats:
         given, n = self._given, len(self._level)
