@@ -110,7 +110,8 @@ def _own(levels: RunLevels, assumed: float, level: Floats) -> RunShift:
     alike = between_operations(levels.per_operation(value))
     if not np.isfinite(levels.history).any():
         # runs of two builds don't show what builds differ by
-        limit2 = _beside(limit2, alike, level, measured)
+        noisier = np.maximum(levels.noise - np.median(levels.noise), 0.0)
+        limit2 = _beside(limit2, alike, level, measured, noisier)
     by_operations = alike.freedom[0] >= ENOUGH
     known: Known = "runs" if measured.all() else "operations" if by_operations else "assumed"
     return RunShift(value, np.sqrt(limit2), known)
@@ -122,9 +123,14 @@ def _measured_or(told: Variance, assumed: float) -> Floats:
     return np.maximum(told.value, least)
 
 
-def _beside(limit2: Floats, alike: Variance, level: Floats, measured: NDArray[np.bool_]) -> Floats:
-    """Let the operations of the pair tell where runs don't, and nothing be less than they tell."""
-    of_pair = _quantile(alike.freedom, level) ** 2 * alike.value
+def _beside(
+    limit2: Floats, alike: Variance, level: Floats, measured: NDArray[np.bool_], noisier: Floats
+) -> Floats:
+    """Let the operations of the pair tell where runs don't, and nothing be less than they tell.
+
+    What is `noisier` than most differs by more than most.
+    """
+    of_pair = _quantile(alike.freedom, level) ** 2 * (alike.value + noisier)
     if alike.freedom[0] < ENOUGH:
         return np.maximum(limit2, of_pair)
     return np.where(measured, np.maximum(limit2, of_pair), of_pair)

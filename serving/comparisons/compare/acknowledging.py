@@ -93,21 +93,22 @@ class Excuse:
     Attributes
     ----------
     kind : {"acknowledged", "unstable", "accepted"}
-    until : str
-        Empty where it has no end.
+    until, since : str
+        Empty where it has no end, and no beginning.
     """
 
     kind: _Kind
     by: str
     why: str
     until: str
+    since: str
 
     @property
     def told(self) -> str:
         """In words."""
-        end = f" (until {self.until})" if self.until else ""
+        span = [f"{word} {one}" for word, one in (("until", self.until), ("since", self.since)) if one]
         how = {"acknowledged": "acknowledged", "unstable": "called unstable", "accepted": "accepted"}
-        return f"{how[self.kind]} by {self.by}: {self.why}{end}"
+        return f"{how[self.kind]} by {self.by}: {self.why}{f' ({span[0]})' if span else ''}"
 
 
 @dataclass(frozen=True)
@@ -133,8 +134,8 @@ class Acknowledgements:
         for kind, one in self._entries():
             own = one.concerns(verdict.benchmark, verdict.operation)
             if own and not self._over(one) and _covers(one, verdict):
-                end = getattr(one, "until", None) or getattr(one, "since", None)
-                return Excuse(kind, one.by, one.why, str(end or ""))
+                until, since = (str(getattr(one, name, None) or "") for name in ("until", "since"))
+                return Excuse(kind, one.by, one.why, until, since)
         return None
 
     def notes(self, verdicts: Sequence[Verdict]) -> Iterator[str]:

@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 from data.comparisons.pair import TwoRuns, paired_runs
 from data.comparisons.params import Measure
 from data.comparisons.tables import ComparisonTables
-from data.tables.files import write_text
 from data.tables.problems import Problems
 from serving.answering import write
 from serving.comparisons.compare.acknowledging import Acknowledgements, read_acknowledged
 from serving.comparisons.compare.annotating import add_to_page, annotated
 from serving.comparisons.compare.confirming import Confirming
-from serving.comparisons.compare.reading import ComparedRun, ComparedRuns, read_runs
+from serving.comparisons.compare.reading import ComparedRun, ComparedRuns, RunReader
 from serving.comparisons.compare.revisions import Revision, head
 from serving.comparisons.compare.rows import ComparedSides, rows_of
 from serving.comparisons.compare.showing import as_answer, as_cases, as_comment, as_table
@@ -84,6 +83,8 @@ class Comparing:
     measure : Measure
     assumed : float
         By how much runs differ where nothing tells; see `features.comparisons.offsets.shifts.offsets`.
+    kind : str or None
+        The format of all runs; None: what their content says.
     confirming : Confirming or None
     acknowledged : Path or None
         None: the default file, if it is there.
@@ -94,6 +95,7 @@ class Comparing:
     served: Judge
     measure: Measure
     assumed: float
+    kind: str | None = None
     confirming: Confirming | None = None
     acknowledged: Path | None = None
     commits: tuple[str | None, str | None] = (None, None)
@@ -107,29 +109,20 @@ class Comparing:
             If something cannot be read, the sides have nothing in common or cannot be compared, or a command
             that is to confirm fails.
         """
-        problems, told = Problems(), read_acknowledged(self.acknowledged)
-        runs = self._read(paths, problems)
+        reader = RunReader(Problems(), self.measure, self.kind)
+        runs, told = _read(paths, reader), read_acknowledged(self.acknowledged)
         baseline, target = self._revisions(runs)
         says = Acknowledgements(*told, baseline, target, datetime.now(UTC).astimezone().date())
         runs = replace(runs, earlier=tuple(_current(runs.earlier, says)))
         pair = _paired(runs)
-        weighed = self._weighed(pair, problems)
+        weighed = self._weighed(pair, reader)
         if self.confirming is not None:
             doubted = np.array([_doubted(weighed, row, says) for row in range(len(weighed.judged))], bool)
             if doubted.any():
-                runs = self.confirming.again(runs, _operations(pair, doubted), problems, self.measure)
+                runs = self.confirming.again(runs, _operations(pair, doubted), reader)
                 again = _paired(runs)
-                weighed, pair = self._confirmed(weighed, pair, again, doubted, problems)
+                weighed, pair = self._confirmed(weighed, pair, again, doubted, reader)
         return _told(weighed, pair, says, runs.names)
-
-    def _read(self, paths: ComparedPaths, problems: Problems) -> ComparedRuns:
-        baseline, target, earlier = (
-            read_runs(side, problems, self.measure) for side in (paths.baseline, paths.target, paths.history)
-        )
-        taken = {run.path.resolve() for run in (*baseline, *target)}
-        return ComparedRuns(
-            baseline, target, tuple(run for run in earlier if run.path.resolve() not in taken)
-        )
 
     def _revisions(self, runs: ComparedRuns) -> Iterator[Revision]:
         here = Path.cwd()
@@ -138,14 +131,14 @@ class Comparing:
             names = dict.fromkeys(run.version for run in side)
             yield Revision((*names, *([commit] if commit else [])), here)
 
-    def _weighed(self, pair: TwoRuns, problems: Problems) -> Weighed:
-        return weigh(pair.tables, self.served, self.assumed, (*problems.notes, *pair.notes))
+    def _weighed(self, pair: TwoRuns, reader: RunReader) -> Weighed:
+        return weigh(pair.tables, self.served, self.assumed, (*reader.problems.notes, *pair.notes))
 
     def _confirmed(
-        self, first: Weighed, pair: TwoRuns, again: TwoRuns, doubted: NDArray[np.bool_], problems: Problems
+        self, first: Weighed, pair: TwoRuns, again: TwoRuns, doubted: NDArray[np.bool_], reader: RunReader
     ) -> tuple[Weighed, TwoRuns]:
         """Let further runs decide what was in doubt, and nothing else."""
-        then = self._weighed(replace(again, notes=pair.notes), problems)
+        then = self._weighed(replace(again, notes=pair.notes), reader)
         return first.beside(then, doubted), replace(again, missing=pair.missing, notes=pair.notes)
 
 
@@ -163,14 +156,9 @@ def compare_runs(comparing: Comparing, paths: ComparedPaths, outputs: Outputs, f
 
 def _give(compared: ComparedSides, outputs: Outputs) -> None:
     """Write the answer wherever it is wanted."""
-    files = (
-        (outputs.markdown, lambda: as_comment(compared, outputs.name)),
-        (outputs.junit, lambda: as_cases(compared)),
-        (outputs.json, lambda: as_answer(compared)),
-    )
-    for path, text in files:
+    for path, form in ((outputs.markdown, "markdown"), (outputs.junit, "junit"), (outputs.json, "json")):
         if path is not None:
-            write_text(path, text())
+            write(_shown(compared, replace(outputs, shown=form)), path)
     if outputs.page:
         add_to_page(as_comment(compared, outputs.name))
     if outputs.annotations:
@@ -189,6 +177,13 @@ def _shown(compared: ComparedSides, outputs: Outputs) -> str | bytes:
         case "xml":
             return as_xml(compared.weighed.judgement, compared.tables)
     return as_table(compared, terminal=outputs.output is None and sys.stdout.isatty())
+
+
+def _read(paths: ComparedPaths, reader: RunReader) -> ComparedRuns:
+    baseline, target = reader.runs(paths.baseline), reader.runs(paths.target)
+    taken = {run.path.resolve() for run in (*baseline, *target)}
+    earlier = (run for run in reader.history(paths.history) if run.path.resolve() not in taken)
+    return ComparedRuns(baseline, target, tuple(earlier))
 
 
 def _paired(runs: ComparedRuns) -> TwoRuns:

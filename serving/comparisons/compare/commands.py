@@ -42,6 +42,10 @@ Earlier = Annotated[
         " by.",
     ),
 ]
+Kind = Annotated[
+    str | None,
+    typer.Option("--from", metavar="FORMAT", help="The format of all runs. Default: what content says."),
+]
 RunsDiffer = Annotated[
     float,
     typer.Option(
@@ -115,6 +119,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     acknowledged: AcknowledgedOption = None,
     commit: Commit = None,
     base_commit: BaseCommit = None,
+    kind: Kind = None,
     better: Assumed = None,
     floor: Floor = None,
     missed: Missed = None,
@@ -139,6 +144,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         load(model, floor=floor, missed=missed, false_alarms=false_alarms, costs=costs),
         Measure.model_validate({"better": better}),
         runs_differ,
+        kind,
         _confirming(confirm, command, confirm_base, confirm_timeout),
         acknowledged,
         (base_commit, commit),

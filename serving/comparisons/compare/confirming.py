@@ -13,10 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from data.comparisons.params import Measure
 from data.errors import InputError
-from data.tables.problems import Problems
-from serving.comparisons.compare.reading import ComparedRun, ComparedRuns, read_runs
+from serving.comparisons.compare.reading import ComparedRun, ComparedRuns, RunReader
 
 #: What stands for the file that a command is to write, and for the operations in doubt.
 OUTPUT, OPERATIONS = "{output}", "{operations}"
@@ -50,9 +48,7 @@ class Confirming:
                 problem = f"names no {OUTPUT}, where it is to write its results"
                 raise InputError(problem, place=f"the command {shlex.join(command)!r}")
 
-    def again(
-        self, runs: ComparedRuns, operations: Sequence[str], problems: Problems, measure: Measure
-    ) -> ComparedRuns:
+    def again(self, runs: ComparedRuns, operations: Sequence[str], reader: RunReader) -> ComparedRuns:
         """Measure again, baseline and target in turn, and return all runs.
 
         Parameters
@@ -60,8 +56,7 @@ class Confirming:
         runs : ComparedRuns
         operations : sequence of str
             Those in doubt; a command may leave out the others.
-        problems, measure
-            As `read_runs` takes them.
+        reader : RunReader
 
         Raises
         ------
@@ -74,7 +69,7 @@ class Confirming:
                 command = self.baseline if side == "baseline" else self.target
                 sys.stderr.write(f"confirming: run {number} of {self.times} of the {side}\n")
                 _run(command, output, operations, self.seconds)
-                (found,) = read_runs([output], problems, measure)
+                (found,) = reader.runs([output])
                 named = _like((baseline if side == "baseline" else target)[0], found, number)
                 (baseline if side == "baseline" else target).append(named)
         return replace(runs, baseline=tuple(baseline), target=tuple(target))

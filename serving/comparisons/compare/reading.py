@@ -9,13 +9,18 @@ from pathlib import Path
 
 import pandas as pd
 
+from data.comparisons import formats
+from data.comparisons.formats.tools import TOOLS
 from data.comparisons.params import Measure
 from data.comparisons.run import results_of_run
+from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 from data.tables.problems import Problems
 
 #: What runs are called that name no version.
 _UNNAMED = "0"
+#: What lies in a directory that is one source.
+_ONE_SOURCE = ("results.parquet", *(tool.folder for tool in TOOLS.values() if tool.folder))
 
 
 @dataclass(frozen=True)
@@ -54,21 +59,53 @@ class ComparedRuns:
         return baseline, target
 
 
-def read_runs(paths: Sequence[Path], problems: Problems, measure: Measure) -> tuple[ComparedRun, ...]:
-    """Read runs: of a directory without tables of its own every file, in the order of their names.
+@dataclass(frozen=True)
+class RunReader:
+    """How runs are read.
 
-    Raises
-    ------
-    InputError
-        If one cannot be read, or a directory holds none.
+    Attributes
+    ----------
+    problems : Problems
+    measure : Measure
+    kind : str or None
+        Their format; None: what the content says.
     """
-    return tuple(_run(path, results_of_run(path, problems, measure)) for path in run_files(paths))
+
+    problems: Problems
+    measure: Measure
+    kind: str | None = None
+
+    def runs(self, paths: Sequence[Path]) -> tuple[ComparedRun, ...]:
+        """Read runs: of a directory that is none every file, in the order of their names.
+
+        Raises
+        ------
+        InputError
+            If one cannot be read, or a directory holds none.
+        """
+        return tuple(
+            _run(path, results_of_run(path, self.problems, self.measure, self.kind))
+            for path in run_files(paths)
+        )
+
+    def history(self, paths: Sequence[Path]) -> tuple[ComparedRun, ...]:
+        """Read earlier runs likewise; what holds several versions is a run each. Raises as `runs`."""
+        return tuple(run for path in run_files(paths) for run in self._versions(path))
+
+    def _versions(self, path: Path) -> Iterator[ComparedRun]:
+        kind = self.kind or formats.sniff(path)
+        if kind not in TOOLS or not TOOLS[kind].versions:
+            yield from self.runs([path])
+            return
+        pieces = formats.stream(kind, [path], self.problems, measure=self.measure, piece=None)
+        results = ComparisonTables.joined(list(pieces)).results
+        yield from (_run(path, rows) for _, rows in results.groupby("order"))
 
 
 def run_files(paths: Sequence[Path]) -> Iterator[Path]:
-    """Yield the files and tables that are a run each; InputError if a directory holds none."""
+    """Yield the files and directories that are a run each; InputError if a directory holds none."""
     for path in paths:
-        if not path.is_dir() or (path / "results.parquet").exists():
+        if not path.is_dir() or any(next(path.glob(sign), None) is not None for sign in _ONE_SOURCE):
             yield path
             continue
         inside = sorted((one for one in path.iterdir() if not one.name.startswith(".")), key=_natural)

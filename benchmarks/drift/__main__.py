@@ -1,0 +1,151 @@
+"""What runs of one build are called regressions, and which real ones are found.
+
+Run it with ``python -m benchmarks.drift`` after ``dvc repro``; it writes ``docs/results/drift.md``.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from rich.progress import track
+
+from benchmarks.drift.made import NOISE, Circumstances, Project
+from benchmarks.table import SEED, Table, publish
+from data.comparisons.pair import paired_runs
+from data.comparisons.sides import Sides
+from features.comparisons.offsets.shifts import ASSUMED
+from serving.comparisons.compare.weighing import Weighed, weigh
+from serving.comparisons.model import Judge, load
+from training.comparisons.rules import RULES
+
+Flags = NDArray[np.bool_]
+#: Comparisons of each circumstance and change, and builds at least.
+COMPARISONS, BUILDS = 300, 25
+#: Further runs a side of what is in doubt.
+CONFIRMED = 5
+CHANGES = (0.05, 0.10, 0.20)
+RULES_BESIDE = {"Mann-Whitney 5 %": "mann-whitney-05", "Welch 5 %": "welch-05", "median by 5 %": "median-5"}
+JUDGES = (*RULES_BESIDE, "the champion alone", "compare", f"compare --confirm {CONFIRMED}")
+
+
+def judged(project: Project, given: Circumstances, served: Judge, slower: NDArray[np.float64]) -> list[Flags]:
+    """Return what each of `JUDGES` calls a regression, of one build."""
+    before, after = project.runs(given.history + given.runs), project.runs(given.runs, slower)
+    earlier, baseline = before[: given.history], before[given.history :]
+    tables = paired_runs(baseline, after, earlier).tables
+    rules = [RULES[name](Sides.of(tables)) for name in RULES_BESIDE.values()]
+    first = weigh(tables, served, ASSUMED)
+    again = _confirmed(project, served, first, (baseline, after, earlier), slower)
+    weighed = (one.judgement.answers == "fail" for one in (first, again))
+    return [*rules, first.judged == "fail", *weighed]
+
+
+def _confirmed(
+    project: Project,
+    served: Judge,
+    first: Weighed,
+    runs: tuple[Sequence[pd.DataFrame], ...],
+    slower: NDArray[np.float64],
+) -> Weighed:
+    doubted = np.isin(first.judgement.answers, ("fail", "unsure"))
+    if not doubted.any():
+        return first
+    baseline, after, earlier = runs
+    further = [*baseline, *project.runs(CONFIRMED)], [*after, *project.runs(CONFIRMED, slower)]
+    return first.beside(weigh(paired_runs(*further, earlier).tables, served, ASSUMED), doubted)
+
+
+def alarms(given: Circumstances, served: Judge, seed: int, change: float) -> tuple[list[float], list[float]]:
+    """Return which share of the comparisons, and of the builds, each of `JUDGES` calls a regression.
+
+    Of changed operations where there is a change: a fifth of them, one at least.
+    """
+    rng = np.random.default_rng([seed, int(1000 * change)])
+    changed = np.zeros(given.operations, bool)
+    changed[: max(1, given.operations // 5)] = True
+    counted = changed if change else ~np.zeros_like(changed)
+    found = []
+    builds = max(BUILDS, COMPARISONS // given.operations)
+    for _ in range(builds // 2 if change else builds):
+        flags = judged(Project(rng, given), given, served, np.where(changed, change, 0.0))
+        found.append([one[counted] for one in flags])
+    told = np.array(found, float)
+    return told.mean(axis=(0, 2)).tolist(), told.any(axis=2).mean(axis=0).tolist()
+
+
+def cases() -> Iterator[Circumstances]:
+    """Yield every number of operations, runs and earlier runs at 3 %, and one of them otherwise."""
+    for operations in (1, 5, 40):
+        for runs, history in ((1, 0), (3, 0), (1, 10), (3, 10)):
+            yield Circumstances(operations=operations, runs=runs, history=history)
+    for operations in (5, 40):
+        other = partial(replace, Circumstances(operations=operations))
+        yield from (other(offsets="whole run"), other(offsets="operations"), other(samples=30))
+        yield from (other(skewed=True), other(spread=0.01), other(spread=0.05))
+
+
+def _told(given: Circumstances) -> list[object]:
+    noise = "skewed" if given.skewed else "normal"
+    numbers = f"{given.spread:.0%}", given.operations, given.runs, given.history, given.samples
+    return [given.offsets, *numbers, noise]
+
+
+_GIVEN: Mapping[str, str] = {
+    "offsets of": "",
+    "by": "",
+    "operations": "d",
+    "runs a side": "d",
+    "earlier runs": "d",
+    "samples": "d",
+    "noise": "",
+}
+
+
+def notes(served: Judge, seed: int) -> tuple[str, ...]:
+    """Return what a reader must know."""
+    made = f"Made-up runs, seed {seed}: samples of an operation scatter by {NOISE[0]:.1%} to {NOISE[1]:.0%}."
+    rows = f"A row has {COMPARISONS} comparisons, {BUILDS} builds at least; half of them where one changed."
+    model = f"The champion is {served.ref.name} {served.ref.version}."
+    assumed = f"`compare` assumes that runs differ by {ASSUMED:.0%} where nothing tells, whatever they do."
+    further = f"`--confirm`: {CONFIRMED} further runs a side of what is unsure or fails."
+    return made, rows, model, assumed, further
+
+
+def main() -> None:
+    """Judge runs of one build, and of slower ones, under all circumstances."""
+    parser = ArgumentParser()
+    parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--dry", action="store_true", help="print the tables only")
+    options = parser.parse_args()
+    served, rows = load(None), {change: list[list[object]]() for change in (0.0, *CHANGES)}
+    builds = list[list[object]]()
+    for place, given in enumerate(track(list(cases()), "drift")):
+        for change, of_change in rows.items():
+            each, whole = alarms(given, served, options.seed + place, change)
+            of_change.append([*_told(given), *each])
+            if not change:
+                builds.append([*_told(given), *whole])
+    columns = {**_GIVEN, **dict.fromkeys(JUDGES, ".1%")}
+    tabled = partial(Table, command="python -m benchmarks.drift", columns=columns)
+    told = notes(served, options.seed)
+    tables = [
+        tabled("Comparisons of a build with itself that are called regressions", rows=rows[0.0], notes=told),
+        tabled("Builds that fail beside themselves", rows=builds),
+    ]
+    tables += [
+        tabled(f"Operations that got {one:.0%} slower and are found", rows=rows[one]) for one in CHANGES
+    ]
+    if options.dry:
+        print("\n".join(table.markdown() for table in tables))
+    else:
+        publish("drift", tables)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,321 @@
+"""Two sides of a change, as CI compares them: several runs, acknowledgements, further runs, every answer."""
+
+import json
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from data.comparisons.missing import Missing
+from data.errors import InputError
+from serving.cli import run
+from serving.comparisons.compare.acknowledging import Acknowledgements, read_acknowledged
+from serving.comparisons.compare.annotating import annotated
+from serving.comparisons.compare.revisions import Revision
+
+LEVELS = {"a": 100.0, "b": 40.0, "c": 7.0, "d": 900.0, "e": 20.0, "f": 60.0}
+
+
+def run_file(path, scale=None, whole=1.0, seed=0, left_out=(), machine="m"):
+    """Write a run of six operations, 1 % of noise, some of them slower."""
+    rng = np.random.default_rng(seed)
+    slower, results = scale or {}, []
+    for name, level in LEVELS.items():
+        samples = level * whole * slower.get(name, 1.0) * (1 + rng.normal(0, 0.01, 12))
+        about = {"benchmark": "bench", "operation": name, "machine": machine, "unit": "ms", "better": "lower"}
+        if name not in left_out:
+            results.append({**about, "configurations": [{"threads": 1, "samples": samples.tolist()}]})
+    path.write_text(json.dumps({"results": results}))
+    return path
+
+
+@pytest.fixture
+def compared(tmp_path, model_directory, monkeypatch, capfd):
+    """Return what compares: the exit code, the answer and what was said beside it."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments, form="json"):
+        options = ["--model", str(model_directory), "--format", form]
+        before, after = list(map(str, arguments)), []
+        if "--" in before:
+            place = before.index("--")
+            before, after = before[:place], before[place:]
+        code = run(["compare", *before, *options, *after])
+        told = capfd.readouterr()
+        return code, json.loads(told.out) if form == "json" and code < 2 else told.out, told.err
+
+    return call
+
+
+def outcomes(answer):
+    return {one["operation"]: one["outcome"] for one in answer["verdicts"]}
+
+
+def test_a_fail_within_what_runs_differ_by_is_unsure_and_says_why_while_its_probability_stays(
+    compared, tmp_path
+):
+    before, after = run_file(tmp_path / "b.json"), run_file(tmp_path / "t.json", {"a": 1.08}, seed=1)
+    _, held, _ = compared(before, after)
+    code, bare, _ = compared(before, after, "--runs-differ", "none", "--fail-on-regression")
+    assert (code, outcomes(bare)["a"], outcomes(held)["a"]) == (1, "regression", "unsure")
+    one, other = (answer["verdicts"][0] for answer in (held, bare))
+    assert one["probability"] == other["probability"]
+    assert (one["model_verdict"], one["verdict"]) == ("fail", "unsure")
+    assert "runs differ by up to 11" in one["remarks"][0]
+    assert "assumed" in one["remarks"][0]
+
+
+def test_earlier_runs_let_the_same_change_fail(compared, tmp_path):
+    history = tmp_path / "earlier"
+    history.mkdir()
+    for number in range(1, 11):
+        run_file(history / f"{number}.json", whole=1 + 0.002 * (number % 3), seed=100 + number)
+    before, after = run_file(tmp_path / "b.json"), run_file(tmp_path / "t.json", {"a": 1.08}, seed=1)
+    code, answer, _ = compared(before, after, "--history", history, "--fail-on-regression")
+    assert (code, outcomes(answer)["a"]) == (1, "regression")
+    assert answer["verdicts"][0]["versions"] == "b -> t"
+
+
+def test_a_whole_run_that_moved_is_told_and_its_operations_are_unsure(compared, tmp_path):
+    before, after = run_file(tmp_path / "b.json"), run_file(tmp_path / "t.json", whole=1.06, seed=1)
+    code, answer, _ = compared(before, after, "--fail-on-regression")
+    assert (code, set(outcomes(answer).values())) == (0, {"unsure"})
+    assert answer["whole_run"] == pytest.approx(-0.06, abs=0.01)
+    assert any(note.startswith("the whole run got 6.") for note in answer["notes"])
+    beyond = run_file(tmp_path / "far.json", whole=1.4, seed=1)
+    code, answer, _ = compared(before, beyond, "--fail-on-regression")
+    assert (code, set(outcomes(answer).values())) == (1, {"regression"})
+    assert any("cause in common" in note for note in answer["notes"])
+
+
+def test_what_only_passes_because_the_whole_run_got_faster_is_unsure(compared, tmp_path):
+    before = run_file(tmp_path / "b.json")
+    after = run_file(tmp_path / "t.json", {"a": 1.25}, whole=0.8, seed=1)
+    answer = compared(before, after)[1]
+    assert (answer["verdicts"][0]["model_verdict"], outcomes(answer)["a"]) == ("pass", "unsure")
+    assert "where the model alone says pass" in answer["verdicts"][0]["remarks"][0]
+
+
+def test_several_runs_a_side_are_files_or_a_directory_in_the_order_of_their_names(compared, tmp_path):
+    for side, scale, seed in (("before", None, 0), ("after", {"b": 1.3}, 50)):
+        (tmp_path / side).mkdir()
+        for number in (9, 10, 11):
+            run_file(tmp_path / side / f"{number}.json", scale, seed=seed + number)
+    _, of_directories, _ = compared("before", "after")
+    sides = {"base": "before", "target": "after"}
+    files = (f"--{side}={place}/{number}.json" for side, place in sides.items() for number in (9, 10, 11))
+    assert compared(*files)[1]["verdicts"] == of_directories["verdicts"]
+    assert of_directories["verdicts"][0]["versions"] == "9..11 -> 9..11"
+    assert outcomes(of_directories)["b"] == "regression"
+
+
+def test_an_improvement_is_told_with_the_configuration_that_got_faster(compared, tmp_path):
+    before, after = run_file(tmp_path / "b.json"), run_file(tmp_path / "t.json", {"c": 0.7}, seed=1)
+    answer = compared(before, after)[1]
+    assert [name for name, outcome in outcomes(answer).items() if outcome == "improvement"] == ["c"]
+    (faster,) = (one["faster"] for one in answer["verdicts"] if one["faster"])
+    assert faster["change"] == pytest.approx(0.3, abs=0.02)
+    assert answer["counts"]["improvement"] == 1
+
+
+def again(scale, log):
+    """Return a command that measures, and writes which operations it was asked for."""
+    code = (
+        "import os, sys; sys.path.insert(0, {root!r});"
+        "from tests.code.comparisons.test_comparing import run_file; from pathlib import Path;"
+        "open({log!r}, 'a').write(os.environ['PERFJUDGE_OPERATIONS'] + '\\n');"
+        "run_file(Path(sys.argv[1]), {scale!r}, seed=len(open({log!r}).read()))"
+    )
+    root = str(Path(__file__).parents[3])
+    return [sys.executable, "-c", code.format(root=root, log=str(log), scale=scale), "{output}"]
+
+
+def test_what_is_in_doubt_is_run_again_before_it_fails(compared, tmp_path):
+    before, after = run_file(tmp_path / "b.json"), run_file(tmp_path / "t.json", {"a": 1.08}, seed=1)
+    log = tmp_path / "asked.txt"
+    confirming = ("--confirm", "3", "--fail-on-regression", "--", *again({"a": 1.09}, log))
+    code, answer, said = compared(before, after, *confirming)
+    assert (code, outcomes(answer)["a"]) == (0, "unsure")
+    assert said.count("confirming: ") == 3
+    assert log.read_text().split() == ["a"] * 3
+    assert answer["verdicts"][0]["versions"] == "b -> t..t, again 3"
+
+
+def test_a_command_that_cannot_confirm_gets_one_line(compared, tmp_path):
+    before, after = run_file(tmp_path / "b.json"), run_file(tmp_path / "t.json", {"a": 1.5}, seed=1)
+
+    def refused(*arguments, options=("--confirm", "1")):
+        code, _, said = compared(before, after, *options, "--", *arguments)
+        lines = [line for line in said.splitlines() if not line.startswith("confirming")]
+        assert (code, len(lines)) == (2, 1)
+        return lines[0]
+
+    python = sys.executable
+    assert "exit code 3 (no disk)" in refused(python, "-c", "print('no disk'); exit(3)", "{output}")
+    assert "wrote no {output}" in refused(python, "-c", "", "{output}")
+    assert "names no {output}" in refused(python, "-c", "")
+    assert "No such file" in refused("no-such-program", "{output}")
+    short = ("--confirm", "1", "--confirm-timeout", "0.2")
+    assert "longer than 0.2 seconds" in refused(
+        python, "-c", "import time; time.sleep(60)", "{output}", options=short
+    )
+    assert "only with --confirm" in refused("x", options=())
+
+
+FILE = """
+acknowledged:
+- operation: a*
+  until: 2026-12-31
+  at_most: 10
+  by: anna
+  why: known
+- operation: gone
+  until: 1.2
+  by: ben
+  why: was slow
+unstable:
+- operation: e
+  by: cleo
+  why: depends on the network
+"""
+
+
+def says(text, tmp_path, today=date(2026, 12, 31), target=("2.0",), baseline=("1.0",)):
+    path = tmp_path / "known.yaml"
+    path.write_text(text)
+    revisions = (Revision(names, tmp_path) for names in (baseline, target))
+    return Acknowledgements(*read_acknowledged(path), *revisions, today)
+
+
+def test_an_acknowledged_fail_does_not_count_until_its_day_and_up_to_its_size(compared, tmp_path):
+    (tmp_path / ".perfjudge.yaml").write_text(FILE.replace("2026", "2999"))
+    before = run_file(tmp_path / "b.json")
+    small, large = (run_file(tmp_path / f"{by}.json", {"a": by, "e": 1.5}, seed=1) for by in (1.08, 1.3))
+    options = ("--fail-on-regression", "--runs-differ", "none")
+    code, answer, _ = compared(before, small, *options)
+    assert (code, outcomes(answer)["a"], outcomes(answer)["e"]) == (0, "acknowledged", "acknowledged")
+    assert answer["verdicts"][0]["acknowledged"]["by"] == "anna"
+    assert any('"gone" by ben speaks of no operation' in note for note in answer["notes"])
+    assert compared(before, large, *options)[0] == 1
+    (tmp_path / ".perfjudge.yaml").write_text(FILE.replace("2026", "2001"))
+    code, answer, _ = compared(before, small, *options)
+    assert (code, outcomes(answer)["a"]) == (1, "regression")
+    assert any("is over (until 2001-12-31)" in note for note in answer["notes"])
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("acknowledged:\n- {operation: a, untl: 1, by: x, why: y}", 'did you mean "until"?'),
+        ("acknowledged:\n- {operation: a, by: x, why: y}", "acknowledged.0.until"),
+        ("ignored: []", "ignored is unknown"),
+        ("acknowledged:\n- {operation: a, until: 1, by: '', why: y}", "acknowledged.0.by"),
+        ("[", "is not YAML"),
+        ("- 1", "known.yaml"),
+    ],
+)
+def test_a_file_of_acknowledgements_that_is_wrong_is_named(tmp_path, text, named):
+    with pytest.raises(InputError, match=r"known\.yaml") as refused:
+        says(text, tmp_path)
+    assert named in str(refused.value)
+    with pytest.raises(InputError, match="No such file"):
+        read_acknowledged(tmp_path / "none.yaml")
+
+
+def test_revisions_are_told_by_name_and_by_git(tmp_path):
+    def git(*arguments):
+        who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+        done = subprocess.run(
+            ["git", "-C", tmp_path, *who, *arguments], capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
+
+    git("init", "-q")
+    commits = []
+    for number in range(3):
+        git("commit", "-q", "--allow-empty", "-m", str(number))
+        commits.append(git("rev-parse", "HEAD"))
+    first, second, third = commits
+    named = Revision((f"run-12-g{second}",), tmp_path)
+    assert [named.holds(one) for one in (first, second, second[:9], third, "--all")] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
+    accepted = f"accepted:\n- {{operation: a, since: {second}, by: x, why: y}}"
+    since = says(accepted, tmp_path, baseline=(second,), target=(third,))
+    operations = [("bench", "a"), ("bench", "b")]
+    assert since.stale(operations, Revision((first,), tmp_path)).tolist() == [True, False]
+    assert not since.stale(operations, Revision((third,), tmp_path)).any()
+
+
+def test_history_from_before_an_accepted_change_is_left_out(compared, tmp_path):
+    history = tmp_path / "earlier"
+    history.mkdir()
+    for number in range(1, 9):
+        run_file(history / f"{number}.json", {"a": 0.8}, seed=100 + number)
+    before, after = run_file(tmp_path / "9.json"), run_file(tmp_path / "10.json", seed=1)
+    known = tmp_path / "known.yaml"
+    known.write_text("accepted:\n- {operation: a, since: 9, by: anna, why: meant}")
+    answer = compared(before, after, "--history", history, "--acknowledged", known)[1]
+    assert outcomes(answer)["a"] == "unchanged"
+    assert not any("builds" in word for word in answer["verdicts"][0]["words"])
+    assert any("builds" in word for word in answer["verdicts"][1]["words"])
+
+
+def test_a_comment_can_be_found_again_and_tells_rows_apart_and_fits(compared, tmp_path):
+    before, after = run_file(tmp_path / "b.json"), run_file(tmp_path / "t.json", {"a": 1.5, "b": 0.5}, seed=1)
+    both = (tmp_path / "two.json", tmp_path / "three.json")
+    for path, seed, one in zip(both, (3, 4), (before, after), strict=True):
+        other = json.loads(run_file(tmp_path / "other.json", seed=seed, machine="n").read_text())["results"]
+        path.write_text(json.dumps({"results": json.loads(one.read_text())["results"] + other}))
+    comment = compared(*both, "--name", "fast -->", form="markdown")[1].splitlines()
+    assert comment[0] == "<!-- perfjudge compare fast > -->"
+    assert comment[1] == "### perfjudge: 1 regression, 1 improvement, 10 unchanged of 12 comparisons"
+    rows = [line.split(" | ") for line in comment if line.startswith("| **")]
+    assert [(row[0], row[1], row[2]) for row in rows] == [
+        ("| **regression**", "bench/a", "m"),
+        ("| **improvement**", "bench/b", "m"),
+    ]
+    assert comment.count("<details><summary>10 unchanged</summary>") == 1
+    assert len("\n".join(comment)) < 65_536
+
+
+def test_annotations_are_escaped_and_as_many_as_are_shown(compared, tmp_path, monkeypatch):
+    before, after = run_file(tmp_path / "b.json"), run_file(tmp_path / "t.json", {"a": 1.5}, left_out=("f",))
+    page = tmp_path / "page.md"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(page))
+    *_, said = compared(before, after, "--annotations", "--step-summary")
+    first, second = (line for line in said.splitlines() if line.startswith("::"))
+    assert first.startswith("::error title=regression%3A bench/a 5")
+    assert " %25 slower::" in first
+    assert second == "::warning title=vanished::bench/f/m"
+    assert page.read_text().startswith("<!-- perfjudge compare")
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY")
+    code, _, said = compared(before, after, "--step-summary")
+    assert (code, said.count("\n")) == (2, 1)
+
+
+class Compared:
+    """What annotations look at, of nothing but what vanished."""
+
+    ordered = ()
+    missing = tuple(Missing("baseline", "m", "b", f"x,{number}\n") for number in range(25))
+
+
+def test_more_annotations_than_are_shown_end_with_how_many_there_are():
+    lines = list(annotated(Compared()))
+    assert len(lines) == 10
+    assert lines[0] == "::warning title=vanished::b/x,0%0A/m\n"
+    assert lines[-1] == "::warning title=perfjudge::and 16 more\n"
+
+
+def test_without_results_the_line_says_what_is_expected(compared):
+    code, _, said = compared("--base", "b.json")
+    assert (code, said.count("\n")) == (2, 1)
+    assert "expected TARGET, or --target FILE" in said

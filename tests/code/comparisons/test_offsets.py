@@ -1,0 +1,86 @@
+"""What runs of one build differ by, and what is more than that."""
+
+import numpy as np
+import pytest
+
+from benchmarks.drift.made import Circumstances, Project
+from data.comparisons.pair import paired_runs
+from data.comparisons.sides import Sides
+from features.comparisons.offsets.shifts import LEVEL, offsets
+from features.comparisons.offsets.spreads import between_operations, between_runs
+
+
+def pair(given, seed, slower=0.0):
+    """Return two sides of a project, the second one slower."""
+    project = Project(np.random.default_rng(seed), given)
+    before, after = project.runs(given.history + given.runs), project.runs(given.runs, slower)
+    return Sides.of(paired_runs(before[given.history :], after, before[: given.history]).tables)
+
+
+def beyond(given, builds, slower=0.0):
+    """Return which share of the operations is beyond what runs differ by."""
+    found = [offsets(pair(given, seed, slower)).own.worse for seed in range(builds)]
+    return np.mean(found)
+
+
+@pytest.mark.parametrize(
+    ("given", "builds"),
+    [
+        (Circumstances(operations=1), 80),
+        (Circumstances(operations=1, runs=3, history=8), 40),
+        (Circumstances(operations=5, offsets="operations"), 40),
+        (Circumstances(operations=30, offsets="whole run"), 10),
+        (Circumstances(operations=30), 10),
+    ],
+)
+def test_runs_of_one_build_are_seldom_beyond_what_runs_differ_by(given, builds):
+    # of so many comparisons, three beyond are still chance
+    assert beyond(given, builds) <= LEVEL + 3 / (builds * given.operations)
+
+
+def test_more_is_known_by_earlier_runs_and_by_several_a_side_than_assumed():
+    quiet = Circumstances(operations=3, spread=0.005)
+    limits = [
+        offsets(pair(given, 1)).own
+        for given in (quiet, Circumstances(operations=3, spread=0.005, runs=4, history=8))
+    ]
+    assert [one.known for one in limits] == ["assumed", "runs"]
+    assert limits[1].limit.max() < limits[0].limit.min() / 2
+
+
+def test_a_change_of_five_percent_is_found_where_quiet_runs_are_known():
+    assert beyond(Circumstances(operations=2, spread=0.005, runs=2, history=10), 10, slower=0.05) == 1
+
+
+def test_what_all_operations_have_in_common_is_the_whole_run_s_and_not_their_own():
+    given = Circumstances(operations=9, spread=0.002)
+    same, slower = (offsets(pair(given, 3, change)) for change in (0.0, 0.06))
+    assert slower.whole.value[0] - same.whole.value[0] == pytest.approx(-np.log(1.06))
+    np.testing.assert_allclose(slower.own.value, same.own.value, atol=1e-12)
+    assert not slower.whole.worse[0]
+    assert offsets(pair(given, 3, 0.3)).whole.worse[0]
+
+
+def test_few_operations_tell_nothing_of_the_whole_run():
+    assert offsets(pair(Circumstances(operations=4), 1)).whole is None
+
+
+def test_history_on_another_level_tells_what_runs_differ_by_but_is_no_baseline():
+    project = Project(np.random.default_rng(2), Circumstances(operations=1, spread=0.005))
+    fast, before, after = project.runs(9, -0.3), project.runs(1), project.runs(1)
+    own = offsets(Sides.of(paired_runs(before, after, fast).tables)).own
+    assert own.known == "runs"
+    assert abs(own.value[0]) < own.limit[0] < 0.1
+
+
+def test_variances_are_those_of_runs_and_of_operations():
+    rng = np.random.default_rng(4)
+    none = np.full((1, 400), np.nan)
+    told = between_runs(none, rng.normal(0, 0.03, (4, 400)), rng.normal(5, 0.03, (4, 400)))
+    assert np.sqrt(told.value.mean()) == pytest.approx(0.03, rel=0.05)
+    assert (told.freedom == 6).all()
+    steps = between_runs(rng.normal(0, 0.03, (20, 400)), rng.normal(0, 0.03, (1, 400)), none)
+    assert np.sqrt(steps.value.mean()) == pytest.approx(0.03, rel=0.05)
+    for number in (5, 9, 10, 40):
+        spreads = [between_operations(rng.normal(2, 0.03, number)).value[0] for _ in range(400)]
+        assert np.sqrt(np.mean(spreads)) == pytest.approx(0.03, rel=0.2)
