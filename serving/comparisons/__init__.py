@@ -20,6 +20,7 @@ from serving.supply import (
     Pages,
     Registered,
     ServingSupply,
+    ShadowSupply,
 )
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def _doors() -> Sequence[Door]:
     from serving.comparisons.body import answer_json, answer_many, answer_xml
     from serving.comparisons.loader import LOADER
     from serving.comparisons.schemas import JudgeAnswer
+    from serving.comparisons.shadow.opinions import asked, given
     from serving.comparisons.xml.schema import xml_schema
     from serving.doors.bodies import JSON
 
@@ -57,6 +59,7 @@ def _doors() -> Sequence[Door]:
             told=xml_schema(answered=True),
             together=answer_many,
             refusals=(409,),
+            beside=ShadowSupply(given, asked),
         )
     ]
 
