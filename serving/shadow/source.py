@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from serving.pages.tables import printed
 from serving.shadow import kept
 from serving.shadow.held import Contenders, Disagreement, HeldTogether
 from serving.shadow.kept import ShadowFigures
-from serving.supply import Door, Judging, Opinion
+from serving.supply import Door, Opinion
 from training.registry.champions import CHALLENGER, CHAMPION, Version, version_of
 
 #: How many disagreements are told.
@@ -52,8 +53,8 @@ def shadow(source: Path, options: Mapping[str, Any], *, keep_going: bool, as_jso
         raise InputError("holds nothing that challengers judge", file=source)
     refuse_others(options, judging, source)
     champion, challenger = (_bearer(door.loader.name(), alias) for alias in (CHAMPION, CHALLENGER))
-    held = HeldTogether()
-    held.add(*(_said(source, door, judging, one, keep_going, options) for one in (champion, challenger)))
+    judged, held = partial(judging.judge, source, keep_going=keep_going, **options), HeldTogether()
+    held.add(*(_said(door, one, judged) for one in (champion, challenger)))
     contenders = Contenders(champion.name, champion.version, challenger.version, str(source))
     kept.replace(kept.place(), contenders, held)
     (found,) = (one for one in kept.report(kept.place()).figures if _of(one) == contenders)
@@ -69,14 +70,11 @@ def _bearer(name: str, alias: str) -> Version:
     return found
 
 
-def _said(
-    source: Path, door: Door, judging: Judging, model: Version, keep_going: bool, options: Mapping[str, Any]
-) -> list[Opinion]:
+def _said(door: Door, model: Version, judged: Callable[[str, Wanted], int]) -> list[Opinion]:
     assert door.beside is not None
     with tempfile.TemporaryDirectory() as scratch:
         output = Path(scratch) / "answer.json"
-        wanted = Wanted("json", output, fail_on_regression=False)
-        judging.judge(source, model.uri, wanted, keep_going=keep_going, **options)
+        judged(model.uri, Wanted("json", output, fail_on_regression=False))
         return list(door.beside.given(JSON, output.read_bytes()))
 
 
