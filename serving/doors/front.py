@@ -27,7 +27,7 @@ from serving.doors.exchange import Exchange, route_of
 from serving.doors.problems import RefusedError
 from serving.doors.settings import ServerSettings
 from serving.shadow.reporting import ShadowCollector
-from serving.shadow.sending import Telling
+from serving.shadow.sending import HandingOn
 from serving.supply import doors
 
 LOG = logging.getLogger("perfjudge")
@@ -61,7 +61,7 @@ def install(app: FastAPI, settings: ServerSettings) -> None:
     further = () if settings.shadow is None else (ShadowCollector(),)
     app.state.metrics = ServerCounters(settings.shared, app.state.drift, *further)
     app.state.shadow = (
-        None if settings.shadow is None else Telling(settings.shadow, app.state.metrics.dropped)
+        None if settings.shadow is None else HandingOn(settings.shadow, app.state.metrics.dropped)
     )
     app.add_middleware(Front, state=app.state, settings=settings, allowed=allowed)
     described = app.openapi

@@ -8,7 +8,7 @@ import msgspec
 HEAD = 8
 
 
-class Asked(msgspec.Struct, array_like=True):
+class AnsweredBody(msgspec.Struct, array_like=True):
     """A request that was answered: its door and body, the answer, and the version that gave it."""
 
     path: str
@@ -24,19 +24,19 @@ class Asked(msgspec.Struct, array_like=True):
         return len(self.body) + len(self.content)
 
 
-class AskedMany(msgspec.Struct, array_like=True):
+class AnsweredMany(msgspec.Struct, array_like=True):
     """Requests that were answered, and how many more were not taken down, as there were too many."""
 
-    asked: list[Asked]
+    asked: list[AnsweredBody]
     dropped: int = 0
 
 
-def written(message: AskedMany) -> bytes:
+def written(message: AnsweredMany) -> bytes:
     """Return a message as bytes, its length before it."""
     content = msgspec.msgpack.encode(message)
     return len(content).to_bytes(HEAD, "big") + content
 
 
-def read(content: bytes) -> AskedMany:
+def read(content: bytes) -> AnsweredMany:
     """Return the message that bytes hold, without its length."""
-    return msgspec.msgpack.decode(content, type=AskedMany)
+    return msgspec.msgpack.decode(content, type=AnsweredMany)

@@ -21,7 +21,7 @@ from serving.doors.problems import RefusedError
 from serving.doors.settings import ServerSettings
 from serving.shadow import kept
 from serving.shadow.held import Contenders, HeldTogether
-from serving.shadow.messages import HEAD, Asked, AskedMany, read
+from serving.shadow.messages import HEAD, AnsweredBody, AnsweredMany, read
 from serving.supply import Door, doors
 from training.registry.champions import CHALLENGER
 
@@ -48,7 +48,7 @@ class Challengers:
     models: Mapping[str, Lazy]
     path: Path = field(default_factory=kept.place)
 
-    def judge(self, message: AskedMany) -> None:
+    def judge(self, message: AnsweredMany) -> None:
         """Judge what was asked, and keep what is found."""
         if message.dropped:
             kept.lose(self.path, DROPPED, message.dropped)
@@ -64,8 +64,8 @@ class Challengers:
             kept.lose(self.path, FAILED, failed)
 
 
-def _together(asked: Sequence[Asked]) -> dict[tuple[str, str, str], list[Asked]]:
-    found = defaultdict[tuple[str, str, str], list[Asked]](list)
+def _together(asked: Sequence[AnsweredBody]) -> dict[tuple[str, str, str], list[AnsweredBody]]:
+    found = defaultdict[tuple[str, str, str], list[AnsweredBody]](list)
     for one in asked:
         found[one.path, one.name, one.version].append(one)
     return found
@@ -81,7 +81,7 @@ def _challenger(lazy: Lazy, champion: str) -> str | None:
     return None
 
 
-def _added(held: HeldTogether, door: Door, one: Asked, lazy: Lazy) -> bool:
+def _added(held: HeldTogether, door: Door, one: AnsweredBody, lazy: Lazy) -> bool:
     """Hold both against each other; tell whether that could be done."""
     assert door.beside is not None
     try:
@@ -126,7 +126,7 @@ async def _listen(settings: ServerSettings) -> None:
         await asyncio.get_running_loop().run_in_executor(None, partial(sys.stdin.buffer.read, 1))
 
 
-def _judge(beside: Challengers, message: AskedMany) -> None:
+def _judge(beside: Challengers, message: AnsweredMany) -> None:
     try:
         beside.judge(message)
     except Exception:

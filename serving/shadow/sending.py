@@ -11,7 +11,7 @@ from threading import Event, Lock, Thread
 from prometheus_client import Counter
 
 from serving.doors.exchange import Exchange
-from serving.shadow.messages import Asked, AskedMany, written
+from serving.shadow.messages import AnsweredBody, AnsweredMany, written
 
 #: How many requests may wait, and of how many bytes in all, with their answers.
 WAITING, BYTES = 2000, 32 * 2**20
@@ -19,7 +19,7 @@ WAITING, BYTES = 2000, 32 * 2**20
 COLLECTED, AGAIN = 0.05, 0.5
 
 
-class Telling:
+class HandingOn:
     """Tells one process what another one was asked.
 
     Whoever asks waits for none of it: what finds no room is dropped and counted, and another thread sends.
@@ -34,7 +34,7 @@ class Telling:
 
     def __init__(self, address: str, dropped: Counter) -> None:
         self._address, self._counter = address, dropped
-        self._waiting = deque[Asked]()
+        self._waiting = deque[AnsweredBody]()
         self._bytes = self._dropped = 0
         self._lock, self._coming = Lock(), Event()
         self._thread: Thread | None = None
@@ -46,7 +46,9 @@ class Telling:
             return
         if exchange.status != HTTPStatus.OK:
             return
-        one = Asked(door.path, exchange.media_type, exchange.body, answered.content, ref.name, ref.version)
+        one = AnsweredBody(
+            door.path, exchange.media_type, exchange.body, answered.content, ref.name, ref.version
+        )
         with self._lock:
             if len(self._waiting) >= WAITING or self._bytes + one.size > BYTES:
                 self._lose(1)
@@ -84,10 +86,10 @@ class Telling:
                 self._lose(len(message.asked))
             raise
 
-    def _take(self) -> AskedMany:
+    def _take(self) -> AnsweredMany:
         with self._lock:
             self._coming.clear()
-            message = AskedMany(list(self._waiting), self._dropped)
+            message = AnsweredMany(list(self._waiting), self._dropped)
             self._waiting.clear()
             self._bytes = self._dropped = 0
         return message

@@ -17,7 +17,7 @@ from serving.comparisons import SUPPLY
 from serving.doors.bodies import Answered
 from serving.shadow import kept, sending
 from serving.shadow.held import Contenders, Disagreement, HeldTogether
-from serving.shadow.sending import Telling
+from serving.shadow.sending import HandingOn
 from serving.standing.deciding import promote
 from serving.supply import Opinion
 from tests.system.conftest import FIGURE, Listening, comparison
@@ -130,7 +130,7 @@ def test_what_finds_no_room_is_dropped_and_counted_while_nobody_listens(tmp_path
     monkeypatch.setattr(sending, "WAITING", 5)
     monkeypatch.setattr(sending, "BYTES", 10_000)
     counter = Counter("dropped", "of the test", registry=CollectorRegistry())
-    telling = Telling(str(tmp_path / "nobody"), counter)
+    telling = HandingOn(str(tmp_path / "nobody"), counter)
     begun = time.perf_counter()
     for _ in range(1000):
         telling.asked(exchange())
