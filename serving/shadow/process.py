@@ -121,9 +121,10 @@ async def _listen(settings: ServerSettings) -> None:
         writer.close()
 
     with following(beside.models.values(), settings.watch):
-        await asyncio.start_unix_server(connected, settings.shadow)
+        listening = await asyncio.start_unix_server(connected, settings.shadow)
         # it ends with the server, which holds the other end
         await asyncio.get_running_loop().run_in_executor(None, partial(sys.stdin.buffer.read, 1))
+        listening.close()
 
 
 def _judge(beside: Challengers, message: AnsweredMany) -> None:

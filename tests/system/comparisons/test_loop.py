@@ -1,4 +1,4 @@
-"""The whole loop: labels given in a browser are learned from; a model judges in the shadow, and takes over."""
+"""The whole loop: labels given in a browser are learned from; a model judges in the shadow, then leads."""
 
 import json
 import os
