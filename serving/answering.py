@@ -11,7 +11,7 @@ from typing import Any
 from data.errors import InputError
 from data.tables.files import replacing
 from serving.pages.verdict_lines import Lines, as_junit, as_markdown, as_plain, as_terminal
-from serving.supply import Importing, Judging, supplies
+from serving.supply import Importing, Judging, ServingSupply, supplies
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,17 @@ def judge_source(
     InputError
         If the source cannot be read, an option is not for what it holds, or there is no such model.
     """
-    known = [one.judging for one in supplies() if one.judging is not None]
-    found = (one for one in known if one.recognised is not None and one.recognised(source))
-    # what no family recognises is of the one that takes any
-    judging = next(found, None) or next(one for one in known if one.recognised is None)
+    judging = supply_of(source).judging
+    assert judging is not None
     refuse_others(options, judging, source)
     return judging.judge(source, uri, wanted, keep_going=keep_going, **options)
+
+
+def supply_of(source: Path) -> ServingSupply:
+    """Return the family that judges a source: the one that recognises it, else the one that takes any."""
+    known = [(one, one.judging) for one in supplies() if one.judging is not None]
+    found = (one for one, judging in known if judging.recognised is not None and judging.recognised(source))
+    return next(found, None) or next(one for one, judging in known if judging.recognised is None)
 
 
 def refuse_others(given: Collection[str], chosen: Judging | Importing, source: Path) -> None:

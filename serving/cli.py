@@ -25,6 +25,7 @@ from serving.options import (
     Output,
     Scopes,
     Seconds,
+    Shadow,
     Shown,
     Tokens,
     taking,
@@ -110,6 +111,7 @@ def serve(  # noqa: PLR0917 - typer hands options over by name
     body_timeout: BodySeconds = 30.0,
     log_level: LogLevel = None,
     log_format: LogFormat = None,
+    shadow: Shadow = False,
     **options: Any,
 ) -> int:
     """Answer over HTTP.
@@ -129,7 +131,7 @@ def serve(  # noqa: PLR0917 - typer hands options over by name
         log_level=log_level,
         log_format=log_format,
     )
-    return listen(told, host, port, workers)
+    return listen(told, host, port, workers, shadow=shadow)
 
 
 @app.command()

@@ -52,6 +52,10 @@ Seconds = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to a
 BodySeconds = Annotated[
     float, typer.Option("--body-timeout", min=0.1, help="Seconds in which the body of a request has to come.")
 ]
+Shadow = Annotated[
+    bool,
+    typer.Option("--shadow", help="Let challengers judge what the champions answer, and count who differs."),
+]
 LogLevel = Annotated[
     Literal["debug", "info", "warning", "error"] | None,
     typer.Option("--log-level", help="Default: warning at a terminal, else info, with a line per request."),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from data.errors import InputError
 from data.families import FAMILIES
@@ -96,6 +96,31 @@ class Registered:
     knobs: Options = field(default_factory=dict)
 
 
+class Opinion(NamedTuple):
+    """What a model says of one case: its name, what it is about, the verdict and the probability."""
+
+    case: str
+    about: str
+    verdict: str
+    probability: float | None
+
+
+@dataclass(frozen=True)
+class ShadowSupply:
+    """How what two models say of the same body is held against each other.
+
+    Attributes
+    ----------
+    given : callable
+        Takes the media type and the content of an answer; returns what it says of each case.
+    asked : callable
+        Takes the media type, a body and a model; returns what that says of each case, in the same order.
+    """
+
+    given: Callable[[str, bytes], Sequence[Opinion]]
+    asked: Callable[[str, bytes, Any], Sequence[Opinion]]
+
+
 @dataclass(frozen=True)
 class Door:
     """An address that questions are posted to.
@@ -123,6 +148,8 @@ class Door:
         What a token must allow.
     refusals : tuple of int
         The statuses of refusals that no other door has.
+    beside : ShadowSupply or None
+        How a challenger judges beside the model; None: none does.
     """
 
     path: str
@@ -140,6 +167,7 @@ class Door:
     together: Together | None = None
     scope: Scope = "read"
     refusals: tuple[int, ...] = ()
+    beside: ShadowSupply | None = None
 
     @property
     def others(self) -> list[str]:

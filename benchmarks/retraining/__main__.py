@@ -95,7 +95,7 @@ def main() -> None:
         [
             machine(),
             f"The shipped measurement ({WHOLE} comparisons) with {WHOLE - NEW} labels, then with the rest.",
-            f"Of these {NEW}, {OTHERWISE} say the opposite of the truth. Both are drawn with the seed {SEED}.",
+            f"Of these {NEW}, {OTHERWISE} say the opposite of the truth. Drawn with the seed {SEED}.",
         ],
     ).publish("retraining")
 

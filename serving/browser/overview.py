@@ -25,6 +25,8 @@ from serving.doors.drift import FEWEST, ModelDrift
 from serving.doors.lazy import Lazy
 from serving.doors.problems import RefusedError
 from serving.pages.render import render
+from serving.shadow.kept import ShadowReport, place
+from serving.shadow.kept import report as kept
 from serving.supply import Door, doors, pages, registered, supplies
 from training.registry.store_file import project_root, tracking_uri
 
@@ -115,6 +117,7 @@ def _overview(app: FastAPI, url: str) -> str:
         labels=_labels(),
         unseen=_unseen(app),
         drift=drift,
+        shadow=_shadow(app),
         points=list(
             advice(
                 [one.name or one.says for one in models if one.trouble],
@@ -161,6 +164,13 @@ def _measured() -> Iterator[ChampionFigures]:
 def _far(index: float) -> str:
     """Say in words how far a population stability index is."""
     return "near" if index <= _NEAR else "some way off" if index <= _FAR else "far off"
+
+
+def _shadow(app: FastAPI) -> ShadowReport | None:
+    """Return what challengers said; None where nothing can be told."""
+    with suppress(InputError):
+        return kept(place(), running=app.state.settings.shadow is not None)
+    return None
 
 
 def _labels() -> Mapping[str, int]:

@@ -10,6 +10,7 @@ from typing import Self
 from data.errors import InputError
 from serving.supply import doors
 from training.registry.champions import CHALLENGER, CHAMPION, Version, version_of
+from training.registry.succession import why
 
 
 @dataclass(frozen=True)
@@ -22,12 +23,12 @@ class Contender:
     against: str
 
     @classmethod
-    def of(cls, found: Version | None) -> Self | None:
-        """Take what a version's tags say; None if there is no version."""
+    def of(cls, found: Version | None, *, leads: bool) -> Self | None:
+        """Take what the tags of a version say, the champion's or not; None if there is no version."""
         if found is None:
             return None
-        told = (found.tags.get(name, "") for name in ("model", "reason", "judged_against"))
-        return cls(found.version, *told)
+        model, reason, against = (found.tags.get(name, "") for name in ("model", "reason", "judged_against"))
+        return cls(found.version, model, why(found) if leads else reason, against)
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def promotions() -> Iterator[Promotion]:
     for name in dict.fromkeys(door.loader.name() for door in doors() if door.loader is not None):
         # a registry that does not answer is told with the models
         with suppress(InputError):
-            found = (Contender.of(version_of(name, alias)) for alias in (CHAMPION, CHALLENGER))
-            promotion = Promotion(name, *found)
+            champion = Contender.of(version_of(name, CHAMPION), leads=True)
+            promotion = Promotion(name, champion, Contender.of(version_of(name, CHALLENGER), leads=False))
             if promotion.champion is not None or promotion.refused is not None:
                 yield promotion

@@ -21,6 +21,7 @@ from serving.supply import (
     Pages,
     Registered,
     ServingSupply,
+    ShadowSupply,
 )
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def _doors() -> Sequence[Door]:
     from serving.comparisons.body import answer_json, answer_many, answer_xml
     from serving.comparisons.loader import LOADER
     from serving.comparisons.schemas import JudgeAnswer
+    from serving.comparisons.shadow.opinions import asked, given
     from serving.comparisons.xml.schema import xml_schema
     from serving.doors.bodies import JSON
 
@@ -58,6 +60,7 @@ def _doors() -> Sequence[Door]:
             told=xml_schema(answered=True),
             together=answer_many,
             refusals=(409,),
+            beside=ShadowSupply(given, asked),
         )
     ]
 

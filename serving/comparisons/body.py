@@ -39,8 +39,13 @@ def answer_json(body: bytes, served: Judge) -> Answered:
     InputError
         If it is not a request.
     """
+    return _answered(judged_json(body, served))
+
+
+def judged_json(body: bytes, served: Judge) -> Judgement:
+    """Judge the comparisons of a request, and say nothing yet; raises as `answer_json`."""
     comparisons = _comparisons(body)
-    return _answered(judged(NamedSides.posted(comparisons), _deciding(body, served)))
+    return judged(NamedSides.posted(comparisons), _deciding(body, served))
 
 
 def answer_many(bodies: Sequence[bytes], served: Judge) -> list[Answered | Exception]:

@@ -29,6 +29,7 @@ from serving.doors.schemas import Health, Readiness
 from serving.doors.settings import ServerSettings
 from serving.doors.unpacked import body_of
 from serving.doors.waiting import Desk, loaded
+from serving.shadow import reporting
 from serving.standing import routes
 from serving.supply import Door, doors, pages
 
@@ -68,6 +69,7 @@ def create_app(models: Mapping[str, Lazy], settings: ServerSettings | None = Non
         one.add(app)
     _add_state(app)
     routes.install(app)
+    reporting.install(app)
     _describe(app)
     front.install(app, app.state.settings)
     return app
@@ -118,7 +120,7 @@ def _add(app: FastAPI, door: Door) -> None:
         media_type = _media_type(door, request.headers.get("content-type", ""))
         body = await body_of(request, door.limit)
         answered, served = await app.state.desks[door.path].answer(media_type, body)
-        note(request.scope, door, answered, served)
+        note(request.scope, door, (media_type, body), answered, served)
         return Response(answered.content, media_type=answered.media_type, headers=answered.headers)
 
     needed = (*REFUSALS, *door.refusals, *(() if door.model is None else (HTTPStatus.SERVICE_UNAVAILABLE,)))

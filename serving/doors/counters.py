@@ -29,10 +29,10 @@ class ServerCounters:
     shared : str or None
         The directory in which workers keep their counters (see `serving.doors.settings.ServerSettings`).
     further : Collector
-        What is found when somebody asks.
+        Each finds what it tells when somebody asks.
     """
 
-    def __init__(self, shared: str | None, further: Collector) -> None:
+    def __init__(self, shared: str | None, *further: Collector) -> None:
         self._shared, self._further = shared, further
         self._registry = registry = CollectorRegistry()
         self._models: dict[str, tuple[str, ...]] = {}
@@ -56,6 +56,9 @@ class ServerCounters:
             registry=registry,
         )
         self.labels = Counter("perfjudge_labels", "Labels given", ["status"], registry=registry)
+        self.dropped = Counter(
+            "perfjudge_shadow_dropped", "Requests that challengers did not hear of", registry=registry
+        )
         self.flying = Gauge(
             "perfjudge_requests_in_flight",
             "Requests that wait for their answer",
@@ -118,7 +121,8 @@ class ServerCounters:
             registry = CollectorRegistry()
             MultiProcessCollector(registry, self._shared)  # type: ignore[no-untyped-call]
         further = CollectorRegistry()
-        further.register(self._further)
+        for one in self._further:
+            further.register(one)
         return generate_latest(registry) + generate_latest(further)
 
 

@@ -40,7 +40,7 @@ class Exchange:
         Bytes of the bodies.
     token : str or None
         The name of the token.
-    door, answered, served
+    door, answered, served, media_type, body
         Set by `note`.
     """
 
@@ -56,6 +56,8 @@ class Exchange:
     door: Door | None = None
     answered: Answered | None = None
     served: Any = None
+    media_type: str = ""
+    body: bytes = b""
 
     @classmethod
     def of(cls, scope: MutableMapping[str, Any], headers: Mapping[bytes, bytes]) -> Exchange:
@@ -78,11 +80,14 @@ class Exchange:
         return {answer: count for answer, count in counts.items() if count}
 
 
-def note(scope: Mapping[str, Any], door: Door, answered: Answered, served: Any) -> None:
-    """Tell which door answered a request with which model, and what; it is looked at after the answer."""
+def note(
+    scope: Mapping[str, Any], door: Door, asked: tuple[str, bytes], answered: Answered, served: Any
+) -> None:
+    """Tell which door answered which body with which model, and what; it is looked at after the answer."""
     exchange = scope.get(_KEY)
     if exchange is not None:
         exchange.door, exchange.answered, exchange.served = door, answered, served
+        exchange.media_type, exchange.body = asked
 
 
 def route_of(scope: Mapping[str, Any]) -> str:

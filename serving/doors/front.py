@@ -26,6 +26,8 @@ from serving.doors.drift import Drift
 from serving.doors.exchange import Exchange, route_of
 from serving.doors.problems import RefusedError
 from serving.doors.settings import ServerSettings
+from serving.shadow.reporting import ShadowCollector
+from serving.shadow.sending import HandingOn
 from serving.supply import doors
 
 LOG = logging.getLogger("perfjudge")
@@ -56,7 +58,11 @@ def install(app: FastAPI, settings: ServerSettings) -> None:
     app.state.csrf = Csrf(settings.secret, settings.hosts)
     app.state.drift = Drift(app.state.models, settings.shared)
     app.state.recent = Recent(settings.shared)
-    app.state.metrics = ServerCounters(settings.shared, app.state.drift)
+    further = () if settings.shadow is None else (ShadowCollector(),)
+    app.state.metrics = ServerCounters(settings.shared, app.state.drift, *further)
+    app.state.shadow = (
+        None if settings.shadow is None else HandingOn(settings.shadow, app.state.metrics.dropped)
+    )
     app.add_middleware(Front, state=app.state, settings=settings, allowed=allowed)
     described = app.openapi
 
@@ -91,7 +97,7 @@ class Front:
     ----------
     app : ASGIApp
     state : State
-        Has ``models``, ``metrics``, ``drift`` and ``csrf``.
+        Has ``models``, ``metrics``, ``drift``, ``recent``, ``shadow`` and ``csrf``.
     settings : ServerSettings
     allowed : Access
     """
@@ -159,6 +165,8 @@ class Front:
         self._state.drift.asked(exchange)
         if exchange.door is not None and exchange.answered is not None:
             self._state.recent.add(exchange.door, exchange.answered)
+        if self._state.shadow is not None:
+            self._state.shadow.asked(exchange)
         logs.tell(exchange, route, verdicts)
 
     @asynccontextmanager

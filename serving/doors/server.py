@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import ceil
@@ -18,6 +18,7 @@ from serving.doors.access import Address, address
 from serving.doors.api import create_app
 from serving.doors.lazy import Lazy, all_models
 from serving.doors.settings import ServerSettings
+from serving.shadow.starting import shadowed
 from serving.supply import Options, pages
 
 #: Seconds for which a worker may say nothing of itself before another one takes its place.
@@ -29,7 +30,7 @@ KEPT = 75
 BACKLOG = 2048
 
 
-def serve(settings: ServerSettings, host: str, port: int, workers: int) -> int:
+def serve(settings: ServerSettings, host: str, port: int, workers: int, *, shadow: bool = False) -> int:
     """Answer over HTTP until SIGTERM or Ctrl-C; at a second one, end at once.
 
     Parameters
@@ -39,6 +40,8 @@ def serve(settings: ServerSettings, host: str, port: int, workers: int) -> int:
         Port 0 takes any that is free.
     workers : int
         How many processes answer; each loads the models, and follows the registry by itself.
+    shadow : bool
+        Whether challengers judge beside the champions, in a process of their own.
 
     Raises
     ------
@@ -56,11 +59,23 @@ def serve(settings: ServerSettings, host: str, port: int, workers: int) -> int:
         model.get()
     listening = _listen(place, host)
     announce = partial(_announce, waited, host, listening.getsockname()[1])
+    with shadowed(settings, wanted=shadow) as told:
+        _run(told, workers, models, listening, announce)
+    return 0
+
+
+def _run(
+    settings: ServerSettings,
+    workers: int,
+    models: Mapping[str, Lazy],
+    listening: socket.socket,
+    announce: Callable[[], None],
+) -> None:
     if workers == 1:
         from serving.doors.ending import Alone
 
         Alone(_configured(settings, create_app(models, settings)), announce).run(sockets=[listening])
-        return 0
+        return
     from serving.doors.workers import Workers
 
     with TemporaryDirectory(prefix="perfjudge-") as shared:
@@ -70,7 +85,6 @@ def serve(settings: ServerSettings, host: str, port: int, workers: int) -> int:
         several = Workers(config, sockets=[listening])
         announce()
         several.run()
-    return 0
 
 
 def _begun(options: Options) -> Options:

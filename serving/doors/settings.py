@@ -38,6 +38,8 @@ class ServerSettings:
         What requests may call the server, beside names of this machine's own address; None: anything.
     secret : str
         What tokens against forged requests are made with where nobody needs any other.
+    shadow : str or None
+        The socket at which challengers hear of what was asked; None: none do.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -50,10 +52,16 @@ class ServerSettings:
     log_format: Form | None = None
     hosts: Sequence[str] | None = None
     secret: str = field(default_factory=token_hex, repr=False)
+    shadow: str | None = None
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variable that tells all of this to another process."""
+        return {_VARIABLE: json.dumps(asdict(self))}
 
     def hand_on(self) -> None:
         """Tell processes that are started from now on."""
-        os.environ[_VARIABLE] = json.dumps(asdict(self))
+        os.environ.update(self.environment)
         if self.shared is not None:
             # prometheus_client looks for it when it is imported, which a worker does on its own
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = self.shared

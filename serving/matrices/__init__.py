@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from data.tables.formats import Format
 from serving.matrices.options import Only, Without
-from serving.supply import MEBIBYTE, Counts, Door, Importing, Judging, Registered, ServingSupply
+from serving.supply import MEBIBYTE, Counts, Door, Importing, Judging, Registered, ServingSupply, ShadowSupply
 
 if TYPE_CHECKING:
     from serving.answering import Wanted
@@ -22,7 +22,7 @@ def _page(root: Path) -> str:
 
 def _doors() -> Sequence[Door]:
     from serving.doors.bodies import JSON
-    from serving.matrices.body import answer_matrices
+    from serving.matrices.body import answer_matrices, asked, given
     from serving.matrices.model import LOADER
     from serving.matrices.schemas import MatricesAnswer, MatricesRequest
 
@@ -37,6 +37,7 @@ def _doors() -> Sequence[Door]:
             32 * MEBIBYTE,
             _MODEL,
             LOADER,
+            beside=ShadowSupply(given, asked),
         )
     ]
 

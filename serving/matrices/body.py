@@ -14,6 +14,7 @@ from serving.matrices.judge import judge
 from serving.matrices.model import Engine
 from serving.matrices.request import metadata, require_bearable, require_sides, stacked
 from serving.matrices.schemas import MatricesAnswer, MatricesRequest, MatrixVerdictAnswer, Pair
+from serving.supply import Opinion
 
 
 def answer_matrices(body: bytes, served: Engine) -> Answered:
@@ -39,6 +40,17 @@ def answer_matrices(body: bytes, served: Engine) -> Answered:
     ]
     answer = found.model_copy(update={"verdicts": told})
     return Answered.of(answer, answer)
+
+
+def given(_media_type: str, content: bytes) -> list[Opinion]:
+    """Return what an answer says of each pair."""
+    verdicts = MatricesAnswer.model_validate_json(content).verdicts
+    return [Opinion(one.pair_id, one.workload, one.verdict, one.probability) for one in verdicts]
+
+
+def asked(media_type: str, body: bytes, served: Engine) -> list[Opinion]:
+    """Return what a model says of each pair of a request; raises as `answer_matrices`."""
+    return given(media_type, answer_matrices(body, served).content)
 
 
 def _wrong(pairs: Sequence[Pair]) -> Iterator[tuple[int, str]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from serving.options import taking
+from serving.options import KeepGoing, taking
 
 if TYPE_CHECKING:
     from serving.standing.deciding import Decided
@@ -32,7 +32,7 @@ def add(app: typer.Typer, judging: Mapping[str, Any]) -> None:
     judging : mapping
         The options of ``perfjudge judge`` that families have.
     """
-    for command in (promote, rollback, taking(judging)(trace)):
+    for command in (promote, rollback, taking(judging)(trace), taking(judging)(shadow)):
         app.command()(command)
 
 
@@ -80,6 +80,21 @@ def trace(
     told, same = traced(of, version, source, options, as_json=as_json)
     typer.echo(told)
     return 0 if same else 1
+
+
+def shadow(
+    source: Annotated[
+        Path, typer.Argument(metavar="INPUT", help="Measurements in any format that `perfjudge judge` takes.")
+    ],
+    keep_going: KeepGoing = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    **options: Any,
+) -> int:
+    """Let champion and challenger judge the same, and tell where they disagree."""
+    from serving.shadow.source import shadow as judged
+
+    typer.echo(judged(source, options, keep_going=keep_going, as_json=as_json))
+    return 0
 
 
 def _tell(decided: Decided, as_json: bool) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from data.errors import InputError
+from serving.shadow.kept import figures_of
 from serving.supply import door_of
 from training.registry.champions import CHAMPION, Version, refresh, registered, version_of
 from training.registry.succession import LONGEST, Reign, before, crown, reigns, settled
@@ -98,6 +99,14 @@ def _instead(name: str) -> str:
     return "" if champion is None else f"; its champion is v{champion.version}"
 
 
+def _quoting(said: str, found: Version, champion: Version | None) -> str:
+    """Add to a reason what both said of the same cases, if that is known."""
+    if champion is None or not said:
+        return said
+    known = figures_of(found.name, {found.version, champion.version})
+    return f"{said} ({'; '.join(one.told for one in known)})" if known else said
+
+
 def _crowned(
     found: Version,
     champion: Version | None,
@@ -105,7 +114,7 @@ def _crowned(
     because: str,
     by: str | None,
 ) -> Decided:
-    said = " ".join(because.split())
+    said = _quoting(" ".join(because.split()), found, champion)
     if not 0 < len(said) <= LONGEST:
         told = f"1 to {LONGEST} letters that say what speaks for v{found.version}"
         raise InputError(f"--because: {len(said)} letters; expected {told}")

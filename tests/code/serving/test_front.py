@@ -50,7 +50,7 @@ def application(settings=None):
     @app.post("/judge")
     async def judge(request: Request):
         body = await body_of(request, LIMIT)
-        note(request.scope, door, Answered(b"", Judged()), SERVED)
+        note(request.scope, door, ("", b""), Answered(b"", Judged()), SERVED)
         return Response(body)
 
     @app.get("/slow")

@@ -1,12 +1,15 @@
-"""The whole loop: labels given in a browser are exported, learned from, and make a challenger."""
+"""The whole loop: labels given in a browser are learned from; a model judges in the shadow, then leads."""
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,8 +21,10 @@ from data.comparisons.tables import ComparisonTables
 from data.families import FAMILIES
 from tests.imports import ROOT, copied
 from tests.system.comparisons.labelling_by_hand import label_by_keyboard
-from tests.system.conftest import Listening
+from tests.system.conftest import Listening, comparison
 
+NAME = "regression-comparison"
+JSON = {"content-type": "application/json"}
 #: Searches and folds that are short.
 KNOBS = {
     "ingest": {"path": "data/raw/mine"},
@@ -127,10 +132,47 @@ def project(tmp_path, monkeypatch):
     return made
 
 
+def in_the_shadow_then_champion(project, server, fate):
+    """Let the second version judge beside the first one, then take its place; and trace what it says."""
+    if fate == "champion":
+        project.run("perfjudge", "rollback", NAME, "--because", "not yet", "--by", "anna")
+        # what a person decided stands while there is nothing new
+        stands = project.run(sys.executable, "-m", "training.promote", "comparisons")
+        assert "v1 (logistic) stands: brought back by anna" in " ".join(stands.split())
+    request = project.root / "request.json"
+    request.write_text(json.dumps({"comparisons": [comparison("same"), comparison("slow", 80.0)]}))
+
+    def answered(version):
+        told = httpx.post(f"{server.url}/v1/comparisons/judge", content=request.read_bytes(), headers=JSON)
+        return told if told.json()["model"]["version"] == version else None
+
+    until(lambda: answered("1") and httpx.get(f"{server.url}/v1/shadow").json()["figures"])
+    project.run("perfjudge", "shadow", "data/raw/mine")
+    project.run("perfjudge", "promote", NAME, "2", "--because", "more labels", "--by", "anna")
+    answer = project.root / "answer.json"
+    answer.write_bytes(until(lambda: answered("2")).content)
+
+    traced = json.loads(project.run("perfjudge", "trace", str(answer), "--input", str(request), "--json"))
+    assert (traced["version"], traced["standing"], traced["same_files"]) == ("2", "champion", True)
+    assert traced["again"]["differences"] == []
+    assert traced["data"]["path"] == "data/raw/mine"
+    assert traced["data"]["counts"]["comparisons"] == 116
+    assert traced["reign"]["because"].startswith("more labels (both say the same of ")
+    assert "cases of data/raw/mine" in traced["reign"]["because"]
+
+
+def until(found):
+    deadline = time.monotonic() + 60
+    while not (now := found()):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    return now
+
+
 @pytest.mark.browser
 @pytest.mark.slow
 def test_labels_given_in_a_browser_make_a_challenger_whose_fate_the_overview_tells(project, browser):
-    server = Listening()
+    server = Listening("--shadow", "--watch", "0.2")
     try:
         said = label_by_keyboard(browser, server.url, "bert", project.truth.get, 60)
         project.run("perfjudge", "labels", "export", "-o", "data/raw/mine/labels.csv")
@@ -148,5 +190,10 @@ def test_labels_given_in_a_browser_make_a_challenger_whose_fate_the_overview_tel
         column = {"champion": "champion version 2", "challenger": "refused version 2"}[fate[1]]
         assert "version 2 (logistic)" in told, column
         assert " ".join(fate[2].split()) in " ".join(told.split())
+        in_the_shadow_then_champion(project, server, fate[1])
+        browser.get(server.url)
+        told = browser.find_element(By.CSS_SELECTOR, "#promotions ~ .box").text
+        assert "promoted by anna" in told
+        assert "more labels" in told
     finally:
         server.stop()

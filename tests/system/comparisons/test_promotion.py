@@ -28,6 +28,7 @@ from training.comparisons.tune import tune
 from training.estimators import frozen
 from training.registry import contest, tracking
 from training.registry.champions import CHALLENGER, CHAMPION, DIGEST, version_of
+from training.registry.origins import NoVersionError, origin
 from training.registry.succession import settled
 from training.registry.tracking import mlflow
 
@@ -203,6 +204,20 @@ def test_a_run_names_its_data_set_and_the_commit(models, trained):
         columns = json.loads(given.dataset.schema)["mlflow_colspec"]
         assert [one["name"] for one in columns] == list(table.columns)
         assert {one["name"]: one["type"] for one in columns}["noise"] == "double"
+
+
+def test_a_version_leads_back_to_its_run_data_commit_and_parameters(models, trained):
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+    found, metrics = origin(NAME, "1"), json.loads(trained.places.metrics.read_text())
+    assert (found.run, found.model, found.standing) == (models[0].info.run_id, MODEL, "champion")
+    assert found.digest == version_of(NAME, CHAMPION).tags[DIGEST]
+    assert (found.data.digest, found.data.path) == (metrics["data"]["digest"], metrics["data"]["path"])
+    assert found.code.commit == commit.stdout.strip()
+    assert found.params["seed"] == "7"
+    assert found.metrics["balanced_accuracy"] > 0.9
+    assert (found.reign.way, found.reign.because) == ("contest", "it is the first one")
+    with pytest.raises(NoVersionError, match='no version "2" of a model "regression-comparison"'):
+        origin(NAME, "2")
 
 
 def test_pruned_trials_carry_what_they_had(models):

@@ -1,0 +1,1 @@
+"""What it costs those who ask that a challenger judges the same."""

@@ -1,0 +1,1 @@
+"""What a challenger says of comparisons beside the champion."""

@@ -1,0 +1,176 @@
+"""A challenger judges beside the champion, and nobody who asks notices."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import httpx
+import pytest
+from prometheus_client import CollectorRegistry, Counter
+
+from serving.comparisons import SUPPLY
+from serving.doors.bodies import Answered
+from serving.shadow import kept, sending
+from serving.shadow.held import Contenders, Disagreement, HeldTogether
+from serving.shadow.sending import HandingOn
+from serving.standing.deciding import promote
+from serving.supply import Opinion
+from tests.system.conftest import FIGURE, Listening, comparison
+from tests.system.serving.registry import NAME, Registry
+from training.registry.champions import CHALLENGER, CHAMPION, version_of
+
+# inside MLflow 3.17, and may go with it
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as AnyType"),
+    pytest.mark.filterwarnings("ignore:Operation with range is deprecated"),
+]
+DOOR = "/v1/comparisons/judge"
+BODY = {"comparisons": [comparison("same"), comparison("slow", 80.0)]}
+
+
+def with_a_high_threshold(directory):
+    """Let a model fail nothing."""
+    card = directory / "card.json"
+    card.write_text(card.read_text().replace('"threshold": 0.5', '"threshold": 1.5'))
+
+
+@pytest.fixture
+def registry(tmp_path, monkeypatch):
+    """A champion, and a challenger that fails nothing."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
+    found = Registry(tmp_path)
+    found.lead(found.add())
+    found.store.set_registered_model_alias(NAME, CHALLENGER, found.add(spoil=with_a_high_threshold))
+    return found
+
+
+def until(found, holds, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not holds(now := found()):
+        assert time.monotonic() < deadline, now
+        time.sleep(0.05)
+    return now
+
+
+def shadows_of(server):
+    """The processes that judge in the shadow of a server."""
+    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
+    threads = Path(f"/proc/{server.process.pid}/task").glob("*/children")
+    children += [one for path in threads for one in path.read_text().split()]
+    return {int(one) for one in children if b"serving.shadow" in Path(f"/proc/{one}/cmdline").read_bytes()}
+
+
+@pytest.mark.slow
+def test_only_the_champion_answers_and_the_shadow_counts_who_differs(registry):
+    server = Listening("--shadow", "--watch", "0.2")
+    try:
+
+        def told():
+            return httpx.get(f"{server.url}/v1/shadow").json()
+
+        assert told() == {"running": True, "lost": {}, "figures": [], "disagreements": []}
+        for _ in range(3):
+            answer = httpx.post(server.url + DOOR, json=BODY).json()
+            assert answer["model"]["version"] == "1"
+            assert [one["verdict"] for one in answer["verdicts"]] == ["pass", "fail"]
+        headers = {"content-type": "application/xml"}
+        assert "result_status" in httpx.post(server.url + DOOR, content=FIGURE, headers=headers).text
+        assert httpx.post(server.url + DOOR, json={"comparisons": [{}]}).status_code == 422
+
+        found = until(told, lambda now: now["figures"] and now["figures"][0]["judged"] == 8)
+        (figures,) = found["figures"]
+        assert (figures["name"], figures["champion"], figures["challenger"]) == (NAME, "1", "2")
+        said = {(one["champion"], one["challenger"]): one["count"] for one in figures["said"]}
+        assert said == {("pass", "pass"): 4, ("fail", "pass"): 4}
+        assert found["disagreements"][-1]["disagreement"]["case"] == "slow"
+        metrics = httpx.get(f"{server.url}/metrics").text
+        (counted,) = (line for line in metrics.splitlines() if 'said="fail"' in line)
+        assert counted.startswith("perfjudge_shadow_verdicts_total{")
+        assert counted.endswith(" 4.0")
+        assert "perfjudge_shadow_dropped_total 0.0" in metrics
+        page = httpx.get(server.url).text
+        assert "fail, pass: <b>4</b>" in page
+        assert "requests" in page
+
+        # the shadow dies: answers go on, and another one takes its place
+        (shadow,) = shadows_of(server)
+        os.kill(shadow, signal.SIGKILL)
+        assert httpx.post(server.url + DOOR, json=BODY).status_code == 200
+        (another,) = until(lambda: shadows_of(server) - {shadow}, bool)
+
+        def asked_again():
+            assert httpx.post(server.url + DOOR, json=BODY).status_code == 200
+            return told()["figures"][0]["judged"]
+
+        until(asked_again, lambda judged: judged > 8)
+    finally:
+        server.stop()
+    until(lambda: Path(f"/proc/{another}").exists(), lambda there: not there)
+
+    because = promote(NAME, "2", "let it pass", "anna").reign.because
+    assert because.startswith("let it pass (both say the same of 50.0% of ")
+    assert "fail and pass" in because
+    assert (version_of(NAME, CHAMPION).version, version_of(NAME, CHALLENGER).version) == ("2", "1")
+
+
+def exchange(size=10, status=200):
+    door = next(iter(SUPPLY.doors()))
+    ref = SimpleNamespace(name=NAME, version="1")
+    return SimpleNamespace(
+        door=door, answered=Answered(b"x" * size), ref=ref, status=status, media_type="m", body=b""
+    )
+
+
+def test_what_finds_no_room_is_dropped_and_counted_while_nobody_listens(tmp_path, monkeypatch):
+    monkeypatch.setattr(sending, "WAITING", 5)
+    monkeypatch.setattr(sending, "BYTES", 10_000)
+    counter = Counter("dropped", "of the test", registry=CollectorRegistry())
+    telling = HandingOn(str(tmp_path / "nobody"), counter)
+    begun = time.perf_counter()
+    for _ in range(1000):
+        telling.asked(exchange())
+    telling.asked(exchange(20_000))
+    telling.asked(exchange(status=503))
+    assert time.perf_counter() - begun < 5
+    (sample,) = (one for one in counter.collect()[0].samples if one.name == "dropped_total")
+    assert sample.value == 996
+
+
+def test_disagreements_are_kept_up_to_a_bound_and_a_source_replaces_its_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(kept, "KEPT", 3)
+    path, held = tmp_path / "shadow.db", HeldTogether()
+    champion = [Opinion(f"c{number}", "b o", "pass", 0.1) for number in range(10)]
+    held.add(champion, [one._replace(verdict="fail") if one.case > "c4" else one for one in champion])
+    one, other = (Contenders(NAME, "1", "2", source) for source in (kept.HTTP, "data.json"))
+    kept.keep(path, one, held)
+    kept.keep(path, one, held)
+    kept.replace(path, other, held)
+    kept.replace(path, other, held)
+    found = kept.report(path)
+    assert {each.source: (each.judged, each.agreed) for each in found.figures} == {
+        "http": (20, 10), "data.json": (10, 5)
+    }  # fmt: skip
+    assert [each.disagreement.case for each in found.disagreements] == ["c9", "c8", "c7"]
+    assert found.disagreements[0].disagreement == Disagreement("c9", "b o", "pass", "fail", 0.1, 0.1)
+
+
+@pytest.mark.slow
+def test_a_source_on_disk_is_judged_by_both(registry, tmp_path):
+    source = tmp_path / "request.json"
+    source.write_text(json.dumps(BODY))
+    command = [str(Path(sys.executable).with_name("perfjudge")), "shadow", str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    told = f"{NAME} v1, and v2 beside it: both say the same of 50.0% of 2 cases of {source}"
+    assert done.stdout.startswith(f"{told} (v1 and v2 say: 1 fail and pass)\n")
+    assert "slow" in done.stdout
+    (figures,) = kept.report(tmp_path / "shadow.db").figures
+    assert (figures.judged, figures.agreed, figures.source) == (2, 1, str(source))
+    registry.store.delete_registered_model_alias(NAME, CHALLENGER)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    told = f"perfjudge: {NAME} has no challenger; dvc repro makes one of a candidate\n"
+    assert (done.returncode, done.stderr) == (2, told)

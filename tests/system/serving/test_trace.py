@@ -1,0 +1,105 @@
+"""An answer leads back to the version that gave it, which says the same again."""
+
+import json
+
+import pytest
+
+from serving import cli
+from serving.comparisons.body import answer_json, answer_xml
+from serving.comparisons.model import load
+from tests.system.conftest import FIGURE, comparison
+from tests.system.serving.registry import NAME, Registry
+
+# inside MLflow 3.17, and may go with it
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as AnyType"),
+    pytest.mark.filterwarnings("ignore:Operation with range is deprecated"),
+]
+REQUEST = {"comparisons": [comparison("same"), comparison("slow", 80.0)]}
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory):
+    root = tmp_path_factory.mktemp("store")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{root / 'mlflow.db'}")
+        registry = Registry(root)
+        registry.lead(registry.add())
+        registry.add()
+        yield registry
+
+
+@pytest.fixture
+def source(registry, tmp_path):
+    path = tmp_path / "request.json"
+    path.write_text(json.dumps(REQUEST))
+    return path
+
+
+def traced(capsys, *words):
+    status = cli.run(["trace", *map(str, words)])
+    told = capsys.readouterr()
+    return status, told.out + told.err
+
+
+@pytest.mark.parametrize("shown", ["json", "xml", "junit", "markdown", "table"])
+def test_an_answer_in_any_form_is_given_again_and_a_changed_one_is_not(source, tmp_path, capsys, shown):
+    answer = tmp_path / "answer"
+    assert cli.run(["judge", str(source), "--format", shown, "-o", str(answer)]) == 0
+    status, told = traced(capsys, answer, "--input", source)
+    assert (status, told.splitlines()[0]) == (0, f"{NAME} v1 (logistic), champion")
+    assert "values are the same" in told
+    answer.write_text(answer.read_text().replace("slow", "quick", 1))
+    status, told = traced(capsys, answer, "--input", source)
+    assert status == 1
+    assert "quick" in told
+
+
+def test_answers_over_http_are_given_again_with_the_floor_and_shares_that_they_were_given_with(
+    registry, source, tmp_path, capsys
+):
+    answer, figure = tmp_path / "answer", tmp_path / "figure.xml"
+    answer.write_bytes(answer_json(source.read_bytes(), load(floor=0.3)).content)
+    assert json.loads(answer.read_text())["verdicts"][1]["decided_by"] == "floor"
+    status, told = traced(capsys, answer, "--input", source)
+    assert (status, "values are the same" in told) == (0, True)
+    figure.write_text(FIGURE)
+    answer.write_bytes(answer_xml(FIGURE.encode(), load()).content)
+    status, told = traced(capsys, answer, "--input", figure, "--json")
+    assert (status, json.loads(told)["again"]["differences"]) == (0, [])
+
+
+def test_a_number_or_file_that_is_not_what_it_was_is_named(source, tmp_path, capsys):
+    answer = tmp_path / "answer.json"
+    assert cli.run(["judge", str(source), "--json", "-o", str(answer)]) == 0
+    content = json.loads(answer.read_text())
+    was, content["verdicts"][1]["probability"] = content["verdicts"][1]["probability"], 0.5
+    answer.write_text(json.dumps(content))
+    status, told = traced(capsys, answer, "--input", source)
+    assert status == 1
+    assert f"verdicts[1].probability: was 0.5, is {was!r}" in told
+    content["model"]["digest"] = "other"
+    answer.write_text(json.dumps(content))
+    status, told = traced(capsys, answer)
+    assert (status, ", not those of the answer" in told) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ('{"comparisons": []}', 'is no answer; expected {"model": {"name", "version", "uri"}, ...}'),
+        ('{"model": {"uri": "models/comparisons/logistic"}}', "is no registered version"),
+        ("nothing of the kind", "names no model"),
+        (
+            "(model regression-comparison 9, fail",
+            'there is no version "9" of a model "regression-comparison"',
+        ),
+    ],
+)
+def test_what_names_no_version_is_refused_in_one_line(registry, tmp_path, capsys, content, told):
+    answer = tmp_path / "answer"
+    answer.write_text(content)
+    status, said = traced(capsys, answer)
+    assert (status, said.count("\n")) == (2, 1)
+    assert told in said
+    assert traced(capsys, tmp_path / "absent")[0] == 2
