@@ -111,7 +111,7 @@ def test_a_champion_in_a_server_of_mlflow_lies_on_s3_stands_in_postgresql_and_ju
     assert ((told >= champion.model.card.threshold) == (table["status"] == "fail")).mean() > 0.9
     kept = {one["Key"].rpartition("/")[2] for one in bucket[1].list_objects_v2(Bucket="models")["Contents"]}
     assert "model.skops" in kept
-    with sqlalchemy.create_engine(database).connect() as rows:
+    with sqlalchemy.create_engine(database, poolclass=sqlalchemy.NullPool).connect() as rows:
         found = rows.execute(sqlalchemy.text("SELECT alias, version FROM registered_model_aliases"))
         assert found.all() == [("champion", 1)]
 
