@@ -34,7 +34,7 @@ class CleanPieces:
     metrics : tuple of str
         The raw metrics, all of which are in every piece.
     groups : tuple of str
-    rows : int
+    rows, pairs : int
     part : str
         The column that tells to which part of the test cases a run belongs.
     parts : int
@@ -45,6 +45,7 @@ class CleanPieces:
     metrics: tuple[str, ...]
     groups: tuple[str, ...]
     rows: int
+    pairs: int
     part: str
     parts: int
 

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import reduce
-from operator import add
 from pathlib import Path
 from typing import Any
-
-import pandas as pd
 
 from data.errors import InputError
 from data.matrices.pieces.cleaning import PART, Cleaned, cleaned
@@ -17,7 +13,7 @@ from data.matrices.pieces.parting import RUNS, dataset, part
 from data.matrices.tables import MatrixTables
 from data.sidebyside import Compute, side_by_side
 from data.tables.digest import digest_of
-from features.matrices.forms import Rows, joined
+from features.matrices.forms import Rows
 from features.matrices.pieces import CleanPieces, learned
 from features.matrices.projection import Projection
 from training.estimators.catalogue import Params
@@ -28,7 +24,7 @@ from training.matrices.engine.models import CATALOGUE, PAIRED
 from training.matrices.engine.search import SearchQuestion, search
 from training.matrices.engine.stored import EngineCard, TrainedEngine, described
 from training.matrices.engine.validity_tree import ValidityTree
-from training.matrices.pieces.shaping import Shaping, read_group, shape
+from training.matrices.pieces.shaping import Contrasts, Shaping, read_group, shape
 from training.matrices.schemes import Cell
 
 #: About so many pairs are searched on, and teach who judges where a group has no judge of its own.
@@ -73,26 +69,10 @@ class LargeRecipe:
         if self.cell.model not in CATALOGUE or self.cell.model in PAIRED:
             known = ", ".join(name for name in CATALOGUE if name not in PAIRED)
             raise InputError(f'model="{self.cell.model}"; expected one of: {known}')
-        pieces = part(source, work.resolve(), self.runs)
-        parts = PARTS if len(pieces.workloads) >= PARTS else 1
-        of_part = parted(pieces.workloads, self.seed) % parts
-        found = cleaned(
-            source, pieces, of_part, self.compute, missing=self.missing, some=VALIDATED, seed=self.seed
-        )
+        pieces, found = self.cleaned(source, work)
+        engine = self.learned(self.shaped(pieces))
         some = MatrixTables.joined([one.some for one in found])
-        groups = tuple(sorted(pieces.workloads["group"].unique()))
-        valid = sum(one.valid for one in found)
-        files = tuple(one.file for one in found if one.valid)
-        clean = CleanPieces(files, tuple(some.raw), groups, valid, PART, parts)
-        return self._trained(clean, some, found, digest_of(*map(Path, sorted(dataset(source).files))))
-
-    def _trained(
-        self, pieces: CleanPieces, some: MatrixTables, found: Sequence[Cleaned], digest: str
-    ) -> TrainedEngine:
-        engine = self.fit(pieces, sum(one.pairs for one in found))
-        validity = None
-        if any(one.by_analysts for one in found):
-            validity = ValidityTree.fit(some, self.seed)
+        by_analysts = any(one.by_analysts for one in found)
         card = EngineCard(
             entry=self.cell.entry,
             model=self.cell.model,
@@ -103,49 +83,55 @@ class LargeRecipe:
             threshold=engine.threshold,
             params=dict(engine.found.params),
             missing=self.missing,
-            data_digest=digest,
+            data_digest=digest_of(*map(Path, sorted(dataset(source).files))),
             seed=self.seed,
         )
-        return TrainedEngine(engine, validity, card)
+        return TrainedEngine(engine, ValidityTree.fit(some, self.seed) if by_analysts else None, card)
 
-    def fit(self, pieces: CleanPieces, pairs: int) -> FittedEngine:
+    def cleaned(self, source: Path, work: Path) -> tuple[CleanPieces, list[Cleaned]]:
+        """Part the runs of `source`, and leave those that can be learned from."""
+        pieces = part(source, work.resolve(), self.runs)
+        parts = PARTS if len(pieces.workloads) >= PARTS else 1
+        of_part = parted(pieces.workloads, self.seed) % parts
+        found = cleaned(
+            source, pieces, of_part, self.compute, missing=self.missing, some=VALIDATED, seed=self.seed
+        )
+        files = tuple(one.file for one in found if one.valid)
+        groups = tuple(sorted(pieces.workloads["group"].unique()))
+        rows, pairs = (sum(getattr(one, name) for one in found) for name in ("valid", "pairs"))
+        metrics = tuple(found[0].some.raw)
+        return CleanPieces(files, metrics, groups, rows, pairs, PART, parts), found
+
+    def shaped(self, pieces: CleanPieces) -> Contrasts:
+        """Learn what the form needs from all pieces, and contrast all pairs; see `Shape.of`."""
+        known = learned(pieces, self.compute)
+        share = min(1.0, SEARCHED / max(1, pieces.pairs))
+        tasks = [Shaping(pieces, known, number, share, self.seed) for number in range(len(pieces.files))]
+        return Contrasts(known[0], side_by_side(shape, tasks, self.compute, "contrast pairs"))
+
+    def learned(self, shaped: Contrasts) -> FittedEngine:
         """Fit the engine: what all groups share to some of the pairs, and each group's own to all of its."""
-        known, seed = learned(pieces, self.compute), self.seed
-        share = min(1.0, SEARCHED / max(1, pairs))
-        tasks = [Shaping(pieces, known, number, share, seed) for number in range(len(pieces.files))]
-        shaped = side_by_side(shape, tasks, self.compute, "contrast pairs")
-        rows = joined([one.some for one in shaped])
-        counted = pd.concat([one.counted for one in shaped]).groupby(level=0).sum()
-        abnormal = int(counted["abnormal"].sum())
-        if abnormal in {0, int(counted["rows"].sum())}:
-            told = "abnormal" if abnormal else "normal"
-            raise InputError(f"there is none to learn from but what is {told}; expected both", place="runs")
-        moments = reduce(add, [one.moments for one in shaped if one.moments is not None])
-        scheme = self.cell.scheme
-        projection = Projection.of_moments(moments, rows.beside, scheme.components or 0)
-        cases, groups = Cases.of(rows, projection, plain=scheme.tuned), with_cases(counted)
-        model = CATALOGUE[self.cell.model]
+        scheme, model, seed = self.cell.scheme, CATALOGUE[self.cell.model], self.seed
+        rows, groups = shaped.some, with_cases(shaped.counted)
+        projection = Projection.of_moments(shaped.moments, rows.beside, scheme.components or 0)
+        cases = Cases.of(rows, projection, plain=scheme.tuned)
         question = SearchQuestion(
             model, cases, groups, scheme.components, scheme.balance, scheme.tuned, {}, seed
         )
         chosen = search(question, self.trials)
-        alone = groups if chosen.params["share"] else ()
-        own = self._own(chosen.params, alone, [one.file for one in shaped], projection, rows)
-        everything = cases.y >= 0
-        shared = Judges.fit(model, chosen.params, cases, chosen=everything, groups=(), seed=seed)
-        judges = Judges(own, shared.fallback, float(chosen.params["share"]), chosen.params["components"])
-        grouping = Grouping("given")
-        form = scheme.form
-        return FittedEngine(scheme, self.cell.model, form, known[0], grouping, projection, judges, chosen)
+        params, everything = chosen.params, cases.y >= 0
+        own = self._own(params, groups if params["share"] else (), projection, shaped)
+        shared = Judges.fit(model, params, cases, chosen=everything, groups=(), seed=seed)
+        judges = Judges(own, shared.fallback, float(params["share"]), params["components"])
+        fitting = (shaped.known, Grouping("given"), projection, judges, chosen)
+        return FittedEngine(scheme, self.cell.model, scheme.form, *fitting)
 
     def _own(
-        self, params: Params, groups: Sequence[str], files: Sequence[Path], projection: Projection, like: Rows
+        self, params: Params, groups: Sequence[str], projection: Projection, shaped: Contrasts
     ) -> dict[str, Any]:
         """Fit the classifiers of groups."""
-        empty = like.of(like.y > 1)
-        tasks = [
-            GroupFit(group, tuple(files), self.cell, params, projection, empty, self.seed) for group in groups
-        ]
+        files, like = tuple(one.file for one in shaped.pieces), shaped.some.of(shaped.some.y > 1)
+        tasks = [GroupFit(group, files, self.cell, params, projection, like, self.seed) for group in groups]
         return dict(zip(groups, side_by_side(fit_group, tasks, self.compute, "fit groups"), strict=True))
 
 

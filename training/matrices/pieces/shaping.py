@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from data.errors import InputError
 from data.tables.files import replacing
-from features.matrices.forms import ABOUT, Known, Rows
+from features.matrices.forms import ABOUT, Known, Rows, joined
 from features.matrices.pieces import CleanPieces, rows_of
 from features.matrices.projection import Moments
 from training.matrices.engine.engine import counts
@@ -50,6 +53,46 @@ class ShapedPiece:
     some: Rows
     moments: Moments | None
     counted: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class Contrasts:
+    """All pairs as rows: where they lie, and what is known of them together.
+
+    Attributes
+    ----------
+    known : Known
+    pieces : sequence of ShapedPiece
+    """
+
+    known: Known
+    pieces: Sequence[ShapedPiece]
+
+    @property
+    def some(self) -> Rows:
+        """Some rows of all pieces."""
+        return joined([one.some for one in self.pieces])
+
+    @property
+    def moments(self) -> Moments:
+        """The moments of all rows."""
+        return reduce(add, [one.moments for one in self.pieces if one.moments is not None])
+
+    @property
+    def counted(self) -> pd.DataFrame:
+        """``abnormal, rows`` by group.
+
+        Raises
+        ------
+        InputError
+            If all rows are normal, or all abnormal.
+        """
+        found = pd.concat([one.counted for one in self.pieces]).groupby(level=0).sum()
+        abnormal, rows = int(found["abnormal"].sum()), int(found["rows"].sum())
+        if abnormal in {0, rows}:
+            told = "abnormal" if abnormal else "normal"
+            raise InputError(f"there is none to learn from but what is {told}; expected both", place="runs")
+        return found
 
 
 def shape(task: Shaping) -> ShapedPiece:
