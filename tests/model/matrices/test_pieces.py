@@ -45,7 +45,7 @@ def test_an_engine_that_learned_from_pieces_says_what_one_says_that_learned_from
     unseen = pairs(groups=groups, cases=7, seed=2)
     told, again = one.engine.judged(unseen), other.engine.judged(unseen)
     assert again["abnormal"].tolist() == told["abnormal"].tolist()
-    np.testing.assert_allclose(again["probability"], told["probability"], atol=1e-6 if groups == 1 else 0.1)
+    np.testing.assert_allclose(again["probability"], told["probability"], atol=1e-9)
     assert told["abnormal"].sum() > 10
     invalid = one.validity.judged(unseen)["invalid"], other.validity.judged(unseen)["invalid"]
     assert (invalid[0] == invalid[1]).mean() > 0.99
