@@ -54,7 +54,7 @@ def side_by_side(
         from data.cluster import on_cluster
 
         done = on_cluster(compute.scheduler, alone, numbered)
-    results = dict(_watched(done, len(tasks), title))
+    results = dict(watched(done, len(tasks), title))
     return [results[number] for number in range(len(tasks))]
 
 
@@ -83,7 +83,8 @@ def _alone(function: Callable[[Task], Result], numbered: tuple[int, Task]) -> tu
         return number, function(task)
 
 
-def _watched(done: Iterable[Result], total: int, title: str) -> Iterable[Result]:
+def watched(done: Iterable[Result], total: int, title: str) -> Iterator[Result]:
+    """Yield what is `done`, with a progress bar on a terminal."""
     from rich.console import Console
     from rich.progress import Progress
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.errors import InputError
-from data.matrices.schema import impossible
+from data.matrices.schema import LARGEST, impossible
 from data.matrices.summaries import TRANSACTIONS
 from data.matrices.tables import SIDES, MatrixTables
 from data.tables.decisions import KEPT, WARNINGS, Decisions, by, reasons, said
@@ -65,6 +65,22 @@ class MatrixDecisions(Decisions):
         described = tables.metrics[~tables.metrics["metric"].isin(out)].reset_index(drop=True)
         return MatrixTables(whole.runs.drop(columns=out), whole.causes, described)
 
+    def flagged(self, tables: MatrixTables) -> MatrixTables:
+        """Return all runs with the metrics that say something, and without causes, to learn from.
+
+        ``valid`` is false where an analyst or a rule says so, else true; what is infinite or larger than any
+        count is missing.
+        """
+        known = self.metrics.loc[self.metrics["kept"], "metric"]
+        described = tables.metrics[tables.metrics["metric"].isin(known)].reset_index(drop=True)
+        numbers = tables.runs[list(described["metric"])]
+        numbers = numbers.where(numbers.abs() <= LARGEST)
+        about = tables.runs.drop(columns=tables.all_metrics)
+        valid = about["valid"].fillna(value=True) & self.runs["kept"].to_numpy(bool)
+        # a copy has one block of numbers, which is divided many times sooner than a block per metric
+        runs = pd.concat([about.assign(valid=valid.astype("boolean")), numbers], axis="columns").copy()
+        return MatrixTables(runs, tables.causes[:0], described)
+
 
 def decide(tables: MatrixTables, missing: float) -> MatrixDecisions:
     """Decide what can be learned from and judged.
@@ -88,21 +104,38 @@ def decide(tables: MatrixTables, missing: float) -> MatrixDecisions:
         If no raw metric, or no pair, is left.
     """
     metrics = reasons(tables.runs[tables.all_metrics], missing, "runs", "measured", "value")
-    left = [name for name in tables.raw if metrics[name] == ""]
-    if not left:
-        why = metrics[tables.raw]
-        raise InputError(
-            f'no raw metric says anything; the first, "{why.index[0]}", {why.iloc[0]}', place="metrics"
-        )
-    rolled_up = [name for name in tables.summary if metrics[name] == ""]
-    runs = _runs(tables, left, rolled_up, missing)
-    pairs = unjudgeable(tables.runs, runs["kept"].to_numpy(bool))
-    if not (pairs == "").any():
-        told = f'none can be judged; the first, "{pairs.index[0]}", {pairs.iloc[0]}'
+    left = telling(metrics, tables.raw)
+    found = decided(tables, metrics, missing)
+    if not found.pairs["kept"].any():
+        first = found.pairs.iloc[0]
+        told = f'none can be judged; the first, "{first["pair_id"]}", {first["reason"]}'
         raise InputError(told, place="pairs")
-    return MatrixDecisions.told(
-        _warnings(tables, runs, left), runs=runs, pairs=by("pair_id", pairs), metrics=by("metric", metrics)
-    )
+    warnings = pd.DataFrame({"warning": list(_warnings(tables, found.runs, left))})
+    return replace(found, warnings=typed(warnings, WARNINGS.dtypes))
+
+
+def telling(metrics: pd.Series, raw: Sequence[str]) -> list[str]:
+    """Return the raw metrics that say something; an InputError if there is none.
+
+    Parameters
+    ----------
+    metrics : Series of str
+        By metric, why nothing can be learned from it; empty where something can.
+    """
+    left = [name for name in raw if metrics[name] == ""]
+    if not left:
+        why = metrics[list(raw)]
+        told = f'no raw metric says anything; the first, "{why.index[0]}", {why.iloc[0]}'
+        raise InputError(told, place="metrics")
+    return left
+
+
+def decided(tables: MatrixTables, metrics: pd.Series, missing: float) -> MatrixDecisions:
+    """Decide on runs and pairs as `decide` does, where it is known which `metrics` say something."""
+    raw, summary = ([name for name in names if metrics[name] == ""] for names in (tables.raw, tables.summary))
+    runs = broken_rules(tables, missing, raw, summary)
+    pairs = unjudgeable(tables.runs, runs["kept"].to_numpy(bool))
+    return MatrixDecisions.told((), runs=runs, pairs=by("pair_id", pairs), metrics=by("metric", metrics))
 
 
 def decide_runs(tables: MatrixTables, missing: float) -> pd.DataFrame:
@@ -116,10 +149,12 @@ def decide_runs(tables: MatrixTables, missing: float) -> pd.DataFrame:
     DataFrame
         ``run_id, kept, rule, reason``, row by row as the table of runs.
     """
-    return typed(_runs(tables, tables.raw, [], missing), MatrixDecisions.SPECS["runs"].dtypes)
+    return typed(broken_rules(tables, missing, tables.raw, []), MatrixDecisions.SPECS["runs"].dtypes)
 
 
-def _runs(tables: MatrixTables, raw: list[str], summary: list[str], missing: float) -> pd.DataFrame:
+def broken_rules(
+    tables: MatrixTables, missing: float, raw: Sequence[str], summary: Sequence[str]
+) -> pd.DataFrame:
     """Say which run is invalid by which rule, the first that it breaks; it must have `raw`, `summary`."""
     names = tables.runs["run_id"]
     broken = impossible(tables).drop_duplicates("run_id").set_index("run_id")
@@ -133,10 +168,10 @@ def _runs(tables: MatrixTables, raw: list[str], summary: list[str], missing: flo
 
 
 def _lacking(
-    runs: pd.DataFrame, raw: list[str], summary: list[str], missing: float
+    runs: pd.DataFrame, raw: Sequence[str], summary: Sequence[str], missing: float
 ) -> Iterator[tuple[str, pd.Series]]:
     """Yield rules, and why runs break them."""
-    lacks = runs[raw].isna().mean(axis="columns")
+    lacks = runs[[*raw]].isna().mean(axis="columns")
     yield "measured", said([f"lacks {share:.0%} of the raw metrics" for share in lacks], lacks > missing)
     for name in summary:
         yield "measured", said([f"lacks {name}"] * len(runs), runs[name].isna())

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from data.errors import InputError
 
+_AT_ONCE = 2**20
+
 
 def digest_of(*paths: Path) -> str:
     """Return the SHA-256 of these files, one after another.
@@ -19,7 +21,9 @@ def digest_of(*paths: Path) -> str:
     digest = hashlib.sha256()
     for path in paths:
         try:
-            digest.update(path.read_bytes())
+            with path.open("rb") as file:
+                while piece := file.read(_AT_ONCE):
+                    digest.update(piece)
         except OSError as exc:
             raise InputError(exc.strerror or "cannot be read", file=path) from exc
     return digest.hexdigest()

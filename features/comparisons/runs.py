@@ -86,16 +86,17 @@ def run_features(steps: Steps) -> Floats:
     return np.array((steps.step / steps.error, np.log(steps.yardstick.spread)))
 
 
-def usual_spread(sides: Sides) -> float:
-    """Return what runs of one build usually differ by in these comparisons; `ORDINARY` if they don't tell.
-
-    No label is looked at.
-    """
+def known_spreads(sides: Sides) -> Floats:
+    """Return what runs of one build differ by, of each configuration that tells; no label is looked at."""
     yardstick = run_steps(sides).yardstick
-    told = yardstick.versions >= _ENOUGH
-    if not told.any():
+    return yardstick.spread[yardstick.versions >= _ENOUGH]
+
+
+def usual_spread(known: Floats) -> float:
+    """Return the middle of what `known_spreads` says; `ORDINARY` where nothing is known."""
+    if not len(known):
         return ORDINARY
-    return float(np.clip(np.median(yardstick.spread[told]), _LEAST_PRIOR, _MOST_PRIOR))
+    return float(np.clip(np.median(known), _LEAST_PRIOR, _MOST_PRIOR))
 
 
 def within_runs(sides: Sides, steps: Steps) -> NDArray[np.bool_]:

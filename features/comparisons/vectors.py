@@ -14,7 +14,9 @@ from data.comparisons.stages import Valid
 from data.comparisons.tables import ComparisonTables
 from data.params import load
 from data.places import Places
+from data.sidebyside import Compute, side_by_side
 from data.tables.files import replacing
+from features.comparisons import blocks
 from features.comparisons.asked import Asked
 from features.comparisons.beside import shipped, unlabelled
 from features.comparisons.five_numbers import (
@@ -33,6 +35,7 @@ from features.comparisons.runs import (
     ORDINARY,
     RUNS_DIRECTIONS,
     Steps,
+    known_spreads,
     run_features,
     run_steps,
     usual_spread,
@@ -219,7 +222,11 @@ def _kept(n_rows: int) -> Ints:
 
 
 def featurize(
-    tables: ComparisonTables, valid: pd.DataFrame, features: FeatureSet = "extended"
+    tables: ComparisonTables,
+    valid: pd.DataFrame,
+    features: FeatureSet = "extended",
+    compute: Compute | None = None,
+    many: int = blocks.MANY,
 ) -> dict[str, pd.DataFrame]:
     """Return the training tables, of every valid, labelled comparison.
 
@@ -230,6 +237,8 @@ def featurize(
         ``comparison_id``, ``valid`` and ``status`` of every comparison, as the stage validate writes it.
     features : {"extended", "retrospective"}
         What is computed, as for `vectors`.
+    compute : Compute, optional
+        Where blocks of about so `many` comparisons are computed, if there are several.
 
     Returns
     -------
@@ -245,16 +254,26 @@ def featurize(
     head = chosen[["comparison_id", "benchmark", "operation", "machine"]].copy()
     head["fold_group"] = head["benchmark"] + "/" + head["operation"]
     head["status"] = judged.loc[kept, "status"].to_numpy()
-    sides = Sides.of(ComparisonTables(tables.results, chosen, tables.labels))
-    spread = usual_spread(sides)
-    found, changes = _asked(sides, features, spread)
-    bare, moved = _asked(without_past(sides), features, spread)
+    parts = blocks.parted(chosen, many)
+    where = compute if compute is not None and len(parts) > 1 else Compute()
+    sides = side_by_side(Sides.of, blocks.of_rows(tables, chosen, parts), where, "samples of comparisons")
+    spread = usual_spread(np.concatenate([known_spreads(one) for one in sides]))
+    tasks = [(one, features, spread) for one in sides]
+    computed_of = side_by_side(_with_and_without_past, tasks, where, "vectors of comparisons")
+    found, changes, bare, moved = (
+        blocks.together(frames, parts) for frames in zip(*computed_of, strict=True)
+    )
     return {
         "features": pd.concat([head, found], axis=1),
         "changes": pd.concat([head[["comparison_id"]], changes], axis=1),
         "bare": pd.concat([head, bare, moved], axis=1),
         "runs": pd.DataFrame({"spread": [spread]}),
     }
+
+
+def _with_and_without_past(task: tuple[Sides, FeatureSet, float]) -> tuple[pd.DataFrame, ...]:
+    sides, features, spread = task
+    return *_asked(sides, features, spread), *_asked(without_past(sides), features, spread)
 
 
 def _asked(sides: Sides, features: FeatureSet, spread: float) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -360,10 +379,11 @@ def _of_summaries(b: Floats, t: Floats) -> dict[str, Floats]:
 
 def featurize_stage() -> None:
     """Stage featurize: the vectors of labelled comparisons, how far medians moved, and what lies beside."""
-    how = load(Comparisons).section.featurize
+    knobs = load(Comparisons)
+    how = knobs.section.featurize
     tables, valid = ComparisonTables.read(PLACES.interim), Valid.read(PLACES.valid).comparisons
-    found = featurize(tables, valid, computed(how.set))
-    alike = partial(featurize, features=computed(how.set))
+    alike = partial(featurize, features=computed(how.set), compute=knobs.compute)
+    found = alike(tables, valid)
     found["unlabelled"] = unlabelled(tables, valid, alike)
     if how.start_from == "champion":
         found["start"] = shipped(found["features"], alike)

@@ -103,6 +103,12 @@ class Known:
     drift: Floats
     spread: Floats
 
+    @classmethod
+    def scaling(cls, metrics: Sequence[str], scales: Floats, groups: Sequence[str]) -> Known:
+        """Return what knows medians and units, shape (n_metrics, 2), and nothing of noise."""
+        nothing = np.zeros((len(groups) + 1, len(metrics)))
+        return cls(tuple(metrics), scales[:, 0], scales[:, 1], tuple(groups), nothing, nothing)
+
     def scaled(self, values: Floats) -> Floats:
         """Return ``arcsinh(value / unit)``, shape as `values`."""
         return np.arcsinh(values / self.units)
@@ -172,30 +178,100 @@ def known(tables: MatrixTables, metrics: Sequence[str]) -> Known:
     metrics : sequence of str
         Those that the forms are to see.
     """
-    values = _finite(tables, metrics)
-    middles, units = np.zeros(len(metrics)), np.ones(len(metrics))
-    for metric, column in enumerate(values.T):
-        found = column[~np.isnan(column)]
-        if found.size:
-            middles[metric] = np.median(found)
-        if (apart := np.abs(found[found != 0])).size:
-            small = int(SMALL * (apart.size - 1))
-            units[metric] = np.partition(apart, small)[small]
-    runs = tables.runs
-    groups = tuple(sorted(runs["group"].unique()))
-    rough = np.zeros((len(groups) + 1, len(metrics)))
-    start = Known(tuple(metrics), middles, units, groups, rough, rough)
-    matrices = MatrixPairs.of(runs, start.scaled(values))
-    place = start.places(matrices.about["group"].tolist())
-    labels = _pair_labels(runs, matrices.about["pair_id"])
-    normal = labels == 0
-    # where hardly a pair is known to be normal, those that nobody has judged must do
-    normal = normal if normal.sum() >= FEW else labels != 1
-    squared = matrices.difference**2
-    drift = _by_group(squared[normal], np.ones_like(squared[normal]), place[normal], len(groups), PAIRS)
-    weight = np.maximum(matrices.counts[0] - 1, 0)
-    spread = _by_group(matrices.spreads[0], weight, place, len(groups), RUNS)
-    return Known(tuple(metrics), middles, units, groups, drift, spread)
+    scales = np.array([middle_and_unit(column) for column in _finite(tables, metrics).T]).reshape(-1, 2)
+    start = Known.scaling(metrics, scales, sorted(tables.runs["group"].unique()))
+    return NoiseSums.of(tables, start).learned(start)
+
+
+def middle_and_unit(column: Floats) -> tuple[float, float]:
+    """Return the median of a metric's values, and which of them are small; of finite ones, or NaN."""
+    found = column[~np.isnan(column)]
+    middle = float(np.median(found)) if found.size else 0.0
+    apart = np.abs(found[found != 0])
+    small = int(SMALL * (apart.size - 1))
+    return middle, float(np.partition(apart, small)[small]) if apart.size else 1.0
+
+
+@dataclass(frozen=True)
+class GroupSums:
+    """Weighted sums by group, which can be added.
+
+    Attributes
+    ----------
+    sums, totals : ndarray of shape (n_groups + 1, n_metrics)
+        Of values times weights, and of weights; the last row is of unknown groups.
+    """
+
+    sums: Floats
+    totals: Floats
+
+    @classmethod
+    def of(cls, values: Floats, weights: Floats, place: Whole, groups: int) -> GroupSums:
+        """Sum up `values`; a missing one weighs nothing."""
+        weights = np.where(np.isnan(values), 0.0, weights)
+        sums, totals = np.zeros((2, groups + 1, values.shape[1]))
+        np.add.at(sums, place, weights * np.nan_to_num(values))
+        np.add.at(totals, place, weights)
+        return cls(sums, totals)
+
+    def __add__(self, other: GroupSums) -> GroupSums:
+        return GroupSums(self.sums + other.sums, self.totals + other.totals)
+
+    def means(self, prior: float) -> Floats:
+        """Return the means by group, drawn towards that of all; the last row is of all."""
+        every = self.sums.sum(axis=0) / np.maximum(self.totals.sum(axis=0), 1)
+        means = (self.sums + prior * every) / (self.totals + prior)
+        means[-1] = every
+        return means
+
+
+@dataclass(frozen=True)
+class NoiseSums:
+    """How much pairs and runs differ in some tables, summed up, so that it can be added.
+
+    Attributes
+    ----------
+    normal : int
+        Pairs that are known to be normal.
+    drift, likely : GroupSums
+        Squared differences of those, and of all that are not known to be abnormal.
+    spread : GroupSums
+        Variances of the runs of a baseline.
+    """
+
+    normal: int
+    drift: GroupSums
+    likely: GroupSums
+    spread: GroupSums
+
+    @classmethod
+    def of(cls, tables: MatrixTables, start: Known) -> NoiseSums:
+        """Sum up whole pairs, in the scales of `start`."""
+        runs, groups = tables.runs, len(start.groups)
+        matrices = MatrixPairs.of(runs, start.scaled(_finite(tables, start.metrics)))
+        place = start.places(matrices.about["group"].tolist())
+        labels, squared = _pair_labels(runs, matrices.about["pair_id"]), matrices.difference**2
+        drift, likely = (
+            GroupSums.of(squared[rows], np.ones_like(squared[rows]), place[rows], groups)
+            for rows in (labels == 0, labels != 1)
+        )
+        weight = np.maximum(matrices.counts[0] - 1, 0)
+        spread = GroupSums.of(matrices.spreads[0], weight, place, groups)
+        return cls(int((labels == 0).sum()), drift, likely, spread)
+
+    def __add__(self, other: NoiseSums) -> NoiseSums:
+        drift, likely, spread = (
+            self.drift + other.drift,
+            self.likely + other.likely,
+            self.spread + other.spread,
+        )
+        return NoiseSums(self.normal + other.normal, drift, likely, spread)
+
+    def learned(self, start: Known) -> Known:
+        """Return `start` with what this says of noise."""
+        # where hardly a pair is known to be normal, those that nobody has judged must do
+        drift = self.drift if self.normal >= FEW else self.likely
+        return replace(start, drift=drift.means(PAIRS), spread=self.spread.means(RUNS))
 
 
 def flattened(tables: MatrixTables, known: Known) -> Rows:
@@ -298,18 +374,6 @@ def _pair_labels(runs: pd.DataFrame, pairs: pd.Series) -> Floats:
     target = (runs["side"] == SIDES[1]).to_numpy()
     labels = pd.Series(flags(runs)[target]).groupby(runs["pair_id"].to_numpy()[target]).max()
     return labels.reindex(pairs).to_numpy(np.float64)
-
-
-def _by_group(values: Floats, weights: Floats, place: Whole, groups: int, prior: float) -> Floats:
-    """Return the weighted means of `values` by group, drawn towards that of all; the last row is of all."""
-    weights = np.where(np.isnan(values), 0.0, weights)
-    sums, totals = np.zeros((2, groups + 1, values.shape[1]))
-    np.add.at(sums, place, weights * np.nan_to_num(values))
-    np.add.at(totals, place, weights)
-    every = sums.sum(axis=0) / np.maximum(totals.sum(axis=0), 1)
-    means = (sums + prior * every) / (totals + prior)
-    means[-1] = every
-    return means
 
 
 def _partners(runs: pd.DataFrame) -> tuple[Whole, Whole]:

@@ -16,6 +16,34 @@ CONSTANT = 1e-9
 
 
 @dataclass(frozen=True)
+class Moments:
+    """Means of rows, and the sum of products of what they are apart from these; can be added.
+
+    Attributes
+    ----------
+    n : int
+    mean : ndarray of shape (n_columns,)
+    cross : ndarray of shape (n_columns, n_columns)
+    """
+
+    n: int
+    mean: Floats
+    cross: Floats
+
+    @classmethod
+    def of(cls, x: Floats) -> Moments:
+        """Take the moments of rows, at least one."""
+        mean = x.mean(axis=0)
+        return cls(len(x), mean, (x - mean).T @ (x - mean))
+
+    def __add__(self, other: Moments) -> Moments:
+        """Join both (Chan, Golub and LeVeque 1983): no digits are lost where means are large."""
+        n, apart = self.n + other.n, other.mean - self.mean
+        cross = self.cross + other.cross + np.outer(apart, apart) * (self.n * other.n / n)
+        return Moments(n, self.mean + apart * (other.n / n), cross)
+
+
+@dataclass(frozen=True)
 class Projection:
     """Columns brought to mean 0 and spread 1; then the metrics turned to their principal components.
 
@@ -45,12 +73,19 @@ class Projection:
         """
         metrics, beside = _parted(rows)
         mean = np.concatenate([metrics.mean(axis=0), beside.mean(axis=0)])
-        spread = np.concatenate([metrics.std(axis=0), beside.std(axis=0)])
-        scale = np.where(spread > CONSTANT * np.abs(mean), spread, 1.0)
+        scale = _scale(mean, np.concatenate([metrics.std(axis=0), beside.std(axis=0)]))
         if most is None:
             return cls(mean, scale, None)
         width = metrics.shape[1]
         return cls(mean, scale, _axes((metrics - mean[:width]) / scale[:width], most))
+
+    @classmethod
+    def of_moments(cls, moments: Moments, beside: int, most: int) -> Projection:
+        """Learn the same from the moments of rows of one block, which need not be there all at once."""
+        scale = _scale(moments.mean, np.sqrt(np.diag(moments.cross) / moments.n))
+        width = len(scale) - beside
+        cross = moments.cross[:width, :width] / np.outer(scale[:width], scale[:width])
+        return cls(moments.mean, scale, _oriented(_leading(cross, min(most, width, max(moments.n - 1, 1)))))
 
     def standardised(self, rows: Rows) -> Floats:
         """Return the columns of `rows` as they are but for mean and spread, shape as ``rows.x``."""
@@ -88,10 +123,23 @@ def _axes(rows: Floats, most: int) -> Floats:
         _, _, axes = np.linalg.svd(rows, full_matrices=False)
     else:
         # the square of the columns is much smaller than the rows
-        from scipy.linalg import eigh
+        axes = _leading(rows.T @ rows, most)
+    return _oriented(axes[:most])
 
-        _, vectors = eigh(rows.T @ rows, subset_by_index=[width - most, width - 1])
-        axes = vectors.T[::-1]
-    axes = axes[:most]
+
+def _scale(mean: Floats, spread: Floats) -> Floats:
+    return np.where(spread > CONSTANT * np.abs(mean), spread, 1.0)
+
+
+def _leading(cross: Floats, most: int) -> Floats:
+    """Return the eigenvectors of the largest eigenvalues, as rows, the largest first."""
+    from scipy.linalg import eigh
+
+    width = len(cross)
+    _, vectors = eigh(cross, subset_by_index=[width - most, width - 1])
+    return np.asarray(vectors.T[::-1])
+
+
+def _oriented(axes: Floats) -> Floats:
     signs = np.where(axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)] < 0, -1.0, 1.0)
     return np.ascontiguousarray(axes * signs[:, None])

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from data.tables.formats import Format
+from serving.matrices.commands import add
 from serving.matrices.options import Only, Without
 from serving.supply import MEBIBYTE, Counts, Door, Importing, Judging, Registered, ServingSupply, ShadowSupply
 
@@ -73,4 +74,5 @@ SUPPLY = ServingSupply(
     judging=Judging("matrices", _judge, recognised=_recognised),
     models=(_MODEL,),
     doors=_doors,
+    commands=add,
 )

@@ -116,3 +116,16 @@ def test_touching_code_makes_only_the_stages_run_that_it_is_for(project, touched
         assert would_run(project) == named(*expected)
     finally:
         path.write_text(before) if before else path.unlink()
+
+
+def test_no_stage_runs_again_because_it_would_be_computed_elsewhere(project, monkeypatch):
+    monkeypatch.chdir(project)
+    path = project / "params.yaml"
+    before = path.read_text()
+    elsewhere = before.replace("scheduler: null", "scheduler: tcp://there:8786").replace("jobs: 2", "jobs: 7")
+    path.write_text(elsewhere.replace("storage: null", "storage: postgresql://there/trials"))
+    try:
+        assert path.read_text().count("there") == 2
+        assert would_run(project) == set()
+    finally:
+        path.write_text(before)

@@ -35,9 +35,10 @@ from training.estimators.pipelines import (
 )
 from training.estimators.spaces import suggested
 from training.evaluation import search as evaluation_search
-from training.evaluation import threshold
+from training.evaluation import threshold, trials
 from training.evaluation.search import Search, drawn
 from training.evaluation.threshold import best_cut
+from training.evaluation.trials import TrialLog
 from training.evaluation.tuned import Found, TrialRow, Tuned, require_known, slowest_first, write_found
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class SearchTask:
         The part's training rows.
     how : Tune
     seed : int
-    log : Path or None
+    log : TrialLog or None
         Where finished trials are kept, so that an interrupted search goes on; in memory if None.
     guide : Guide or None
         What the columns promise.
@@ -76,7 +77,7 @@ class SearchTask:
     examples: Examples
     how: Tune
     seed: int
-    log: Path | None = None
+    log: TrialLog | None = None
     guide: Guide | None = None
     known: Learnable | None = None
 
@@ -222,7 +223,7 @@ def _worth(y: NDArray[np.int64], probability: NDArray[np.float64]) -> float:
 
 def log_of(directory: Path, features_digest: str, columns: tuple[str, ...], task: SearchTask) -> Path:
     """Return where the trials of `task` are kept: another file if anything differs that they depend on."""
-    modules = (catalogue, spaces, pipelines, evident, one_sided, signed, threshold, evaluation_search)
+    modules = (catalogue, spaces, pipelines, evident, one_sided, signed, threshold, evaluation_search, trials)
     own = Path(__file__), Path(inspect.getfile(Examples))
     code = digest_of(*own, *(Path(module.__file__ or "") for module in modules))
     content = [
@@ -273,12 +274,14 @@ def tasks_of(family: Family, table: FeatureTable) -> list[SearchTask]:
         for model in slowest_first(how.models, _SLOWEST)
         for part in parts(examples, family.section.evaluate, seed)
     ]
-    digest = digest_beside(family.features, table)
-    return [replace(task, log=log_of(family.places.studies, digest, table.columns, task)) for task in tasks]
+    digest, storage = digest_beside(family.features, table), family.params.compute.storage
+    logs = (log_of(family.places.studies, digest, table.columns, task) for task in tasks)
+    return [replace(task, log=TrialLog(log, storage)) for task, log in zip(tasks, logs, strict=True)]
 
 
 def tune(family: Family) -> None:
     """Write tuned.json, trials.parquet and held.npz."""
+    trials.begin(family.params.compute.storage)
     table = FeatureTable.read(family.features, family.columns())
     tasks = tasks_of(family, table)
     found = side_by_side(search, tasks, family.params.compute, f"tune {family.name}")

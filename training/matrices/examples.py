@@ -8,7 +8,6 @@ from pathlib import Path
 import pandas as pd
 
 from data.errors import InputError
-from data.matrices.schema import LARGEST
 from data.matrices.tables import SIDES, MatrixTables
 from data.matrices.validity import MatrixDecisions, unjudgeable
 from data.tables.digest import digest_of
@@ -21,9 +20,7 @@ class MatrixExamples:
     Attributes
     ----------
     tables : MatrixTables
-        All runs, with the metrics that say something, and without causes. ``valid`` is false where an analyst
-        or a rule says so, else true; what is infinite or larger than any count is
-        missing.
+        All runs, as `data.matrices.validity.MatrixDecisions.flagged` returns them.
     pairs : DataFrame
         ``pair_id, workload, group, abnormal`` (bool), in the order of the runs: pairs whose valid runs can be
         judged, and whose target is labelled.
@@ -64,19 +61,11 @@ class MatrixExamples:
         InputError
             If no pair that can be judged has a label.
         """
-        known = decisions.metrics.loc[decisions.metrics["kept"], "metric"]
-        described = tables.metrics[tables.metrics["metric"].isin(known)].reset_index(drop=True)
-        numbers = tables.runs[list(described["metric"])]
-        numbers = numbers.where(numbers.abs() <= LARGEST)
-        about = tables.runs.drop(columns=tables.all_metrics)
-        flagged = about["valid"].fillna(value=True) & decisions.runs["kept"].to_numpy(bool)
-        # a copy has one block of numbers, which is divided many times sooner than a block per metric
-        runs = pd.concat([about.assign(valid=flagged.astype("boolean")), numbers], axis="columns").copy()
-        pairs = _pairs(runs)
+        flagged = decisions.flagged(tables)
+        pairs = _pairs(flagged.runs)
         if pairs.empty:
             raise InputError("no pair that can be judged has a label to learn from", place="pairs")
-        nothing = tables.causes[:0]
-        return cls(MatrixTables(runs, nothing, described), pairs, decisions, tables, digest)
+        return cls(flagged, pairs, decisions, tables, digest)
 
     @property
     def flagged(self) -> bool:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from data.comparisons.tables import ComparisonTables
 from features.comparisons import vectors as computed
+from features.comparisons.blocks import parted
 from features.comparisons.history import HISTORY
 from features.comparisons.siblings import SIBLINGS
 from features.comparisons.vectors import EXTENDED_FEATURES, FEATURES, SEED_FEATURES, columns, featurize
@@ -246,3 +247,25 @@ def test_beside_it_lies_what_the_same_comparisons_are_without_earlier_versions()
     assert own["medians_min"] == bare["medians_min"]
     # earlier versions say that such changes are usual here
     assert (found["changes"]["worst_change"].item(), bare["worst_change"]) == (0, pytest.approx(-1 / 2.5))
+
+
+def test_what_is_computed_block_by_block_is_what_is_computed_at_once():
+    draw = np.random.default_rng(5)
+    results = [
+        {"series_id": f"{benchmark} {machine} {operation}", "group": "g", "benchmark": benchmark,
+         "operation": operation, "machine": machine, "unit": "s", "better": "lower", "threads": 1,
+         "version": str(order), "order": order, "value": value}
+        for benchmark in ("a", "b", "c") for machine in ("m", "n") for operation in "stuvwxyz"
+        for order in range(12) for value in 10 + draw.normal(0, 1, 4) + draw.normal(0, 0.5)
+    ]  # fmt: skip
+    ends = {"baseline_from": 8, "baseline_to": 9, "target_from": 10, "target_to": 11}
+    names = ["benchmark", "machine", "operation"]
+    told = pd.DataFrame(results)[names].drop_duplicates().sample(frac=1, random_state=1)
+    comparisons = told.assign(comparison_id=told.agg("/".join, axis="columns"), **ends)
+    valid = pd.DataFrame({"comparison_id": comparisons["comparison_id"], "valid": True, "status": "pass"})
+    tables = ComparisonTables.of_rows(results, comparisons.to_dict("records"), [])
+    whole, some = featurize(tables, valid), featurize(tables, valid, many=7)
+    assert len(parted(tables.comparisons, 7)) > 2
+    assert whole["features"]["siblings_worse_max"].notna().all()
+    for name, frame in whole.items():
+        pd.testing.assert_frame_equal(some[name], frame, check_exact=True)

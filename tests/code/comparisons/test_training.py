@@ -27,6 +27,7 @@ from training.evaluation.bootstrap import paired_difference
 from training.evaluation.metrics import best_model, precision_by_recall, scores, summary
 from training.evaluation.opponents import opponents
 from training.evaluation.threshold import best_cut
+from training.evaluation.trials import TrialLog
 
 
 @pytest.fixture
@@ -248,7 +249,7 @@ def test_one_operation_alone_does_not_show_that_a_judge_is_worse():
 def test_an_interrupted_search_ends_as_if_it_had_not_been(tmp_path, monkeypatch):
     family = small_family(tmp_path, trials=9)
     task = tasks_of(family, FeatureTable.read(family.features, family.columns()))[-1]
-    whole = search(replace(task, log=tmp_path / "whole.log"))
+    whole = search(replace(task, log=TrialLog(tmp_path / "whole.log")))
     calls = []
     measure = tuning._worth
 

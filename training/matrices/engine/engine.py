@@ -122,7 +122,8 @@ class Engine:
     def learned(self, prepared: Prepared) -> FittedEngine:
         """Learn from what an engine of the same shape and number of components has prepared."""
         scheme, model, cases = self.scheme, CATALOGUE[self.model], prepared.cases
-        groups = _with_cases(cases) if scheme.grouping != "none" else ()
+        counted = counts(cases.group[cases.target], cases.y[cases.target])
+        groups = with_cases(counted) if scheme.grouping != "none" else ()
         question = SearchQuestion(
             model, cases, groups, scheme.components, scheme.balance, scheme.tuned, self.fixed, self.seed
         )
@@ -356,9 +357,7 @@ def _training_rows(form: str, tables: MatrixTables, learned: Known, seed: int) -
     workload = tables.runs["workload"].to_numpy(object)
     if form != "contrasted" or len(set(workload)) < PARTS:
         return FORMS[form](tables, learned)
-    of_group = tables.runs.drop_duplicates("workload").sample(frac=1, random_state=seed)
-    order = of_group.sort_values("group", kind="stable")["workload"]
-    part = pd.Series(np.arange(len(order)) % PARTS, order).reindex(workload).to_numpy()
+    part = parted(tables.runs.drop_duplicates("workload"), seed).reindex(workload).to_numpy()
     parts = []
     for number in range(PARTS):
         others = known(tables.of_runs(part != number), learned.metrics)
@@ -366,8 +365,21 @@ def _training_rows(form: str, tables: MatrixTables, learned: Known, seed: int) -
     return joined(parts)
 
 
-def _with_cases(cases: Cases) -> tuple[str, ...]:
-    """Return the groups with enough abnormal and normal target rows; none where one group has all."""
-    counts = pd.Series(cases.y[cases.target]).groupby(cases.group[cases.target]).agg(["sum", "size"])
-    enough = (counts["sum"] >= CASES) & (counts["size"] - counts["sum"] >= CASES)
-    return tuple(counts.index[enough]) if len(counts) > 1 else ()
+def parted(cases: pd.DataFrame, seed: int) -> pd.Series:
+    """Deal test cases (``workload, group``) to `PARTS` parts, those of a group evenly; by ``workload``."""
+    of_group = cases.sample(frac=1, random_state=seed)
+    order = of_group.sort_values("group", kind="stable")["workload"]
+    return pd.Series(np.arange(len(order)) % PARTS, order)
+
+
+def counts(group: NDArray[Any], y: NDArray[np.int64]) -> pd.DataFrame:
+    """Count target rows by group: ``abnormal, rows``."""
+    found = pd.Series(y).groupby(group).agg(["sum", "size"])
+    return found.set_axis(["abnormal", "rows"], axis="columns")
+
+
+def with_cases(counted: pd.DataFrame) -> tuple[str, ...]:
+    """Return the groups with enough abnormal and normal rows; none where one group has all."""
+    normal = counted["rows"] - counted["abnormal"]
+    enough = (counted["abnormal"] >= CASES) & (normal >= CASES)
+    return tuple(counted.index[enough]) if len(counted) > 1 else ()

@@ -141,13 +141,13 @@ class Judges:
         for group in groups if share else ():
             rows = np.flatnonzero(chosen & (cases.group == group))
             if len(np.unique(cases.y[rows])) > 1:
-                own[group] = _fitted(model, params, x[rows], cases.y[rows], seed)
+                own[group] = fitted(model, params, x[rows], cases.y[rows], seed)
         others = cases.group[~chosen]
         needed = share < 1 or not len(others) or not np.isin(others, list(own)).all()
         rows = np.flatnonzero(chosen)
         if own:
             rows = rows[np.random.default_rng(seed).random(len(rows)) * len(rows) < MOST]
-        fallback = _fitted(model, params, x[rows], cases.y[rows], seed) if needed else None
+        fallback = fitted(model, params, x[rows], cases.y[rows], seed) if needed else None
         return cls(own, fallback, share, params["components"])
 
     def log_odds(self, cases: Cases, chosen: Chosen) -> Floats:
@@ -164,7 +164,8 @@ class Judges:
         return odds
 
 
-def _fitted(model: Model, params: Params, x: Floats, y: NDArray[np.int64], seed: int) -> Any:
+def fitted(model: Model, params: Params, x: Floats, y: NDArray[np.int64], seed: int) -> Any:
+    """Return one classifier, fitted to rows of `x` with the labels `y`; `params` as in `Judges.fit`."""
     from sklearn.exceptions import ConvergenceWarning
 
     rows = resampled(y, params["sampler"], params.get("rate", 1.0), seed)

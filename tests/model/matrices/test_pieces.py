@@ -1,0 +1,100 @@
+"""An engine that learns a piece at a time is the engine that learns from everything at once."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from data.errors import InputError
+from data.matrices.pieces.parting import part
+from data.matrices.tables import MatrixTables
+from data.matrices.validity import decide
+from data.sidebyside import Compute
+from tests.matrix_pairs import pairs
+from training.matrices.engine.engine import FULL
+from training.matrices.engine.stored import TrainedEngine
+from training.matrices.examples import MatrixExamples
+from training.matrices.pieces.fit import LargeRecipe
+from training.matrices.schemes import Cell
+from training.matrices.training import EngineRecipe
+
+SEED, MISSING, TRIALS = 7, 0.5, 3
+CELL = Cell("logistic", FULL)
+
+
+def at_once(tables):
+    examples = MatrixExamples.of(tables, decide(tables, MISSING), "digest")
+    return EngineRecipe(CELL, TRIALS, SEED, examples.flagged, MISSING, "digest").train(examples.tables)
+
+
+def in_pieces(tables, directory, runs, cell=CELL):
+    tables.write(directory / "source")
+    recipe = LargeRecipe(cell, TRIALS, SEED, MISSING, Compute(), runs)
+    return recipe.train(directory / "source", directory / "work")
+
+
+@pytest.mark.parametrize(("groups", "runs"), [(1, 10_000), (3, 70)])
+def test_an_engine_that_learned_from_pieces_says_what_one_says_that_learned_from_all(groups, runs, tmp_path):
+    tables = pairs(groups=groups, cases=7, invalid=0.04)
+    one, other = at_once(tables), in_pieces(tables, tmp_path, runs)
+    for name in ("middles", "units", "drift", "spread"):
+        known, again = getattr(one.engine.known, name), getattr(other.engine.known, name)
+        np.testing.assert_allclose(again, known, rtol=1e-12)
+    assert (other.card.metrics, other.card.groups, other.card.own) == (
+        one.card.metrics, one.card.groups, one.card.own
+    )  # fmt: skip
+    unseen = pairs(groups=groups, cases=7, seed=2)
+    told, again = one.engine.judged(unseen), other.engine.judged(unseen)
+    assert again["abnormal"].tolist() == told["abnormal"].tolist()
+    np.testing.assert_allclose(again["probability"], told["probability"], atol=1e-9)
+    assert told["abnormal"].sum() > 10
+    invalid = one.validity.judged(unseen)["invalid"], other.validity.judged(unseen)["invalid"]
+    assert (invalid[0] == invalid[1]).mean() > 0.99
+    other.write(tmp_path / "model")
+    stored = TrainedEngine.read(tmp_path / "model")
+    assert stored.engine.judged(unseen)["probability"].tolist() == again["probability"].tolist()
+
+
+def test_pieces_hold_whole_test_cases_of_one_group_in_the_order_of_the_source(tmp_path):
+    tables = pairs(groups=3, cases=5)
+    runs = tables.runs.sample(frac=1, random_state=1).reset_index(drop=True)
+    source = tmp_path / "source"
+    source.mkdir()
+    for number, some in enumerate(np.array_split(np.arange(len(runs)), 4)):
+        runs.iloc[some].to_parquet(source / f"{number}.parquet", index=False)
+    found = part(source, tmp_path / "work", 80)
+    pieces = [MatrixTables.SPECS["runs"].read(file) for file in found.files]
+    assert max(map(len, pieces)) <= 80
+    assert found.rows == len(runs) == sum(map(len, pieces))
+    whole = pd.concat(pieces)
+    assert whole.groupby("workload").apply(lambda one: one.index.size).eq(36).all()
+    for piece in pieces:
+        assert len(set(piece["group"])) == 1
+        order = runs[runs["run_id"].isin(piece["run_id"])]
+        assert piece["run_id"].tolist() == order["run_id"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (lambda runs: runs.drop(columns="side"), "lacks the column 'side'"),
+        (
+            lambda runs: runs.assign(pair_id=runs["pair_id"].where(runs.index != 3)),
+            "row 3: pair_id is",
+        ),
+        (lambda runs: runs.assign(abnormal=False), "none to learn from but what is normal"),
+        (lambda runs: runs.assign(m0="x"), 'm0="x" is not a number'),
+        (lambda runs: runs.iloc[:, :9], "no raw metric"),
+        (lambda runs: pd.concat([runs, runs[:1]]), "stands twice"),
+    ],
+)
+def test_what_no_engine_can_learn_from_is_told_in_one_line(spoil, told, tmp_path):
+    source = tmp_path / "source"
+    source.mkdir()
+    spoil(pairs(cases=3).runs).to_parquet(source / "matrices.parquet", index=False)
+    with pytest.raises(InputError, match=told):
+        LargeRecipe(CELL, TRIALS, SEED, MISSING, Compute()).train(source, tmp_path / "work")
+
+
+def test_a_model_that_compares_single_runs_is_refused(tmp_path):
+    with pytest.raises(InputError, match='model="similarity-logistic"; expected one of: '):
+        in_pieces(pairs(cases=3), tmp_path, 100, Cell("similarity-logistic", FULL))

@@ -1,0 +1,186 @@
+"""Models in MLflow's server, which keeps them in PostgreSQL and on S3; trials of searches in PostgreSQL."""
+
+import os
+import subprocess
+import sys
+import time
+
+import boto3
+import httpx
+import pandas as pd
+import pytest
+import sqlalchemy
+from moto.moto_server.threaded_moto_server import ThreadedMotoServer
+
+from data.errors import InputError
+from serving.comparisons.model import load
+from tests.families import small_family
+from tests.postgres import Postgres
+from training.comparisons import tune as tuning
+from training.comparisons.evaluate import evaluate
+from training.comparisons.examples import FeatureTable
+from training.comparisons.promote import promote
+from training.comparisons.train import train
+from training.comparisons.tune import search, tasks_of, tune
+
+#: What programs of Amazon's want to know, and moto doesn't.
+KEYS = {"AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s", "AWS_DEFAULT_REGION": "us-east-1"}
+pytestmark = [
+    pytest.mark.slow,
+    # both are inside MLflow 3.17 and may go with it, see test_promotion.py
+    pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as AnyType"),
+    pytest.mark.filterwarnings("ignore:Operation with range is deprecated"),
+]
+
+
+@pytest.fixture(scope="module")
+def postgres():
+    server = Postgres()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def bucket():
+    """The address of an S3 with an empty bucket, and a client of it."""
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    address = f"http://{host}:{port}"
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in KEYS.items():
+            patch.setenv(name, value)
+        store = boto3.client("s3", endpoint_url=address)
+        store.create_bucket(Bucket="models")
+        yield address, store
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def tracking(postgres, bucket, tmp_path_factory):
+    """The addresses of a real server of MLflow, and of its database."""
+    database = postgres.url("mlflow").replace("postgresql:", "postgresql+psycopg:")
+    directory = tmp_path_factory.mktemp("mlflow")
+    port = free_port()
+    options = ["--backend-store-uri", database, "--artifacts-destination", "s3://models"]
+    # what begins it is named, so that its workers can be ended with it
+    command = [sys.executable, "-m", "mlflow", "server", "--port", str(port), "--workers", "1", *options]
+    environment = {**os.environ, "MLFLOW_S3_ENDPOINT_URL": bucket[0], "MLFLOW_DISABLE_TELEMETRY": "true"}
+    with (directory / "log").open("w") as log:
+        process = subprocess.Popen(
+            command, cwd=directory, env=environment, stdout=log, stderr=log, start_new_session=True
+        )
+    address, end = f"http://127.0.0.1:{port}", time.monotonic() + 90
+    while not healthy(address):
+        assert process.poll() is None, (directory / "log").read_text()
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    yield address, database
+    os.killpg(process.pid, 9)
+    process.wait()
+
+
+def free_port():
+    import socket
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def healthy(address):
+    try:
+        return httpx.get(f"{address}/health").is_success
+    except httpx.TransportError:
+        return False
+
+
+def test_a_champion_in_a_server_of_mlflow_lies_on_s3_stands_in_postgresql_and_judges(
+    tracking, bucket, tmp_path, monkeypatch
+):
+    address, database = tracking
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
+    # every trial and every fold is a run of its own
+    family = small_family(tmp_path, models=("logistic",), trials=1)
+    for stage in (tune, train, evaluate, promote):
+        stage(family)
+    champion = load()
+    assert champion.ref.uri == "models:/regression-comparison/1"
+    table = pd.read_parquet(family.features)
+    told = champion.model.probability(table[list(champion.model.card.features)].to_numpy())
+    assert ((told >= champion.model.card.threshold) == (table["status"] == "fail")).mean() > 0.9
+    kept = {one["Key"].rpartition("/")[2] for one in bucket[1].list_objects_v2(Bucket="models")["Contents"]}
+    assert "model.skops" in kept
+    with sqlalchemy.create_engine(database, poolclass=sqlalchemy.NullPool).connect() as rows:
+        found = rows.execute(sqlalchemy.text("SELECT alias, version FROM registered_model_aliases"))
+        assert found.all() == [("champion", 1)]
+
+
+def searches(directory, storage, monkeypatch):
+    monkeypatch.setenv("PERFJUDGE_OPTUNA", storage)
+    family = small_family(directory, trials=9)
+    return family, tasks_of(family, FeatureTable.read(family.features, family.columns()))
+
+
+def test_trials_in_postgresql_are_found_by_whoever_goes_on_with_a_search(postgres, tmp_path, monkeypatch):
+    address = postgres.url("trials")
+    family, tasks = searches(tmp_path / "one", address, monkeypatch)
+    calls, measure = [], tuning._worth
+
+    def interrupted(y, probability):
+        calls.append(1)
+        if len(calls) == 7:
+            raise KeyboardInterrupt
+        return measure(y, probability)
+
+    monkeypatch.setattr(tuning, "_worth", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        search(tasks[-1])
+    before = len(calls)
+    # on another machine, whose files are others
+    _, again = searches(tmp_path / "two", address, monkeypatch)
+    found = search(again[-1])
+    monkeypatch.undo()
+    alone = small_family(tmp_path / "three", trials=9)
+    whole = search(tasks_of(alone, FeatureTable.read(alone.features, alone.columns()))[-1])
+    assert (found.tuned, found.trials) == (whole.tuned, whole.trials)
+    assert 0 < len(calls) - before < len(calls)
+    assert not [*tmp_path.rglob("two/.studies/**/*.log")]
+    monkeypatch.setenv("PERFJUDGE_OPTUNA", address)
+    tune(family)
+    tune(alone)
+    names = ("tuned.json", "trials.parquet", "held.npz")
+    ours, theirs = (one.places.tuned for one in (family, alone))
+    assert [(ours / name).read_bytes() for name in names] == [(theirs / name).read_bytes() for name in names]
+
+
+def test_trials_that_two_wrote_at_once_count_once(postgres, tmp_path, monkeypatch):
+    _, tasks = searches(tmp_path, postgres.url("twice"), monkeypatch)
+    whole, log = search(tasks[0]), tasks[0].log
+    with log.opened("maximize") as kept:
+        for trial in reversed(kept.finished()):
+            kept.add(trial)
+    assert search(tasks[0]) == whole
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        (
+            "postgresql://anna:geheim@127.0.0.1:9/x",
+            r"postgresql://anna:\*\*\*@127.0.0.1:9/x: trials cannot be kept",
+        ),
+        (
+            "oracle://anna:geheim@127.0.0.1:9/x",
+            r"oracle://anna:\*\*\*@127.0.0.1:9/x: trials cannot be kept there",
+        ),
+        ("nonsense geheim", r"the address of the trials is none"),
+    ],
+)
+def test_a_database_that_does_not_answer_is_told_in_one_line_without_its_password(
+    tmp_path, monkeypatch, address, told
+):
+    monkeypatch.setenv("PERFJUDGE_OPTUNA", address)
+    with pytest.raises(InputError, match=told) as raised:
+        tune(small_family(tmp_path))
+    assert "geheim" not in str(raised.value)

@@ -1,0 +1,1 @@
+"""Engines that learn from matrices larger than memory."""
