@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from data.orphans import end_with
+from data.orphans import end_with_parent
 from data.stage import collect_rarely
 
 Task = TypeVar("Task")
@@ -23,21 +23,17 @@ def side_by_side(
     """
     from joblib import Parallel, delayed, parallel_config
 
-    here = os.getpid()
-    with parallel_config(backend="loky", inner_max_num_threads=1):
+    ending = {"initializer": end_with_parent, "initargs": (os.getpid(),)}
+    with parallel_config(backend="loky", inner_max_num_threads=1, **ending):
         parallel = Parallel(n_jobs=min(jobs, max(len(tasks), 1)), return_as="generator_unordered")
-        done = parallel(delayed(_numbered)(function, number, task, here) for number, task in enumerate(tasks))
+        done = parallel(delayed(_numbered)(function, number, task) for number, task in enumerate(tasks))
         results = dict(_watched(done, len(tasks), title))
     return [results[number] for number in range(len(tasks))]
 
 
-def _numbered(
-    function: Callable[[Task], Result], number: int, task: Task, begun_by: int
-) -> tuple[int, Result]:
+def _numbered(function: Callable[[Task], Result], number: int, task: Task) -> tuple[int, Result]:
     from threadpoolctl import threadpool_limits
 
-    if os.getppid() == begun_by:
-        end_with(begun_by)
     collect_rarely()
     with threadpool_limits(1):
         return number, function(task)
