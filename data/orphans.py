@@ -58,6 +58,13 @@ def end_with(process: int) -> None:
     threading.Thread(target=_watch, args=(handle,), daemon=True, name=f"ends with {process}").start()
 
 
+def end_with_parent(parent: int) -> None:
+    """End with the process that began this one, or at once if that is no more this one's parent."""
+    if os.getppid() != parent:
+        _end()
+    end_with(parent)
+
+
 def _watch(handle: int) -> None:
     ended = select.poll()
     ended.register(handle, select.POLLIN)

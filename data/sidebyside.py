@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from data.orphans import end_with
+from data.orphans import end_with_parent
 from data.stage import collect_rarely
 
 Task = TypeVar("Task")
@@ -61,17 +61,10 @@ def side_by_side(
 def _here(function: Callable[[Task], Result], tasks: Sequence[Task], jobs: int) -> Iterator[Result]:
     from joblib import Parallel, delayed, parallel_config
 
-    below = partial(_below, os.getpid(), function)
-    with parallel_config(backend="loky", inner_max_num_threads=1):
+    ending = {"initializer": end_with_parent, "initargs": (os.getpid(),)}
+    with parallel_config(backend="loky", inner_max_num_threads=1, **ending):
         parallel = Parallel(n_jobs=min(jobs, max(len(tasks), 1)), return_as="generator_unordered")
-        yield from parallel(delayed(below)(task) for task in tasks)
-
-
-def _below(begun_by: int, function: Callable[[Task], Result], task: Task) -> Result:
-    """Compute a task in a process that ends with the one that began it, or in that itself."""
-    if os.getppid() == begun_by:
-        end_with(begun_by)
-    return function(task)
+        yield from parallel(delayed(function)(task) for task in tasks)
 
 
 def _alone(function: Callable[[Task], Result], numbered: tuple[int, Task]) -> tuple[int, Result]:
