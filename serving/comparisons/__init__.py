@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from data.tables.formats import Format
-from serving.comparisons.commands import Assumed, Floor, Retrospective, add
+from serving.comparisons.commands import Assumed, Floor, From, Retrospective, add
 from serving.comparisons.labels.options import SERVING
 from serving.comparisons.promises.asked import OPTIONS, FailOnUnsure
 from serving.supply import (
@@ -114,6 +114,7 @@ SUPPLY = ServingSupply(
         _judge,
         {
             "better": Assumed,
+            "from_": From,
             "floor": Floor,
             **OPTIONS,
             "fail_on_unsure": FailOnUnsure,

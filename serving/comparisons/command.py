@@ -30,11 +30,12 @@ def judge_source(
     *,
     keep_going: bool,
     better: str | None = None,
+    from_: str | None = None,
     fail_on_unsure: bool | None = None,
     retrospective: bool = False,
     **deciding: Any,
 ) -> int:
-    """Judge all comparisons of `source`, whatever its format, and return the exit code.
+    """Judge all comparisons of `source`, whatever its format (or in that of `from_`); return the exit code.
 
     Where comparisons don't say which values are better, `better` does; without it, the answer has a note.
     What is `deciding` goes to `serving.comparisons.model.load`.
@@ -45,7 +46,7 @@ def judge_source(
         If the source cannot be read, or there is no such model.
     """
     served = load(uri, retrospective=retrospective, **deciding)
-    kind = formats.sniff(source)
+    kind = from_ or formats.sniff(source)
     problems = Problems(keep_going)
     tables = read_source(kind, [source], problems, Measure.model_validate({"better": better}))
     judgement = judge(tables, served, notes=problems.notes)
@@ -71,6 +72,7 @@ def judge_pair(
     fail_on_missing: bool,
     fail_on_unsure: bool | None = None,
     better: str | None = None,
+    from_: str | None = None,
     **deciding: Any,
 ) -> int:
     """Judge what both of two runs measured, name what only one did, and return the exit code.
@@ -85,7 +87,7 @@ def judge_pair(
     """
     served = load(uri, **deciding)
     problems, measure = Problems(), Measure.model_validate({"better": better})
-    before, after = (results_of_run(run, problems, measure) for run in (baseline, target))
+    before, after = (results_of_run(run, problems, measure, from_) for run in (baseline, target))
     pair = paired(before, after, (str(baseline), str(target)))
     judgement = judge(pair.tables, served, notes=(*problems.notes, *pair.notes))
     told = replace(_told(judgement, pair.tables), json=lambda: render.pair_as_json(judgement, pair.missing))
@@ -109,6 +111,7 @@ def read_source(
     )
     tell_skipped(problems.skipped)
     if tables.comparisons.empty:
+        formats.refuse_nothing(kind, sources, problems, results=len(tables.results), comparisons=0)
         raise InputError("holds no comparison that could be read", file=sources[0])
     return tables
 

@@ -39,6 +39,10 @@ Assumed = Annotated[
     typer.Option("--better", help="Which values are better, where the input does not say. Default: higher."),
 ]
 
+From = Annotated[
+    str | None,
+    typer.Option("--from", metavar="FORMAT", help="The format of the input. Default: what its content says."),
+]
 Retrospective = Annotated[
     bool | None,
     typer.Option(
@@ -66,6 +70,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     ] = False,
     fail_on_unsure: FailOnUnsure = None,
     better: Assumed = None,
+    from_: From = None,
     floor: Floor = None,
     missed: Missed = None,
     false_alarms: FalseAlarms = None,
@@ -86,6 +91,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         fail_on_missing=fail_on_missing,
         fail_on_unsure=fail_on_unsure,
         better=better,
+        from_=from_,
         floor=floor,
         missed=missed,
         false_alarms=false_alarms,
