@@ -6,27 +6,26 @@ Run it with ``python -m benchmarks.drift`` after ``dvc repro``; it writes ``docs
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from rich.progress import track
 
-from benchmarks.drift.made import NOISE, Circumstances, Project
+from benchmarks.drift.made import NOISE, Circumstances, Projects
 from benchmarks.table import SEED, Table, publish
 from data.comparisons.pair import paired_runs
 from data.comparisons.sides import Sides
 from features.comparisons.offsets.shifts import ASSUMED
-from serving.comparisons.compare.weighing import Weighed, weigh
+from serving.comparisons.compare.weighing import weigh
 from serving.comparisons.model import Judge, load
 from training.comparisons.rules import RULES
 
 Flags = NDArray[np.bool_]
 #: Comparisons of each circumstance and change, and builds at least.
-COMPARISONS, BUILDS = 300, 25
+COMPARISONS, BUILDS = 1000, 50
 #: Further runs a side of what is in doubt.
 CONFIRMED = 5
 CHANGES = (0.05, 0.10, 0.20)
@@ -34,31 +33,20 @@ RULES_BESIDE = {"Mann-Whitney 5 %": "mann-whitney-05", "Welch 5 %": "welch-05", 
 JUDGES = (*RULES_BESIDE, "the champion alone", "compare", f"compare --confirm {CONFIRMED}")
 
 
-def judged(project: Project, given: Circumstances, served: Judge, slower: NDArray[np.float64]) -> list[Flags]:
-    """Return what each of `JUDGES` calls a regression, of one build."""
-    before, after = project.runs(given.history + given.runs), project.runs(given.runs, slower)
+def judged(
+    projects: Projects, given: Circumstances, served: Judge, slower: NDArray[np.float64]
+) -> list[Flags]:
+    """Return what each of `JUDGES` calls a regression, project by project."""
+    before, after = projects.runs(given.history + given.runs), projects.runs(given.runs, slower)
     earlier, baseline = before[: given.history], before[given.history :]
     tables = paired_runs(baseline, after, earlier).tables
     rules = [RULES[name](Sides.of(tables)) for name in RULES_BESIDE.values()]
     first = weigh(tables, served, ASSUMED)
-    again = _confirmed(project, served, first, (baseline, after, earlier), slower)
+    further = [*baseline, *projects.runs(CONFIRMED)], [*after, *projects.runs(CONFIRMED, slower)]
+    doubted = np.isin(first.judgement.answers, ("fail", "unsure"))
+    again = first.beside(weigh(paired_runs(*further, earlier).tables, served, ASSUMED), doubted)
     weighed = (one.judgement.answers == "fail" for one in (first, again))
     return [*rules, first.judged == "fail", *weighed]
-
-
-def _confirmed(
-    project: Project,
-    served: Judge,
-    first: Weighed,
-    runs: tuple[Sequence[pd.DataFrame], ...],
-    slower: NDArray[np.float64],
-) -> Weighed:
-    doubted = np.isin(first.judgement.answers, ("fail", "unsure"))
-    if not doubted.any():
-        return first
-    baseline, after, earlier = runs
-    further = [*baseline, *project.runs(CONFIRMED)], [*after, *project.runs(CONFIRMED, slower)]
-    return first.beside(weigh(paired_runs(*further, earlier).tables, served, ASSUMED), doubted)
 
 
 def alarms(given: Circumstances, served: Judge, seed: int, change: float) -> tuple[list[float], list[float]]:
@@ -70,13 +58,10 @@ def alarms(given: Circumstances, served: Judge, seed: int, change: float) -> tup
     changed = np.zeros(given.operations, bool)
     changed[: max(1, given.operations // 5)] = True
     counted = changed if change else ~np.zeros_like(changed)
-    found = []
-    builds = max(BUILDS, COMPARISONS // given.operations)
-    for _ in range(builds // 2 if change else builds):
-        flags = judged(Project(rng, given), given, served, np.where(changed, change, 0.0))
-        found.append([one[counted] for one in flags])
-    told = np.array(found, float)
-    return told.mean(axis=(0, 2)).tolist(), told.any(axis=2).mean(axis=0).tolist()
+    builds = max(BUILDS, COMPARISONS // given.operations) // (2 if change else 1)
+    flags = judged(Projects(rng, given, builds), given, served, np.where(changed, change, 0.0))
+    told = np.array(flags, float).reshape(len(flags), builds, given.operations)[:, :, counted]
+    return told.mean(axis=(1, 2)).tolist(), told.any(axis=2).mean(axis=1).tolist()
 
 
 def cases() -> Iterator[Circumstances]:

@@ -41,36 +41,39 @@ class Circumstances:
     skewed: bool = False
 
 
-class Project:
-    """A project whose benchmarks are run again and again.
+class Projects:
+    """Projects whose benchmarks are run again and again, each on a machine of its own.
 
     Parameters
     ----------
     rng : numpy.random.Generator
     circumstances : Circumstances
+    number : int
     """
 
-    def __init__(self, rng: np.random.Generator, circumstances: Circumstances) -> None:
+    def __init__(self, rng: np.random.Generator, circumstances: Circumstances, number: int = 1) -> None:
         self._rng, self._given = rng, circumstances
-        self._level = rng.uniform(1, 100, circumstances.operations)
-        self._noise = np.exp(rng.uniform(*np.log(NOISE), circumstances.operations))
+        self._shape = number, circumstances.operations
+        self._level = rng.uniform(1, 100, self._shape)
+        self._noise = np.exp(rng.uniform(*np.log(NOISE), self._shape))
 
     def runs(self, number: int, slower: Floats | float = 0.0) -> Sequence[pd.DataFrame]:
-        """Return the results of so many runs, of operations that are slower by such shares."""
+        """Return the results of so many runs of all, of operations that are slower by such shares."""
         builder = Builder()
         for order in range(number):
             each = self._level * np.exp(self._offsets()) * (1 + slower)
-            for place, level in enumerate(each):
-                series = Series(str(place), "b", "b", f"operation {place}", "m", "ms", "lower", 1)
-                samples = level * (1 + self._noise[place] * self._scatter())
+            for (machine, place), level in np.ndenumerate(each):
+                names = (f"operation {place}", f"machine {machine}")
+                series = Series(str(names), "b", "b", *names, "ms", "lower", 1)
+                samples = level * (1 + self._noise[machine, place] * self._scatter())
                 builder.results.samples(series, order, str(order), samples.tolist())
         return [run for _, run in builder.take().results.groupby("order")]
 
     def _offsets(self) -> Floats:
-        given, n = self._given, len(self._level)
+        given, (machines, _) = self._given, self._shape
         whole, own = {"whole run": (1.0, 0.0), "operations": (0.0, 1.0), "both": (0.5, 0.5)}[given.offsets]
-        common = self._rng.normal(0, given.spread * np.sqrt(whole))
-        return common + self._rng.normal(0, given.spread * np.sqrt(own), n)
+        common = self._rng.normal(0, given.spread * np.sqrt(whole), (machines, 1))
+        return common + self._rng.normal(0, given.spread * np.sqrt(own), self._shape)
 
     def _scatter(self) -> Floats:
         """Return samples around 0 with a standard deviation of 1."""

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from data.comparisons.sides import Sides
 from data.comparisons.tables import ComparisonTables
 from features.comparisons.asked import Asked
-from features.comparisons.offsets.shifts import Known, Offsets, RunShift, offsets
+from features.comparisons.offsets.machines import MachineOffsets, machine_offsets
+from features.comparisons.offsets.shifts import Known
 from serving.comparisons.judge import Judgement, Verdict, judge
 from serving.comparisons.model import Judge
 from serving.comparisons.moves import Move
@@ -41,8 +42,8 @@ class Weighed:
         What the model says.
     faster : mapping of int to Move
         Improvements by row: the configuration that got better most.
-    whole : float or None
-        How far the whole run moved, as a share, negative is worse; None where that is not known.
+    whole : mapping of str to float
+        How far the whole run moved, by machine, as a share; negative is worse. Of those that tell.
     notes : tuple of str
         What is to be said of the whole run.
     """
@@ -50,20 +51,20 @@ class Weighed:
     judgement: Judgement
     judged: NDArray[np.str_]
     faster: dict[int, Move]
-    whole: float | None
+    whole: dict[str, float]
     notes: tuple[str, ...]
 
     def beside(self, other: Weighed, rows: NDArray[np.bool_]) -> Weighed:
         """Return these, but what `other` says of some rows."""
         mine, theirs = self.judgement, other.judgement
-        verdicts = [
-            theirs.verdicts[row] if one else mine.verdicts[row] for row, one in enumerate(rows.tolist())
-        ]
+        of_each = [theirs if one else mine for one in rows.tolist()]
         faster = {row: move for row, move in self.faster.items() if not rows[row]}
         faster |= {row: move for row, move in other.faster.items() if rows[row]}
         answers = np.where(rows, theirs.answers, mine.answers)
         judged = np.where(rows, other.judged, self.judged)
-        judgement = replace(theirs, answers=answers, told=lambda: iter(verdicts))
+        judgement = replace(
+            theirs, answers=answers, told=lambda: (one.verdicts[row] for row, one in enumerate(of_each))
+        )
         return Weighed(judgement, judged, faster, other.whole, other.notes)
 
 
@@ -82,12 +83,11 @@ def weigh(tables: ComparisonTables, served: Judge, assumed: float, notes: tuple[
     """
     judgement = judge(tables, served, notes=notes)
     asked = Asked.of(Sides.of(tables), served.model.card.run_spread)
-    found = offsets(asked.sides, assumed)
+    found = machine_offsets(asked.sides, tables.comparisons["machine"].tolist(), assumed)
     remarks = dict(_doubts(judgement.answers, asked, found)) if assumed else {}
     answers = judgement.answers.copy()
     answers[[*remarks]] = "unsure"
-    said = tuple(_of_whole(found.whole, asked)) if assumed else ()
-    whole = None if found.whole is None else float(np.expm1(found.whole.value[0]))
+    said = tuple(_of_whole(found, tables)) if assumed else ()
     return Weighed(
         replace(
             judgement,
@@ -97,7 +97,7 @@ def weigh(tables: ComparisonTables, served: Judge, assumed: float, notes: tuple[
         ),
         judgement.answers,
         _faster(tables, served, asked, found, answers == "pass"),
-        whole,
+        {name: float(np.expm1(one.value[0])) for name, one in found.whole.items()},
         said,
     )
 
@@ -112,64 +112,66 @@ def _told(judgement: Judgement, remarks: dict[int, str]) -> Iterator[Verdict]:
         )
 
 
-def _doubts(answers: NDArray[np.str_], asked: Asked, found: Offsets) -> Iterator[tuple[int, str]]:
+def _doubts(answers: NDArray[np.str_], asked: Asked, found: MachineOffsets) -> Iterator[tuple[int, str]]:
     """Yield the rows that are unsure, though the model is not, and why."""
     owner, n = asked.sides.comparison, asked.sides.n_comparisons
-    together = found.whole is not None and bool(found.whole.worse[0])
-    beyond = np.bincount(owner[found.own.worse | np.isnan(found.own.value)], minlength=n) > 0
-    for row in np.flatnonzero((answers == "fail") & ~beyond & (not together)).tolist():
-        yield row, _within(found, owner == row)
-    if found.whole is None or found.whole.value[0] <= _QUIET:
-        return
-    for row in np.flatnonzero((answers == "pass") & beyond).tolist():
-        yield row, _masked(found.whole, found.own, owner == row)
+    beyond = _any(found.worse, owner, n)
+    stands = beyond | _any(np.isnan(found.value) | (found.beyond < 0), owner, n)
+    for row in np.flatnonzero((answers == "fail") & ~stands).tolist():
+        yield row, _within(found, _worst(found, owner == row))
+    faster = _any(found.together > _QUIET, owner, n)
+    for row in np.flatnonzero((answers == "pass") & beyond & faster).tolist():
+        yield row, _masked(found, _worst(found, owner == row))
 
 
-def _within(found: Offsets, own: NDArray[np.bool_]) -> str:
-    at = _worst(found.own, own)
-    beside = ""
-    if found.whole is not None and abs(found.whole.value[0]) > _QUIET:
-        beside = f" beside the whole run, which got {_moved(float(found.whole.value[0]))}"
+def _any(flags: NDArray[np.bool_], owner: NDArray[np.int64], n: int) -> NDArray[np.bool_]:
+    return np.bincount(owner[flags], minlength=n) > 0
+
+
+def _within(found: MachineOffsets, at: int) -> str:
+    beside = _beside(found, at) if abs(found.together[at]) > _QUIET else ""
     return (
-        f"unsure, where the model alone says fail: {_moved(float(found.own.value[at]))}{beside}, and runs"
-        f" differ by up to {_size(float(found.own.limit[at]))} without a change ({_TELLS[found.own.known]})"
+        f"unsure, where the model alone says fail: {_moved(found.value[at])}{beside}, and runs differ by up"
+        f" to {_size(found.limit[at])} without a change ({_TELLS[found.known(at)]})"
     )
 
 
-def _masked(whole: RunShift, shifts: RunShift, own: NDArray[np.bool_]) -> str:
-    at = _worst(shifts, own)
-    return (
-        f"unsure, where the model alone says pass: {_moved(float(shifts.value[at]))} beside the whole run,"
-        f" which got {_moved(float(whole.value[0]))}"
-    )
+def _masked(found: MachineOffsets, at: int) -> str:
+    return f"unsure, where the model alone says pass: {_moved(found.value[at])}{_beside(found, at)}"
 
 
-def _worst(shifts: RunShift, own: NDArray[np.bool_]) -> int:
+def _beside(found: MachineOffsets, at: int) -> str:
+    return f" beside the whole run, which got {_moved(found.together[at])}"
+
+
+def _worst(found: MachineOffsets, own: NDArray[np.bool_]) -> int:
     rows = np.flatnonzero(own)
-    return int(rows[np.nanargmin(shifts.value[rows] / shifts.limit[rows])])
+    return int(rows[np.nanargmin(found.value[rows] / found.limit[rows])])
 
 
-def _of_whole(whole: RunShift | None, asked: Asked) -> Iterator[str]:
-    if whole is None or abs(whole.value[0]) <= _QUIET:
-        return
-    told = f"the whole run got {_moved(float(whole.value[0]))}, by the middle one of its"
-    of = f"{told} {asked.sides.n_comparisons} operations"
-    limit = _size(float(whole.limit[0]))
-    if abs(whole.value[0]) > whole.limit[0]:
-        yield f"{of}: more than the {limit} that runs differ by, so all have a cause in common"
-    else:
-        yield f"{of}; runs differ by up to {limit} ({_TELLS[whole.known]})"
+def _of_whole(found: MachineOffsets, tables: ComparisonTables) -> Iterator[str]:
+    """Say how far whole runs moved."""
+    operations = tables.comparisons["machine"].value_counts()
+    for machine, whole in found.whole.items():
+        if abs(whole.value[0]) <= _QUIET:
+            continue
+        where = f" on {machine}" if len(found.each) > 1 else ""
+        told = f"the whole run{where} got {_moved(whole.value[0])}"
+        of = f"{told}, by the middle one of its {operations[machine]}"
+        limit = _size(whole.limit[0])
+        if abs(whole.value[0]) > whole.limit[0]:
+            yield f"{of} operations: more than the {limit} that runs differ by, so all have a cause in common"
+        else:
+            yield f"{of} operations; runs differ by up to {limit} ({_TELLS[whole.known]})"
 
 
 def _faster(
-    tables: ComparisonTables, served: Judge, asked: Asked, found: Offsets, passed: NDArray[np.bool_]
+    tables: ComparisonTables, served: Judge, asked: Asked, found: MachineOffsets, passed: NDArray[np.bool_]
 ) -> dict[int, Move]:
     """Find what got better by as much as a regression is worse: judge it the other way round."""
     owner, n = asked.sides.comparison, asked.sides.n_comparisons
-    beyond = found.own.better
-    if found.whole is not None and found.whole.better[0]:
-        beyond = beyond | (asked.change > 0)
-    rows = np.flatnonzero(passed & (np.bincount(owner[beyond], minlength=n) > 0))
+    beyond = found.better | ((found.beyond > 0) & (asked.change > 0))
+    rows = np.flatnonzero(passed & _any(beyond, owner, n))
     if not len(rows):
         return {}
     turned = judge(_turned(tables, rows), served).answers
@@ -196,6 +198,7 @@ def _turned(tables: ComparisonTables, rows: NDArray[np.int64]) -> ComparisonTabl
 
 
 def _moved(shift: float) -> str:
+    """Say how far a logarithm moved."""
     return f"{_size(shift)} {'worse' if shift < 0 else 'better'}"
 
 

@@ -83,7 +83,7 @@ def test_a_whole_run_that_moved_is_told_and_its_operations_are_unsure(compared, 
     before, after = run_file(tmp_path / "b.json"), run_file(tmp_path / "t.json", whole=1.06, seed=1)
     code, answer, _ = compared(before, after, "--fail-on-regression")
     assert (code, set(outcomes(answer).values())) == (0, {"unsure"})
-    assert answer["whole_run"] == pytest.approx(-0.06, abs=0.01)
+    assert answer["whole_run"] == {"m": pytest.approx(-0.06, abs=0.01)}
     assert any(note.startswith("the whole run got 6.") for note in answer["notes"])
     beyond = run_file(tmp_path / "far.json", whole=1.4, seed=1)
     code, answer, _ = compared(before, beyond, "--fail-on-regression")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.drift.made import Circumstances, Project
+from benchmarks.drift.made import Circumstances, Projects
 from data.comparisons.pair import paired_runs
 from data.comparisons.sides import Sides
 from features.comparisons.offsets.shifts import LEVEL, offsets
@@ -12,7 +12,7 @@ from features.comparisons.offsets.spreads import between_operations, between_run
 
 def pair(given, seed, slower=0.0):
     """Return two sides of a project, the second one slower."""
-    project = Project(np.random.default_rng(seed), given)
+    project = Projects(np.random.default_rng(seed), given)
     before, after = project.runs(given.history + given.runs), project.runs(given.runs, slower)
     return Sides.of(paired_runs(before[given.history :], after, before[: given.history]).tables)
 
@@ -66,7 +66,7 @@ def test_few_operations_tell_nothing_of_the_whole_run():
 
 
 def test_history_on_another_level_tells_what_runs_differ_by_but_is_no_baseline():
-    project = Project(np.random.default_rng(2), Circumstances(operations=1, spread=0.005))
+    project = Projects(np.random.default_rng(2), Circumstances(operations=1, spread=0.005))
     fast, before, after = project.runs(9, -0.3), project.runs(1), project.runs(1)
     own = offsets(Sides.of(paired_runs(before, after, fast).tables)).own
     assert own.known == "runs"
