@@ -112,7 +112,7 @@ def main() -> None:
         [
             machine(),
             f"One process answers; {MODELS[CHAMPION]} is champion, {MODELS[CHALLENGER]} is challenger.",
-            f"Bodies of one shipped comparison; medians of {ROUNDS} rounds of {SECONDS} s, both servers in turn.",
+            f"Bodies of one shipped comparison; medians of {ROUNDS} rounds of {SECONDS} s, in turn.",
             f"The challenger judged {share:.0%} of the answers; what found no room was dropped and counted.",
             "wrk, the server and the shadow share the processors.",
         ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections import deque
 from contextlib import suppress
 from http import HTTPStatus
@@ -71,12 +72,12 @@ class HandingOn:
                 while True:
                     self._send_some(listener)
             # whoever listens has yet to begin, or begins anew
-            Event().wait(AGAIN)
+            time.sleep(AGAIN)
 
     def _send_some(self, listener: socket.socket) -> None:
         self._coming.wait()
         # what comes meanwhile goes with it
-        Event().wait(COLLECTED)
+        time.sleep(COLLECTED)
         message = self._take()
         try:
             listener.sendall(written(message))
