@@ -84,7 +84,7 @@ def on_cluster(scheduler: str, function: Callable[[Task], Result], tasks: Sequen
     """
     from distributed import KilledWorker, as_completed
     from distributed.client import FutureCancelledError
-    from distributed.comm import CommClosedError
+    from distributed.comm.core import CommClosedError
 
     with _connected(scheduler) as client:
         waiting, running = iter(tasks), as_completed()
