@@ -84,6 +84,7 @@ def on_cluster(scheduler: str, function: Callable[[Task], Result], tasks: Sequen
     """
     from distributed import KilledWorker, as_completed
     from distributed.client import FutureCancelledError
+    from distributed.comm.core import CommClosedError
 
     with _connected(scheduler) as client:
         waiting, running = iter(tasks), as_completed()
@@ -101,7 +102,7 @@ def on_cluster(scheduler: str, function: Callable[[Task], Result], tasks: Sequen
         except KilledWorker as exc:
             told = "every worker that took a certain task died; has it enough memory?"
             raise ClusterError(told, place=scheduler) from exc
-        except (FutureCancelledError, OSError) as exc:
+        except (FutureCancelledError, CommClosedError) as exc:
             raise ClusterError("the scheduler went away", place=scheduler) from exc
 
 

@@ -7,6 +7,7 @@ import pandas as pd
 
 from data.comparisons.params import Comparisons
 from data.params import of_content
+from training.comparisons import tune as tuning
 from training.comparisons.family import Family
 
 MODELS = ("knn-uniform", "logistic")
@@ -28,6 +29,20 @@ def params(seed=7, models=MODELS, jobs=1, trials=3, decide=None):
         },
         Path("params.yaml"),
     )
+
+
+def interrupted(monkeypatch, at):
+    """Let searches be interrupted where they judge a trial the `at`-th time; return a list of the times."""
+    calls, measure = [], tuning._worth
+
+    def judged(y, probability):
+        calls.append(1)
+        if len(calls) == at:
+            raise KeyboardInterrupt
+        return measure(y, probability)
+
+    monkeypatch.setattr(tuning, "_worth", judged)
+    return calls
 
 
 def feature_table(rows=80, operations=10, seed=0):

@@ -7,8 +7,7 @@ import pytest
 
 from data.comparisons.params import Evaluate
 from data.errors import InputError
-from tests.families import feature_table, params, small_family
-from training.comparisons import tune as tuning
+from tests.families import feature_table, interrupted, params, small_family
 from training.comparisons.examples import Examples, FeatureTable
 from training.comparisons.splits import grouped, parts
 from training.comparisons.stored import Card, TrainedModel
@@ -250,16 +249,7 @@ def test_an_interrupted_search_ends_as_if_it_had_not_been(tmp_path, monkeypatch)
     family = small_family(tmp_path, trials=9)
     task = tasks_of(family, FeatureTable.read(family.features, family.columns()))[-1]
     whole = search(replace(task, log=TrialLog(tmp_path / "whole.log")))
-    calls = []
-    measure = tuning._worth
-
-    def interrupted(y, probability):
-        calls.append(1)
-        if len(calls) == 7:
-            raise KeyboardInterrupt
-        return measure(y, probability)
-
-    monkeypatch.setattr(tuning, "_worth", interrupted)
+    interrupted(monkeypatch, 7)
     with pytest.raises(KeyboardInterrupt):
         search(task)
     assert search(task) == whole

@@ -14,9 +14,8 @@ from moto.moto_server.threaded_moto_server import ThreadedMotoServer
 
 from data.errors import InputError
 from serving.comparisons.model import load
-from tests.families import small_family
+from tests.families import interrupted, small_family
 from tests.postgres import Postgres
-from training.comparisons import tune as tuning
 from training.comparisons.evaluate import evaluate
 from training.comparisons.examples import FeatureTable
 from training.comparisons.promote import promote
@@ -125,15 +124,7 @@ def searches(directory, storage, monkeypatch):
 def test_trials_in_postgresql_are_found_by_whoever_goes_on_with_a_search(postgres, tmp_path, monkeypatch):
     address = postgres.url("trials")
     family, tasks = searches(tmp_path / "one", address, monkeypatch)
-    calls, measure = [], tuning._worth
-
-    def interrupted(y, probability):
-        calls.append(1)
-        if len(calls) == 7:
-            raise KeyboardInterrupt
-        return measure(y, probability)
-
-    monkeypatch.setattr(tuning, "_worth", interrupted)
+    calls = interrupted(monkeypatch, 7)
     with pytest.raises(KeyboardInterrupt):
         search(tasks[-1])
     before = len(calls)
