@@ -23,6 +23,7 @@ def side_by_side(
     """
     from joblib import Parallel, delayed, parallel_config
 
+    # of a stage that was killed, a worker that waits for work would wait for ever
     ending = {"initializer": end_with_parent, "initargs": (os.getpid(),)}
     with parallel_config(backend="loky", inner_max_num_threads=1, **ending):
         parallel = Parallel(n_jobs=min(jobs, max(len(tasks), 1)), return_as="generator_unordered")
