@@ -17,7 +17,7 @@ from tests.imports import ROOT
 #: Stands for DVC: begins a stage behind a shell that stays, or in its own place.
 DVC = """
 import subprocess, sys
-subprocess.run([*{shell}, sys.executable + " -c '" + sys.argv[1] + "'" + {rest!r}])
+subprocess.run(["sh", "-c", sys.executable + " -c '" + sys.argv[1] + "'{}"])
 """
 #: A stage that says when it is at work, and never ends by itself.
 STAGE = """
@@ -26,7 +26,7 @@ from pathlib import Path
 from data.orphans import alone
 with alone("comparisons"):
     with open("at work", "a") as file:
-        file.write("{}\\n")
+        file.write("a line\\n")
     time.sleep(600)
 """
 WORKERS = """
@@ -62,6 +62,11 @@ def begin(tmp_path):
             one.wait()
 
 
+def dvc(after=""):
+    """Return what stands for DVC, whose shell has to go on with that after the stage."""
+    return DVC.format(after)
+
+
 def soon(condition, seconds=30):
     end = time.monotonic() + seconds
     while not condition() and time.monotonic() < end:
@@ -87,22 +92,22 @@ def children(process):
 
 @pytest.mark.parametrize("rest", ["", "; true"], ids=["behind no shell", "behind a shell"])
 def test_a_stage_ends_with_the_dvc_that_began_it(rest, begin, tmp_path):
-    dvc = begin(DVC.format(shell=["sh", "-c"], rest=rest), STAGE.replace("\n", "\n").replace("'", '"'))
+    first = begin(dvc(rest), STAGE)
     assert soon(lambda: lines(tmp_path / "at work"))
-    (below,) = children(dvc.pid)
+    (below,) = children(first.pid)
     stages = children(below) or [below]
     assert all(map(alive, stages))
-    dvc.kill()
-    dvc.wait()
+    first.kill()
+    first.wait()
     assert soon(lambda: not any(map(alive, stages)), 10)
 
 
 def test_the_next_stage_waits_until_the_one_before_has_ended_and_sweeps_up_after_it(begin, tmp_path):
-    first = begin(STAGE)
+    first = begin(dvc(), STAGE)
     assert soon(lambda: len(lines(tmp_path / "at work")) == 1)
     left = tmp_path / Places("comparisons").reports / f".metrics.json.x{PART}"
     left.mkdir(parents=True)
-    begin(STAGE)
+    begin(dvc(), STAGE)
     time.sleep(1)
     assert len(lines(tmp_path / "at work")) == 1
     assert left.is_dir()

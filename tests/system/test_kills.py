@@ -1,4 +1,4 @@
-"""``dvc repro`` that is killed at any moment is made good by the next one; benchmarks/kills has more moments."""
+"""``dvc repro`` that is killed is made good by the next one; benchmarks/kills has more moments."""
 
 import shutil
 
