@@ -61,6 +61,7 @@ def side_by_side(
 def _here(function: Callable[[Task], Result], tasks: Sequence[Task], jobs: int) -> Iterator[Result]:
     from joblib import Parallel, delayed, parallel_config
 
+    # of a stage that was killed, a worker that waits for work would wait for ever
     ending = {"initializer": end_with_parent, "initargs": (os.getpid(),)}
     with parallel_config(backend="loky", inner_max_num_threads=1, **ending):
         parallel = Parallel(n_jobs=min(jobs, max(len(tasks), 1)), return_as="generator_unordered")

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.kills.killing import KINDS, Killed, killed, whole
-from benchmarks.kills.project import made
+from benchmarks.kills.project import made, targets
 from benchmarks.table import SEED, Table, machine
 from data.families import FAMILIES
 
@@ -41,18 +41,18 @@ def main(runs: int = RUNS, families: Sequence[str] = FAMILIES) -> int:
     """Kill so many runs, each of a copy of its own in which nothing had run; publish what came of it."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryDirectory() as scratch:
-        directory = Path(scratch)
+        directory, stages = Path(scratch), targets(families)
         os.environ["PYTHONPYCACHEPREFIX"] = str(directory / "bytecode")
         new = made(directory / "new")
         shutil.copytree(new, directory / "first")
-        whole(directory / "first", families)
+        whole(directory / "first", stages)
         shutil.copytree(new, directory / "second")
-        seconds, wanted = whole(directory / "second", families)
+        seconds, wanted = whole(directory / "second", stages)
         found = []
         for number, share in enumerate(np.random.default_rng(SEED).uniform(0, LATEST, runs)):
             root = directory / f"run {number}"
             shutil.copytree(new, root)
-            one = killed(root, families, KINDS[number % len(KINDS)], float(share * seconds), wanted)
+            one = killed(root, stages, KINDS[number % len(KINDS)], float(share * seconds), wanted)
             sys.stderr.write(f"{number + 1} of {runs}: {one}\n")
             found.append(one)
             shutil.rmtree(root)

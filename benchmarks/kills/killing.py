@@ -62,18 +62,18 @@ class Killed:
         return self.status == 0 and self.same and self.left == 0 and self.unfinished == 0
 
 
-def whole(root: Path, families: Sequence[str]) -> tuple[float, dict[str, bytes]]:
-    """Run the copy in `root` undisturbed; return the seconds that it took, and its figures."""
+def whole(root: Path, stages: Sequence[str]) -> tuple[float, dict[str, bytes]]:
+    """Bring stages of the copy in `root` up to date undisturbed; return the seconds, and its figures."""
     begin = time.perf_counter()
-    status, said = _again(root, families)
+    status, said = _again(root, stages)
     if status:
         raise RuntimeError(said)
     return time.perf_counter() - begin, metrics_of(root)
 
 
-def killed(root: Path, families: Sequence[str], kind: str, after: float, wanted: dict[str, bytes]) -> Killed:
+def killed(root: Path, stages: Sequence[str], kind: str, after: float, wanted: dict[str, bytes]) -> Killed:
     """Kill a run of the copy in `root` after so many seconds, and run it again at once."""
-    command, environment = repro(root, families)
+    command, environment = repro(root, stages)
     log = root / "killed.log"
     with log.open("wb") as said:
         run = subprocess.Popen(
@@ -83,19 +83,19 @@ def killed(root: Path, families: Sequence[str], kind: str, after: float, wanted:
         before = [*_family_of(run.pid)]
         _kill(run.pid, kind)
         run.wait()
-    status, told = _again(root, families)
-    stages = re.findall(r"Running stage '(.*)'", log.read_text(errors="replace"))
-    stage = stages[-1] if stages else "before the first"
+    status, told = _again(root, stages)
+    begun = re.findall(r"Running stage '(.*)'", log.read_text(errors="replace"))
+    stage = begun[-1] if begun else "before the first"
     left, same = len(psutil.wait_procs(before, _PATIENCE)[1]), metrics_of(root) == wanted
     return Killed(kind, after, stage, status, same, left, unfinished(root), "" if status == 0 else told)
 
 
 def _kill(process: int, kind: str) -> None:
-    stages = [] if kind != "stage" else psutil.Process(process).children()
+    begun = [] if kind != "stage" else psutil.Process(process).children()
     if kind == "group":
         os.killpg(process, signal.SIGKILL)
-    elif stages:
-        stages[0].kill()
+    elif begun:
+        begun[0].kill()
     else:
         os.kill(process, signal.SIGKILL)
 
@@ -105,8 +105,8 @@ def _family_of(process: int) -> Iterator[psutil.Process]:
         yield from psutil.Process(process).children(recursive=True)
 
 
-def _again(root: Path, families: Sequence[str]) -> tuple[int, str]:
-    command, environment = repro(root, families)
+def _again(root: Path, stages: Sequence[str]) -> tuple[int, str]:
+    command, environment = repro(root, stages)
     done = subprocess.run(command, check=False, cwd=root, env=environment, capture_output=True, text=True)
     return done.returncode, (done.stdout + done.stderr)[-2000:]
 

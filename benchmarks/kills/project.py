@@ -89,8 +89,8 @@ def targets(families: Iterable[str]) -> list[str]:
     return [] if whole else [f"{verb}@{family}" for family in chosen for verb in ("promote", "report")]
 
 
-def repro(root: Path, families: Iterable[str]) -> tuple[list[str], dict[str, str]]:
-    """Return the command that brings the copy up to date with its own code, and its environment."""
+def repro(root: Path, stages: Iterable[str]) -> tuple[list[str], dict[str, str]]:
+    """Return the command that brings stages of the copy, by default all, up to date, and its environment."""
     programs = Path(sys.executable).parent
     own = {
         "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
@@ -98,7 +98,7 @@ def repro(root: Path, families: Iterable[str]) -> tuple[list[str], dict[str, str
         "DVC_SITE_CACHE_DIR": str(root / ".dvc/site"),
         "MLFLOW_TRACKING_URI": "",
     }
-    return [sys.executable, "-m", "dvc", "repro", *targets(families)], {**os.environ, **own}
+    return [sys.executable, "-m", "dvc", "repro", *stages], {**os.environ, **own}
 
 
 def metrics_of(root: Path) -> dict[str, bytes]:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from data.errors import InputError
 from serving.answering import write
 from serving.experiments.page import page
 from serving.experiments.text import text
 from serving.supply import supply
 from training.evaluation.paired import Paired
-from training.registry.experiments.differences import ExperimentsDifference, FamilyDifference, differences
+from training.registry.experiments.differences import ExperimentsDifference, differences
 from training.registry.experiments.states import opened
 from training.registry.store_file import project_root
 
@@ -44,8 +45,7 @@ def compared(before: str, after: str, project: Path) -> ExperimentsDifference:
         opened(after, project, tell) as new,
     ):
         tell("comparing")
-        found = differences(old, new)
-        return replace(found, families=tuple(_explained(one, new.root) for one in found.families))
+        return _explained(differences(old, new), new.root)
 
 
 @contextmanager
@@ -57,17 +57,24 @@ def _telling() -> Iterator[Any]:
         yield status.update
 
 
-def _explained(one: FamilyDifference, root: Path) -> FamilyDifference:
-    words = supply(one.family).words
-    if words is None or not any(best.flips for best in one.champions):
-        return one
-    return replace(one, champions=tuple(_with_words(best, words, root) for best in one.champions))
+def _explained(found: ExperimentsDifference, root: Path) -> ExperimentsDifference:
+    """Add what was measured in the cases that flipped, as the files under `root` have it."""
+    families, notes = [], list(found.notes)
+    for one in found.families:
+        words = supply(one.family).words
+        named = [flip.case for best in one.champions for flip in best.flips[:EXPLAINED]]
+        try:
+            told = words(root, named) if words is not None and named else {}
+        except InputError as error:
+            told = {}
+            notes.append(f"{one.family}: what was measured is not known ({error.problem})")
+        families.append(replace(one, champions=tuple(_with_words(best, told) for best in one.champions)))
+    return replace(found, families=tuple(families), notes=tuple(notes))
 
 
-def _with_words(best: Paired, words: Any, root: Path) -> Paired:
-    named = [flip.case for flip in best.flips[:EXPLAINED]]
-    told = words(root, named)
-    return replace(best, flips=tuple(replace(flip, words=told.get(flip.case, ())) for flip in best.flips))
+def _with_words(best: Paired, told: Mapping[str, tuple[str, ...]]) -> Paired:
+    flips = (replace(flip, words=told.get(flip.case, flip.words)) for flip in best.flips)
+    return replace(best, flips=tuple(flips))
 
 
 def as_json(found: ExperimentsDifference) -> str:

@@ -9,13 +9,7 @@ from serving.pages.charts import counted, percent
 from training.evaluation.paired import Paired, ScoreChange, Statement
 from training.registry.experiments.differences import FamilyDifference, ValueChange
 
-#: Words by what is found of a score.
-MARKS = {
-    "better": "better",
-    "worse": "worse",
-    "the same": "the same",
-    "cannot be told apart": "cannot be told",
-}
+#: Of a digest.
 _DIGITS = 12
 
 

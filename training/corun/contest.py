@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 KEYS = ["task", "corunners", "machine"]
-KEPT = [*KEYS, "measured", "predicted", "group"]
+KEPT = [*KEYS, "measured", "predicted", "group", "fold"]
 #: What the online model is worth after so many seconds.
 _BY_SECONDS = ("within_tolerance", "mape", "r2")
 

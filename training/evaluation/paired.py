@@ -125,8 +125,9 @@ class Paired:
         Cases.
     relabelled : tuple of str
         Cases of which people say something else now; both are scored by what they say now.
-    other_folds : int
-        Common cases that lie in another fold, so that other cases were learned from.
+    other_folds : int or None
+        Common cases that lie in another fold, so that other cases were learned from; None where one does not
+        say in which.
     scores : tuple of ScoreChange
     flips : tuple of FlippedCase
         Those that became wrong first.
@@ -139,7 +140,7 @@ class Paired:
     only_before: int
     only_after: int
     relabelled: tuple[str, ...] = ()
-    other_folds: int = 0
+    other_folds: int | None = None
     scores: tuple[ScoreChange, ...] = ()
     flips: tuple[FlippedCase, ...] = field(default=(), repr=False)
 
@@ -183,11 +184,11 @@ def _joined(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(group=rows["group"].where(rows["group"].notna(), rows["case"]))
 
 
-def _regrouped(rows: pd.DataFrame) -> int:
+def _regrouped(rows: pd.DataFrame) -> int | None:
     """Count the cases that don't lie in the fold in which most of their former fold are."""
     known = rows.dropna(subset=["fold_before", "fold"])
     if known.empty:
-        return 0
+        return None
     shares = pd.crosstab(known["fold_before"], known["fold"])
     return int(len(known) - shares.max(axis="columns").sum())
 

@@ -18,7 +18,7 @@ from training.registry.kept_verdicts import OOF, Kept
 from training.registry.runs import TrackedRun, headline, scores_by_name
 from training.registry.unseen import by_verdicts
 
-KEPT = ["pair_id", "workload", "verdict", "status"]
+KEPT = ["pair_id", "workload", "verdict", "status", "probability", "threshold", "fold"]
 
 
 def means(knobs: Params[Matrices], metrics: dict[str, Any], split: str, places: Places) -> Means:

@@ -474,3 +474,42 @@ def test_a_file_that_is_no_store_is_named(store):
     store.write_text("not a database, but long enough to be read as the header of one" * 20)
     with pytest.raises(InputError, match="is not a store of MLflow"):
         load()
+
+
+class KilledError(Exception):
+    """Stands for the end of the process."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["set_registered_model_alias", "set_terminated"])
+def test_a_promotion_that_was_killed_is_finished_by_the_next(moment, trained, store, monkeypatch, capsys):
+    def killed(*_, **__):
+        raise KilledError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(mlflow().MlflowClient, moment, killed)
+        with pytest.raises(KilledError):
+            promote(trained)
+    assert version_of(NAME, CHAMPION) is None
+    promote(trained)
+    assert f"v1 ({MODEL}) is champion: it is the first one" in told(capsys)
+    client = tracking.client()
+    (version,) = client.search_model_versions(f"name = '{NAME}'")
+    assert client.get_run(version.run_id).data.tags["standing"] == "champion"
+    experiments = [one.experiment_id for one in client.search_experiments()]
+    assert "RUNNING" not in {run.info.status for run in client.search_runs(experiments)}
+
+
+def test_a_store_of_which_half_was_made_is_never_seen(tmp_path, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
+
+    def killed(path):
+        path.write_bytes(b"half")
+        raise KilledError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tracking, "_tables", killed)
+        with pytest.raises(KilledError):
+            tracking.client()
+    assert [*tmp_path.iterdir()] == []
+    assert [one.name for one in tracking.client().search_experiments()] == ["Default"]

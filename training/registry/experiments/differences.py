@@ -146,6 +146,8 @@ def _doubts(one: FamilyDifference) -> Iterator[str]:
                 f"{best.what}: {len(best.relabelled)} cases are labelled otherwise in the second; both are"
                 " scored by these labels"
             )
+        if best.common and best.other_folds is None:
+            yield f"{best.what}: a registered version of before does not say in which folds its cases were"
         if best.other_folds:
             yield (
                 f"{best.what}: {best.other_folds} of {best.common} cases lie in another fold, and were judged"

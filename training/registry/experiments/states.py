@@ -131,18 +131,21 @@ def fetched(name: str, project: Path, root: Path) -> tuple[str, list[str]]:
             commit = resolve_rev(here.scm, name)
         with Repo(str(project), rev=commit) as repo:
             files = DVCFileSystem(repo=repo)
-            notes = [told for path in _wanted() if (told := _copied(files, path, root))]
+            notes = [told for path in _wanted(files) if (told := _copied(files, path, root))]
     except DvcException as exc:
         told = f"{exc}; expected a commit, an experiment of DVC, {WORKSPACE} or {_MODELS}NAME/VERSION"
         raise InputError(told, place=f'"{name}"') from exc
     return commit, notes
 
 
-def _wanted() -> Iterator[str]:
+def _wanted(files: Any) -> Iterator[str]:
+    """Yield what a commit should hold: the files of each family that was evaluated there."""
     yield PARAMS
     for family, unseen in _supplied().items():
-        yield Places(family).metrics.as_posix()
-        yield from unseen.files
+        metrics = Places(family).metrics.as_posix()
+        if files.isfile(metrics):
+            yield metrics
+            yield from unseen.files
 
 
 def _supplied() -> dict[str, UnseenSupply]:
@@ -166,16 +169,19 @@ def _copied(files: Any, path: str, root: Path) -> str:
 def _read(name: str, commit: str, root: Path, lacking: Sequence[str]) -> ProjectState:
     notes, families = list(lacking), {}
     for family, supplied in _supplied().items():
+        path = root / Places(family).metrics
+        if not path.is_file():
+            continue
         try:
-            metrics = written(root / Places(family).metrics, "evaluate")
+            metrics = written(path, "evaluate")
             unseen = supplied.read(root, metrics)
         except (InputError, OSError) as error:
-            if not any(f"reports/{family}/" in note for note in lacking):
+            if not lacking:
                 notes.append(str(error).replace(f"{root}/", ""))
             continue
         families[family] = FamilyState(metrics["data"], _champions(metrics, unseen), unseen)
     if not families:
-        raise InputError(f"holds nothing that was evaluated ({'; '.join(notes)})", place=f'"{name}"')
+        raise InputError("; ".join(["holds nothing that was evaluated", *notes]), place=f'"{name}"')
     return ProjectState(name, commit, params_of(root / PARAMS), families, root, tuple(notes))
 
 

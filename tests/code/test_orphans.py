@@ -1,0 +1,137 @@
+"""What DVC, or somebody else, has begun and left behind: stages that run in processes of their own."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from data.orphans import alone
+from data.places import Places
+from data.tables.files import PART
+from tests.imports import ROOT
+
+#: Stands for DVC: begins a stage behind a shell that stays, or in its own place.
+DVC = """
+import subprocess, sys
+subprocess.run(["sh", "-c", sys.executable + " -c '" + sys.argv[1] + "'{}"])
+"""
+#: A stage that says when it is at work, and never ends by itself.
+STAGE = """
+import time
+from pathlib import Path
+from data.orphans import alone
+with alone("comparisons"):
+    with open("at work", "a") as file:
+        file.write("a line\\n")
+    time.sleep(600)
+"""
+WORKERS = """
+import os, time
+from pathlib import Path
+from training.evaluation.sidebyside import side_by_side
+def rest(number):
+    Path(f"worker {number}").write_text(str(os.getpid()))
+    time.sleep(600)
+side_by_side(rest, [1, 2], 2, "resting")
+"""
+
+
+@pytest.fixture
+def begin(tmp_path):
+    """Return what begins a program in the directory of the test, and ends it with the test."""
+    begun = []
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("DVC")}
+    environment = plain | {"PYTHONPATH": str(ROOT), "DVC_ROOT": str(tmp_path), "DVC_STAGE": "evaluate"}
+
+    def begin(code, *arguments):
+        command = [sys.executable, "-c", code, *arguments]
+        begun.append(subprocess.Popen(command, cwd=tmp_path, env=environment, start_new_session=True))
+        return begun[-1]
+
+    yield begin
+    for one in begun:
+        try:
+            os.killpg(one.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+        finally:
+            one.wait()
+
+
+def dvc(after=""):
+    """Return what stands for DVC, whose shell has to go on with that after the stage."""
+    return DVC.format(after)
+
+
+def soon(condition, seconds=30):
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.02)
+    return condition()
+
+
+def lines(path):
+    return path.read_text().splitlines() if path.is_file() else []
+
+
+def alive(process):
+    """Whether a process runs; one that has ended and that nobody waits for does not."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def children(process):
+    return [int(one) for one in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+
+
+@pytest.mark.parametrize("rest", ["", "; true"], ids=["behind no shell", "behind a shell"])
+def test_a_stage_ends_with_the_dvc_that_began_it(rest, begin, tmp_path):
+    first = begin(dvc(rest), STAGE)
+    assert soon(lambda: lines(tmp_path / "at work"))
+    (below,) = children(first.pid)
+    stages = children(below) or [below]
+    assert all(map(alive, stages))
+    first.kill()
+    first.wait()
+    assert soon(lambda: not any(map(alive, stages)), 10)
+
+
+def test_the_next_stage_waits_until_the_one_before_has_ended_and_sweeps_up_after_it(begin, tmp_path):
+    first = begin(dvc(), STAGE)
+    assert soon(lambda: len(lines(tmp_path / "at work")) == 1)
+    left = tmp_path / Places("comparisons").reports / f".metrics.json.x{PART}"
+    left.mkdir(parents=True)
+    begin(dvc(), STAGE)
+    time.sleep(1)
+    assert len(lines(tmp_path / "at work")) == 1
+    assert left.is_dir()
+    first.kill()
+    assert soon(lambda: len(lines(tmp_path / "at work")) == 2)
+    assert not left.exists()
+
+
+def test_workers_end_with_the_stage_that_began_them(begin, tmp_path):
+    stage = begin(WORKERS)
+    assert soon(lambda: len([*tmp_path.glob("worker *")]) == 2)
+    assert soon(lambda: all(path.read_text() for path in tmp_path.glob("worker *")))
+    workers = [int(path.read_text()) for path in tmp_path.glob("worker *")]
+    assert len(set(workers)) == 2
+    stage.kill()
+    stage.wait()
+    assert soon(lambda: not any(map(alive, workers)), 10)
+
+
+def test_without_dvc_nothing_is_locked_and_nothing_removed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DVC_STAGE", raising=False)
+    left = Places("corun").reports / f".metrics.json.x{PART}"
+    left.mkdir(parents=True)
+    with alone("corun"):
+        assert left.is_dir()
+    assert [path.name for path in tmp_path.iterdir()] == ["reports"]

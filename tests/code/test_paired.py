@@ -1,0 +1,115 @@
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from training.evaluation.paired import Drawing, Unseen, paired
+
+HOW = Drawing(200, 0.95, 1)
+
+
+def judged(verdicts, **columns):
+    """Eight cases, two of an operation."""
+    rows = pd.DataFrame({"case": list("abcdefgh"), "group": list("11223344")})
+    return Unseen("comparisons", "m", rows.assign(verdict=list(verdicts), **columns))
+
+
+def words(letters):
+    return [{"p": "pass", "f": "fail"}[letter] for letter in letters]
+
+
+LABELS = words("fpfpfpfp")
+
+
+def verdicts(letters, **columns):
+    columns = {
+        "status": LABELS,
+        "probability": 0.5,
+        "threshold": 0.4,
+        "fold": [0, 0, 0, 0, 1, 1, 1, 1],
+    } | columns
+    return judged(words(letters), **columns)
+
+
+def found(one):
+    return {score.score: (score.before, score.after, score.found) for score in one.scores}
+
+
+def test_scores_of_both_stand_beside_each_other_with_an_interval_of_whole_groups():
+    one = paired(verdicts("pppppppp"), verdicts("fpfpfpfp"), HOW)
+    assert found(one) == {
+        "balanced accuracy": (0.5, 1.0, "better"),
+        "missed": (1.0, 0.0, "better"),
+        "false alarms": (0.0, 0.0, "the same"),
+    }
+    assert one.scores[0].difference.low == one.scores[0].difference.high == 0.5
+
+
+def test_what_some_groups_alone_show_cannot_be_told_apart():
+    one = paired(verdicts("fpfpfpfp"), verdicts("fpfpfppp"), HOW)
+    assert found(one)["missed"] == (0.0, 0.25, "cannot be told apart")
+    assert not one.same
+
+
+def test_flips_are_told_with_both_probabilities_those_that_became_wrong_first():
+    before = verdicts("pffpfpfp", probability=[0.1, 0.9, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5])
+    after = verdicts("fpppfpfp", words=["", "", "loud", "", "", "", "", ""])
+    flips = paired(before, after, HOW).flips
+    assert [(one.case, one.label, one.before.verdict, one.after.verdict) for one in flips] == [
+        ("c", "fail", "fail", "pass"), ("a", "fail", "pass", "fail"), ("b", "pass", "fail", "pass"),
+    ]  # fmt: skip
+    assert [one.righted for one in flips] == [False, True, True]
+    assert flips[1].before.value == 0.1
+    assert flips[1].after.value == 0.5
+    assert flips[0].words == ("loud",)
+
+
+def test_only_common_cases_count_and_the_others_are_counted():
+    before = verdicts("fpfpfpfp")
+    one = paired(before, replace(before, rows=before.rows[3:]), HOW)
+    assert (one.common, one.only_before, one.only_after) == (5, 3, 0)
+    assert one.same
+
+
+def test_both_are_scored_by_the_labels_of_now_and_relabelled_cases_are_named():
+    one = paired(verdicts("fpfpfpfp"), verdicts("fpfpfpfp", status=words("ppfpfpfp")), HOW)
+    assert one.relabelled == ("a",)
+    assert found(one)["false alarms"][:2] == (0.2, 0.2)
+
+
+@pytest.mark.parametrize(
+    ("folds", "other"), [([1, 1, 1, 1, 0, 0, 0, 0], 0), ([0, 0, 1, 1, 0, 0, 1, 1], 4)],
+    ids=["numbered otherwise", "dealt otherwise"],
+)  # fmt: skip
+def test_folds_are_the_same_if_the_same_cases_lie_together(folds, other):
+    assert paired(verdicts("fpfpfpfp"), verdicts("fpfpfpfp", fold=folds), HOW).other_folds == other
+
+
+def test_of_a_judge_that_kept_its_verdicts_alone_the_others_labels_and_groups_are_taken():
+    bare = Unseen("comparisons", "old", verdicts("pppppppp").rows[["case", "verdict"]])
+    for one in (paired(bare, verdicts("fpfpfpfp"), HOW), paired(verdicts("fpfpfpfp"), bare, HOW)):
+        assert {0.5, 1.0} == set(found(one)["balanced accuracy"][:2])
+        assert len(one.flips) == 4
+        assert {None, 0.5} == {side.value for side in (one.flips[0].before, one.flips[0].after)}
+        assert one.relabelled == ()
+
+
+def test_nothing_in_common_is_no_error():
+    after = verdicts("fpfpfpfp")
+    after.rows["case"] += "2"
+    one = paired(verdicts("fpfpfpfp"), after, HOW)
+    assert (one.common, one.only_before, one.only_after, one.scores, one.flips) == (0, 8, 8, (), ())
+
+
+def test_predictions_are_scored_by_their_error_and_flip_where_one_is_within_the_tolerance():
+    rows = pd.DataFrame({"case": list("abcd"), "group": list("abcd"), "measured": 100.0})
+    before = Unseen("co-runs", "m", rows.assign(predicted=[110.0, 101.0, 101.0, 101.0]), 0.03)
+    after = Unseen("co-runs", "m", rows.assign(predicted=[101.0, 101.0, 101.0, 104.0]), 0.03)
+    one = paired(before, after, HOW)
+    assert {name: values[:2] for name, values in found(one).items()} == {
+        "mean error": (pytest.approx(0.0325), pytest.approx(0.0175)),
+        "outside the tolerance": (0.25, 0.25),
+    }
+    assert [(flip.case, flip.label, flip.after.verdict, flip.after.value) for flip in one.flips] == [
+        ("d", "100", "outside", 104.0), ("a", "100", "within", 101.0),
+    ]  # fmt: skip

@@ -1,0 +1,207 @@
+"""Two states of the project beside each other: commits, experiments, the working tree, registered models."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from dvc.repo import Repo
+
+from data.comparisons.tables import ComparisonTables
+from serving.experiments import command
+from tests.families import small_family
+from tests.system.browsing import faults
+from training.comparisons.evaluate import evaluate
+from training.comparisons.promote import promote
+from training.comparisons.train import train
+from training.comparisons.tune import tune
+
+OUTS = ("reports/comparisons/evaluated", "data/processed/comparisons", "data/interim/comparisons")
+#: Of these the verdict is turned round; of the last the label, too.
+TURNED = ("c4", "c5", "c6")
+# inside MLflow 3.17, and of a library that DVC finds its outputs with
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as AnyType"),
+    pytest.mark.filterwarnings("ignore:Operation with range is deprecated"),
+    pytest.mark.filterwarnings("ignore:_NoneStep.value will soon raise:DeprecationWarning"),
+]
+
+
+def git(root, *words):
+    subprocess.run(["git", *words], check=True, cwd=root, capture_output=True)
+
+
+def measured(root):
+    """Write the samples of the comparisons, so that there are words for them."""
+    ids, steady = [f"c{number}" for number in range(80)], np.linspace(-0.5, 0.5, 6)
+    about = {"benchmark": "b", "machine": "m"}
+    own = about | {"series_id": "s", "group": "g", "unit": "ms", "better": "lower", "threads": 1}
+    results = [
+        own | {"operation": one, "version": f"v{order}", "order": order, "value": 100 + 10 * order + step}
+        for one in ids
+        for order in (0, 1)
+        for step in steady
+    ]
+    sides = {"baseline_from": 0, "baseline_to": 0, "target_from": 1, "target_to": 1}
+    comparisons = [about | sides | {"comparison_id": one, "operation": one} for one in ids]
+    labels = [{"comparison_id": one, "status": "pass", "labelled_by": "anna"} for one in ids]
+    tables = ComparisonTables.of_rows(*map(pd.DataFrame, (results, comparisons, labels)))
+    tables.write(root / "data/interim/comparisons")
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """A repository with two commits, an experiment, and a version in MLflow."""
+    root = tmp_path_factory.mktemp("project")
+    family = small_family(root)
+    for stage in (tune, train, evaluate):
+        stage(family)
+    measured(root)
+    stage = {"cmd": "true", "outs": list(OUTS), "deps": ["params.yaml"]}
+    (root / "dvc.yaml").write_text(yaml.safe_dump({"stages": {"evaluate": stage}}))
+    write_params(root, 3)
+    git(root, "init", "--quiet", "--initial-branch", "main")
+    for who in ("name", "email"):
+        git(root, "config", f"user.{who}", "nobody")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{root / 'mlflow.db'}")
+        promote(family)
+        with Repo.init() as repo:
+            repo.commit(force=True)
+            kept(root, "first")
+            turned(root)
+            write_params(root, 5)
+            repo.commit(force=True)
+            kept(root, "second")
+            write_params(root, 7)
+            repo.experiments.save(name="seven")
+        yield root
+
+
+def write_params(root, trials):
+    knobs = {"seed": 7, "comparisons": {"tune": {"trials": trials}}, "corun": {"tune": {"trials": trials}}}
+    (root / "params.yaml").write_text(yaml.safe_dump(knobs))
+
+
+def kept(root, message):
+    git(root, "add", "--all", ".", ":!mlflow.db*", ":!mlruns")
+    git(root, "commit", "--quiet", "--message", message)
+
+
+def turned(root):
+    """Turn verdicts of the champion round."""
+    path = root / "reports/comparisons/evaluated/oof.parquet"
+    oof = pd.read_parquet(path)
+    champion = json.loads((root / "reports/comparisons/metrics.json").read_text())["champion"]
+    own = oof["comparison_id"].isin(TURNED) & (oof["entry"] == champion) & (oof["split"] == "grouped")
+    other = {"pass": "fail", "fail": "pass"}
+    oof.loc[own, "verdict"] = oof.loc[own, "verdict"].map(other)
+    labelled = oof["comparison_id"] == TURNED[-1]
+    oof.loc[labelled, "status"] = oof.loc[labelled, "status"].map(other)
+    path.unlink()
+    oof.to_parquet(path, index=False)
+
+
+@pytest.fixture
+def told(project, monkeypatch, tmp_path):
+    monkeypatch.setattr(command, "project_root", lambda: project)
+
+    def told(before, after, shown="json"):
+        output = tmp_path / "told"
+        assert command.give_difference(before, after, shown, output) == 0
+        return json.loads(output.read_text()) if shown == "json" else output.read_text()
+
+    return told
+
+
+def test_of_two_commits_knobs_labels_scores_and_flips_are_told(told):
+    content = told("HEAD~1", "HEAD")
+    assert content["params"] == [{"name": "comparisons.tune.trials", "before": 3, "after": 5}]
+    (family,) = content["families"]
+    (best,) = family["champions"]
+    assert (family["family"], family["data"], best["common"], best["other_folds"]) == (
+        "comparisons",
+        [],
+        80,
+        0,
+    )
+    assert best["relabelled"] == [TURNED[-1]]
+    assert sorted(flip["case"] for flip in best["flips"]) == list(TURNED)
+    assert [flip["righted"] for flip in best["flips"]] == [False, False, True]
+    assert {score["score"] for score in best["scores"]} == {"balanced accuracy", "missed", "false alarms"}
+    for score in best["scores"]:
+        low, observed, high = (score["difference"][name] for name in ("low", "observed", "high"))
+        assert low <= observed <= high
+        assert observed == pytest.approx(score["after"] - score["before"])
+    first = best["flips"][0]
+    assert 0 <= first["before"]["value"] <= 1
+    assert "10.0\N{NO-BREAK SPACE}% slower" in " ".join(first["words"]).replace(" %", "\N{NO-BREAK SPACE}%")
+    assert any("labelled otherwise" in note for note in content["notes"])
+
+
+def test_an_experiment_and_the_working_tree_are_states_too(told):
+    content = told("seven", "workspace")
+    assert content["params"] == []
+    assert told("HEAD", "seven")["params"] == [{"name": "comparisons.tune.trials", "before": 5, "after": 7}]
+    assert content["families"][0]["champions"][0]["flips"] == []
+
+
+def test_a_registered_version_stands_beside_a_commit_by_its_kept_verdicts(told):
+    before, after = (
+        told("models:/regression-comparison/1", "HEAD~1"),
+        told("models:/regression-comparison/1", "HEAD"),
+    )
+    assert before["families"][0]["champions"][0]["flips"] == []
+    assert before["families"][0]["champions"][0]["common"] == 80
+    flips = after["families"][0]["champions"][0]["flips"]
+    assert sorted(flip["case"] for flip in flips) == list(TURNED)
+    assert flips[0]["before"]["value"] is not None
+
+
+def test_the_text_and_the_page_say_the_same(told, browser, tmp_path):
+    text, page = told("HEAD~1", "HEAD", "text"), told("HEAD~1", "HEAD", "html")
+    assert "comparisons.tune.trials" in text
+    assert "3 verdicts flipped: 1 became right, 2 wrong" in text
+    assert "3 verdicts flipped: 1 became right, 2 wrong" in page
+    assert not re.search(r'(src|href)="(?!#|data:)', page)
+    for case in TURNED:
+        assert f"<code>{case}</code>" in page
+        assert case in text
+    path = tmp_path / "page.html"
+    path.write_text(page)
+    assert faults(browser, path.as_uri()) == []
+
+
+def test_what_is_not_in_the_cache_any_more_is_said(told, project):
+    cache, away = project / ".dvc/cache/files", project / ".dvc/cache/away"
+    cache.rename(away)
+    try:
+        with pytest.raises(
+            command.InputError, match=r'"HEAD": holds nothing .*oof\.parquet is neither in git nor'
+        ):
+            told("HEAD", "workspace")
+    finally:
+        shutil.rmtree(cache, ignore_errors=True)
+        away.rename(cache)
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        (
+            "nonsense",
+            '"nonsense": unknown Git revision .* expected a commit, an experiment of DVC, workspace or',
+        ),
+        ("models:/regression-comparison/9", "no such version is registered"),
+        ("models:/x", "is no model"),
+    ],
+)
+def test_a_state_that_is_none_is_refused_in_one_line(told, name, problem):
+    with pytest.raises(command.InputError, match=problem) as refused:
+        told(name, "workspace")
+    assert "\n" not in str(refused.value)

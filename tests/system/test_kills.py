@@ -1,0 +1,30 @@
+"""``dvc repro`` that is killed is made good by the next one; benchmarks/kills has more moments."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from benchmarks.kills.killing import KINDS, killed, whole
+from benchmarks.kills.project import made
+
+#: Quick ones, of which the last writes figures.
+STAGES = ["evaluate@fingerprints"]
+TIMES = 5
+
+
+@pytest.mark.slow
+def test_whenever_dvc_repro_is_killed_the_next_one_ends_with_the_same_figures(tmp_path, monkeypatch):
+    # compiled once for all copies
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path / "bytecode"))
+    new = made(tmp_path / "new")
+    shutil.copytree(new, tmp_path / "whole")
+    seconds, wanted = whole(tmp_path / "whole", STAGES)
+    assert set(wanted) == {f"reports/fingerprints/{name}.json" for name in ("metrics", "summary")}
+    found = []
+    for number, share in enumerate(np.random.default_rng(5).uniform(0, 0.9, TIMES)):
+        root = shutil.copytree(new, tmp_path / str(number))
+        found.append(killed(root, STAGES, KINDS[number % len(KINDS)], share * seconds, wanted))
+    assert [one for one in found if not one.well] == []
+    assert len({one.stage for one in found}) > 1
