@@ -1,4 +1,4 @@
-"""The engine of matrices on the data set that the pipeline evaluated last, beside the analysis engine paper and opponents.
+"""The engine of matrices on the data set that the pipeline evaluated last, beside its paper and opponents.
 
 Run it with ``python -m benchmarks.matrices`` after ``dvc repro`` or ``dvc exp run``; it writes
 ``docs/results/matrices-<data set>.md`` from ``reports/matrices``.
