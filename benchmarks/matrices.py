@@ -55,7 +55,7 @@ def judges(metrics: dict[str, Any], made_by: str) -> Table:
 
 
 def seed_tables(tables: pd.DataFrame, made_by: str) -> Iterator[Table]:
-    """Yield the seed's tables 2 and 4 to 8."""
+    """Yield the paper's tables 2 and 4 to 8."""
     for number, rows in tables.groupby("table", sort=True):
         cells = [(row["row"], *_counts(row)) for _, row in rows.iterrows()]
         notes = [f"Scheme: {'; '.join(rows['scheme'].drop_duplicates())}."]

@@ -79,7 +79,7 @@ def higher(rows: Sequence[Overlaps]) -> str:
 
 
 def firsts(asked: Sequence[str]) -> None:
-    """Find what is first in the profiles that the paper shows, by the quiho paper's settings; write the page."""
+    """Find what is first in the profiles that the paper shows, by its settings; write the page."""
     (quiho,) = present(asked, "quiho")
     measured = [table(quiho).measured(name) for name in FIRST]
     found = side_by_side(three, measured, JOBS, "the quiho paper's settings")

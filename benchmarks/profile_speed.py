@@ -42,7 +42,7 @@ def _by_application(before: float, found: FingerprintTable) -> None:
     rows = side_by_side(timing, tasks, JOBS, "profiles beside refits")
     medians = np.median([row[2:] for row in rows[1:]], axis=0)
     Table(
-        f"A profile with {PARAMS.resamples} resamples, beside refitting the quiho paper's regression as often",
+        f"A profile with {PARAMS.resamples} resamples, beside refitting the paper's regression as often",
         COMMAND,
         COLUMNS,
         [*rows, (f"median of {len(rows) - 1} applications", "", *medians)],
