@@ -75,7 +75,7 @@ def main() -> None:
             f"contention as arrays, one co-run: {single * 1000:.2f} ms.",
             _million(models),
             _placing(),
-            "The seed's models trained in 2.1 to 4.6 s.",
+            "The co-run paper's models trained in 2.1 to 4.6 s.",
             machine(),
         ],
     ).publish("corun-speed")

@@ -1,7 +1,8 @@
 """The comparative analysis engine beside a straightforward script, and its cost as vectors become more.
 
 Run it with ``uv run --group benchmarks python -m benchmarks.engine``; it writes ``docs/results/engine.md``
-and ``docs/results/engine-growth.md``. All numbers are of synthetic matrices in the shape of seed 001's data.
+and ``docs/results/engine-growth.md``. All numbers are of synthetic matrices in the shape of the
+analysis engine paper's data.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def main(comparisons: int = 100_000, rounds: int = 9) -> None:
     loop, by_loop = min((time_loop(summarised) for _ in range(2)), key=lambda result: result[0])
     np.testing.assert_array_equal(seed_vectors(summarised), by_loop)
     ways = {
-        "seed set, all at once": partial(seed_vectors, summarised),
+        "set of figure 6.5, all at once": partial(seed_vectors, summarised),
         "extended set, of summaries": lambda: vectors(replace(summarised)),
         "extended set, of samples": lambda: vectors(replace(sampled)),
     }
@@ -58,7 +58,7 @@ def main(comparisons: int = 100_000, rounds: int = 9) -> None:
             f"Synthetic: {comparisons:,} comparisons x {sizes}, normal around a level.",
             "The loop runs over all comparisons; its ElementTree nodes are parsed outside the clock.",
             "The other side's arrays are gathered outside it too; the last row is what that costs.",
-            "The seed set's values are compared with the loop's, and equal it to the last digit.",
+            "The set's values are compared with the loop's, and equal it to the last digit.",
             f"Best of {rounds} rounds (the loop: of 2), one process. {machine()}.",
         ],
     ).publish("features")

@@ -1,4 +1,4 @@
-"""The engine of matrices on the data set that the pipeline evaluated last, beside seed 001 and opponents.
+"""The engine of matrices on the data set that the pipeline evaluated last, beside its paper and opponents.
 
 Run it with ``python -m benchmarks.matrices`` after ``dvc repro`` or ``dvc exp run``; it writes
 ``docs/results/matrices-<data set>.md`` from ``reports/matrices``.
@@ -20,7 +20,7 @@ from training.matrices.promote import SPLIT
 COUNTS = {
     "vectors: balanced accuracy": "", "FP": ".0f", "FN": ".0f", "missed": ".1%",
     "pairs: balanced accuracy": "", "pair FP": ".0f", "pair FN": ".0f",
-    "seed 001: balanced accuracy": ".2f", "seed 001: FP": ".0f", "seed 001: FN": ".0f",
+    "the paper: balanced accuracy": ".2f", "the paper: FP": ".0f", "the paper: FN": ".0f",
 }  # fmt: skip
 CURVES = {
     "figure": "d", "model": "", "groups": "", "x": ".3g", "balanced accuracy of vectors": ".3f",
@@ -55,11 +55,13 @@ def judges(metrics: dict[str, Any], made_by: str) -> Table:
 
 
 def seed_tables(tables: pd.DataFrame, made_by: str) -> Iterator[Table]:
-    """Yield the seed's tables 2 and 4 to 8."""
+    """Yield the paper's tables 2 and 4 to 8."""
     for number, rows in tables.groupby("table", sort=True):
         cells = [(row["row"], *_counts(row)) for _, row in rows.iterrows()]
         notes = [f"Scheme: {'; '.join(rows['scheme'].drop_duplicates())}."]
-        yield Table(f"Table {number} of seed 001", made_by, {"classifier": ""} | COUNTS, cells, notes)
+        yield Table(
+            f"Table {number} of the analysis engine paper", made_by, {"classifier": ""} | COUNTS, cells, notes
+        )
 
 
 def ablation(table: pd.DataFrame, made_by: str) -> Iterator[Table]:
@@ -77,7 +79,7 @@ def curves(table: pd.DataFrame, made_by: str) -> Table:
         f"{table['folds'].iloc[0]} folds of whole test cases; nothing else is tuned.",
     ]
     cells = list(rows.itertuples(index=False, name=None))
-    return Table("Figures 4 to 6 of seed 001", made_by, CURVES, cells, notes)
+    return Table("Figures 4 to 6 of the analysis engine paper", made_by, CURVES, cells, notes)
 
 
 def _counts(row: pd.Series) -> tuple[object, ...]:

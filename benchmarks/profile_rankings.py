@@ -1,4 +1,4 @@
-"""What profiles rank first by the seed's method and by ours, and how stable that is over resamples."""
+"""What profiles rank first by the paper's method and by ours, and how stable that is over resamples."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COMMAND = "python -m benchmarks.profiles stability"
 RESAMPLES = 10
 #: The paper's regression takes 40 s for one fit of a thousand servers.
 BOOSTING: dict[str, Boosting] = {"quiho": "gradient-boosting", "sparecores": "xgboost"}
-#: Application, machines, and by the seed's method and ours the mean overlap over the same resamples.
+#: Application, machines, and by the paper's method and ours the mean overlap over the same resamples.
 Overlaps = tuple[str, int, float, float]
 #: The stressor that the paper's data put first.
 FIRST = {
@@ -47,13 +47,13 @@ def stability(asked: Sequence[str], applications: int) -> None:
         Table(
             f"Overlap of the top five over resamples of the machines, {name}",
             COMMAND if len(tasks) == len(found.applications) else f"{COMMAND} --applications {applications}",
-            {"application": "", "machines": "", "seed's method": ".3f", "ours": ".3f"},
+            {"application": "", "machines": "", "paper's method": ".3f", "ours": ".3f"},
             [*rows, (f"mean of {len(rows)}", "", *(fmean(row[side] for row in rows) for side in (2, 3)))],
             [
                 higher(rows),
                 f"Mean Jaccard index of all pairs of {RESAMPLES} bootstrap resamples, the same for both.",
                 "Resampled are whole CPU models where there are ten or more, whole machines elsewhere.",
-                f"The seed's method by {BOOSTING[name]}, on all runs; ours on machines.",
+                f"The paper's method by {BOOSTING[name]}, on all runs; ours on machines.",
                 busy(before),
             ],
         ).publish(f"fingerprints-stability-{name}")
@@ -79,14 +79,14 @@ def higher(rows: Sequence[Overlaps]) -> str:
 
 
 def firsts(asked: Sequence[str]) -> None:
-    """Find what is first in the profiles that the paper shows, by the seed's settings; write the page."""
+    """Find what is first in the profiles that the paper shows, by its settings; write the page."""
     (quiho,) = present(asked, "quiho")
     measured = [table(quiho).measured(name) for name in FIRST]
-    found = side_by_side(three, measured, Compute(JOBS), "the seed's settings")
+    found = side_by_side(three, measured, Compute(JOBS), "the quiho paper's settings")
     rows = [(name, wanted, *cells) for (name, wanted), cells in zip(FIRST.items(), found, strict=True)]
     right = sum(boosted.split(",")[0] == wanted for _, wanted, boosted, *_ in rows)
     Table(
-        "The most important stressors by the seed's settings, quiho",
+        "The most important stressors by the quiho paper's settings, quiho",
         "python -m benchmarks.profiles seed",
         dict.fromkeys(("application", "wanted first", "gradient boosting", "XGBoost", "ours", "trust"), ""),
         rows,

@@ -1,4 +1,4 @@
-"""How long a profile takes, beside refitting the seed's regression, and whether both rank alike."""
+"""How long a profile takes, beside refitting the quiho paper's regression, and whether both rank alike."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from training.fingerprints.profiles import Profile, profile, resamples, units
 from training.fingerprints.seed import seed_shares
 
 COMMAND = "python -m benchmarks.profiles speed"
-#: The seed's regression is refitted so often, and the time multiplied.
+#: The paper's regression is refitted so often, and the time multiplied.
 REFITS = 5
 #: Applications of the larger set, all of whose profiles are made.
 APPLICATIONS = 40
@@ -42,16 +42,16 @@ def _by_application(before: float, found: FingerprintTable) -> None:
     rows = side_by_side(timing, tasks, Compute(JOBS), "profiles beside refits")
     medians = np.median([row[2:] for row in rows[1:]], axis=0)
     Table(
-        f"A profile with {PARAMS.resamples} resamples, beside refitting the seed's regression as often",
+        f"A profile with {PARAMS.resamples} resamples, beside refitting the paper's regression as often",
         COMMAND,
         COLUMNS,
         [*rows, (f"median of {len(rows) - 1} applications", "", *medians)],
         [
             "quiho, one core for each method.",
-            f"The seed's regression was refitted {REFITS} times, the time multiplied by {FACTOR:g}.",
+            f"The paper's regression was refitted {REFITS} times, the time multiplied by {FACTOR:g}.",
             "A profile here is all of it: importances, their intervals, and all trust figures.",
             f"First row: every run of the fingerprint; the stressor {STAND_IN} stands for an application.",
-            "Rank correlation: Spearman's, of all importances by the seed's method and by ours.",
+            "Rank correlation: Spearman's, of all importances by the paper's method and by ours.",
             busy(before),
         ],
     ).publish("profiles")

@@ -12,6 +12,7 @@ from typing import Any
 
 from benchmarks.table import Table, publish
 from data.places import Places
+from serving.pages.papers import worded
 
 POOLED = (
     "Figures are pooled over the held-out folds, but for average precision: it is the mean over the folds, "
@@ -70,7 +71,7 @@ def main() -> None:
     ]
     made_by = command(metrics, "verdicts", keep_going="true")
     tables = [
-        Table(f"{name}, {one['scheme']}", made_by, COLUMNS, rows_of(one["entries"]), notes)
+        Table(f"{name}, {worded(one['scheme'])}", made_by, COLUMNS, rows_of(one["entries"]), notes)
         for one in (metrics["splits"]["grouped"], metrics["splits"]["stratified"])
     ]
     publish(f"comparisons-{name}", tables)

@@ -1,6 +1,5 @@
 """What a server shows in a real browser, and what the documentation says to paste."""
 
-import json
 import os
 import re
 import subprocess
@@ -74,24 +73,6 @@ def test_the_page_of_the_interface_asks_this_server_and_loads_nothing_from_elsew
     assert '"verdicts"' in find(".live-responses-table tbody .highlight-code").text
     requested = re.findall(r'"url\\?":\\?"(https?:[^"\\]*)', str(browser.get_log("performance")))
     assert [url for url in requested if not url.startswith(listening.url)] == []
-
-
-def pasted():
-    text = (ROOT / "docs/http.md").read_text()
-    found = re.findall(r"^    curl (?:.+\n)+?(?=\n)", text, re.MULTILINE)
-    return [one.replace("\n    ", "\n").strip() for one in found]
-
-
-@pytest.mark.parametrize("line", pasted(), ids=lambda line: re.search(r":8000(\S+)", line)[1])
-def test_what_the_documentation_says_to_paste_is_answered(listening, line):
-    line = line.replace("http://127.0.0.1:8000", listening.url).replace(
-        "curl -s", "curl -s -w '\n%{http_code}'"
-    )
-    done = subprocess.run(line, shell=True, cwd=ROOT, capture_output=True, text=True, check=True)
-    content, _, status = done.stdout.rpartition("\n")
-    # of the other families there may be no champion yet, which the server says
-    lacks = status == "503" and "dvc repro" in json.loads(content)["detail"]
-    assert status == "200" or lacks, content
 
 
 def test_the_five_lines_of_the_documentation_print_verdicts(listening, capsys):

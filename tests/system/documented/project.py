@@ -26,11 +26,12 @@ KNOBS = {
     "corun": {
         "tune": {"trials": 1, "folds": 2, "models": ["linear", "contention"]},
         "evaluate": {"designs": ["pairs"], "folds": 2},
+        "online": {"seconds": [2.0]},
         "promote": {"resamples": 100},
     },
     "matrices": {
         "evaluate": {
-            "trials": 1, "components": 10, "models": ["decision-tree", "logistic"], "folds": 2,
+            "trials": 1, "components": 10, "models": ["decision-tree"], "folds": 2,
             "curve_folds": 2,
         },
         "promote": {"resamples": 100},
@@ -48,7 +49,7 @@ uv() {
         set -- run perfjudge serve --port "$PORT" "$@"
         ready="http://127.0.0.1:$PORT/healthz" ;;
     "run mlflow ui"*)
-        set -- "$@" --port "$PORT"
+        set -- "$@" --port "$PORT" --workers 1
         ready="http://127.0.0.1:$PORT/health" ;;
     *) command uv "$@"; return ;;
     esac

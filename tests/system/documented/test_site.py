@@ -1,0 +1,74 @@
+"""The documentation as a site: links lead somewhere, nothing is left out, nothing comes from elsewhere."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.cards.__main__ import PAGE, page
+from tests.imports import ROOT
+from tests.system.browsing import requested
+
+RESULTS = ROOT / "docs/results"
+#: An address that a browser loads by itself, not one to be clicked.
+LOADED = re.compile(r'<(?:script|img|iframe|source|video|link)\b[^>]*\b(?:src|href)="((?:https?:)?//[^"]*)"')
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    made = tmp_path_factory.mktemp("site")
+    command = [Path(sys.executable).with_name("mkdocs"), "build", "--strict", "--site-dir", made]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return made
+
+
+def test_the_site_is_built_strictly_and_loads_nothing_from_elsewhere(site):
+    pages = sorted(site.rglob("*.html"))
+    assert len(pages) > 40
+    loaded = {(path.name, url) for path in pages for url in LOADED.findall(path.read_text())}
+    styles = {
+        path.name for path in site.rglob("*.css") if re.search(r"url\(['\"]?(https?:)?//", path.read_text())
+    }
+    assert (loaded, styles) == (set(), set())
+
+
+@pytest.mark.browser
+def test_pages_are_read_without_a_network_and_are_no_wider_than_a_telephone(site, browser):
+    browser.set_window_size(500, 900)
+    browser.get_log("performance")
+    wide = {}
+    for name in ("index", "cli", "results/index", "cards", "tutorials/first-verdict"):
+        browser.get((site / f"{name}.html").as_uri())
+        inner, outer = browser.execute_script(
+            "return [document.documentElement.scrollWidth, window.innerWidth]"
+        )
+        if inner > outer:
+            wide[name] = inner
+    assert wide == {}
+    assert requested(browser) == []
+
+
+def test_the_page_of_results_has_every_table_with_its_data_what_was_held_out_and_its_seed():
+    index = (RESULTS / "index.md").read_text()
+    listed = dict(re.findall(r"^\| \[([\w-]+)\]\(\1\.md\) \| (.*) \|$", index, re.MULTILINE))
+    included = re.findall(r'^--8<-- "results/([\w-]+)\.md"$', index, re.MULTILINE)
+    written = {path.stem for path in RESULTS.glob("*.md")} - {"index"}
+    assert set(listed) == set(included) == written
+    assert {name: row for name, row in listed.items() if "" in map(str.strip, row.split("|"))} == {}
+    assert {len(row.split("|")) for row in listed.values()} == {4}
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("*.md")), ids=lambda path: path.stem)
+def test_a_table_says_which_command_wrote_it(path):
+    if path.stem != "index":
+        title, empty, command = path.read_text().splitlines()[:3]
+        assert title.startswith("# ")
+        assert empty == ""
+        assert re.match(r"    (uv run |dvc |python -m )", command)
+
+
+def test_model_cards_say_what_the_figures_say():
+    assert page(ROOT) == (ROOT / PAGE).read_text(), "python -m benchmarks.cards writes them anew"
