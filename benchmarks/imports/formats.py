@@ -1,8 +1,8 @@
 """How fast ``perfjudge import`` reads what benchmark tools write, and in how much memory.
 
-Run it with ``python -m benchmarks.imports.formats [MEGABYTES [FORMAT...]]``: two files of each format, of so many
-megabytes together, are made of the samples in the documentation, with other names and values, written as the
-tool writes them. Without FORMAT it writes ``docs/results/import-formats.md``.
+Run it with ``python -m benchmarks.imports.formats [MEGABYTES [FORMAT...]]``: two files of each format, of so
+many megabytes together, are made of the samples in the documentation, with other names and values, written as
+the tool writes them. Without FORMAT it writes ``docs/results/import-formats.md``.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _with(content: Any, entries: list[Any], mark: str) -> Any:
 
 @dataclass(frozen=True)
 class Spent:
-    """What a process printed, its seconds of the clock and of processors, and its memory at most, in bytes."""
+    """What a process printed, its seconds of the clock and of processors, and bytes of memory at most."""
 
     told: str
     seconds: float
@@ -163,7 +163,7 @@ def spent(command: list[str]) -> Spent:
 
 
 def read(name: str, paths: list[Path]) -> float:
-    """Return the seconds of processors from bytes to tables, in this process, in pieces as the import has them."""
+    """Return the seconds of processors from bytes to tables in pieces, as the import has them."""
     from data.comparisons import formats
     from data.tables.problems import Problems
 
