@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from data.comparisons.formats.tools import TOOLS
+from data.comparisons.formats.tools.asv import BENCHMARKS
 from data.comparisons.formats.tools.reading import assembled, recognising
 from data.comparisons.formats.tools.reading.tool import Root, ToolFormat
 from data.comparisons.labels.listed import with_listed
@@ -209,21 +210,23 @@ def _sniff_directory(path: Path) -> str:
     for name in ("tables", "sap-hana"):
         if FORMATS[name].recognises(path):
             return name
-    for name in ("asv", "criterion"):
-        inside = next(path.glob(TOOLS[name].folder), None)
-        if inside is not None and _of_folder(name, inside):
-            return name
     files = assembled.inside_of(path)
+    if not files or (path / BENCHMARKS).is_file():
+        # where there are files, nobody looks through all that is below them
+        found = next((name for name in ("asv", "criterion") if _is_folder(path, TOOLS[name])), None)
+        if found is not None:
+            return found
     if not files:
         raise InputError(f"holds no data in a known format ({', '.join(FORMATS)})", file=path)
     return _sniff_file(files[0])
 
 
-def _of_folder(name: str, inside: Path) -> bool:
-    """Tell whether a directory is of a tool by a file that it holds somewhere."""
-    if name == "criterion":
-        return inside.name in {"raw.csv", "sample.json", "benchmark.json", "estimates.json", "tukey.json"}
-    return recognising.recognised(recognising.UnreadFile(inside), [TOOLS[name]]) == name
+def _is_folder(path: Path, tool: ToolFormat) -> bool:
+    """Tell whether a directory is of a tool by the first file that it may hold somewhere."""
+    inside = next(path.glob(tool.folder), None)
+    if inside is None or tool.name == "criterion":
+        return inside is not None
+    return recognising.recognised(recognising.UnreadFile(inside), [tool]) is not None
 
 
 def _sniff_file(path: Path) -> str:
