@@ -25,7 +25,7 @@ from training.comparisons.rules import RULES
 
 Flags = NDArray[np.bool_]
 #: Comparisons of each circumstance and change, and builds at least.
-COMPARISONS, BUILDS = 1000, 50
+COMPARISONS, BUILDS = 300, 25
 #: Further runs a side of what is in doubt.
 CONFIRMED = 5
 CHANGES = (0.05, 0.10, 0.20)

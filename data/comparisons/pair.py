@@ -97,17 +97,14 @@ def paired_runs(
         As of `paired`, where earlier runs are taken for runs of the baseline.
     """
     there = pd.concat([run[CONFIGURATION] for run in baseline]).drop_duplicates()
-    before = [run.merge(there, on=CONFIGURATION) for run in earlier] + [*baseline]
-    sides = _numbered(before, 0), _numbered(target, len(before))
-    pair = paired(*sides, names)
+    past = [run.merge(there, on=CONFIGURATION) for run in earlier]
+    first = len(past) + len(baseline)
+    # the baseline before what was earlier: its order and its units count
+    before = pd.concat([_numbered(baseline, len(past)), *([_numbered(past, 0)] if past else [])])
+    pair = paired(before, _numbered(target, first), names)
     results, comparisons = pair.tables.results, pair.tables.comparisons
-    first, last = len(before), len(before) + len(target) - 1
-    orders = {
-        "baseline_from": len(earlier),
-        "baseline_to": first - 1,
-        "target_from": first,
-        "target_to": last,
-    }
+    orders = {"baseline_from": len(past), "baseline_to": first - 1}
+    orders |= {"target_from": first, "target_to": first + len(target) - 1}
     tables = replace(
         pair.tables,
         results=results.assign(order=results[_RUN].astype("int64")).drop(columns=_RUN),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from data.comparisons.sides import Floats, Sides
+from data.comparisons.sides import Floats, Ints, Sides
 from features.comparisons.copies import some
 from features.comparisons.offsets.shifts import Known, Offsets, RunShift, offsets
 
@@ -23,8 +23,8 @@ class MachineOffsets:
         Of what is a configuration's own; see `features.comparisons.offsets.shifts.RunShift`.
     together : ndarray of shape (n_configurations,)
         How far its whole run moved; NaN where that is not known.
-    beyond : ndarray of shape (n_configurations,)
-        -1 where that is worse by more than runs differ by, 1 where it is better by more, else 0.
+    own, beyond : ndarray of shape (n_configurations,)
+        -1 where it, or its whole run, is worse by more than runs differ by, 1 where better, else 0.
     machine : ndarray of str, shape (n_configurations,)
     each : mapping of str to Offsets
         The same by machine.
@@ -33,19 +33,10 @@ class MachineOffsets:
     value: Floats
     limit: Floats
     together: Floats
-    beyond: NDArray[np.int64]
+    own: Ints
+    beyond: Ints
     machine: NDArray[np.str_]
     each: Mapping[str, Offsets]
-
-    @property
-    def worse(self) -> NDArray[np.bool_]:
-        """Where the target is worse by more than runs differ by, by itself."""
-        return np.asarray(self.value < -self.limit)
-
-    @property
-    def better(self) -> NDArray[np.bool_]:
-        """Where it is better by more."""
-        return np.asarray(self.value > self.limit)
 
     @property
     def whole(self) -> Mapping[str, RunShift]:
@@ -69,12 +60,12 @@ def machine_offsets(sides: Sides, machines: Sequence[str], assumed: float) -> Ma
     """
     machine = np.array(machines, str)[sides.comparison]
     value, limit, together = np.full((3, len(machine)), np.nan)
-    beyond, each = np.zeros(len(machine), np.int64), dict[str, Offsets]()
+    (own, beyond), each = np.zeros((2, len(machine)), np.int64), dict[str, Offsets]()
     for name in dict.fromkeys(machine.tolist()):
         rows = np.flatnonzero(machine == name)
         found = each[name] = offsets(some(sides, rows), assumed)
-        value[rows], limit[rows] = found.own.value, found.own.limit
+        value[rows], limit[rows], own[rows] = found.own.value, found.own.limit, found.own.beyond
         if found.whole is not None:
             together[rows] = found.whole.value
-            beyond[rows] = int(found.whole.better[0]) - int(found.whole.worse[0])
-    return MachineOffsets(value, limit, together, beyond, machine, each)
+            beyond[rows] = found.whole.beyond
+    return MachineOffsets(value, limit, together, own, beyond, machine, each)

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from data.comparisons.sides import Floats, Sides
+from data.comparisons.sides import Floats, Ints, Sides
 from features.comparisons.offsets.levels import RunLevels, count, mean
 from features.comparisons.offsets.spreads import ENOUGH, Variance, between_operations, between_runs
 
@@ -37,14 +37,9 @@ class RunShift:
     known: Known
 
     @property
-    def worse(self) -> NDArray[np.bool_]:
-        """Where the target is worse by more than runs differ by."""
-        return np.asarray(self.value < -self.limit)
-
-    @property
-    def better(self) -> NDArray[np.bool_]:
-        """Where it is better by more."""
-        return np.asarray(self.value > self.limit)
+    def beyond(self) -> Ints:
+        """-1 where the target is worse by more than runs differ by, 1 where it is better by more, else 0."""
+        return np.where(np.abs(self.value) > self.limit, np.sign(self.value), 0.0).astype(np.int64)
 
 
 @dataclass(frozen=True)

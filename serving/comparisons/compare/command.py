@@ -10,11 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from data.comparisons.pair import TwoRuns, paired_runs
 from data.comparisons.params import Measure
-from data.comparisons.tables import ComparisonTables
+from data.comparisons.tables import versions
 from data.tables.problems import Problems
 from serving.answering import write
 from serving.comparisons.compare.acknowledging import Acknowledgements, read_acknowledged
@@ -115,14 +114,15 @@ class Comparing:
         says = Acknowledgements(*told, baseline, target, datetime.now(UTC).astimezone().date())
         runs = replace(runs, earlier=tuple(_current(runs.earlier, says)))
         pair = _paired(runs)
-        weighed = self._weighed(pair, reader)
+        weighed, spans = self._weighed(pair, reader), versions(pair.tables)
         if self.confirming is not None:
             doubted = np.array([_doubted(weighed, row, says) for row in range(len(weighed.judged))], bool)
             if doubted.any():
-                runs = self.confirming.again(runs, _operations(pair, doubted), reader)
-                again = _paired(runs)
-                weighed, pair = self._confirmed(weighed, pair, again, doubted, reader)
-        return _told(weighed, pair, says, runs.names)
+                runs = self.confirming.again(runs, pair.tables, doubted, reader)
+                then = replace(_paired(runs), missing=pair.missing, notes=pair.notes)
+                weighed, pair = weighed.beside(self._weighed(then, reader), doubted), then
+                spans = np.where(doubted, versions(pair.tables), spans).tolist()
+        return _told(weighed, pair, spans, says, runs.names)
 
     def _revisions(self, runs: ComparedRuns) -> Iterator[Revision]:
         here = Path.cwd()
@@ -133,13 +133,6 @@ class Comparing:
 
     def _weighed(self, pair: TwoRuns, reader: RunReader) -> Weighed:
         return weigh(pair.tables, self.served, self.assumed, (*reader.problems.notes, *pair.notes))
-
-    def _confirmed(
-        self, first: Weighed, pair: TwoRuns, again: TwoRuns, doubted: NDArray[np.bool_], reader: RunReader
-    ) -> tuple[Weighed, TwoRuns]:
-        """Let further runs decide what was in doubt, and nothing else."""
-        then = self._weighed(replace(again, notes=pair.notes), reader)
-        return first.beside(then, doubted), replace(again, missing=pair.missing, notes=pair.notes)
 
 
 def compare_runs(comparing: Comparing, paths: ComparedPaths, outputs: Outputs, failing: Failing) -> int:
@@ -211,13 +204,11 @@ def _doubted(weighed: Weighed, row: int, says: Acknowledgements) -> bool:
     return verdict.verdict in {"fail", "unsure"} and says.excuse(verdict) is None
 
 
-def _operations(pair: TwoRuns, rows: NDArray[np.bool_]) -> list[str]:
-    return list(dict.fromkeys(pair.tables.comparisons.loc[rows, "operation"]))
-
-
-def _told(weighed: Weighed, pair: TwoRuns, says: Acknowledgements, names: tuple[str, str]) -> ComparedSides:
+def _told(
+    weighed: Weighed, pair: TwoRuns, spans: Sequence[str], says: Acknowledgements, names: tuple[str, str]
+) -> ComparedSides:
     verdicts = weighed.judgement.verdicts
     excuses = [says.excuse(one) if one.verdict in {"fail", "unsure"} else None for one in verdicts]
     notes = (*weighed.judgement.notes, *says.notes(verdicts))
-    told: ComparisonTables = pair.tables
-    return ComparedSides(tuple(rows_of(weighed, told, excuses)), weighed, told, pair.missing, names, notes)
+    rows = tuple(rows_of(weighed, pair.tables, spans, excuses))
+    return ComparedSides(rows, weighed, pair.tables, pair.missing, names, notes)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _FILES = "Files"
 Sides = Annotated[
-    list[Path] | None,
+    list[str] | None,
     typer.Argument(
         metavar="[BASELINE] [TARGET] [-- COMMAND...]",
         help="The results before and after: a file, or a directory of runs. Then, for --confirm, what"
@@ -153,7 +153,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
 
 
 def _divided(
-    given: list[Path], base: list[Path] | None, target: list[Path] | None, history: list[Path] | None
+    given: list[str], base: list[Path] | None, target: list[Path] | None, history: list[Path] | None
 ) -> tuple[ComparedPaths, list[str]]:
     """Tell runs from the command behind them: the first arguments are what no option has named."""
     from serving.comparisons.compare.command import ComparedPaths
@@ -163,13 +163,13 @@ def _divided(
         _taken(side, rest, option)
         for side, option in ((base, "BASELINE, or --base"), (target, "TARGET, or --target"))
     )
-    return ComparedPaths(before, after, history or []), list(map(str, rest))
+    return ComparedPaths(before, after, history or []), rest
 
 
-def _taken(named: list[Path] | None, rest: list[Path], option: str) -> list[Path]:
+def _taken(named: list[Path] | None, rest: list[str], option: str) -> list[Path]:
     if not named and not rest:
         raise typer.BadParameter(f"no results: expected {option} FILE")
-    return named or [rest.pop(0)]
+    return named or [Path(rest.pop(0))]
 
 
 def _confirming(times: int, command: list[str], baseline: str | None, seconds: float) -> Confirming | None:

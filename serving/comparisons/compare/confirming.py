@@ -13,6 +13,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
+from numpy.typing import NDArray
+
+from data.comparisons.missing import CONFIGURATION, listed
+from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 from serving.comparisons.compare.reading import ComparedRun, ComparedRuns, RunReader
 
@@ -46,23 +51,29 @@ class Confirming:
         for command in filter(None, (self.target, self.baseline)):
             if not any(OUTPUT in part for part in command):
                 problem = f"names no {OUTPUT}, where it is to write its results"
-                raise InputError(problem, place=f"the command {shlex.join(command)!r}")
+                raise InputError(problem, place=_place(command))
 
-    def again(self, runs: ComparedRuns, operations: Sequence[str], reader: RunReader) -> ComparedRuns:
+    def again(
+        self, runs: ComparedRuns, tables: ComparisonTables, doubted: NDArray[np.bool_], reader: RunReader
+    ) -> ComparedRuns:
         """Measure again, baseline and target in turn, and return all runs.
 
         Parameters
         ----------
         runs : ComparedRuns
-        operations : sequence of str
-            Those in doubt; a command may leave out the others.
+        tables : ComparisonTables
+            What was compared: whatever else a command measures does not count.
+        doubted : ndarray of bool, shape (n_comparisons,)
+            A command may leave out the others.
         reader : RunReader
 
         Raises
         ------
         InputError
-            If a command fails, takes too long, or writes no run.
+            If a command fails, takes too long, or measures nothing that is in doubt.
         """
+        operations = list(dict.fromkeys(tables.comparisons.loc[doubted, "operation"]))
+        compared = tables.results[CONFIGURATION].drop_duplicates()
         baseline, target = list(runs.baseline), list(runs.target)
         with TemporaryDirectory(prefix="perfjudge-") as directory:
             for number, side, output in self._planned(Path(directory), target[0].path.suffix):
@@ -70,8 +81,13 @@ class Confirming:
                 sys.stderr.write(f"confirming: run {number} of {self.times} of the {side}\n")
                 _run(command, output, operations, self.seconds)
                 (found,) = reader.runs([output])
-                named = _like((baseline if side == "baseline" else target)[0], found, number)
-                (baseline if side == "baseline" else target).append(named)
+                results = found.results.merge(compared, on=CONFIGURATION)
+                if not results["operation"].isin(operations).any():
+                    told = f"measured none of the operations in doubt: {listed(operations)}"
+                    raise InputError(told, place=_place(command))
+                of_side = baseline if side == "baseline" else target
+                version = f"{of_side[0].version}, again {number}"
+                of_side.append(ComparedRun(output, version, results.assign(version=version)))
         return replace(runs, baseline=tuple(baseline), target=tuple(target))
 
     def _planned(self, directory: Path, suffix: str) -> Iterator[tuple[int, str, Path]]:
@@ -80,15 +96,13 @@ class Confirming:
                 yield number, side, directory / f"{side}-{number}{suffix}"
 
 
-def _like(first: ComparedRun, found: ComparedRun, number: int) -> ComparedRun:
-    """Return a further run under the name of the first one."""
-    version = f"{first.version}, again {number}"
-    return ComparedRun(found.path, version, found.results.assign(version=version))
+def _place(command: Sequence[str]) -> str:
+    return f"the command {shlex.join(command)!r}"
 
 
 def _run(command: Sequence[str], output: Path, operations: Sequence[str], seconds: float) -> None:
     filled = [part.replace(OUTPUT, str(output)).replace(OPERATIONS, " ".join(operations)) for part in command]
-    place, said = f"the command {shlex.join(command)!r}", output.with_name(f"{output.name}.said")
+    place, said = _place(command), output.with_name(f"{output.name}.said")
     code = _ended(filled, said, {VARIABLE: "\n".join(operations)}, place, seconds)
     if code:
         lines = said.read_text(errors="replace").strip().splitlines()

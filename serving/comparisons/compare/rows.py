@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from data.comparisons.missing import Missing, counted
-from data.comparisons.tables import OPERATION, ComparisonTables, units, versions
+from data.comparisons.tables import OPERATION, ComparisonTables, units
 from serving.comparisons.compare.acknowledging import Excuse
 from serving.comparisons.compare.weighing import Outcome, Weighed, outcome_of
 from serving.comparisons.judge import Verdict
@@ -168,11 +168,11 @@ class ComparedSides:
 
 
 def rows_of(
-    weighed: Weighed, tables: ComparisonTables, excuses: Sequence[Excuse | None]
+    weighed: Weighed, tables: ComparisonTables, spans: Sequence[str], excuses: Sequence[Excuse | None]
 ) -> Iterator[ComparedRow]:
-    """Yield what is to be said of each comparison, in their order."""
+    """Yield what is to be said of each comparison, in their order; `spans` has its versions."""
     signs = tables.results.drop_duplicates(OPERATION).set_index(OPERATION)["better"]
-    columns = zip(units(tables), versions(tables), tables.comparisons["machine"], strict=True)
+    columns = zip(units(tables), spans, tables.comparisons["machine"], strict=True)
     for row, (unit, span, machine) in enumerate(columns):
         verdict, excuse = weighed.judgement.verdicts[row], excuses[row]
         outcome = outcome_of(verdict.verdict, row, weighed, acknowledged=excuse is not None)

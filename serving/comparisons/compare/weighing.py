@@ -97,7 +97,7 @@ def weigh(tables: ComparisonTables, served: Judge, assumed: float, notes: tuple[
         ),
         judgement.answers,
         _faster(tables, served, asked, found, answers == "pass"),
-        {name: float(np.expm1(one.value[0])) for name, one in found.whole.items()},
+        {name: _share(one.value[0]) for name, one in found.whole.items()},
         said,
     )
 
@@ -115,7 +115,7 @@ def _told(judgement: Judgement, remarks: dict[int, str]) -> Iterator[Verdict]:
 def _doubts(answers: NDArray[np.str_], asked: Asked, found: MachineOffsets) -> Iterator[tuple[int, str]]:
     """Yield the rows that are unsure, though the model is not, and why."""
     owner, n = asked.sides.comparison, asked.sides.n_comparisons
-    beyond = _any(found.worse, owner, n)
+    beyond = _any(found.own < 0, owner, n)
     stands = beyond | _any(np.isnan(found.value) | (found.beyond < 0), owner, n)
     for row in np.flatnonzero((answers == "fail") & ~stands).tolist():
         yield row, _within(found, _worst(found, owner == row))
@@ -170,7 +170,7 @@ def _faster(
 ) -> dict[int, Move]:
     """Find what got better by as much as a regression is worse: judge it the other way round."""
     owner, n = asked.sides.comparison, asked.sides.n_comparisons
-    beyond = found.better | ((found.beyond > 0) & (asked.change > 0))
+    beyond = (found.own > 0) | ((found.beyond > 0) & (asked.change > 0))
     rows = np.flatnonzero(passed & _any(beyond, owner, n))
     if not len(rows):
         return {}
@@ -203,7 +203,12 @@ def _moved(shift: float) -> str:
 
 
 def _size(shift: float) -> str:
-    return percent(float(np.expm1(abs(shift))))
+    return percent(abs(_share(shift)))
+
+
+def _share(shift: float) -> float:
+    """Return a logarithm as a share, of whichever side is the better one."""
+    return float(np.copysign(np.expm1(abs(shift)), shift))
 
 
 def outcome_of(answer: Answer, row: int, weighed: Weighed, *, acknowledged: bool) -> Outcome:
