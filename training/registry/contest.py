@@ -217,6 +217,8 @@ def _contest(candidate: Candidate, champion: Version | None) -> str:
     if alias == CHAMPION:
         _note_readable(candidate, found)
         return f"{_called(found)} is champion: {reason}"
+    # a person may have made another one champion meanwhile
+    champion = version_of(candidate.name, CHAMPION)
     if champion is None:
         return f"there is no champion, {_called(found)} is challenger: {reason}"
     challenger = f"v{found.version} ({candidate.model}) is challenger"

@@ -138,7 +138,7 @@ def in_the_shadow_then_champion(project, server, fate):
         project.run("perfjudge", "rollback", NAME, "--because", "not yet", "--by", "anna")
         # what a person decided stands while there is nothing new
         stands = project.run(sys.executable, "-m", "training.promote", "comparisons")
-        assert "v1 (logistic) stands: brought back by anna" in " ".join(stands.split())
+        assert "v1 (logistic) stands: anna preferred v1: not yet" in " ".join(stands.split())
     request = project.root / "request.json"
     request.write_text(json.dumps({"comparisons": [comparison("same"), comparison("slow", 80.0)]}))
 
