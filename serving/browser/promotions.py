@@ -10,7 +10,7 @@ from typing import Self
 from data.errors import InputError
 from serving.supply import doors
 from training.registry.champions import CHALLENGER, CHAMPION, Version, version_of
-from training.registry.succession import why
+from training.registry.succession import why, why_not
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Contender:
         """Take what the tags of a version say, the champion's or not; None if there is no version."""
         if found is None:
             return None
-        model, reason, against = (found.tags.get(name, "") for name in ("model", "reason", "judged_against"))
-        return cls(found.version, model, why(found) if leads else reason, against)
+        model, against = (found.tags.get(name, "") for name in ("model", "judged_against"))
+        return cls(found.version, model, why(found) if leads else why_not(found), against)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from training.registry.champions import (
     files_digest,
     version_of,
 )
-from training.registry.succession import register, settled, why
+from training.registry.succession import register, settled, why, why_not
 from training.registry.trusted import TRUSTED_TYPES
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def _judged(candidate: Candidate, champion: Version) -> str | None:
     if challenger is None or not challenger.present:
         return None
     judged = (challenger.tags.get("evidence"), challenger.tags.get("judged_against"))
-    return challenger.tags["reason"] if judged == (candidate.evidence, champion.version) else None
+    return why_not(challenger) if judged == (candidate.evidence, champion.version) else None
 
 
 def _stays_readable(candidate: Candidate, champion: Version) -> bool:
@@ -217,6 +217,8 @@ def _contest(candidate: Candidate, champion: Version | None) -> str:
     if alias == CHAMPION:
         _note_readable(candidate, found)
         return f"{_called(found)} is champion: {reason}"
+    # a person may have made another one champion meanwhile
+    champion = version_of(candidate.name, CHAMPION)
     if champion is None:
         return f"there is no champion, {_called(found)} is challenger: {reason}"
     challenger = f"v{found.version} ({candidate.model}) is challenger"

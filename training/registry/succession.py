@@ -29,6 +29,8 @@ Way = Literal["contest", "promote", "rollback", "by hand"]
 #: How the tags of a registered model begin that keep its moves, and those of a version that say why it is
 #: champion.
 MOVED, CROWNED = "champion ", "champion_"
+#: The tag of a version that a person replaced, with the reason.
+REPLACED = "replaced"
 #: The longest reason, in letters.
 LONGEST = 2000
 
@@ -87,6 +89,11 @@ def why(champion: Version) -> str:
     reign = Reign.of(champion)
     by_person = reign is not None and reign.way in {"promote", "rollback"}
     return reign.told if reign is not None and by_person else champion.tags.get("reason", "")
+
+
+def why_not(challenger: Version) -> str:
+    """Say why a version is not champion: what a person said who replaced it, or what the contest found."""
+    return challenger.tags.get(REPLACED) or challenger.tags.get("reason", "")
 
 
 def reigns(name: str) -> list[Reign]:
@@ -202,7 +209,7 @@ def crown(name: str, version: str, reign: Reign, instead: str) -> None:
         former = require(store, name, instead)
         if former is not None:
             reason = f"{reign.by} preferred v{version}: {reign.because}"
-            challenge(store, name, former.version, {"reason": reason, "judged_against": version})
+            challenge(store, name, former.version, {REPLACED: reason, "judged_against": version})
         elif _bearers(_model(store, name)).get(CHALLENGER) == version:
             store.delete_registered_model_alias(name, CHALLENGER)
         succeed(store, name, reign)
@@ -232,6 +239,8 @@ def succeed(store: Any, name: str, reign: Reign) -> None:
     """Let a version bear the alias of the champion, and keep when and why."""
     for tag, value in reign.tags.items():
         store.set_model_version_tag(name, reign.version, tag, value)
+    if REPLACED in store.get_model_version(name, reign.version).tags:
+        store.delete_model_version_tag(name, reign.version, REPLACED)
     _keep(store, name, reign)
     # the last of all: whoever sees it sees why
     store.set_registered_model_alias(name, CHAMPION, reign.version)
@@ -290,7 +299,8 @@ def _stands(store: Any, found: Any, standing: str, bearer: str) -> None:
         said = f"No longer {standing.removeprefix('former ')}{since}."
     else:
         version = registered(f"models:/{found.name}/{found.version}")
-        reason = "" if version is None else why(version)
+        telling = why if standing == CHAMPION else why_not
+        reason = "" if version is None else telling(version)
         said = f"**{standing.capitalize()}**: {shown.format(found.version)}; {reason}."
     # a version made by hand has no run, and a run may have been deleted
     if found.run_id:

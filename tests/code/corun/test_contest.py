@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -15,6 +16,7 @@ from training.evaluation.tuned import Found, TrialRow, Tuned, write_found
 from training.registry import tracking
 from training.registry.champions import CHALLENGER, CHAMPION, version_of
 from training.registry.contest import promoted
+from training.registry.succession import Reign, crown, reigns
 
 NAME = "corun-2-static"
 PARAMS = of_content(Corun, {"seed": 1, "corun": {"promote": {"name": NAME}}}, Path("params.yaml"))
@@ -70,6 +72,32 @@ def test_only_a_worse_model_of_impact_is_challenger_under_the_name_in_params(tmp
     assert promoted(better).startswith(f"{NAME} v3 (forest) is champion: not worse than v1")
     kept = pd.read_parquet(version_of(NAME, CHAMPION).directory / "oof.parquet")
     assert list(kept.columns) == ["task", "corunners", "machine", "measured", "predicted", "group"]
+
+
+def test_a_champion_that_a_person_brought_back_stands_until_there_is_another_candidate(tmp_path, store):
+    good, better, best = (candidate(tmp_path / str(error), error) for error in (0.05, 0.03, 0.01))
+    promoted(good)
+    promoted(better)
+    crown(NAME, "1", Reign("1", "rollback", "calmer", "anna"), "2")
+    assert promoted(better) == f"{NAME} v1 (forest) stands: anna preferred v1: calmer"
+    assert promoted(best).startswith(f"{NAME} v3 (forest) is champion: not worse than v1")
+    assert [one.version for one in reigns(NAME)] == ["1", "2", "1", "3"]
+
+
+def test_a_candidate_is_challenger_if_somebody_else_leads_meanwhile(tmp_path, store):
+    good, better, best = (candidate(tmp_path / str(error), error) for error in (0.05, 0.03, 0.01))
+    promoted(good)
+    promoted(better)
+    compare = best.means()
+
+    def meanwhile(directory):
+        crown(NAME, "1", Reign("1", "rollback", "calmer", "anna"), "2")
+        return compare.compare(directory)
+
+    told = promoted(replace(best, means=lambda: replace(compare, compare=meanwhile)))
+    expected = f"{NAME} v1 (forest) stays champion, v3 (forest) is challenger: v1 became champion meanwhile"
+    assert told == expected
+    assert version_of(NAME, CHAMPION).version == "1"
 
 
 def test_a_champion_whose_files_are_gone_or_broken_is_replaced_even_by_a_worse_model(tmp_path, store):

@@ -131,12 +131,10 @@ def test_what_finds_no_room_is_dropped_and_counted_while_nobody_listens(tmp_path
     monkeypatch.setattr(sending, "BYTES", 10_000)
     counter = Counter("dropped", "of the test", registry=CollectorRegistry())
     telling = HandingOn(str(tmp_path / "nobody"), counter)
-    begun = time.perf_counter()
     for _ in range(1000):
         telling.asked(exchange())
     telling.asked(exchange(20_000))
     telling.asked(exchange(status=503))
-    assert time.perf_counter() - begun < 5
     (sample,) = (one for one in counter.collect()[0].samples if one.name == "dropped_total")
     assert sample.value == 996
 

@@ -14,7 +14,7 @@ from serving.comparisons.model import load
 from serving.standing.deciding import promote, rollback
 from tests.system.serving.registry import NAME, Registry, truncate, with_a_feature_of_tomorrow
 from training.registry.champions import CHALLENGER, CHAMPION, registered, version_of
-from training.registry.succession import MovedError, Reign, crown, reigns, settled, why
+from training.registry.succession import MovedError, Reign, crown, reigns, settled, why, why_not
 
 # inside MLflow 3.17, and may go with it
 pytestmark = [
@@ -73,7 +73,7 @@ def test_a_promoted_version_answers_and_each_rollback_goes_one_champion_further_
     assert rollback(NAME, "misses pauses", "anna").told.startswith(f"{NAME} v2 is champion in place of v3")
     assert (borne(), load().ref.version) == (("2", "3"), "2")
     assert why(version_of(NAME, CHAMPION)).endswith(": misses pauses")
-    assert version_of(NAME, CHALLENGER).tags["reason"] == "anna preferred v2: misses pauses"
+    assert why_not(version_of(NAME, CHALLENGER)) == "anna preferred v2: misses pauses"
     rollback(NAME, "so does this one")
     assert borne() == ("1", "2")
     with pytest.raises(InputError, match=f"there was no champion of {NAME} before v1"):
