@@ -37,7 +37,7 @@ GIB, HOUR = 2**30, 3600
 
 @dataclass(frozen=True)
 class Measured:
-    """One run: vectors, seconds by step, the peak of resident memory and what lay on the disk, in bytes."""
+    """One run: vectors, processor seconds by step, the peak of resident memory and what lay on the disk, in bytes."""
 
     vectors: int
     told: dict[str, Any]
@@ -100,16 +100,30 @@ def table(found: list[Measured], jobs: int, before: float) -> Table:
     """Return what was measured."""
     small, large = found[0], found[-1]
     rows = [
-        (f"{one.vectors:,}", *(one.told[step] for step in STEPS), one.seconds, one.peak / GIB, one.disk / GIB)
+        (
+            f"{one.vectors:,}",
+            *(one.told[step] for step in STEPS),
+            one.seconds,
+            one.told["clock"],
+            one.peak / GIB,
+            one.disk / GIB,
+        )
         for one in found
     ]
     times = [large.told[step] / small.told[step] for step in STEPS]
-    rows.append(("last / first", *times, large.seconds / small.seconds, large.peak / small.peak, None))
+    times += [large.seconds / small.seconds, large.told["clock"] / small.told["clock"]]
+    rows.append(("last / first", *times, large.peak / small.peak, None))
     columns = {"vectors": "", **{f"{words}, s": ".1f" for words in STEPS.values()}}
     return Table(
         f"Matrices larger than memory: {RAW} raw metrics, {GROUPS} groups",
         COMMAND,
-        columns | {"all, s": ".1f", "peak of all processes, GiB": ".2f", "left on disk, GiB": ".1f"},
+        columns
+        | {
+            "all, s": ".1f",
+            "on the clock, s": ".0f",
+            "peak of all processes, GiB": ".2f",
+            "left on disk, GiB": ".1f",
+        },
         rows,
         [*_notes(small, large, jobs), busy(before)],
     )
@@ -120,7 +134,7 @@ def _notes(small: Measured, large: Measured, jobs: int) -> list[str]:
     return f"""\
 Synthetic, seed {SEED}: for speed and memory only. {told["valid"]:,} of the {large.vectors:,} vectors are \
 valid, in {told["pairs"]:,} pairs and {told["pieces"]} pieces; {told["own"]} groups got their own classifier.
-On {processes}. Memory: the resident sizes of all processes together, every {LOOK:g} s; what they share \
+Seconds are of the processor, on {processes}; the machine had other work, which the clock shows. Memory: the resident sizes of all processes together, every {LOOK:g} s; what they share \
 counts twice.
 Parting and cleaning read the table twice and write it twice. The feature stage learns medians, units and \
 noise of all runs, and for each fifth of the test cases those of the others, and contrasts all pairs.
