@@ -37,7 +37,7 @@ GIB, HOUR = 2**30, 3600
 
 @dataclass(frozen=True)
 class Measured:
-    """One run: vectors, processor seconds by step, the peak of resident memory and what lay on the disk, in bytes."""
+    """One run: vectors, processor seconds by step, resident memory at its peak, and what lay on disk."""
 
     vectors: int
     told: dict[str, Any]
@@ -121,7 +121,7 @@ def table(found: list[Measured], jobs: int, before: float) -> Table:
         | {
             "all, s": ".1f",
             "on the clock, s": ".0f",
-            "peak of all processes, GiB": ".2f",
+            "peak, GiB": ".2f",
             "left on disk, GiB": ".1f",
         },
         rows,
@@ -134,18 +134,18 @@ def _notes(small: Measured, large: Measured, jobs: int) -> list[str]:
     return f"""\
 Synthetic, seed {SEED}: for speed and memory only. {told["valid"]:,} of the {large.vectors:,} vectors are \
 valid, in {told["pairs"]:,} pairs and {told["pieces"]} pieces; {told["own"]} groups got their own classifier.
-Seconds are of the processor, on {processes}; the machine had other work, which the clock shows. Memory: the resident sizes of all processes together, every {LOOK:g} s; what they share \
-counts twice.
+Seconds are of the processor, on {processes}; what other work the machine had, the clock shows.
+Peak: the resident sizes of all processes together, every {LOOK:g} s; what they share counts twice.
 Parting and cleaning read the table twice and write it twice. The feature stage learns medians, units and \
 noise of all runs, and for each fifth of the test cases those of the others, and contrasts all pairs.
 {large.vectors / small.vectors:.0f} times as many vectors.
 """.splitlines()
 
 
-def plan(small: Measured, large: Measured, jobs: int) -> Table:
+def plan(small: Measured, large: Measured) -> Table:
     """Return what a thousand million vectors would cost, by what each vector more has cost."""
     more = large.vectors - small.vectors
-    each = {words: (large.told[step] - small.told[step]) * jobs / more for step, words in STEPS.items()}
+    each = {words: (large.told[step] - small.told[step]) / more for step, words in STEPS.items()}
     each |= {"all": sum(each.values())}
     rows: list[tuple[object, ...]] = []
     for words, cost in each.items():
@@ -176,7 +176,7 @@ def main() -> None:
     for size in options.sizes:
         with tempfile.TemporaryDirectory(dir=options.work, prefix="scale-") as root:
             found.append(measured(size, Path(root), options.jobs))
-    publish("scale", [table(found, options.jobs, before), plan(found[0], found[-1], options.jobs)])
+    publish("scale", [table(found, options.jobs, before), plan(found[0], found[-1])])
 
 
 if __name__ == "__main__":

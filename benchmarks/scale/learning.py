@@ -1,7 +1,7 @@
 """What is measured: an engine learns from a directory of runs, in a process of its own.
 
-``python -m benchmarks.scale.learning SOURCE WORK [JOBS]`` prints the processor seconds of every step as JSON, and all
-seconds on the clock.
+``python -m benchmarks.scale.learning SOURCE WORK [JOBS]`` prints the processor seconds of every step
+as JSON, and all seconds on the clock.
 """
 
 from __future__ import annotations
