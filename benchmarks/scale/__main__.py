@@ -37,7 +37,7 @@ GIB, HOUR = 2**30, 3600
 
 @dataclass(frozen=True)
 class Measured:
-    """One run: vectors, processor seconds by step, resident memory at its peak, and what lay on disk."""
+    """One run: vectors, seconds, resident memory at its peak, and what lay on disk."""
 
     vectors: int
     told: dict[str, Any]
@@ -104,14 +104,14 @@ def table(found: list[Measured], jobs: int, before: float) -> Table:
             f"{one.vectors:,}",
             *(one.told[step] for step in STEPS),
             one.seconds,
-            one.told["clock"],
+            one.told["processor"],
             one.peak / GIB,
             one.disk / GIB,
         )
         for one in found
     ]
     times = [large.told[step] / small.told[step] for step in STEPS]
-    times += [large.seconds / small.seconds, large.told["clock"] / small.told["clock"]]
+    times += [large.seconds / small.seconds, large.told["processor"] / small.told["processor"]]
     rows.append(("last / first", *times, large.peak / small.peak, None))
     columns = {"vectors": "", **{f"{words}, s": ".1f" for words in STEPS.values()}}
     return Table(
@@ -120,7 +120,7 @@ def table(found: list[Measured], jobs: int, before: float) -> Table:
         columns
         | {
             "all, s": ".1f",
-            "on the clock, s": ".0f",
+            "of the processor, s": ".1f",
             "peak, GiB": ".2f",
             "left on disk, GiB": ".1f",
         },
@@ -134,7 +134,7 @@ def _notes(small: Measured, large: Measured, jobs: int) -> list[str]:
     return f"""\
 Synthetic, seed {SEED}: for speed and memory only. {told["valid"]:,} of the {large.vectors:,} vectors are \
 valid, in {told["pairs"]:,} pairs and {told["pieces"]} pieces; {told["own"]} groups got their own classifier.
-Seconds are of the processor, on {processes}; what other work the machine had, the clock shows.
+On {processes}, of a machine that had other work, too: the processor's seconds tell more than the clock's.
 Peak: the resident sizes of all processes together, every {LOOK:g} s; what they share counts twice.
 Parting and cleaning read the table twice and write it twice. The feature stage learns medians, units and \
 noise of all runs, and for each fifth of the test cases those of the others, and contrasts all pairs.
@@ -145,18 +145,25 @@ noise of all runs, and for each fifth of the test cases those of the others, and
 def plan(small: Measured, large: Measured) -> Table:
     """Return what a thousand million vectors would cost, by what each vector more has cost."""
     more = large.vectors - small.vectors
-    each = {words: (large.told[step] - small.told[step]) / more for step, words in STEPS.items()}
-    each |= {"all": sum(each.values())}
+    seconds = {words: large.told[step] - small.told[step] for step, words in STEPS.items()}
+    seconds |= {"all": large.seconds - small.seconds}
+    seconds |= {"all, of the processor": large.told["processor"] - small.told["processor"]}
     rows: list[tuple[object, ...]] = []
-    for words, cost in each.items():
-        hours = cost * PLANNED / HOUR
-        rows.append((words, cost * 1e6, hours, hours / WORKERS))
+    for words, found in seconds.items():
+        each = found / more
+        hours = each * PLANNED / HOUR
+        rows.append((words, each * 1e6, hours, hours / WORKERS))
     disk = (large.disk - small.disk) / more
     rows.append(("left on disk", f"{disk:,.0f} bytes", f"{disk * PLANNED / 1e12:.1f} TB", None))
     return Table(
         f"A plan for {PLANNED:,} vectors",
         COMMAND,
-        {"step": "", "of a vector more, µs": ".1f", "processor, h": ".1f", f"on {WORKERS} workers, h": ".2f"},
+        {
+            "step": "",
+            "of a vector more, µs": ".1f",
+            "one worker, h": ".1f",
+            f"on {WORKERS} workers, h": ".2f",
+        },
         rows,
         [
             f"By what {large.vectors:,} vectors cost more than {small.vectors:,}, not what any run costs.",
