@@ -1,6 +1,7 @@
 """What is measured: an engine learns from a directory of runs, in a process of its own.
 
-``python -m benchmarks.scale.learning SOURCE WORK [JOBS]`` prints the seconds of every step as JSON.
+``python -m benchmarks.scale.learning SOURCE WORK [JOBS]`` prints the seconds of every step as JSON, and
+those of the processor for all of them.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+
+import psutil
 
 from benchmarks.table import SEED, clocked
 from data.sidebyside import Compute
@@ -18,13 +21,21 @@ from training.matrices.schemes import Cell
 MODEL, TRIALS, MISSING = "logistic", 6, 0.5
 
 
+def _processor() -> float:
+    """Return the processor seconds of this process and of those that it started."""
+    me = psutil.Process()
+    times = [one.cpu_times() for one in (me, *me.children(recursive=True))]
+    return float(sum(one.user + one.system for one in times))
+
+
 def main(source: Path, work: Path, jobs: int) -> None:
     """Learn, step by step."""
     recipe = LargeRecipe(Cell(MODEL, FULL), TRIALS, SEED, MISSING, Compute(jobs))
     clean, (pieces, _) = clocked(lambda: recipe.cleaned(source, work))
     features, shaped = clocked(lambda: recipe.shaped(pieces))
     fit, engine = clocked(lambda: recipe.learned(shaped))
-    told = {"clean": clean, "features": features, "fit": fit, "own": len(engine.judges.own)}
+    told = {"clean": clean, "features": features, "fit": fit, "processor": _processor()}
+    told["own"] = len(engine.judges.own)
     sizes = {"pairs": pieces.pairs, "pieces": len(pieces.files), "valid": pieces.rows}
     print(json.dumps(told | sizes))
 

@@ -170,7 +170,10 @@ def cleaned(
     often = pd.Series(counts.negative / counts.rows > SIGNED_SHARE, names)
     signed = table["signed"].fillna(often.reindex(table["metric"]).reset_index(drop=True).astype("boolean"))
     table, share = table.assign(signed=signed), min(1.0, some / counts.rows)
-    telling(reasons, [name for name in table["metric"] if not name.startswith(SUMMARY)])
+    raw = [name for name in table["metric"] if not name.startswith(SUMMARY)]
+    if not raw:
+        raise InputError("has no raw metric", file=source)
+    telling(reasons, raw)
     tasks = [
         Cleaning(number, file, table, reasons, missing, part, share, seed)
         for number, file in enumerate(pieces.files)

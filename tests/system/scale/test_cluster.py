@@ -10,10 +10,14 @@ from data.cluster import ClusterError
 from data.sidebyside import Compute, side_by_side
 from tests.families import small_family
 from tests.imports import copied
+from tests.matrix_pairs import pairs
 from tests.system.scale.cluster import Cluster, squared, written
 from training.comparisons.evaluate import evaluate
 from training.comparisons.train import train
 from training.comparisons.tune import tune
+from training.matrices.engine.engine import FULL
+from training.matrices.pieces.fit import LargeRecipe
+from training.matrices.schemes import Cell
 
 pytestmark = pytest.mark.slow
 
@@ -74,6 +78,19 @@ def test_a_pipeline_on_two_workers_one_of_which_is_killed_writes_what_it_writes_
         killed.send_signal(signal.SIGKILL)
         there = found.result(120)
     assert files(there) == files(here)
+
+
+def test_an_engine_learns_from_pieces_on_workers_what_it_learns_here(cluster, tmp_path):
+    cluster.work()
+    cluster.work()
+    pairs(groups=3, cases=5).write(tmp_path / "source")
+    unseen = pairs(groups=3, cases=5, seed=2)
+    told = []
+    for compute in (Compute(2), cluster.compute):
+        recipe = LargeRecipe(Cell("logistic", FULL), 2, 7, 0.5, compute, 90)
+        work = tmp_path / str(compute.jobs)
+        told.append(recipe.train(tmp_path / "source", work).engine.judged(unseen)["probability"].tolist())
+    assert told[0] == told[1]
 
 
 def test_a_scheduler_that_cannot_be_used_is_told_in_one_line(cluster, tmp_path, monkeypatch):
