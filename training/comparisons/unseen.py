@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from data.places import Places
-from training.evaluation.paired import Unseen
+from training.evaluation.paired import Unseen, by_entry
 from training.supply import UnseenSupply
 
 WHAT = "comparisons"
@@ -21,9 +21,7 @@ _OOF = _PLACES.evaluated / "oof.parquet"
 def _read(root: Path, metrics: Mapping[str, Any]) -> list[Unseen]:
     oof = pd.read_parquet(root / _OOF)
     rows = oof[oof["split"] == "grouped"].merge(_groups(root), on="comparison_id", how="left")
-    named = rows.rename(columns={"comparison_id": "case"})
-    first = sorted(rows["entry"].unique(), key=lambda entry: (entry != metrics["champion"], entry))
-    return [Unseen(WHAT, entry, named[named["entry"] == entry]) for entry in first]
+    return by_entry(WHAT, rows.rename(columns={"comparison_id": "case"}), metrics["champion"])
 
 
 def _groups(root: Path) -> pd.DataFrame:

@@ -12,7 +12,7 @@ from data.corun.tables import AND
 from data.places import Places
 from training.corun.contest import KEYS
 from training.corun.splits import main_design
-from training.evaluation.paired import Unseen
+from training.evaluation.paired import Unseen, by_entry
 from training.registry.kept_verdicts import OOF
 from training.supply import UnseenSupply
 
@@ -23,25 +23,20 @@ _OOF, _ONLINE = (Places("corun").evaluated / name for name in (OOF, "online.parq
 def _read(root: Path, metrics: Mapping[str, Any]) -> list[Unseen]:
     tolerance, oof = metrics["tolerance"], pd.read_parquet(root / _OOF)
     design = main_design(tuple(metrics["splits"]))
-    found = _unseen(STATIC, oof[oof["design"] == design], metrics["champion"], tolerance)
+    rows = _named(oof[(oof["design"] == design) & oof["predicted"].notna()])
+    found = by_entry(STATIC, rows, metrics["champion"], tolerance, "model")
     told = metrics["online"]
     if told is None:
         return found
     seen = pd.read_parquet(root / _ONLINE)
     at = seen[(seen["seconds"] == told["trained_at"]) & (seen["design"] == told["design"])]
-    return found + _unseen(ONLINE, at, told["champion"], tolerance)
-
-
-def _unseen(what: str, rows: pd.DataFrame, champion: str, tolerance: float) -> list[Unseen]:
-    known = rows[rows["predicted"].notna()]
-    first = sorted(known["model"].unique(), key=lambda entry: (entry != champion, entry))
-    return [Unseen(what, entry, _named(known[known["model"] == entry]), tolerance) for entry in first]
+    return found + by_entry(ONLINE, _named(at), told["champion"], tolerance, "model")
 
 
 def _named(rows: pd.DataFrame) -> pd.DataFrame:
-    """Name the cases of one entry; what was repeated is told apart by a number."""
+    """Name the cases of each model; what was repeated is told apart by a number."""
     pair = rows["task"] + f" {AND} " + rows["corunners"]
-    times = rows.groupby(KEYS, sort=False).cumcount() + 1
+    times = rows.groupby([*KEYS, "model"], sort=False).cumcount() + 1
     cases = pair + ", " + rows["machine"] + (" #" + times.astype(str)).where(times > 1, "")
     return rows.assign(case=cases, group=pair)
 
@@ -52,7 +47,7 @@ def _kept(directory: Path, run: str, root: Path) -> Unseen:
 
     what, _, entry = run.partition(" ")
     tolerance = load(Corun, root / "params.yaml").section.evaluate.tolerance
-    rows = _named(pd.read_parquet(directory / OOF))
+    rows = _named(pd.read_parquet(directory / OOF).assign(model=entry))
     return Unseen({"static": STATIC}.get(what, ONLINE), entry, rows, tolerance)
 
 

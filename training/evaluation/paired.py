@@ -41,6 +41,14 @@ class Unseen:
     tolerance: float | None = None
 
 
+def by_entry(
+    what: str, rows: pd.DataFrame, champion: str, tolerance: float | None = None, column: str = "entry"
+) -> list[Unseen]:
+    """Divide rows by the entry that a column names; the champion comes first, then the others by name."""
+    names = sorted(rows[column].unique(), key=lambda name: (name != champion, name))
+    return [Unseen(what, str(name), rows[rows[column] == name], tolerance) for name in names]
+
+
 @dataclass(frozen=True)
 class Drawing:
     """How intervals are drawn: so many resamples of whole groups, of that confidence, from that seed."""

@@ -10,7 +10,7 @@ import pandas as pd
 
 from data.errors import InputError
 from data.places import Places
-from training.evaluation.paired import Unseen
+from training.evaluation.paired import Unseen, by_entry
 from training.supply import UnseenSupply
 
 WHAT = "forecasts"
@@ -20,8 +20,7 @@ _OOF = Places("fingerprints").evaluated / "oof.parquet"
 def _read(root: Path, metrics: Mapping[str, Any]) -> list[Unseen]:
     oof = pd.read_parquet(root / _OOF).rename(columns={"value": "measured"})
     rows = oof.assign(case=oof["application"] + " on " + oof["machine"], group=oof["cpu_model"])
-    first = sorted(rows["entry"].unique(), key=lambda entry: (entry != metrics["champion"], entry))
-    return [Unseen(WHAT, entry, rows[rows["entry"] == entry], metrics["tolerance"]) for entry in first]
+    return by_entry(WHAT, rows, metrics["champion"], metrics["tolerance"])
 
 
 def _kept(directory: Path, *_: object) -> Unseen:

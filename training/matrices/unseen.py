@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from data.places import Places
-from training.evaluation.paired import Unseen
+from training.evaluation.paired import Unseen, by_entry
 from training.matrices.promote import SPLIT
 from training.registry.kept_verdicts import OOF
 from training.supply import UnseenSupply
@@ -25,8 +25,7 @@ def _read(root: Path, metrics: Mapping[str, Any]) -> list[Unseen]:
     size = rows["cause_size"].map("{:.0%}".format, na_action="ignore").fillna("")
     words = (rows["cause"] + " " + size).str.strip()
     rows = rows.rename(columns=_NAMES).assign(group=rows["workload"], words=words)
-    first = sorted(rows["entry"].unique(), key=lambda entry: (entry != metrics["champion"], entry))
-    return [Unseen(WHAT, entry, rows[rows["entry"] == entry]) for entry in first]
+    return by_entry(WHAT, rows, metrics["champion"])
 
 
 def _kept(directory: Path, run: str, _: Path) -> Unseen:

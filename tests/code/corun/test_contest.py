@@ -71,7 +71,7 @@ def test_only_a_worse_model_of_impact_is_challenger_under_the_name_in_params(tmp
     assert (version_of(NAME, CHAMPION).version, version_of(NAME, CHALLENGER).version) == ("1", "2")
     assert promoted(better).startswith(f"{NAME} v3 (forest) is champion: not worse than v1")
     kept = pd.read_parquet(version_of(NAME, CHAMPION).directory / "oof.parquet")
-    assert list(kept.columns) == ["task", "corunners", "machine", "measured", "predicted", "group"]
+    assert list(kept.columns) == ["task", "corunners", "machine", "measured", "predicted", "group", "fold"]
 
 
 def test_a_champion_that_a_person_brought_back_stands_until_there_is_another_candidate(tmp_path, store):

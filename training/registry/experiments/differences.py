@@ -120,7 +120,9 @@ def _of_family(family: str, before: FamilyState, after: FamilyState, how: Drawin
         if what in before.champions
     ]
     both = [replace(paired(old[key], own, how), flips=()) for key, own in new.items() if key in old]
-    only = [f"{what}: {entry}" for what, entry in sorted({*old} ^ {*new})]
+    # a registered version is one entry alone
+    lacking = sorted({*old} ^ {*new}) if min(len(old), len(new)) > 1 else []
+    only = [f"{what}: {entry}" for what, entry in lacking]
     return FamilyDifference(family, changed(before.data, after.data), tuple(best), tuple(both), tuple(only))
 
 
