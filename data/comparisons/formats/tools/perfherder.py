@@ -78,8 +78,9 @@ def read(source: SourceFiles) -> Iterator[Measurement]:
 
 def _documents(content: bytes) -> list[bytes]:
     """Return what stands behind the marks of a log, or else the whole."""
-    marked = [line.partition(MARK)[2] for line in content.splitlines() if MARK in line]
-    return marked or [content]
+    if MARK not in content:
+        return [content]
+    return [line.partition(MARK)[2] for line in content.splitlines() if MARK in line]
 
 
 def _of_suite(suite: HerderSuite) -> Iterator[Measurement]:
