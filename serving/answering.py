@@ -84,7 +84,9 @@ def refuse_others(given: Collection[str], chosen: Judging | Importing, source: P
     """Refuse options of other families than the one that was chosen; InputError names the first."""
     for name in given:
         if name not in chosen.options:
-            raise InputError(f"holds {chosen.what}, which --{name.replace('_', '-')} is not for", file=source)
+            raise InputError(
+                f"holds {chosen.what}, which --{name.rstrip('_').replace('_', '-')} is not for", file=source
+            )
 
 
 def tell_skipped(skipped: Sequence[InputError]) -> None:

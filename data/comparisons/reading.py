@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from data.comparisons.tables import COMPARISON_DTYPES, LABEL_DTYPES, RESULT_DTYPES, STATS, ComparisonTables
 from data.tables.specs import typed
@@ -164,4 +165,8 @@ class Builder:
 
 def strings(levels: Iterable[str], codes: Any) -> Any:
     """Return the level that each code names; -1 names none."""
-    return pd.array(list(levels), dtype="str").take(codes, allow_fill=True)
+    array, codes = pd.array(list(levels), dtype="str"), np.asarray(codes)
+    if len(codes) and codes[0] >= 0 and (codes == codes[0]).all():
+        # the same everywhere, as units mostly are: one text is repeated faster than it is looked up
+        return pd.array(pa.repeat(pa.scalar(array[codes[0]], pa.large_string()), len(codes)), dtype="str")
+    return array.take(codes, allow_fill=True)

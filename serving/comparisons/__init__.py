@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from data.tables.formats import Format
 from serving.comparisons.commands import add
 from serving.comparisons.labels.options import SERVING
-from serving.comparisons.options import Assumed, Floor, Retrospective
+from serving.comparisons.options import Assumed, Floor, From, Retrospective
 from serving.comparisons.promises.asked import OPTIONS, FailOnUnsure
 from serving.supply import (
     MEBIBYTE,
@@ -115,6 +115,7 @@ SUPPLY = ServingSupply(
         _judge,
         {
             "better": Assumed,
+            "from_": From,
             "floor": Floor,
             **OPTIONS,
             "fail_on_unsure": FailOnUnsure,

@@ -28,11 +28,12 @@ def judge_source(
     *,
     keep_going: bool,
     better: str | None = None,
+    from_: str | None = None,
     fail_on_unsure: bool | None = None,
     retrospective: bool = False,
     **deciding: Any,
 ) -> int:
-    """Judge all comparisons of `source`, whatever its format, and return the exit code.
+    """Judge all comparisons of `source`, whatever its format (or in that of `from_`); return the exit code.
 
     Where comparisons don't say which values are better, `better` does; without it, the answer has a note.
     What is `deciding` goes to `serving.comparisons.model.load`.
@@ -43,7 +44,7 @@ def judge_source(
         If the source cannot be read, or there is no such model.
     """
     served = load(uri, retrospective=retrospective, **deciding)
-    kind = formats.sniff(source)
+    kind = from_ or formats.sniff(source)
     problems = Problems(keep_going)
     tables = read_source(kind, [source], problems, Measure.model_validate({"better": better}))
     judgement = judge(tables, served, notes=problems.notes)
@@ -75,6 +76,7 @@ def read_source(
     )
     tell_skipped(problems.skipped)
     if tables.comparisons.empty:
+        formats.refuse_nothing(kind, sources, problems, results=len(tables.results), comparisons=0)
         raise InputError("holds no comparison that could be read", file=sources[0])
     return tables
 

@@ -35,6 +35,10 @@ Assumed = Annotated[
     typer.Option("--better", help="Which values are better, where the input does not say. Default: higher."),
 ]
 
+From = Annotated[
+    str | None,
+    typer.Option("--from", metavar="FORMAT", help="The format of the input. Default: what its content says."),
+]
 Retrospective = Annotated[
     bool | None,
     typer.Option(

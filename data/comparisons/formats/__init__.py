@@ -8,8 +8,9 @@ from functools import partial
 from pathlib import Path
 
 from data.comparisons.formats.tools import TOOLS
+from data.comparisons.formats.tools.asv import BENCHMARKS
 from data.comparisons.formats.tools.reading import assembled, recognising
-from data.comparisons.formats.tools.reading.tool import ToolFormat
+from data.comparisons.formats.tools.reading.tool import Root, ToolFormat
 from data.comparisons.labels.listed import with_listed
 from data.comparisons.params import LabelRules, Measure
 from data.comparisons.reading import PIECE
@@ -94,6 +95,12 @@ FORMATS: dict[str, Format[Reader]] = _OWN | {
 }
 #: A file of these holds one run or more, and no comparison of its own: two of them make one.
 RUNS = ("tables", "result-xml", *TOOLS)
+#: What outermost elements of XML mean; comparisons may stand in any.
+_ROOTS = {"comparison_results": "comparison-xml", "beaker_run_result": "result-xml"} | {
+    sign.tag: tool.name for tool in TOOLS.values() for sign in tool.signs if isinstance(sign, Root)
+}
+#: Bytes of a text that are looked at.
+_HEAD = 2**18
 
 
 def stream(
@@ -203,21 +210,23 @@ def _sniff_directory(path: Path) -> str:
     for name in ("tables", "sap-hana"):
         if FORMATS[name].recognises(path):
             return name
-    for name in ("asv", "criterion"):
-        inside = next(path.glob(TOOLS[name].folder), None)
-        if inside is not None and _of_folder(name, inside):
-            return name
     files = assembled.inside_of(path)
+    if not files or (path / BENCHMARKS).is_file():
+        # where there are files, nobody looks through all that is below them
+        found = next((name for name in ("asv", "criterion") if _is_folder(path, TOOLS[name])), None)
+        if found is not None:
+            return found
     if not files:
         raise InputError(f"holds no data in a known format ({', '.join(FORMATS)})", file=path)
     return _sniff_file(files[0])
 
 
-def _of_folder(name: str, inside: Path) -> bool:
-    """Tell whether a directory is of a tool by a file that it holds somewhere."""
-    if name == "criterion":
-        return inside.name in {"raw.csv", "sample.json", "benchmark.json", "estimates.json", "tukey.json"}
-    return recognising.recognised(recognising.UnreadFile(inside), [TOOLS[name]]) == name
+def _is_folder(path: Path, tool: ToolFormat) -> bool:
+    """Tell whether a directory is of a tool by the first file that it may hold somewhere."""
+    inside = next(path.glob(tool.folder), None)
+    if inside is None or tool.name == "criterion":
+        return inside is not None
+    return recognising.recognised(recognising.UnreadFile(inside), [tool]) is not None
 
 
 def _sniff_file(path: Path) -> str:
@@ -244,9 +253,17 @@ def _sniff_xml(path: Path) -> str:
     from data.tables.xml_stream import Document, refuse_declarations
 
     root = refuse_declarations(Document.of_path(path))
-    if root == "beaker_run_result":
-        return "result-xml"
-    return recognising.recognised_root(root, TOOLS.values()) or "comparison-xml"
+    if root not in _ROOTS and not _may_hold_comparisons(path):
+        known = ", ".join(f"<{tag}> ({name})" for tag, name in _ROOTS.items())
+        raise InputError(f"is XML in no known format: <{root}> is none of {known}", file=path)
+    return _ROOTS.get(root, "comparison-xml")
+
+
+def _may_hold_comparisons(path: Path) -> bool:
+    """Tell whether comparisons may stand somewhere in XML, whatever they stand in."""
+    with path.open("rb") as file:
+        head = file.read(_HEAD)
+    return len(head) == _HEAD or b"comparison_result" in head.replace(b"\0", b"")
 
 
 def _sniff_json(path: Path) -> str:
@@ -264,7 +281,3 @@ def _sniff_json(path: Path) -> str:
     if keys.keys() == {"results"}:
         return "run-json"
     raise recognising.unknown_content(file, TOOLS.values(), "JSON")
-
-
-#: Bytes of a text that are looked at.
-_HEAD = 2**18

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -21,6 +19,7 @@ from data.comparisons.timelines.runs import TimelineRun
 from data.errors import InputError
 from data.tables.files import content_of
 from data.tables.problems import Problems
+from data.tables.uncollected import uncollected
 
 #: Files that a process reads at once.
 _TOGETHER = 4
@@ -186,18 +185,6 @@ def _read_place(place: ResultPlace, *, measure: Measure, keep_going: bool) -> Fo
         return FoundRuns((), passed=place.source)
     notes = (note.replace(str(place.path), place.source) for note in problems.notes)
     return FoundRuns(found, tuple(problems.skipped), tuple(notes))
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Let Python look for no cycles: where many objects have none, it takes a third of the time."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 def _read(place: ResultPlace, problems: Problems, measure: Measure) -> tuple[TimelineRun, ...] | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from serving.comparisons.options import Assumed, Floor, share
+from serving.comparisons.options import Assumed, Floor, From, share
 from serving.comparisons.promises.asked import CostsOption, FailOnUnsure, FalseAlarms, Missed
 from serving.options import AsJson, FailOnRegression, Model, Output, Shown
 
@@ -41,10 +41,6 @@ Earlier = Annotated[
         help="Earlier runs of the baseline's branch, in the order of their names: they tell what runs differ"
         " by.",
     ),
-]
-Kind = Annotated[
-    str | None,
-    typer.Option("--from", metavar="FORMAT", help="The format of all runs. Default: what content says."),
 ]
 RunsDiffer = Annotated[
     float,
@@ -119,7 +115,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     acknowledged: AcknowledgedOption = None,
     commit: Commit = None,
     base_commit: BaseCommit = None,
-    kind: Kind = None,
+    kind: From = None,
     better: Assumed = None,
     floor: Floor = None,
     missed: Missed = None,

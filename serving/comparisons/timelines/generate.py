@@ -18,6 +18,7 @@ from data.comparisons.timelines.chosen import ChosenRuns, chosen
 from data.errors import InputError
 from data.tables.files import write_text
 from data.tables.problems import Problems
+from data.tables.uncollected import uncollected
 from serving.comparisons.timelines.assembled import TimelineJudge, assembled
 from serving.comparisons.timelines.contents import ListedReport, contents
 from serving.comparisons.timelines.timeline import TimelineReport
@@ -139,7 +140,7 @@ def _page(
     way = Path(os.path.relpath(wish.results.absolute(), wish.output.absolute())).as_posix()
     judging = partial(_told, tell)
     who = judges(wish.model, wish.server)
-    with folders.uncollected():
+    with uncollected():
         report = assembled(one, wish.results, way, who, problems=problems, notes=notes, advance=judging)
         write_text(wish.output / file, page(report))
     return _Page(listed_as(report, file), tuple(problems.skipped), report.notes)

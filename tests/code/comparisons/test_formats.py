@@ -6,6 +6,9 @@ from data.comparisons import formats
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 
+ROOTS = (
+    "<comparison_results> (comparison-xml), <beaker_run_result> (result-xml), <PhoronixTestSuite> (phoronix)"
+)
 FIGURES = Path(__file__).parents[2] / "data/comparisons/figures"
 
 
@@ -44,6 +47,10 @@ def test_a_directory_of_files_is_known_by_its_first_file(tmp_path):
     [
         (b"", "is empty; expected measurements"),
         (b"\x7fELF", "is neither XML nor JSON, and text in no known format; --from FORMAT names one"),
+        (
+            b"<testsuite/>",
+            f"is XML in no known format: <testsuite> is none of {ROOTS}",
+        ),
         (b"<!DOCTYPE a><a/>", "declares a document type; entities are not read"),
     ],
 )

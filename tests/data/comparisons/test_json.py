@@ -3,7 +3,7 @@ import math
 
 import pytest
 
-from data.comparisons import formats
+from data.comparisons import formats, posted
 from data.comparisons.formats.comparison_json import tables_of
 from data.comparisons.sides import Sides
 from data.errors import InputError
@@ -32,6 +32,17 @@ def test_samples_keep_their_threads_sides_and_values():
     assert sides.threads.tolist() == [2, 4]
     assert sides.sign.tolist() == [-1, -1]
     assert [sides.baseline_five[:, 2].tolist(), sides.target_five[:, 2].tolist()] == [[1.5, 5], [3.5, 6]]
+
+
+def test_threads_that_are_left_out_are_one_in_either_reading():
+    left_out = {"baseline": [1.0, 2.0], "target": [3.0, 4.0]}
+    assert tables_of(request(left_out)).results["threads"].tolist() == [1] * 4
+    named = posted.NamedSides.posted(posted.read(json.dumps(request(left_out)).encode()))
+    assert named.sides.threads.tolist() == [1]
+    assert (
+        problem(request(left_out, left_out))
+        == "r.json: comparisons[0].configurations[1].threads 1 stands twice"
+    )
 
 
 def test_what_is_left_out_is_unknown():

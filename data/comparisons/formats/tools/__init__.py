@@ -68,7 +68,7 @@ _ALL = (
         "raw with `--record-samples`; median and quartiles without",
         "as asv: lower",
         asv.read,
-        folder="**/*-*.json",
+        folder="*/*-*.json",
         versions=True,
     ),
     ToolFormat(

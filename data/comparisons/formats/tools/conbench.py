@@ -16,6 +16,7 @@ from data.comparisons.formats.tools.reading.measurement import (
     of_unit,
 )
 from data.comparisons.units import UNKNOWN
+from data.errors import InputError
 
 _UNITS = {"b/s": "bit/s", "i/s": "items/s", "b": "bit"}
 #: Tags that say nothing of how it was run.
@@ -25,7 +26,7 @@ _NO_PARAMETER = frozenset(("name", "suite", "source"))
 class ConbenchStats(msgspec.Struct):
     """The repetitions; numbers may stand in quotes."""
 
-    data: list[float | None]
+    data: list[float | str | None]
     unit: str
 
 
@@ -65,7 +66,7 @@ def read(source: SourceFiles) -> Iterator[Measurement]:
     for path in source.files:
         for place, one in each(_results(path), ConbenchResult, path, "results"):
             name = str(one.tags.get("name") or "")
-            values = [value for value in one.stats.data if value is not None] if one.stats else []
+            values = _values(one.stats, path, place) if one.stats else []
             if one.stats is None or not values:
                 source.left_out(f"{place} ({name})", "it has no values")
                 continue
@@ -83,6 +84,14 @@ def read(source: SourceFiles) -> Iterator[Measurement]:
                 version=(commit.sha or commit.commit or "")[:10],
                 when=moment(commit.timestamp or one.timestamp),
             )
+
+
+def _values(stats: ConbenchStats, path: Path, place: str) -> list[float]:
+    """Return the repetitions that there are; those of some that failed are missing."""
+    try:
+        return [float(value) for value in stats.data if value is not None]
+    except ValueError as exc:
+        raise InputError(f"stats.data holds {str(exc)[-60:]}", file=path, place=place) from exc
 
 
 def _results(path: Path) -> list[msgspec.Raw]:

@@ -49,13 +49,13 @@ def read(source: SourceFiles) -> Iterator[Measurement]:
             if one.error_occurred or one.skipped or one.real_time is None:
                 source.left_out(f"{place} ({one.name})", "it was not measured")
                 continue
-            name, threads = _named(one)
-            if _aggregate(one) is None:
+            kind = _aggregate(one)
+            name, threads = _named(one, kind)
+            if kind is None:
                 raw.add((name, threads))
                 yield Measurement(name, (one.real_time,), one.time_unit, "lower", threads=threads)
-            elif one.aggregate_unit == "time" and _aggregate(one) in _AGGREGATES:
-                stat = _AGGREGATES[str(_aggregate(one))]
-                aggregates[name, threads, one.time_unit][stat] = one.real_time
+            elif one.aggregate_unit == "time" and kind in _AGGREGATES:
+                aggregates[name, threads, one.time_unit][_AGGREGATES[kind]] = one.real_time
         for (name, threads, unit), summary in aggregates.items():
             if (name, threads) not in raw:
                 source.summed_up()
@@ -70,10 +70,8 @@ def _aggregate(one: GoogleEntry) -> str | None:
     return end if end in {*_AGGREGATES, "BigO", "RMS", "cv"} else None
 
 
-def _named(one: GoogleEntry) -> tuple[str, int]:
+def _named(one: GoogleEntry, kind: str | None) -> tuple[str, int]:
     """Return the name without what is no argument, and the number of threads."""
-    name = one.run_name or one.name
-    if not one.run_name and (kind := _aggregate(one)) is not None:
-        name = name.removesuffix(f"_{kind}")
+    name = one.run_name or one.name.removesuffix(f"_{kind}")
     found = _THREADS.search(name)
     return _THREADS.sub("", name), one.threads or (int(found[1]) if found else 1)

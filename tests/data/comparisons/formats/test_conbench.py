@@ -20,7 +20,7 @@ def test_commits_are_versions_and_tags_are_parameters():
 
 
 def test_rates_are_better_higher_and_a_page_of_the_api_is_read(tmp_path):
-    page = {"data": [result("i/s", [1.0, None, 3.0], cpu=2)], "metadata": {"next_page_cursor": None}}
+    page = {"data": [result("i/s", [1.0, None, "3.0"], cpu=2)], "metadata": {"next_page_cursor": None}}
     assert run(written(tmp_path / "page.json", page), "conbench") == {
         ("conbench", "join[cpu=2]", "unknown", 1, "items/s", "higher"): [1, 3]
     }

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import isfinite
 from pathlib import Path
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -20,17 +22,36 @@ from data.comparisons.tables import ComparisonTables
 from data.comparisons.units import UNKNOWN, factor, is_told
 from data.errors import InputError
 from data.tables.problems import Problems
+from data.tables.uncollected import uncollected
 
+#: Where a measurement has the fields of `ListName`, but for the operation.
+_NAMES = slice(2, 8)
 #: Benchmark, operation and machine.
 OperationKey = tuple[str, str, str]
 
 
-@dataclass
+@dataclass(slots=True)
 class KeptList:
     """What one series has at one version: repetitions, or else a summary."""
 
-    values: array[float] = field(default_factory=lambda: array("d"))
-    summary: dict[str, float] = field(default_factory=dict)
+    values: array[float]
+    summary: Mapping[str, float]
+
+    def add(self, values: Sequence[float], summary: Mapping[str, float] | None) -> None:
+        """Add further repetitions, and what else a summary says."""
+        self.values.extend(values)
+        if summary:
+            self.summary = {**self.summary, **summary}
+
+    def times(self, scale: float) -> KeptList:
+        """Return the same in another unit."""
+        if scale == 1:
+            return self
+        summary = {stat: value * scale for stat, value in self.summary.items()}
+        return KeptList(array("d", [value * scale for value in self.values]), summary)
+
+
+_NO_SUMMARY: Mapping[str, float] = {}
 
 
 @dataclass
@@ -54,6 +75,64 @@ class KeptOperation:
         return not any(any(one.values) or any(one.summary.values()) for one in lists)
 
 
+class ListName(NamedTuple):
+    """What tells the lists of a source apart: the fields of a measurement from its unit to its version."""
+
+    unit: str
+    better: str
+    benchmark: str
+    machine: str
+    threads: int
+    version: str
+    operation: str
+
+
+def _name(operation: str, rest: tuple[str, str, str, str, int, str]) -> ListName:
+    return ListName(*rest, operation)
+
+
+@dataclass
+class Gathered:
+    """What a source holds.
+
+    Attributes
+    ----------
+    lists : mapping of ListName to KeptList
+    moments : mapping of str to str
+        The first moment of each version.
+    """
+
+    lists: dict[ListName, KeptList]
+    moments: dict[str, str]
+
+    @classmethod
+    def of(cls, measurements: Iterable[Measurement], path: Path) -> Self:
+        """Put measurements of one series and version together; InputError if there is none."""
+        lists: dict[Any, KeptList] = {}
+        moments: dict[str, str] = {}
+        for one in measurements:
+            key = (one.operation, one[_NAMES])
+            kept = lists.get(key)
+            if kept is None:
+                lists[key] = KeptList(array("d", one.values), one.summary or _NO_SUMMARY)
+            else:
+                kept.add(one.values, one.summary)
+            if one.when < moments.setdefault(one.version, one.when):
+                moments[one.version] = one.when
+        if not lists:
+            raise InputError("holds no measurement", file=path)
+        return cls({_name(*key): one for key, one in lists.items()}, moments)
+
+    @property
+    def versions(self) -> list[str]:
+        """The versions in order: by time if all have one, else as they come."""
+        return (
+            sorted(self.moments, key=self.moments.__getitem__)
+            if all(self.moments.values())
+            else list(self.moments)
+        )
+
+
 class Runs:
     """The versions so far, as numbers: a value takes eight bytes."""
 
@@ -64,15 +143,13 @@ class Runs:
 
     def add(self, source: SourceFiles, measurements: Iterable[Measurement]) -> None:
         """Add the versions of one source, all of it or nothing."""
-        kept = [_compact(one, source.path) for one in measurements]
-        if not kept:
-            raise InputError("holds no measurement", file=source.path)
-        orders = _orders(kept, source.path.stem, len(self.versions))
-        for one in kept:
-            self._require_alike(one, source.path)
-        for one in kept:
-            self._put(one, orders[one.version or source.path.stem], source.path)
-        self.versions += orders
+        gathered = Gathered.of(measurements, source.path)
+        orders = {name: len(self.versions) + place for place, name in enumerate(gathered.versions)}
+        for name, one in gathered.lists.items():
+            self._require_alike(name, one, source.path)
+        for name, one in gathered.lists.items():
+            self._put(name, one, orders[name.version], source.path)
+        self.versions += [version or source.path.stem for version in orders]
 
     def tables(self, problems: Problems, piece: int | None) -> Iterator[ComparisonTables]:
         """Yield all as tables, whole operations in a piece."""
@@ -89,27 +166,34 @@ class Runs:
                 yield builder.take()
         yield builder.take()
 
-    def _key(self, one: Measurement) -> OperationKey:
-        return (one.benchmark or self._tool, one.operation, one.machine)
+    def _key(self, one: ListName) -> OperationKey:
+        return (one.benchmark or self._tool, one.operation, one.machine or UNKNOWN)
 
-    def _require_alike(self, one: Measurement, path: Path) -> None:
-        known = self.operations.get(self._key(one))
+    def _require_alike(self, name: ListName, one: KeptList, path: Path) -> None:
+        place = f'operation "{name.operation}"'
+        if wrong := _wrong(name, one):
+            raise InputError(wrong, file=path, place=place)
+        known = self.operations.get(self._key(name))
         if known is None:
             return
-        place = f'operation "{one.operation}"'
-        if known.better != one.better:
-            told = f'better="{one.better}" is not "{known.better}" as in {known.path}'
+        if known.better != name.better:
+            told = f'better="{name.better}" is not "{known.better}" as in {known.path}'
             raise InputError(told, file=path, place=place)
-        if _scale(one.unit, known.unit) is None:
-            told = f'unit "{one.unit}" cannot be converted to "{known.unit}" of {known.path}'
+        if _scale(name.unit, known.unit) is None:
+            told = f'unit "{name.unit}" cannot be converted to "{known.unit}" of {known.path}'
             raise InputError(told, file=path, place=place)
 
-    def _put(self, one: Measurement, order: int, path: Path) -> None:
-        operation = self.operations.setdefault(self._key(one), KeptOperation(one.unit, one.better, path))
-        kept = operation.lists.setdefault(one.threads, {}).setdefault(order, KeptList())
-        scale = _scale(one.unit, operation.unit) or 1.0
-        kept.values.extend(one.values if scale == 1 else (value * scale for value in one.values))
-        kept.summary |= {name: value * scale for name, value in (one.summary or {}).items()}
+    def _put(self, name: ListName, one: KeptList, order: int, path: Path) -> None:
+        new = KeptOperation(name.unit or UNKNOWN, name.better, path)
+        operation = self.operations.setdefault(self._key(name), new)
+        scale = _scale(name.unit, operation.unit)
+        if scale is None:
+            told = f'unit "{name.unit}" cannot be converted to "{operation.unit}"'
+            raise InputError(told, file=path, place=f'operation "{name.operation}"')
+        by_version, one = operation.lists.setdefault(name.threads, {}), one.times(scale)
+        kept = by_version.setdefault(order, one)
+        if kept is not one:
+            kept.add(one.values, one.summary)
 
     def _results(self, builder: Builder, key: OperationKey, operation: KeptOperation) -> None:
         benchmark, name, machine = key
@@ -136,30 +220,17 @@ class Runs:
             builder.comparisons.append((identifier, *key, before, before, after, after, later, source))
 
 
-def _compact(one: Measurement, path: Path) -> Measurement:
-    """Return a measurement with its values as an array; refuse what no table may hold."""
-    place = f'operation "{one.operation}"'
-    if not one.operation.strip():
-        raise InputError("holds an operation without a name", file=path)
-    if not 1 <= one.threads <= MAX_THREADS:
-        raise InputError(f"threads={one.threads} is not from 1 to {MAX_THREADS}", file=path, place=place)
-    values = one.values if isinstance(one.values, array) else array("d", one.values)
-    numbers = array("d", one.summary.values()) if one.summary else values
-    if not len(values) and not one.summary:
-        raise InputError("holds no value", file=path, place=place)
-    if not (np.isfinite(values).all() and np.isfinite(numbers).all()):
-        raise InputError("holds a value that is not finite", file=path, place=place)
-    return one._replace(values=values, unit=one.unit or UNKNOWN, machine=one.machine or UNKNOWN)
-
-
-def _orders(kept: Sequence[Measurement], stem: str, first: int) -> dict[str, int]:
-    """Return the order of each version of a source: by time if all have one, else as they come."""
-    moments: dict[str, str] = {}
-    for one in kept:
-        earlier = moments.setdefault(one.version or stem, one.when)
-        moments[one.version or stem] = min(earlier, one.when)
-    names = sorted(moments, key=moments.__getitem__) if all(moments.values()) else list(moments)
-    return {name: first + place for place, name in enumerate(names)}
+def _wrong(name: ListName, one: KeptList) -> str:
+    """Say what no table may hold; empty if nothing is wrong."""
+    if not name.operation.strip():
+        return "holds an operation without a name"
+    if not 1 <= name.threads <= MAX_THREADS:
+        return f"threads={name.threads} is not from 1 to {MAX_THREADS}"
+    if not one.values and not one.summary:
+        return "holds no value"
+    if not np.isfinite(one.values).all() or not all(map(isfinite, one.summary.values())):
+        return "holds a value that is not finite"
+    return ""
 
 
 def _scale(unit: str, wanted: str) -> float | None:
@@ -201,7 +272,8 @@ def tables(
     for path, files in sources(tool, paths):
         source = SourceFiles(path, files, problems, measure)
         try:
-            runs.add(source, tool.read(source))
+            with uncollected():
+                runs.add(source, tool.read(source))
         except InputError as error:
             problems.add(error)
     yield from runs.tables(problems, piece)

@@ -115,12 +115,6 @@ def recognised(file: UnreadFile, tools: Iterable[ToolFormat]) -> str | None:
     return None
 
 
-def recognised_root(tag: str, tools: Iterable[ToolFormat]) -> str | None:
-    """Return the name of the tool whose XML has such an outermost element."""
-    signs = ((tool.name, sign) for tool in tools for sign in tool.signs)
-    return next((name for name, sign in signs if isinstance(sign, Root) and sign.tag == tag), None)
-
-
 def unknown_content(file: UnreadFile, tools: Iterable[ToolFormat], what: str) -> InputError:
     """Return an error that names the formats which come nearest, and what the file lacks for each."""
     shares: list[tuple[float, str]] = []
