@@ -74,7 +74,10 @@ class RunLevels:
     def per_operation(self, values: Floats) -> Floats:
         """Return the middle one of every operation's configurations, shape (n_operations,)."""
         starts = np.flatnonzero(np.diff(self.operation, prepend=-1))
-        return np.array([middle(part) for part in np.split(values, starts[1:])])
+        stops, found = np.append(starts[1:], len(values)), values[starts]
+        for one in np.flatnonzero(stops - starts > 1).tolist():
+            found[one] = middle(values[starts[one] : stops[one]])
+        return found
 
     def _moved(self, against: Floats) -> Floats:
         each = (self.per_operation(run) for run in against)

@@ -19,8 +19,6 @@ from data.tables.problems import Problems
 
 #: What runs are called that name no version.
 _UNNAMED = "0"
-#: What lies in a directory that is one source.
-_ONE_SOURCE = ("results.parquet", *(tool.folder for tool in TOOLS.values() if tool.folder))
 
 
 @dataclass(frozen=True)
@@ -105,13 +103,25 @@ class RunReader:
 def run_files(paths: Sequence[Path]) -> Iterator[Path]:
     """Yield the files and directories that are a run each; InputError if a directory holds none."""
     for path in paths:
-        if not path.is_dir() or any(next(path.glob(sign), None) is not None for sign in _ONE_SOURCE):
+        if not path.is_dir() or _one_source(path):
             yield path
             continue
         inside = sorted((one for one in path.iterdir() if not one.name.startswith(".")), key=_natural)
         if not inside:
             raise InputError("holds no run", file=path)
         yield from inside
+
+
+def _one_source(directory: Path) -> bool:
+    """Tell whether what lies in a directory belongs together, and is no run each."""
+    if (directory / "results.parquet").exists():
+        return True
+    try:
+        kind = formats.sniff(directory)
+    except InputError:
+        # its parts say what is wrong with them
+        return False
+    return kind == "asv" or (kind == "criterion" and all(one.is_dir() for one in directory.iterdir()))
 
 
 def _run(path: Path, results: pd.DataFrame) -> ComparedRun:

@@ -70,6 +70,9 @@ class Runner:
 def test_the_action_compares_with_what_it_kept_comments_and_fails(steps, tmp_path, model_directory):
     runner = Runner(tmp_path, model_directory)
     run_file(tmp_path / "results.json")
+    assert runner.run(steps["Name the model"]).returncode == 0
+    assert re.fullmatch(r"key=[0-9a-f]{16}\n", (tmp_path / "output.txt").read_text())
+    (tmp_path / "output.txt").unlink()
     first = runner.run(steps["Compare"])
     assert (first.returncode, "there are no results of the base yet" in first.stdout) == (0, True)
     assert runner.run(steps["Comment"]).returncode == 0
