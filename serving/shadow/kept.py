@@ -159,7 +159,10 @@ def report(path: Path, *, running: bool = False) -> ShadowReport:
     if not path.is_file():
         return ShadowReport(running, {}, [], [])
     try:
-        with closing(sqlite3.connect(path)) as store:
+        with closing(sqlite3.connect(path, timeout=15)) as store:
+            # whoever begins the file may not have come to its tables yet
+            if not _version_of(store):
+                return ShadowReport(running, {}, [], [])
             lost = dict(store.execute("SELECT why, count FROM lost ORDER BY why"))
             return ShadowReport(running, lost, _figures(store), _disagreements(store))
     except sqlite3.DatabaseError as exc:
@@ -197,7 +200,7 @@ def _writing(path: Path) -> Iterator[sqlite3.Connection]:
         with closing(sqlite3.connect(path, timeout=15, isolation_level=None)) as store:
             store.execute("PRAGMA journal_mode=WAL")
             store.execute("BEGIN IMMEDIATE")
-            version = store.execute("PRAGMA user_version").fetchone()[0]
+            version = _version_of(store)
             if version > _VERSION:
                 raise InputError(f"was written by a newer perfjudge (tables of version {version})", file=path)
             if not version:
@@ -207,6 +210,11 @@ def _writing(path: Path) -> Iterator[sqlite3.Connection]:
             store.execute("COMMIT")
     except sqlite3.DatabaseError as exc:
         raise InputError(f"cannot be written ({exc})", file=path) from exc
+
+
+def _version_of(store: sqlite3.Connection) -> int:
+    """Return the version of the tables; 0 if there are none."""
+    return int(store.execute("PRAGMA user_version").fetchone()[0])
 
 
 def _figures(store: sqlite3.Connection) -> list[ShadowFigures]:

@@ -111,8 +111,8 @@ async def _listen(settings: ServerSettings) -> None:
     turn = asyncio.Lock()
 
     async def connected(reader: StreamReader, writer: StreamWriter) -> None:
-        # a server that ends in the middle of a message has said nothing
-        with suppress(IncompleteReadError, ConnectionError):
+        # a server that ends in the middle of a message has said nothing, and who is told to end, ends
+        with suppress(IncompleteReadError, ConnectionError, asyncio.CancelledError):
             while True:
                 size = int.from_bytes(await reader.readexactly(HEAD), "big")
                 message = read(await reader.readexactly(size))

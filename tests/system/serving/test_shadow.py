@@ -59,10 +59,17 @@ def until(found, holds, seconds=60):
 
 def shadows_of(server):
     """The processes that judge in the shadow of a server."""
-    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
     threads = Path(f"/proc/{server.process.pid}/task").glob("*/children")
-    children += [one for path in threads for one in path.read_text().split()]
-    return {int(one) for one in children if b"serving.shadow" in Path(f"/proc/{one}/cmdline").read_bytes()}
+    children = [one for path in threads for one in read(path).split()]
+    return {int(one) for one in children if b"serving.shadow" in read(Path(f"/proc/{one.decode()}/cmdline"))}
+
+
+def read(path):
+    """What /proc says of what may have ended meanwhile."""
+    try:
+        return path.read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
 
 
 @pytest.mark.slow
