@@ -30,6 +30,7 @@ Result = TypeVar("Result")
 PATIENCE = 10
 #: Tasks that wait for each worker; more would only fill the scheduler's memory.
 _AHEAD = 3
+_GONE = "the scheduler went away"
 #: What results depend on, beside this code.
 _LIBRARIES = (
     "imbalanced-learn", "joblib", "numpy", "optuna", "pandas", "pyarrow", "scikit-learn", "scipy",
@@ -90,7 +91,7 @@ def on_cluster(scheduler: str, function: Callable[[Task], Result], tasks: Sequen
         waiting, running = iter(tasks), as_completed()
 
         def hand_out() -> None:
-            free = _AHEAD * max(len(client.nthreads()), 1) - running.count()
+            free = _AHEAD * max(len(_threads(client, scheduler)), 1) - running.count()
             for task in islice(waiting, max(free, 0)):
                 running.add(client.submit(_alike, Installed.here(), function, task, pure=False))
 
@@ -103,7 +104,15 @@ def on_cluster(scheduler: str, function: Callable[[Task], Result], tasks: Sequen
             told = "every worker that took a certain task died; has it enough memory?"
             raise ClusterError(told, place=scheduler) from exc
         except (FutureCancelledError, CommClosedError) as exc:
-            raise ClusterError("the scheduler went away", place=scheduler) from exc
+            raise ClusterError(_GONE, place=scheduler) from exc
+
+
+def _threads(client: Client, scheduler: str) -> dict[str, int]:
+    """Return the threads of each worker."""
+    try:
+        return dict(client.nthreads())
+    except OSError as exc:
+        raise ClusterError(_GONE, place=scheduler) from exc
 
 
 @contextmanager
@@ -131,7 +140,7 @@ def _require_alike(client: Client, scheduler: str) -> None:
         client.wait_for_workers(1, timeout=PATIENCE)
     except TimeoutError as exc:
         raise ClusterError("the scheduler has no worker", place=scheduler) from exc
-    for worker, threads in client.nthreads().items():
+    for worker, threads in _threads(client, scheduler).items():
         if threads != 1:
             told = f"has {threads} threads; expected a worker with --nthreads 1"
             raise ClusterError(told, place=f"worker {worker}")

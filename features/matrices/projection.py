@@ -16,7 +16,7 @@ CONSTANT = 1e-9
 
 
 @dataclass(frozen=True)
-class Moments:
+class RowMoments:
     """Means of rows, and the sum of products of what they are apart from these; can be added.
 
     Attributes
@@ -31,16 +31,16 @@ class Moments:
     cross: Floats
 
     @classmethod
-    def of(cls, x: Floats) -> Moments:
+    def of(cls, x: Floats) -> RowMoments:
         """Take the moments of rows, at least one."""
         mean = x.mean(axis=0)
         return cls(len(x), mean, (x - mean).T @ (x - mean))
 
-    def __add__(self, other: Moments) -> Moments:
+    def __add__(self, other: RowMoments) -> RowMoments:
         """Join both (Chan, Golub and LeVeque 1983): no digits are lost where means are large."""
         n, apart = self.n + other.n, other.mean - self.mean
         cross = self.cross + other.cross + np.outer(apart, apart) * (self.n * other.n / n)
-        return Moments(n, self.mean + apart * (other.n / n), cross)
+        return RowMoments(n, self.mean + apart * (other.n / n), cross)
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Projection:
         return cls(mean, scale, _axes((metrics - mean[:width]) / scale[:width], most))
 
     @classmethod
-    def of_moments(cls, moments: Moments, beside: int, most: int) -> Projection:
+    def of_moments(cls, moments: RowMoments, beside: int, most: int) -> Projection:
         """Learn the same from the moments of rows of one block, which need not be there all at once."""
         scale = _scale(moments.mean, np.sqrt(np.diag(moments.cross) / moments.n))
         width = len(scale) - beside

@@ -65,9 +65,9 @@ def files(places):
 def test_a_pipeline_on_two_workers_one_of_which_is_killed_writes_what_it_writes_here(
     cluster, tmp_path, monkeypatch
 ):
-    here = trained(small_family(tmp_path / "here", trials=6))
+    here = trained(small_family(tmp_path / "here", models=("logistic",), trials=5))
     monkeypatch.setenv("PERFJUDGE_SCHEDULER", cluster.address)
-    family = small_family(tmp_path / "there", trials=6)
+    family = small_family(tmp_path / "there", models=("logistic",), trials=5)
     assert family.params.compute == cluster.compute
     killed, _ = cluster.work(), cluster.work()
     with ThreadPoolExecutor(1) as thread:

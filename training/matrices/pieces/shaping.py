@@ -16,7 +16,7 @@ from data.errors import InputError
 from data.tables.files import replacing
 from features.matrices.forms import ABOUT, Known, Rows, joined
 from features.matrices.pieces import CleanPieces, rows_of
-from features.matrices.projection import Moments
+from features.matrices.projection import RowMoments
 from training.matrices.engine.engine import counts
 
 _ROWS, _LABEL = "rows.parquet", "abnormal"
@@ -43,7 +43,7 @@ class ShapedPiece:
         All of its rows.
     some : Rows
         Some of them.
-    moments : Moments or None
+    moments : RowMoments or None
         None where there is no row.
     counted : DataFrame
         ``abnormal, rows`` by group.
@@ -51,7 +51,7 @@ class ShapedPiece:
 
     file: Path
     some: Rows
-    moments: Moments | None
+    moments: RowMoments | None
     counted: pd.DataFrame
 
 
@@ -74,7 +74,7 @@ class Contrasts:
         return joined([one.some for one in self.pieces])
 
     @property
-    def moments(self) -> Moments:
+    def moments(self) -> RowMoments:
         """The moments of all rows."""
         return reduce(add, [one.moments for one in self.pieces if one.moments is not None])
 
@@ -105,7 +105,9 @@ def shape(task: Shaping) -> ShapedPiece:
         whole.to_parquet(path, index=False)
     draw = np.random.default_rng([task.seed, task.number]).random(len(rows.y))
     counted = counts(rows.about["group"].to_numpy(object), rows.y.astype(np.int64))
-    return ShapedPiece(file, rows.of(draw < task.share), Moments.of(rows.x) if len(rows.y) else None, counted)
+    return ShapedPiece(
+        file, rows.of(draw < task.share), RowMoments.of(rows.x) if len(rows.y) else None, counted
+    )
 
 
 def read_group(files: Sequence[Path], group: str, like: Rows) -> Rows:
