@@ -134,7 +134,7 @@ class Project:
         with (self.root / ".typed").open("w+") as said:
             done = subprocess.run(
                 ["bash", "-c", PREAMBLE + text], check=False, cwd=self.root, env=self._environment(),
-                stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, timeout=300,
+                stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, timeout=900,
             )  # fmt: skip
             said.seek(0)
             return Typed(done.returncode, said.read())

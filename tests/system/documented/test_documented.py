@@ -17,6 +17,11 @@ REASONS = {
     "a public data set": 12,
     "a server of your own": 4,
     "counts a program of your own": 1,
+    "needs docker": 1,
+    "needs several terminals, and machines": 1,
+    "needs that scheduler": 1,
+    "needs a PostgreSQL server": 1,
+    "needs PostgreSQL and an S3": 1,
 }
 BLOCKS = {page: blocks_of(page) for page in pages()}
 
