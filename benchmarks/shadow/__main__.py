@@ -19,7 +19,7 @@ from statistics import median
 from urllib.request import urlopen
 
 from benchmarks.serving import Load, comparisons, loaded, running
-from benchmarks.table import Table, machine
+from benchmarks.table import Table, busy, load
 from training.registry import tracking
 from training.registry.champions import CHALLENGER, CHAMPION, DIGEST, files_digest
 
@@ -73,6 +73,7 @@ def heard(url: str, answers: int) -> float:
 
 def main() -> None:
     """Ask a server with a shadow and one without in turn, and write the table."""
+    before = load()
     bodies = [json.dumps({"comparisons": [one]}) for one in comparisons()]
     rounds: dict[str, list[dict[int, Load]]] = {"alone": [], "with --shadow": []}
     with tempfile.TemporaryDirectory() as scratch:
@@ -83,7 +84,7 @@ def main() -> None:
             for _ in range(ROUNDS):
                 rounds["alone"].append(asked(alone, bodies))
                 rounds["with --shadow"].append(asked(both, bodies))
-            answers = sum(load.answers for one in rounds["with --shadow"] for load in one.values())
+            answers = sum(each.answers for one in rounds["with --shadow"] for each in one.values())
             share = heard(both, answers)
     Table(
         "A challenger in the shadow",
@@ -110,7 +111,7 @@ def main() -> None:
             for name, found in rounds.items()
         ],
         [
-            machine(),
+            busy(before),
             f"One process answers; {MODELS[CHAMPION]} is champion, {MODELS[CHALLENGER]} is challenger.",
             f"Bodies of one shipped comparison; medians of {ROUNDS} rounds of {SECONDS} s, in turn.",
             f"The challenger judged {share:.0%} of the answers; what found no room was dropped and counted.",
