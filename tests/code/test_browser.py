@@ -83,7 +83,7 @@ def test_every_door_is_shown_with_what_can_be_pasted(app):
 
 
 def test_where_tokens_are_needed_the_examples_have_one(app):
-    app.state.settings = SimpleNamespace(tokens="file", shared=None)
+    app.state.settings = SimpleNamespace(tokens="file", shared=None, shadow=None)
     assert '/v1/irup -H "Authorization: Bearer $PERFJUDGE_TOKEN" -H' in unescape(get(app, "/").text)
 
 

@@ -91,12 +91,19 @@ def test_openapi_says_that_a_request_has_no_other_keys(request_):
 
 
 @pytest.mark.parametrize(
-    # plans of earlier versions lack what their best placement saves, which is told anew
+    # plans of earlier versions lack what their best placement saves, which is told anew, and a digest
     ("written", "told_anew"),
     [
         (
             PlaceAnswer,
-            {"saved_against_random", "saved_against_worst", "seconds", "seconds_low", "seconds_high"},
+            {
+                "digest",
+                "saved_against_random",
+                "saved_against_worst",
+                "seconds",
+                "seconds_low",
+                "seconds_high",
+            },
         ),
         (ProfileFile, set()),
     ],

@@ -121,6 +121,8 @@ def test_json_says_null_where_there_is_no_probability(tables, served):
         "name": "m",
         "version": "7",
         "uri": "models:/m/7",
+        "digest": "",
+        "floor": 0.005,
         "contribution_unit": "log-odds",
         "decided": {
             "missed": None,
@@ -150,8 +152,12 @@ def test_junit_counts_and_explains(tables, served):
         "errors": "0",
         "skipped": "1",
     }
-    assert [[child.tag for child in case] for case in root[0]] == [["system-out"], ["skipped"], ["failure"]]
-    assert root[0][0][0].text == "below the floor of 0.5 %"
+    assert [[child.tag for child in case] for case in root[0].findall("testcase")] == [
+        ["system-out"],
+        ["skipped"],
+        ["failure"],
+    ]
+    assert root.find(".//testcase")[0].text == "below the floor of 0.5 %"
 
 
 def test_a_plain_table_has_no_colours_and_counts(tables, served):

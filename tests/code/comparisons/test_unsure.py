@@ -76,7 +76,11 @@ def test_between_the_cuts_a_verdict_is_unsure_in_every_form(tables, promising):
     assert "**unsure**" in as_markdown(lines)
     suite = etree.fromstring(as_junit(lines).encode())[0]
     assert (suite.get("failures"), suite.get("skipped")) == ("0", "1")
-    assert suite[0][0].get("message").startswith(f"unsure, regression with probability {probability:.3f}: ")
+    assert (
+        suite.find("testcase")[0]
+        .get("message")
+        .startswith(f"unsure, regression with probability {probability:.3f}: ")
+    )
     assert b'result_status="unsure"' in as_xml(judgement, tables)
 
 

@@ -1,6 +1,7 @@
 """What tests of the readers share: one run or series as few words, and the samples in the documentation."""
 
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -22,8 +23,10 @@ def needs(program):
 
 def ran(*command, **options):
     """Run a real tool and return what it printed."""
+    # it is no part of these tests, which may run side by side
+    own = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     done = subprocess.run(
-        [str(part) for part in command], capture_output=True, text=True, check=False, **options
+        [str(part) for part in command], capture_output=True, text=True, check=False, env=own, **options
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
