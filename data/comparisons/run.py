@@ -9,6 +9,7 @@ import pandas as pd
 from data.comparisons.params import Measure
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
+from data.tables.files import content_of
 from data.tables.problems import Problems
 
 
@@ -44,6 +45,9 @@ def results_of_run(
     from data.comparisons import formats
 
     kind = kind or formats.sniff(path)
+    if kind == "comparison-json":
+        # what is no JSON at all is told as that
+        content_of(path)
     if kind in {"comparison-json", "comparison-xml", "sap-hana"}:
         raise InputError(f"is {kind}; expected the results of one run: {', '.join(formats.RUNS)}", file=path)
     results = ComparisonTables.joined(

@@ -32,11 +32,11 @@ with alone("comparisons"):
 WORKERS = """
 import os, time
 from pathlib import Path
-from training.evaluation.sidebyside import side_by_side
+from data.sidebyside import Compute, side_by_side
 def rest(number):
     Path(f"worker {number}").write_text(str(os.getpid()))
     time.sleep(600)
-side_by_side(rest, [1, 2], 2, "resting")
+side_by_side(rest, [1, 2], Compute(2), "resting")
 """
 
 

@@ -278,7 +278,7 @@ def test_what_only_one_of_two_files_has_is_named_in_every_answer_and_fails_when_
 @pytest.mark.parametrize(
     ("content", "named"),
     [
-        ("{}", "results"),
+        ("{}", "in no known format"),
         ('{"results": [{"benchmark": "b"}]}', "operation"),
         ('{"results": NaN}', "NaN"),
         ("{", "JSON"),

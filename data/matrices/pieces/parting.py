@@ -81,6 +81,7 @@ def part(source: Path, directory: Path, runs: int = RUNS) -> Pieces:
         max_rows_per_group=max(runs, 1),
         max_open_files=count + 1,
         use_threads=False,
+        preserve_order=True,
         existing_data_behavior="delete_matching",
     )
     files = tuple(directory / str(number) / _FILES.format(i=0) for number in range(count))

@@ -75,7 +75,8 @@ def test_earlier_runs_let_the_same_change_fail(compared, tmp_path):
         run_file(history / f"{number}.json", whole=1 + 0.002 * (number % 3), seed=100 + number)
     before, after = run_file(tmp_path / "b.json"), run_file(tmp_path / "t.json", {"a": 1.08}, seed=1)
     code, answer, _ = compared(before, after, "--history", history, "--fail-on-regression")
-    assert (code, outcomes(answer)["a"]) == (1, "regression")
+    assert code == 1, said
+    assert outcomes(answer)["a"] == "regression"
     assert answer["verdicts"][0]["versions"] == "b -> t"
 
 
@@ -125,7 +126,7 @@ def again(scale, log):
     """Return a command that measures, and writes which operations it was asked for."""
     code = (
         "import os, sys; sys.path.insert(0, {root!r});"
-        "from tests.code.comparisons.test_comparing import run_file; from pathlib import Path;"
+        "from tests.system.comparisons.test_comparing import run_file; from pathlib import Path;"
         "open({log!r}, 'a').write(os.environ['PERFJUDGE_OPERATIONS'] + '\\n');"
         "run_file(Path(sys.argv[1]), {scale!r}, seed=len(open({log!r}).read()))"
     )
@@ -138,7 +139,8 @@ def test_what_is_in_doubt_is_run_again_before_it_fails(compared, tmp_path):
     log = tmp_path / "asked.txt"
     confirming = ("--confirm", "3", "--fail-on-regression", "--", *again({"a": 1.09}, log))
     code, answer, said = compared(before, after, *confirming)
-    assert (code, outcomes(answer)["a"]) == (1, "regression")
+    assert code == 1, said
+    assert outcomes(answer)["a"] == "regression"
     assert said.count("confirming: ") == 3
     assert log.read_text().split() == ["a"] * 3
     assert [one["versions"] for one in answer["verdicts"][:2]] == ["b -> t..t, again 3", "b -> t"]
@@ -204,7 +206,8 @@ def test_an_acknowledged_fail_does_not_count_until_its_day_and_up_to_its_size(co
     assert compared(before, large, *options)[0] == 1
     (tmp_path / ".perfjudge.yaml").write_text(FILE.replace("2026", "2001"))
     code, answer, _ = compared(before, small, *options)
-    assert (code, outcomes(answer)["a"]) == (1, "regression")
+    assert code == 1, said
+    assert outcomes(answer)["a"] == "regression"
     assert any("is over (until 2001-12-31)" in note for note in answer["notes"])
 
 

@@ -21,12 +21,17 @@ def needs(program):
     return pytest.mark.skipif(shutil.which(program) is None, reason=f"{program} is not installed")
 
 
-def ran(*command, **options):
+def ran(*command, cwd=None, env=()):
     """Run a real tool and return what it printed."""
     # it is no part of these tests, which may run side by side
     own = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     done = subprocess.run(
-        [str(part) for part in command], capture_output=True, text=True, check=False, env=own, **options
+        [str(part) for part in command],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        env=own | dict(env),
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
