@@ -74,7 +74,7 @@ def test_earlier_runs_let_the_same_change_fail(compared, tmp_path):
     for number in range(1, 11):
         run_file(history / f"{number}.json", whole=1 + 0.002 * (number % 3), seed=100 + number)
     before, after = run_file(tmp_path / "b.json"), run_file(tmp_path / "t.json", {"a": 1.08}, seed=1)
-    code, answer, _ = compared(before, after, "--history", history, "--fail-on-regression")
+    code, answer, said = compared(before, after, "--history", history, "--fail-on-regression")
     assert code == 1, said
     assert outcomes(answer)["a"] == "regression"
     assert answer["verdicts"][0]["versions"] == "b -> t"
@@ -205,7 +205,7 @@ def test_an_acknowledged_fail_does_not_count_until_its_day_and_up_to_its_size(co
     assert any('"gone" by ben speaks of no operation' in note for note in answer["notes"])
     assert compared(before, large, *options)[0] == 1
     (tmp_path / ".perfjudge.yaml").write_text(FILE.replace("2026", "2001"))
-    code, answer, _ = compared(before, small, *options)
+    code, answer, said = compared(before, small, *options)
     assert code == 1, said
     assert outcomes(answer)["a"] == "regression"
     assert any("is over (until 2001-12-31)" in note for note in answer["notes"])
