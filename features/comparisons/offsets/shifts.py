@@ -17,6 +17,9 @@ ASSUMED = 0.03
 #: So seldom is a comparison without change beyond what runs differ by, and a whole run, of all operations.
 LEVEL, LEVEL_WHOLE = 0.006, 0.002
 
+#: Few operations make a limit at most so many times what it would be without them.
+_AT_MOST = 2.0
+
 #: What tells by how much runs differ.
 Known = Literal["runs", "operations", "assumed"]
 
@@ -127,7 +130,8 @@ def _beside(
     """
     of_pair = _quantile(alike.freedom, level) ** 2 * (alike.value + noisier)
     if alike.freedom[0] < ENOUGH:
-        return np.maximum(limit2, of_pair)
+        # of few operations most may have changed
+        return np.maximum(limit2, np.minimum(of_pair, _AT_MOST**2 * limit2))
     return np.where(measured, np.maximum(limit2, of_pair), of_pair)
 
 
