@@ -17,6 +17,10 @@ import json, sys, time
 from work import OPERATIONS
 
 def sample(work):
+    # the best of three: machines that run tests are busy
+    return min(once(work) for _ in range(3))
+
+def once(work):
     begun = time.process_time()
     work()
     return (time.process_time() - begun) * 1000
@@ -159,7 +163,7 @@ def test_a_commit_without_change_passes_and_a_faster_one_is_told(project, commit
     assert code == 0
     assert set(outcomes(answer).values()) <= {"unchanged", "unsure"}
     code, answer, comment, _, said = compare(same, faster)
-    assert (code, outcomes(answer)["render"]) == (0, "improvement")
+    assert (code, outcomes(answer)["render"]) == (0, "improvement"), answer["verdicts"]
     assert "- vanished: small/old/here" in comment
     assert "::notice title=improvement%3A small/render" in said
     assert "::warning title=vanished::small/old/here" in said
