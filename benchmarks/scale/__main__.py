@@ -134,7 +134,7 @@ def _notes(small: Measured, large: Measured, jobs: int) -> list[str]:
     return f"""\
 Synthetic, seed {SEED}: for speed and memory only. {told["valid"]:,} of the {large.vectors:,} vectors are \
 valid, in {told["pairs"]:,} pairs and {told["pieces"]} pieces; {told["own"]} groups got their own classifier.
-On {processes}, of a machine that had other work, too: the processor's seconds tell more than the clock's.
+On {processes}; where the machine has other work, the processor's seconds tell more than the clock's.
 Peak: the resident sizes of all processes together, every {LOOK:g} s; what they share counts twice.
 Parting and cleaning read the table twice and write it twice. The feature stage learns medians, units and \
 noise of all runs, and for each fifth of the test cases those of the others, and contrasts all pairs.
