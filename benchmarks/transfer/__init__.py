@@ -1,0 +1,1 @@
+"""What was learned on some, asked about others: campaigns, causes, CPU models and devices that are held out."""
