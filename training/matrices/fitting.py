@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from data.matrices.tables import MatrixTables
+from data.matrices.tables import SIDES, MatrixTables
 from data.sidebyside import Compute, side_by_side
 from training.matrices.engine.engine import Engine, Prepared, asked
 from training.matrices.engine.judges import Cases
@@ -121,4 +121,6 @@ def _held(fit: EngineFit, prepared: Prepared, unseen: Cases) -> Held:
     told = pairs[["pair_id", "group_used", "probability", "threshold"]].assign(
         judged=pairs["abnormal"].to_numpy(bool)
     )
-    return Held(part.fold, told, Mistakes.of(truth, vectors["abnormal"].to_numpy(np.bool_)), seconds)
+    judged, target = vectors["abnormal"].to_numpy(np.bool_), (vectors["side"] == SIDES[1]).to_numpy(bool)
+    of_targets = Mistakes.of(truth[target], judged[target])
+    return Held(part.fold, told, Mistakes.of(truth, judged), of_targets, seconds)

@@ -22,16 +22,17 @@ vectors, the seed's way, or of pairs of matrices, which are what is asked.
     ``cause_size`` missing where nothing was injected or it is not known.
 ``tables.parquet``
     ``table`` (2, 4, 5, 6, 7, 8), ``row`` (the seed's name of the classifier), ``model, scheme, folds,
-    vectors, abnormal, balanced_accuracy, spread, false_positive, false_negative, pair_balanced_accuracy,
-    pair_spread, pair_false_positive, pair_false_negative, seed_balanced_accuracy, seed_false_positive,
-    seed_false_negative``; the seed's are missing where it has none. Counts are pooled over folds; ``spread``
-    is the standard deviation over folds.
+    vectors, abnormal, balanced_accuracy, spread, false_positive, false_negative``, the last four again with
+    ``target_`` (of vectors of targets, which are the same in every form) and with ``pair_``,
+    ``seed_balanced_accuracy, seed_false_positive, seed_false_negative``; the seed's are missing where it has
+    none. Counts are pooled over folds; ``spread`` is the standard deviation over folds.
 ``ablation.parquet``
-    ``part`` ("added", "left out", "grouping"), ``step`` (counted from 0), ``remedy`` (in words), ``model``,
-    the fields of the scheme (``metrics, form, prune, grouping, components, balance, tuned``), and the columns
-    of tables.parquet from ``folds`` on. "added": from the naive state to the full scheme, one remedy at a
-    time; "left out": the champion's model under the full scheme without one; "grouping": none, given and
-    automatic groups.
+    ``part`` ("added", "left out", "single runs", "single runs, left out", "grouping"), ``step`` (counted from
+    0), ``remedy`` (in words), ``model``, the fields of the scheme (``metrics, form, prune, grouping,
+    components, balance, tuned``), and the columns of tables.parquet from ``folds`` on. "added": from the
+    naive state to the full scheme, one remedy at a time; "left out": the champion's model under the full
+    scheme without one; "single runs": both of them with the seed's remedies and forms alone; "grouping":
+    none, given and automatic groups.
 ``curves.parquet``
     ``figure`` (4 cost ratio, 5 normal training vectors per abnormal one, 6 dimensions), ``model, grouping, x,
     folds, balanced_accuracy, spread``, of vectors; nothing else is tuned.
@@ -82,6 +83,7 @@ from training.matrices.schemes import (
     candidates,
     grouped,
     left_out,
+    singles,
     table_rows,
 )
 from training.matrices.scores import Held
@@ -228,6 +230,7 @@ def _steps(champion: Cell, full: Scheme) -> list[AblationStep]:
     """Return the ablation: of the seed's classifiers, and what the champion is without a remedy."""
     steps = [step for model in FOLLOWED for step in added(model, full)]
     steps += left_out(champion.model, full)
+    steps += [step for model in FOLLOWED for step in singles(model, full)]
     steps += [step for model in FOLLOWED for step in grouped(RAW, model)]
     return [*steps, *grouped(full, champion.model)]
 

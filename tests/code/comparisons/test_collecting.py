@@ -17,7 +17,7 @@ from data.comparisons.truth import tables
 from data.corun.collect import MeasuredCorun
 from data.errors import InputError
 from data.fingerprints.stress_ng import Rate
-from data.matrices.collect import Costs, MeasuredRun
+from data.matrices.collect import Cost, MeasuredRun
 from data.measure import pinning
 from data.measure.disturbance import Disturbance
 from data.measure.journal import Journal
@@ -351,7 +351,7 @@ def test_a_line_that_is_no_entry_is_told_in_one_line(suite, tmp_path):
             [("sort", "O1", "reference", 0, 2)],
         ),
         (
-            MeasuredRun, Costs,
+            MeasuredRun, Cost,
             ['{"case": "json", "costs": {"unit": 0.001, "leak": 0.0001}}',
              ('{"planned": {"case": "json", "pair": 1, "side": "target", "number": 2, "cause": "leak",'
              ' "size": 0.2, "invalid": ""}, "at": "2026-11-21T00:00:00+00:00", "elapsed": 0.5,'

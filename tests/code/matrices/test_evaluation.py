@@ -25,7 +25,7 @@ from training.matrices.fitting import EngineFit, all_held, parts
 from training.matrices.folds import dealt, dealt_pairs
 from training.matrices.opponents import best_threshold, opponents, zscores
 from training.matrices.promote import promote_stage
-from training.matrices.schemes import FOLLOWED, Cell, added, left_out, table_rows
+from training.matrices.schemes import FOLLOWED, Cell, added, left_out, singles, table_rows
 from training.matrices.scores import Held, Mistakes, row
 from training.matrices.seed import TABLES, Printed
 from training.registry.champions import CHALLENGER, CHAMPION, version_of
@@ -120,10 +120,16 @@ def test_counts_are_pooled_over_folds_and_stand_beside_the_seed():
     abnormal = pd.Series({"a": True, "b": False, "c": True, "d": False})
     told = pd.DataFrame({"pair_id": ["a", "b"], "judged": [True, True]})
     more = pd.DataFrame({"pair_id": ["c", "d"], "judged": [True, False]})
-    found = [Held(0, told, Mistakes(10, 2, 4, 1), 0.1), Held(1, more, Mistakes(10, 2, 0, 0), 0.1)]
+    targets = Mistakes(5, 2, 1, 1)
+    found = [
+        Held(0, told, Mistakes(10, 2, 4, 1), targets, 0.1),
+        Held(1, more, Mistakes(10, 2, 0, 0), targets, 0.1),
+    ]
     assert row(found, abnormal, Printed(5, 7, 0.9)) == {
         "folds": 2, "vectors": 20, "abnormal": 4, "balanced_accuracy": 1 - (1 / 4 + 4 / 16) / 2,
         "spread": 0.25, "false_positive": 4, "false_negative": 1, "pair_balanced_accuracy": 0.75,
+        "target_balanced_accuracy": 1 - (2 / 4 + 2 / 6) / 2, "target_spread": 0, "target_false_positive": 2,
+        "target_false_negative": 2,
         "pair_spread": 0.25, "pair_false_positive": 1, "pair_false_negative": 0, "seed_false_negative": 5,
         "seed_false_positive": 7, "seed_balanced_accuracy": 0.9,
     }  # fmt: skip
@@ -152,6 +158,15 @@ def test_the_ablation_takes_one_remedy_at_a_time():
     without = [changes(step.cell.scheme, FULL) for step in left_out("tan", FULL)]
     assert without[0] == set()
     assert [len(found) for found in without[1:]] == [1] * 7
+
+
+def test_the_ablation_of_single_runs_has_the_seeds_remedies_and_a_vector_a_run():
+    first, *steps = singles("tan", FULL)
+    assert first.cell.scheme == NAIVE
+    whole = next(step.cell.scheme for step in steps if step.step == 0)
+    assert changes(whole, FULL) == {"form", "tuned"}
+    without = [step.cell.scheme for step in steps if step.part == "single runs, left out"]
+    assert [len(changes(scheme, whole)) for scheme in without] == [0, *[1] * 6]
 
 
 def test_who_is_asked_gets_valid_runs_without_flags_and_who_learns_gets_all():
