@@ -39,6 +39,8 @@ PACED = {
     "name": "paced", "group": "cpu", "workload": "json", "second": "heap", "share": 0.25, "transactions": 50,
     "pace": "polling", "load": 0.5, "length": 2.0,
 }  # fmt: skip
+#: Some causes, of each kind.
+SOME = ("extra-work", "leak", "polling", "leak at equal time", "kept-memory")
 COSTS = dict.fromkeys([*WORKLOADS, *DEFECTS], 1e-3)
 
 
@@ -62,7 +64,7 @@ def opened(path, begun, able=None):
 
 def everything_measured(suite, path):
     journal = opened(path, suite.model_dump(mode="json"))
-    planned = plan(suite, CAUSES, INVALID_KINDS)
+    planned = plan(suite, SOME, INVALID_KINDS)
     session = Session(journal, Seen(), "runs")
     measure(session, suite, planned, run=made, cost=lambda name, known: COSTS[name])
     return journal
@@ -175,7 +177,7 @@ def test_trial_runs_correct_what_units_cost_while_somebody_counts(suite):
 
 def test_only_what_the_journal_lacks_is_measured_and_kept_at_once(suite, tmp_path):
     path, ran, calibrated = tmp_path / "journal.jsonl", [], []
-    planned = plan(suite, CAUSES, INVALID_KINDS)
+    planned = plan(suite, SOME, INVALID_KINDS)
 
     def stopped(order):
         if len(ran) == 7:
@@ -227,7 +229,7 @@ def test_a_disturbed_run_is_made_again_and_the_quietest_kept(suite, tmp_path, mo
     monkeypatch.setattr("data.measure.session.PATIENCE", 0)
     shares, seen = iter([0.5, 0.2, 0.4, *[0.0] * 999]), Seen()
     session = Session(opened(tmp_path / "journal.jsonl", {}), seen, "runs", suite.foreign, suite.attempts)
-    planned = plan(suite, CAUSES, INVALID_KINDS)
+    planned = plan(suite, SOME, INVALID_KINDS)
     measure(
         session, suite, planned,
         run=lambda order: Outcome(1.0, 1, {}, next(shares)),
