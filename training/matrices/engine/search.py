@@ -92,6 +92,8 @@ class Chosen:
         Of single rows, and of pairs.
     score : float
         The best trial's value; NaN where nothing was searched.
+    ranking : float
+        Average precision over the pairs that were held out, in all ways; NaN where the threshold is one half.
     alarms : Promised or None
         Which share of the normal pairs of other test cases may raise an alarm; None where none was asked for.
     """
@@ -100,6 +102,7 @@ class Chosen:
     rows: Calibration
     pairs: Calibration
     score: float
+    ranking: float = float("nan")
     alarms: Promised | None = None
 
 
@@ -225,12 +228,12 @@ def search(question: SearchQuestion, trials: int) -> Chosen:
     of_rows = Calibration.of(cases.y[tested], odds)
     held = _told_of_pairs(cases, tested, odds)
     both = pd.concat([held, *_without_causes(question, params, parts)])
-    of_pairs = Calibration.of(both["y"].to_numpy(), both["odds"].to_numpy())
+    of_pairs, ranking = Calibration.of(*_labelled(both)), average_precision(*_labelled(both))
     if question.alarms is None:
-        return Chosen(params, of_rows, of_pairs, score)
+        return Chosen(params, of_rows, of_pairs, score, ranking)
     told = held.assign(told=of_pairs.probability(held["odds"].to_numpy()))
     promised = question.alarms.kept(told, question.seed)
-    return Chosen(params, of_rows, of_pairs.kept(promised), score, promised)
+    return Chosen(params, of_rows, of_pairs.kept(promised), score, ranking, promised)
 
 
 def in_pairs(cases: Cases, chosen: NDArray[np.bool_], odds: Floats) -> tuple[Floats, Labels]:
@@ -354,10 +357,19 @@ def _held_out(
     return tested, odds[tested]
 
 
-def _worth(y: Labels, odds: Floats, *, at_best: bool) -> float:
+def _labelled(pairs: pd.DataFrame) -> tuple[Labels, Floats]:
+    return pairs["y"].to_numpy(), pairs["odds"].to_numpy()
+
+
+def average_precision(y: Labels, odds: Floats) -> float:
+    """Return how well `odds` rank cases; `y` and `odds` of shape (n_cases,)."""
     from sklearn.metrics import average_precision_score
 
-    precision = float(average_precision_score(y, odds))
+    return float(average_precision_score(y, odds))
+
+
+def _worth(y: Labels, odds: Floats, *, at_best: bool) -> float:
+    precision = average_precision(y, odds)
     if at_best:
         return (best_cut(y, odds).balanced_accuracy + precision) / 2
     accuracy = ((odds[y == 1] >= 0).mean() + (odds[y == 0] < 0).mean()) / 2
