@@ -20,5 +20,10 @@ def judge(tables: MatrixTables, served: Engine) -> MatricesAnswer:
         If more metrics are missing than the model can do without.
     """
     found = matrix_judging.judge(served.model, tables, DRIVERS)
-    content = {"model": served.ref, "verdicts": found.verdicts, "notes": found.notes}
+    content = {
+        "model": served.ref,
+        "verdicts": found.verdicts,
+        "notes": found.notes,
+        "promise": served.model.card.promise,
+    }
     return MatricesAnswer.model_validate(content, from_attributes=True)

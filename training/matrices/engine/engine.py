@@ -15,6 +15,8 @@ from data.matrices.tables import SIDES, MatrixTables
 from features.matrices.forms import ABOUT, FORMS, Known, Rows, contrasted, joined, known
 from features.matrices.projection import Projection
 from training.matrices.engine import drivers
+from training.matrices.engine.alarms import Alarms
+from training.matrices.engine.apart import causes
 from training.matrices.engine.grouping import ALL, Grouping
 from training.matrices.engine.judges import FALLBACK, Cases, Judges
 from training.matrices.engine.models import CATALOGUE, PAIRED
@@ -83,6 +85,8 @@ class Engine:
     fixed : mapping
         Parameters that are not searched: ``components, sampler, rate, cost_ratio, share`` or the
         classifier's own.
+    alarms : Alarms or None
+        What is to be promised of false alarms.
     """
 
     scheme: Scheme
@@ -90,6 +94,7 @@ class Engine:
     trials: int
     seed: int
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    alarms: Alarms | None = None
 
     def fit(self, tables: MatrixTables) -> FittedEngine:
         """Learn from `tables`, whose flags are the labels; everything is tuned inside them.
@@ -125,7 +130,16 @@ class Engine:
         counted = counts(cases.group[cases.target], cases.y[cases.target])
         groups = with_cases(counted) if scheme.grouping != "none" else ()
         question = SearchQuestion(
-            model, cases, groups, scheme.components, scheme.balance, scheme.tuned, self.fixed, self.seed
+            model,
+            cases,
+            groups,
+            scheme.components,
+            scheme.balance,
+            scheme.tuned,
+            self.fixed,
+            self.seed,
+            prepared.shaped.causes,
+            self.alarms,
         )
         found = search(question, self.trials)
         everything = np.ones(len(cases.y), bool)
@@ -164,17 +178,18 @@ class Shape:
         if len(labels) < len((0, 1)):
             told = "abnormal" if labels.any() else "normal"
             raise InputError(f"there is none to learn from but what is {told}; expected both", place="runs")
-        return Shaped(self.form, learned, grouping, rows)
+        return Shaped(self.form, learned, grouping, rows, causes(tables))
 
 
 @dataclass(frozen=True)
 class Shaped:
-    """Training rows, and how they came about."""
+    """Training rows, how they came about, and what is known of causes, by pair."""
 
     form: str
     known: Known
     grouping: Grouping
     rows: Rows
+    causes: Mapping[str, str]
 
 
 @dataclass(frozen=True)
