@@ -38,6 +38,8 @@ POSSIBLE: dict[str, Callable[[pd.DataFrame], pd.Series]] = {
 def impossible(tables: MatrixTables) -> pd.DataFrame:
     """Return what breaks `POSSIBLE`: ``run_id, metric, rule, value``, in the order of runs and metrics."""
     found = cells(tables)
+    if found.empty:
+        return found.reindex(columns=[*RULE_DTYPES])
     broken = [found[~holds(found)].assign(rule=rule) for rule, holds in POSSIBLE.items()]
     told = pd.concat(broken).sort_index(kind="stable", ignore_index=True)
     return told[list(RULE_DTYPES)].astype(RULE_DTYPES)
@@ -45,9 +47,12 @@ def impossible(tables: MatrixTables) -> pd.DataFrame:
 
 def signed(tables: MatrixTables) -> pd.Series:
     """Say which metrics may be negative: where nobody has said, those whose values often are."""
-    values = tables.runs[tables.all_metrics].to_numpy(np.float64)
+    known = tables.metrics["signed"]
+    if known.notna().all():
+        return known
+    values = tables.numbers(tables.all_metrics)
     often = np.mean(values < 0, axis=0) > SIGNED_SHARE if len(values) else np.zeros(values.shape[1], bool)
-    return tables.metrics["signed"].fillna(pd.Series(often, tables.metrics.index, dtype="boolean"))
+    return known.fillna(pd.Series(often, tables.metrics.index, dtype="boolean"))
 
 
 def cells(tables: MatrixTables) -> pd.DataFrame:
@@ -59,11 +64,13 @@ def cells(tables: MatrixTables) -> pd.DataFrame:
         ``run_id, metric, value, signed, share, clock``: whether the metric may be negative, is a percentage,
         is the elapsed time.
     """
-    metrics, values = tables.metrics, tables.runs[tables.all_metrics].to_numpy(np.float64)
+    metrics, values = tables.metrics, tables.numbers(tables.all_metrics)
     share, clock = (metrics["unit"] == "%").to_numpy(bool), (metrics["metric"] == ELAPSED).to_numpy(bool)
     may_be_negative = signed(tables).to_numpy(bool)
-    odd = (values < 0) | (np.abs(values) > LARGEST) | (share & (values > ALL))
-    odd |= clock & ((values <= 0) | (np.isnan(values) & _timed(tables.runs)[:, None]))
+    odd = ((values < 0) & ~may_be_negative) | (np.abs(values) > LARGEST) | (share & (values > ALL))
+    odd |= clock & (values <= 0)
+    if np.isnan(values[:, clock]).any():
+        odd |= clock & np.isnan(values) & _timed(tables.runs)[:, None]
     rows, columns = np.nonzero(odd)
     return pd.DataFrame(
         {

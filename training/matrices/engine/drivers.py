@@ -1,110 +1,107 @@
-"""Which metrics moved a verdict: what the engine says if they had, or had alone, moved."""
+"""Which metrics drove a verdict: those without whose differences it would not be what it is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
-from data.matrices.tables import SIDES, MatrixTables
-from features.matrices.forms import Known, MatrixPairs, noise
+from features.matrices.removal import Removal
 
 Floats = NDArray[np.float64]
+Whole = NDArray[np.intp]
+#: From rows, and the pair of each, to log-odds.
+Odds = Callable[[Floats, Whole], Floats]
 
-#: So many metrics, those that differ most by their noise, are tried.
-TRIED = 100
+#: So many metrics, those that differ most by their noise, are tried first; then so many that were best.
+TRIED, AGAIN = 32, 16
 #: So many numbers at a time are judged.
 AT_ONCE = 4_000_000
+#: What differs by less is told apart by rounding only.
+DIGITS = 9
 
 
-def drivers(
-    tables: MatrixTables,
-    grouped: MatrixTables,
-    known: Known,
-    log_odds: Callable[[MatrixTables], Floats],
-    n: int,
-) -> pd.DataFrame:
-    """Return the `n` metrics that raise the log-odds of abnormal most.
+@dataclass(frozen=True)
+class Found:
+    """The drivers of some pairs.
 
-    A metric's contribution is the mean of two changes of the log-odds, both asked of the engine as it is,
-    through form, projection and classifier: what is lost when the target's runs are moved so that this
-    metric's middle is the baseline's, and what is won when all others are and this one is not (the first and
-    last term of Shapley's value). Of metrics that contribute the same, that which differs most by its noise
-    comes first.
+    Attributes
+    ----------
+    metric : ndarray of int, shape (n_pairs, n)
+        Places of metrics, in the order in which they were taken.
+    contribution : ndarray of shape (n_pairs, n)
+        By how much the log-odds of abnormal fall.
+    """
+
+    metric: Whole
+    contribution: Floats
+
+
+def drivers(removal: Removal, odds_of: Odds, n: int) -> Iterator[tuple[slice, Found]]:
+    """Find the `n` metrics without whose differences the log-odds of abnormal fall most.
+
+    One after the other is taken, that which lets them fall most once those before it are gone: the target's
+    runs are moved so that the metric's middle is the baseline's. So contributions add up to what is lost
+    without all of them. The engine is asked as it is, through form, projection and classifier. Of metrics
+    that contribute the same, that which differs most by its noise comes first.
 
     Parameters
     ----------
-    tables : MatrixTables
-        The runs of one pair.
-    grouped : MatrixTables
-        The same in the engine's groups.
-    known : Known
-    log_odds : callable
-        Of every pair of tables.
+    removal : Removal
+    odds_of : callable
+        What the engine says of rows of the form, of some pairs.
     n : int
 
-    Returns
-    -------
-    DataFrame
-        ``metric, baseline, target, contribution``.
+    Yields
+    ------
+    slice, Found
+        Some pairs, in their order.
     """
-    names = list(known.metrics)
-    values, unmoved, size = _moves(tables, grouped, known)
-    tried = np.argsort(-size, kind="stable")[:TRIED]
-
-    def odds_of(*versions: Floats) -> Floats:
-        return log_odds(_as_pairs(tables, names, np.array(versions)))
-
-    all_moved, none_moved = odds_of(values, unmoved)
-    contribution = np.zeros(len(tried))
-    step = max(1, AT_ONCE // (2 * values.size))
-    for first in range(0, len(tried), step):
-        chosen = tried[first : first + step]
-        without = [_exchanged(values, unmoved, metric) for metric in chosen]
-        alone = [_exchanged(unmoved, values, metric) for metric in chosen]
-        lost, won = np.split(odds_of(*without, *alone), 2)
-        contribution[first : first + step] = (all_moved - lost + won - none_moved) / 2
-    target = (tables.runs["side"] == SIDES[1]).to_numpy(bool)
-    # the sizes of differences settle what only rounding tells apart
-    order = np.lexsort((np.arange(len(tried)), -np.round(contribution, 9)))[:n]
-    chosen = tried[order]
-    sides = [pd.DataFrame(values[rows][:, chosen]).median().to_numpy() for rows in (~target, target)]
-    return pd.DataFrame(
-        {
-            "metric": np.array(names, object)[chosen],
-            "baseline": sides[0],
-            "target": sides[1],
-            "contribution": contribution[order],
-        }
-    ).astype({"metric": "str"})
+    pairs, metrics = removal.sizes.shape
+    tried, again = min(max(n, TRIED), metrics), min(max(n, AGAIN), metrics)
+    rows = int(removal.counts.max(initial=1)) * tried * removal.rows.x.shape[1]
+    step = max(1, AT_ONCE // max(1, rows))
+    for first in range(0, pairs, step):
+        here = slice(first, min(first + step, pairs))
+        search = _Taking(removal, odds_of, np.arange(here.start, here.stop))
+        yield here, search.taken(min(n, metrics), tried, again)
 
 
-def _moves(tables: MatrixTables, grouped: MatrixTables, known: Known) -> tuple[Floats, Floats, Floats]:
-    """Return metrics by run, the same with the target moved to the baseline, and sizes of moves by noise."""
-    values = tables.runs[list(known.metrics)].to_numpy(np.float64, copy=True)
-    values[~np.isfinite(values)] = np.nan
-    scaled = known.scaled(values)
-    matrices = MatrixPairs.of(grouped.runs, scaled)
-    place = known.places(matrices.about["group"].tolist())
-    moved = np.nan_to_num(matrices.difference[0])
-    target = (tables.runs["side"] == SIDES[1]).to_numpy(bool)
-    unmoved = np.where(target[:, None], known.unscaled(scaled - moved), values)
-    return values, unmoved, np.abs(moved) / noise(matrices, known, place)[0]
+@dataclass(frozen=True)
+class _Taking:
+    """Pairs from which metrics are taken one after the other."""
 
+    removal: Removal
+    odds_of: Odds
+    pair: Whole
 
-def _exchanged(values: Floats, others: Floats, metric: int) -> Floats:
-    exchanged = values.copy()
-    exchanged[:, metric] = others[:, metric]
-    return exchanged
+    def taken(self, n: int, tried: int, again: int) -> Found:
+        gone = np.zeros((len(self.pair), self.removal.sizes.shape[1]), bool)
+        left = np.argsort(-self.removal.sizes[self.pair], axis=1, kind="stable")[:, :tried]
+        metric, odds = np.zeros((len(gone), n), np.intp), np.zeros((len(gone), n + 1))
+        for place in range(n):
+            # what takes nothing stands first: the pair as it is
+            asked = np.insert(left, 0, -1, axis=1) if not place else left
+            without = self._without(gone, asked)
+            if not place:
+                odds[:, 0], without = without[:, 0], without[:, 1:]
+            order = np.argsort(np.round(without, DIGITS), axis=1, kind="stable")
+            left = np.take_along_axis(left, order, axis=1)
+            metric[:, place] = left[:, 0]
+            odds[:, place + 1] = np.take_along_axis(without, order[:, :1], axis=1)[:, 0]
+            np.put_along_axis(gone, left[:, :1], values=True, axis=1)
+            left = left[:, 1 : max(again, n - place) + 1]
+        return Found(metric, -np.diff(odds, axis=1))
 
-
-def _as_pairs(tables: MatrixTables, names: list[str], versions: Floats) -> MatrixTables:
-    """Return the pair once for every version of its metrics, in their order."""
-    count, runs, _ = versions.shape
-    name = pd.Series(np.repeat(np.arange(count), runs)).astype("str")
-    about = tables.runs.drop(columns=names).iloc[np.tile(np.arange(runs), count)].reset_index(drop=True)
-    about = about.assign(run_id=about["run_id"] + " " + name, pair_id=name)
-    metrics = pd.DataFrame(versions.reshape(count * runs, -1), columns=names)
-    return MatrixTables(pd.concat([about, metrics], axis="columns"), tables.causes, tables.metrics)
+    def _without(self, gone: NDArray[np.bool_], one: Whole) -> Floats:
+        """Return the log-odds of every pair without what is `gone` and one more (-1: none)."""
+        count, tried = one.shape
+        removed, more = np.repeat(gone, tried, axis=0), one.ravel()
+        removed[more >= 0, more[more >= 0]] = True
+        pair = np.repeat(self.pair, tried)
+        x, version = self.removal.without(pair, removed)
+        odds = self.odds_of(x, pair[version])
+        sums = np.bincount(version, odds, len(removed)) / np.bincount(version, minlength=len(removed))
+        return sums.reshape(count, tried)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.matrices.tables import SIDES, MatrixTables
-from features.matrices.forms import ABOUT, FORMS, Known, Rows, contrasted, joined, known
+from features.matrices.forms import FORMS, Known, Rows, contrasted, joined, known
 from features.matrices.projection import Projection
+from features.matrices.removal import Removal
+from features.matrices.sides import ABOUT, summarised
 from training.matrices.engine import drivers
 from training.matrices.engine.alarms import Alarms
 from training.matrices.engine.apart import causes
@@ -206,6 +208,35 @@ class Prepared:
 
 
 @dataclass(frozen=True)
+class MatrixDriver:
+    """A metric that drove a verdict: medians of both sides, NaN where not measured, and what it contributed.
+
+    The contribution is by how much the log-odds of abnormal fall once the target's runs are moved so that
+    their middle is the baseline's, after those of the drivers before it; all together add up.
+    """
+
+    metric: str
+    baseline: float
+    target: float
+    contribution: float
+
+
+@dataclass(frozen=True)
+class Told:
+    """What is said of a pair, as in `FittedEngine.judged`, and what drove it, the strongest first."""
+
+    pair_id: str
+    group_used: str
+    probability: float
+    threshold: float
+    abnormal: bool
+    drivers: tuple[MatrixDriver, ...] = ()
+
+
+TOLD = tuple(Told.__dataclass_fields__)[:-1]
+
+
+@dataclass(frozen=True)
 class FittedEngine:
     """An engine that answers.
 
@@ -264,21 +295,19 @@ class FittedEngine:
         return self._judged(tables, cases, odds), self._vectors(tables, cases, odds)
 
     def _judged(self, tables: MatrixTables, cases: Cases, odds: Floats) -> pd.DataFrame:
-        of_pairs, _ = in_pairs(cases, np.ones(len(odds), bool), odds)
-        first = pd.DataFrame({"pair_id": cases.pair, "used": cases.group})[cases.target]
-        first = first.drop_duplicates("pair_id")
         about = tables.runs[["pair_id", "workload", "group"]].drop_duplicates("pair_id").set_index("pair_id")
+        told = pd.DataFrame(self._verdicts(cases, odds), columns=[*TOLD])
+        return about.loc[told["pair_id"]].reset_index().assign(**told.drop(columns="pair_id"))
+
+    def _verdicts(self, cases: Cases, odds: Floats) -> list[tuple[str, str, float, float, bool]]:
+        """Return the fields of `Told` of every pair, in the order of their first target rows."""
+        of_pairs, _ = in_pairs(cases, np.ones(len(odds), bool), odds)
         probability = self.found.pairs.probability(of_pairs)
-        return (
-            about.loc[first["pair_id"]]
-            .reset_index()
-            .assign(
-                group_used=[self._used(group) for group in first["used"]],
-                probability=probability,
-                threshold=self.threshold,
-                abnormal=probability >= self.threshold,
-            )
-        )
+        used: dict[str, str] = {}
+        for pair, group in zip(cases.pair[cases.target], cases.group[cases.target], strict=True):
+            used.setdefault(pair, self._used(group))
+        told = zip(used.items(), probability.tolist(), strict=True)
+        return [(*of_pair, one, self.threshold, one >= self.threshold) for of_pair, one in told]
 
     def vectors(self, tables: MatrixTables) -> pd.DataFrame:
         """Judge every vector that the form makes, as the seed counts.
@@ -303,6 +332,47 @@ class FittedEngine:
         judged = rows.reset_index(drop=True)
         return judged.assign(probability=found, threshold=threshold, abnormal=found >= threshold)
 
+    def told(self, tables: MatrixTables, n: int) -> Iterator[Told]:
+        """Say of every pair what `judged` says, and which `n` metrics drove it; some pairs after another."""
+        whole = self.grouping.applied(with_both_sides(tables))
+        rows = FORMS[self.form](whole, self.known)
+        cases = self._cases(rows)
+        about = {one[0]: one for one in self._verdicts(cases, self._odds(cases))}
+        if not n or not about:
+            yield from (Told(*one) for one in about.values())
+            return
+        removal = Removal.of(self.form, whole, self.known, rows)
+        for here, found in drivers.drivers(removal, self._answering(removal), n):
+            named = self._named(removal, here, found, whole)
+            yield from (Told(*about[pair], own) for pair, own in zip(removal.pairs[here], named, strict=True))
+
+    def _answering(self, removal: Removal) -> drivers.Odds:
+        """Return what tells the log-odds of rows of pairs."""
+        group, line = removal.rows.about["group"].to_numpy(object)[removal.starts], self.found.pairs
+
+        def odds(x: Floats, pair: NDArray[np.intp]) -> Floats:
+            seen = self._seen.projected(replace(removal.rows, x=x))
+            return line.slope * self.judges.odds(seen, group[pair]) + line.shift
+
+        return odds
+
+    def _named(
+        self, removal: Removal, here: slice, found: drivers.Found, tables: MatrixTables
+    ) -> Iterator[tuple[MatrixDriver, ...]]:
+        """Yield the drivers of some pairs, with the medians of both sides."""
+        standing, values = tables.standing, tables.numbers(self.metrics)
+        pair = pd.Index(removal.pairs[here]).get_indexer(standing.names)[standing.pair]
+        rows = np.flatnonzero(pair >= 0)
+        count = len(found.metric)
+        place = standing.target[rows] * count + pair[rows]
+        known = np.where(np.isfinite(values[rows]), values[rows], np.nan)
+        sides = summarised(place, known, 2 * count)[0].reshape(2, count, -1)
+        for one, (metric, contribution) in enumerate(zip(found.metric, found.contribution, strict=True)):
+            middles = sides[:, one, metric].tolist()
+            names = [self.metrics[one] for one in metric]
+            told = zip(names, *middles, contribution.tolist(), strict=True)
+            yield tuple(MatrixDriver(*one) for one in told)
+
     def drivers(self, tables: MatrixTables, pair_id: str, n: int = 5) -> pd.DataFrame:
         """Name the `n` metrics that moved the verdict of one pair most towards abnormal.
 
@@ -310,7 +380,7 @@ class FittedEngine:
         -------
         DataFrame
             ``metric, baseline, target, contribution``: medians of both sides, and by how much the log-odds of
-            abnormal rise by this metric; see `training.matrices.engine.drivers`.
+            abnormal fall without it; see `training.matrices.engine.drivers`.
 
         Raises
         ------
@@ -320,7 +390,7 @@ class FittedEngine:
         one = tables.of_runs((tables.runs["pair_id"] == pair_id).to_numpy(bool))
         if set(one.runs["side"]) != set(SIDES):
             raise InputError("there is no such pair with a baseline and a target", place=f'pair "{pair_id}"')
-        return drivers.drivers(one, self.grouping.applied(one), self.known, self.log_odds, n)
+        return pd.DataFrame([asdict(driver) for told in self.told(one, n) for driver in told.drivers])
 
     def log_odds(self, tables: MatrixTables) -> Floats:
         """Return the log-odds of every pair that has a baseline and a target, as `judged`."""
@@ -329,9 +399,16 @@ class FittedEngine:
         return self.found.pairs.slope * of_pairs + self.found.pairs.shift
 
     def _answered(self, tables: MatrixTables) -> tuple[Cases, Floats]:
-        plain = self.judges.components is None
-        cases = Cases.of(asked(self, tables), self.projection, plain=plain)
+        cases = self._cases(asked(self, tables))
         return cases, self._odds(cases)
+
+    def _cases(self, rows: Rows) -> Cases:
+        return Cases.of(rows, self._seen, plain=False)
+
+    @property
+    def _seen(self) -> Projection:
+        """The projection to what the classifiers see, and nothing more."""
+        return self.projection.leading(self.judges.components)
 
     def _odds(self, cases: Cases) -> Floats:
         return self.judges.log_odds(cases, np.ones(len(cases.y), bool))
@@ -344,9 +421,18 @@ class FittedEngine:
 
 def asked(by: Shaped | FittedEngine, tables: MatrixTables) -> Rows:
     """Make rows of the pairs that have a baseline and a target, in the light of what training has shown."""
-    sides = tables.runs.groupby("pair_id")["side"].transform("nunique")
-    whole = tables.of_runs((sides == len(SIDES)).to_numpy(bool))
-    return FORMS[by.form](by.grouping.applied(whole), by.known)
+    return FORMS[by.form](by.grouping.applied(with_both_sides(tables)), by.known)
+
+
+def with_both_sides(tables: MatrixTables) -> MatrixTables:
+    """Return the runs of pairs that have a baseline and a target."""
+    standing = tables.standing
+    pair, pairs = standing.pair, len(standing.names)
+    baseline, target = (
+        np.bincount(pair[side], minlength=pairs) > 0 for side in (~standing.target, standing.target)
+    )
+    whole = baseline & target
+    return tables if whole.all() else tables.of_runs(whole[pair])
 
 
 def pruned(tables: MatrixTables) -> MatrixTables:

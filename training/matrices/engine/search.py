@@ -249,9 +249,11 @@ def in_pairs(cases: Cases, chosen: NDArray[np.bool_], odds: Floats) -> tuple[Flo
     odds, labels : ndarray of shape (n_pairs,)
         In the order of their first target rows.
     """
-    rows = pd.DataFrame({"pair": cases.pair[chosen], "odds": odds, "y": cases.y[chosen]})
-    found = rows[cases.target[chosen]].groupby("pair", sort=False).agg({"odds": "mean", "y": "max"})
-    return found["odds"].to_numpy(), found["y"].to_numpy()
+    rows = cases.target[chosen]
+    pair, names = pd.factorize(cases.pair[chosen][rows])
+    sizes = np.bincount(pair, minlength=len(names))
+    labels = np.bincount(pair, cases.y[chosen][rows], len(names)) > 0
+    return np.bincount(pair, odds[rows], len(names)) / sizes, labels.astype(np.int64)
 
 
 def _told_of_pairs(cases: Cases, chosen: NDArray[np.bool_], odds: Floats) -> pd.DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,6 +102,7 @@ class EngineCard(StoredCard):
     seed: int
     promise: FalseAlarms | None = None
 
+    @cached_property
     def known_metrics(self) -> pd.DataFrame:
         """Return the metrics as `data.matrices.tables.MatrixTables` has them."""
         return typed(pd.DataFrame(list(self.metrics)), METRIC_DTYPES)
