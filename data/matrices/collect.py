@@ -234,6 +234,9 @@ def running_on(cpus: Sequence[int]) -> Iterator[None]:
 def collect(path: Path, directory: Path, screen: Screen) -> bool:
     """Measure a suite, as `data.collect.collect` says.
 
+    Beside it stands in the settings: ``foreign``, the share of the programs' processor that others used in
+    each run, and ``others_busy``, what all others used of the whole machine, in per cent, in half of the runs.
+
     Raises
     ------
     InputError
@@ -262,7 +265,9 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
             measure(session, suite, plan(suite, causes, kinds), run=bench.run, cost=cost)
     entries = session.journal.entries
     made = tables(suite, entries, machine.name())
-    return session.end(suite, made, lacking=lacking, foreign=sorted(entry.foreign for entry in entries))
+    others_busy = round(float(made.runs[summaries.CPU_OTHERS].median()), 1)
+    foreign = sorted(entry.foreign for entry in entries)
+    return session.end(suite, made, lacking=lacking, foreign=foreign, others_busy=others_busy)
 
 
 def _cost(suite: MatrixSuite, bench: Bench, name: str, costs: Mapping[str, float]) -> float:

@@ -352,9 +352,9 @@ def test_a_line_that_is_no_entry_is_told_in_one_line(suite, tmp_path):
         ),
         (
             MeasuredRun, Cost,
-            ['{"case": "json", "costs": {"unit": 0.001, "leak": 0.0001}}',
+            ['{"name": "json", "seconds": 0.001}',
              ('{"planned": {"case": "json", "pair": 1, "side": "target", "number": 2, "cause": "leak",'
-             ' "size": 0.2, "invalid": ""}, "at": "2026-11-21T00:00:00+00:00", "elapsed": 0.5,'
+             ' "size": 0.2, "invalid": "", "session": 0}, "at": "2026-11-21T00:00:00+00:00", "elapsed": 0.5,'
              ' "transactions": 9, "foreign": 0.01, "metrics": {"faults": 1.5, "perf.lost": null}}')],
             ["json 1 target 2"],
         ),
