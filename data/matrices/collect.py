@@ -235,7 +235,7 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
     """Measure a suite, as `data.collect.collect` says.
 
     Beside it stands in the settings: ``foreign``, the share of the programs' processor that others used in
-    each run, and ``others_busy``, what all others used of the whole machine, in per cent, in half of the runs.
+    each run, and ``others_busy``, the median of what they used of the whole machine (%).
 
     Raises
     ------
