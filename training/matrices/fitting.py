@@ -78,7 +78,7 @@ def parts_of_causes(examples: MatrixExamples, number: int, seed: int) -> list[Fo
     """
     pairs, truth = examples.pairs, examples.truth()
     known = causes(examples.tables)
-    cause = pairs["pair_id"].map(known).fillna(NONE).to_numpy(object)
+    cause = np.array([known.get(pair, NONE) for pair in pairs["pair_id"]], object)
     workload = pairs["workload"].to_numpy(object)
     number = min(number, len(set(known.values())), len(set(workload)))
     if number < len(("learned", "asked")):

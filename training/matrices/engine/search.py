@@ -271,7 +271,7 @@ def _without_causes(
     cases = question.cases
     if not question.causes or not question.tuned:
         return
-    cause = pd.Series(cases.pair).map(question.causes).fillna(NONE).to_numpy(object)
+    cause = np.array([question.causes.get(pair, NONE) for pair in cases.pair], object)
     found = Caused(cases.workload, cause, cases.y == 1).parted(parts, question.seed)
     for part in found if len(cases.y) <= CALIBRATED else found[:1]:
         judges = _judges(question, params, part.learned)
