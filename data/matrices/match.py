@@ -47,9 +47,9 @@ def matched(tables: MatrixTables, metrics: pd.DataFrame, groups: Collection[str]
     InputError
         If more are missing.
     """
-    units = dict(zip(metrics["metric"], metrics["unit"], strict=True))
-    theirs = dict(zip(tables.metrics["metric"], tables.metrics["unit"], strict=True))
-    known, there = list(units), set(tables.runs.columns)
+    units = dict(zip(metrics["metric"].tolist(), metrics["unit"].tolist(), strict=True))
+    theirs = dict(zip(tables.metrics["metric"].tolist(), tables.metrics["unit"].tolist(), strict=True))
+    known, there = list(units), {*RUN_DTYPES, *tables.all_metrics}
     lacking = [name for name in known if name not in there]
     extra = [name for name in tables.all_metrics if name not in units]
     other = [name for name in known if name in theirs and len({theirs[name], units[name]} - {""}) > 1]
@@ -83,7 +83,7 @@ def matched(tables: MatrixTables, metrics: pd.DataFrame, groups: Collection[str]
         *_more(strange, "are unknown groups"),
     ]
     runs, columns = tables.runs, [*RUN_DTYPES, *known]
-    if columns != list(runs.columns):
+    if columns != runs.columns.tolist():
         runs = runs.reindex(columns=columns)
     if other:
         runs = runs.assign(**dict.fromkeys(other, np.nan))

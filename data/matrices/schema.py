@@ -38,8 +38,6 @@ POSSIBLE: dict[str, Callable[[pd.DataFrame], pd.Series]] = {
 def impossible(tables: MatrixTables) -> pd.DataFrame:
     """Return what breaks `POSSIBLE`: ``run_id, metric, rule, value``, in the order of runs and metrics."""
     found = cells(tables)
-    if found.empty:
-        return found.reindex(columns=[*RULE_DTYPES])
     broken = [found[~holds(found)].assign(rule=rule) for rule, holds in POSSIBLE.items()]
     told = pd.concat(broken).sort_index(kind="stable", ignore_index=True)
     return told[list(RULE_DTYPES)].astype(RULE_DTYPES)
@@ -55,8 +53,24 @@ def signed(tables: MatrixTables) -> pd.Series:
     return known.fillna(pd.Series(often, tables.metrics.index, dtype="boolean"))
 
 
+def odd(tables: MatrixTables) -> NDArray[np.bool_]:
+    """Say which numbers may break a rule, shape (n_runs, n_metrics); most cannot, and rules are slow."""
+    values, (share, clock, may_be_negative) = tables.numbers(tables.all_metrics), _kinds(tables)
+    found = (values < 0) & ~may_be_negative
+    found |= (np.abs(values) > LARGEST) | (share & (values > ALL)) | (clock & (values <= 0))
+    if np.isnan(values[:, clock]).any():
+        found |= clock & np.isnan(values) & _timed(tables.runs)[:, None]
+    return np.asarray(found)
+
+
+def _kinds(tables: MatrixTables) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Say of each metric whether it is a percentage, is the elapsed time, may be negative."""
+    unit, name = (tables.metrics[column].to_numpy(object) for column in ("unit", "metric"))
+    return unit == "%", name == ELAPSED, signed(tables).to_numpy(bool)
+
+
 def cells(tables: MatrixTables) -> pd.DataFrame:
-    """Return one row per number that may break a rule; most cannot, and rules are slow.
+    """Return one row per number that may break a rule.
 
     Returns
     -------
@@ -65,13 +79,8 @@ def cells(tables: MatrixTables) -> pd.DataFrame:
         is the elapsed time.
     """
     metrics, values = tables.metrics, tables.numbers(tables.all_metrics)
-    share, clock = (metrics["unit"] == "%").to_numpy(bool), (metrics["metric"] == ELAPSED).to_numpy(bool)
-    may_be_negative = signed(tables).to_numpy(bool)
-    odd = ((values < 0) & ~may_be_negative) | (np.abs(values) > LARGEST) | (share & (values > ALL))
-    odd |= clock & (values <= 0)
-    if np.isnan(values[:, clock]).any():
-        odd |= clock & np.isnan(values) & _timed(tables.runs)[:, None]
-    rows, columns = np.nonzero(odd)
+    share, clock, may_be_negative = _kinds(tables)
+    rows, columns = np.nonzero(odd(tables))
     return pd.DataFrame(
         {
             "run_id": tables.runs["run_id"].to_numpy()[rows],

@@ -80,7 +80,11 @@ class MatrixTables(Tables):
     @property
     def all_metrics(self) -> list[str]:
         """Raw and summary metrics."""
-        return metrics_of(self.runs)
+        return list(self._names)
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(metrics_of(self.runs))
 
     @cached_property
     def standing(self) -> Standing:
@@ -89,19 +93,18 @@ class MatrixTables(Tables):
 
     def numbers(self, metrics: Sequence[str]) -> NDArray[np.float64]:
         """Return the values of some metrics, shape (n_runs, n_metrics), which are not to be changed."""
-        names, values = self._numbers
-        if names == tuple(metrics):
+        values = self._numbers
+        if self._names == tuple(metrics):
             return values
-        places = {name: place for place, name in enumerate(names)}
+        places = {name: place for place, name in enumerate(self._names)}
         return values[:, [places[name] for name in metrics]]
 
     @cached_property
-    def _numbers(self) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+    def _numbers(self) -> NDArray[np.float64]:
         """All metrics in one array: to pick columns from a frame takes longer than what is done with them."""
         columns = self.runs.columns.tolist()
         places = [place for place, name in enumerate(columns) if name not in RUN_DTYPES]
-        values = self.runs.iloc[:, places].to_numpy(np.float64)
-        return tuple(columns[place] for place in places), values
+        return self.runs.iloc[:, places].to_numpy(np.float64)
 
     def counted(self) -> str:
         """Say how much is in the tables."""
@@ -274,7 +277,7 @@ class StackedSides:
 
 def metrics_of(runs: pd.DataFrame) -> list[str]:
     """Return the columns of `runs` that are metrics."""
-    return [column for column in runs.columns if column not in RUN_DTYPES]
+    return [column for column in runs.columns.tolist() if column not in RUN_DTYPES]
 
 
 def incomparable(runs: pd.DataFrame) -> dict[str, str]:

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.errors import InputError
-from data.matrices.schema import LARGEST, impossible
+from data.matrices.schema import LARGEST, impossible, odd
 from data.matrices.summaries import TRANSACTIONS
 from data.matrices.tables import SIDES, MatrixTables, Standing
 from data.tables.decisions import KEPT, WARNINGS, Decisions, by, reasons
@@ -168,7 +168,7 @@ def first_broken(
     tables: MatrixTables, missing: float, raw: Sequence[str], summary: Sequence[str]
 ) -> tuple[list[str], list[str]]:
     """Return for each run the short name of the first rule that it breaks, and why; empty where none."""
-    broken = impossible(tables).drop_duplicates("run_id")
+    broken = impossible(tables).drop_duplicates("run_id") if odd(tables).any() else pd.DataFrame()
     told = {
         one.run_id: (one.rule, f"{one.metric}={one.value:g} must be {one.rule}")
         for one in broken.itertuples()

@@ -128,7 +128,9 @@ class DriverAnswer(BaseModel):
     unit: str = Field(description="Empty where nobody told it.")
     baseline: Median = Field(description="The median of the valid runs; null where it was not measured.")
     target: Median
-    contribution: float = Field(description="Towards fail where positive.")
+    contribution: float = Field(
+        description="By how much the log-odds of fail fall without it, once those before it are gone."
+    )
 
 
 class MatrixVerdictAnswer(BaseModel):

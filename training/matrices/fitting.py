@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
@@ -15,8 +15,9 @@ from data.matrices.tables import SIDES, MatrixTables
 from data.sidebyside import Compute, side_by_side
 from training.matrices.engine.alarms import Alarms
 from training.matrices.engine.apart import NONE, Apart, Caused, causes
-from training.matrices.engine.engine import Engine, Prepared, asked
+from training.matrices.engine.engine import Engine
 from training.matrices.engine.judges import Cases
+from training.matrices.engine.shape import Prepared, asked
 from training.matrices.examples import MatrixExamples
 from training.matrices.folds import dealt
 from training.matrices.schemes import Cell
@@ -127,9 +128,25 @@ class EngineFit:
         """What is fitted."""
         return Engine(self.cell.scheme, self.cell.model, self.trials, self.seed, self.fixed, self.alarms)
 
+    @property
+    def same(self) -> Hashable:
+        """What decides the answer: where nothing is summarised or grouped, some schemes do the same."""
+        scheme, train = self.cell.scheme, self.part.train
+        metrics = scheme.metrics if train.summary else "raw"
+        one_group = scheme.grouping == "given" and len(set(train.runs["group"])) == 1
+        scheme = replace(scheme, metrics=metrics, grouping="none" if one_group else scheme.grouping)
+        return id(self.part), scheme, self.cell.model, self.trials, self.seed, tuple(self.fixed.items())
+
 
 def all_held(fits: Sequence[EngineFit], compute: Compute, title: str) -> list[Held]:
-    """Fit all side by side; those that learn from the same rows share them."""
+    """Fit all side by side, what has the same answer once; those that learn from the same rows share them."""
+    which = [fit.same for fit in fits]
+    distinct = dict(zip(which, fits, strict=True))
+    found = dict(zip(distinct, _each_held(list(distinct.values()), compute, title), strict=True))
+    return [found[one] for one in which]
+
+
+def _each_held(fits: Sequence[EngineFit], compute: Compute, title: str) -> list[Held]:
     alike: dict[Hashable, list[int]] = {}
     for number, fit in enumerate(fits):
         alike.setdefault((id(fit.part), fit.engine.shape), []).append(number)

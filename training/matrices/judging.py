@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -18,6 +18,7 @@ from data.matrices.validity import first_broken, unit_changes, unjudgeable
 from data.tables.problems import Problems
 
 if TYPE_CHECKING:
+    from training.matrices.engine.engine import Told
     from training.matrices.engine.stored import TrainedEngine
 
 #: Where all runs are valid, and yet the engine has nothing to compare.
@@ -58,7 +59,8 @@ class Driver:
     baseline, target : float or None
         The medians of the valid runs of both sides; None where the metric was not measured.
     contribution : float
-        Towards ``fail`` if above 0; only the order and the sign can be compared between models.
+        By how much the log-odds of ``fail`` fall once the target's values are brought to the baseline's, after
+        those of the drivers before it.
     """
 
     metric: str
@@ -87,7 +89,7 @@ class MatrixVerdict:
     invalid_runs : tuple of InvalidRun
         A pair may be judged without them.
     drivers : tuple of Driver
-        Largest contribution first; empty where invalid.
+        In the order in which they were found, see `training.matrices.engine.drivers`; empty where invalid.
     notes : tuple of str
         What a reader of this verdict should know, such as a metric that looks like another unit.
     """
@@ -122,7 +124,18 @@ class MatrixJudgement:
     notes: tuple[str, ...]
 
 
-def judge(trained: TrainedEngine, tables: MatrixTables, drivers: int = 5) -> MatrixJudgement:
+#: Hands on what is told of each of so many pairs, and may show how far it is.
+Watch: TypeAlias = "Callable[[Iterable[Told], int], Iterable[Told]]"
+
+
+def unwatched(told: Iterable[Told], _total: int) -> Iterable[Told]:
+    """Hand on what is told, and show nothing."""
+    return told
+
+
+def judge(
+    trained: TrainedEngine, tables: MatrixTables, drivers: int = 5, watch: Watch = unwatched
+) -> MatrixJudgement:
     """Judge every pair of `tables`: one that cannot be judged is ``invalid``, and says why.
 
     Rules come first, then the validity tree looks at what they left; what is left of a pair then is judged.
@@ -135,6 +148,7 @@ def judge(trained: TrainedEngine, tables: MatrixTables, drivers: int = 5) -> Mat
         As `data.matrices.formats.read_asked` gives them. Flags ``valid`` and ``abnormal`` are not looked at.
     drivers : int
         How many raw metrics to name for each pair.
+    watch : callable
 
     Raises
     ------
@@ -154,7 +168,7 @@ def judge(trained: TrainedEngine, tables: MatrixTables, drivers: int = 5) -> Mat
     whole = np.array([not reasons[pair] for pair in runs["pair_id"].to_numpy(object)], bool)
     chosen = kept & whole
     sound = known.tables if chosen.all() else known.tables.of_runs(chosen)
-    answers = _answers(trained, sound, drivers)
+    answers = _answers(trained, sound, drivers, watch)
     notes = _unit_notes(sound)
     verdicts = (
         _verdict(own, reasons[own.pair_id], answers.get(own.pair_id), notes.get(own.pair_id, []))
@@ -221,11 +235,11 @@ def _invalid(trained: TrainedEngine, tables: MatrixTables) -> list[InvalidRun | 
     return found
 
 
-def _answers(trained: TrainedEngine, sound: MatrixTables, count: int) -> dict[str, _Answer]:
+def _answers(trained: TrainedEngine, sound: MatrixTables, count: int, watch: Watch) -> dict[str, _Answer]:
     """Ask the engine about the pairs of `sound`."""
     if sound.runs.empty:
         return {}
-    units = dict(zip(sound.metrics["metric"], sound.metrics["unit"], strict=True))
+    units = dict(zip(sound.metrics["metric"].tolist(), sound.metrics["unit"].tolist(), strict=True))
     return {
         one.pair_id: _Answer(
             one.group_used,
@@ -240,7 +254,7 @@ def _answers(trained: TrainedEngine, sound: MatrixTables, count: int) -> dict[st
                 for own in one.drivers
             ),
         )
-        for one in trained.engine.told(sound, count)
+        for one in watch(trained.engine.told(sound, count), len(sound.standing.names))
     }  # fmt: skip
 
 

@@ -6,11 +6,12 @@ import pytest
 from data.errors import InputError
 from data.matrices.tables import MatrixTables
 from tests.matrix_pairs import MOVED, of_groups, pairs
-from training.matrices.engine.engine import FULL, NAIVE, Engine, Scheme, asked
+from training.matrices.engine.engine import FULL, NAIVE, Engine, Scheme
 from training.matrices.engine.grouping import Grouping
 from training.matrices.engine.judges import Cases, resampled
 from training.matrices.engine.models import CATALOGUE
 from training.matrices.engine.search import PARTS, thirds
+from training.matrices.engine.shape import asked
 
 SEED = 1
 

@@ -18,7 +18,7 @@ Odds = Callable[[Floats, Whole], Floats]
 #: So many metrics, those that differ most by their noise, are tried first; then so many that were best.
 TRIED, AGAIN = 32, 16
 #: So many numbers at a time are judged.
-AT_ONCE = 4_000_000
+AT_ONCE = 2_000_000
 #: What differs by less is told apart by rounding only.
 DIGITS = 9
 

@@ -12,25 +12,23 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.matrices.tables import SIDES, MatrixTables
-from features.matrices.forms import FORMS, Known, Rows, contrasted, joined, known
+from features.matrices.forms import FORMS, Known, Rows
 from features.matrices.projection import Projection
 from features.matrices.removal import Removal
 from features.matrices.sides import ABOUT, summarised
 from training.matrices.engine import drivers
 from training.matrices.engine.alarms import Alarms
-from training.matrices.engine.apart import causes
 from training.matrices.engine.grouping import ALL, Grouping
 from training.matrices.engine.judges import FALLBACK, Cases, Judges
 from training.matrices.engine.models import CATALOGUE, PAIRED
 from training.matrices.engine.search import Chosen, SearchQuestion, in_pairs, search
+from training.matrices.engine.shape import Prepared, Shape, Shaped, asked, with_both_sides
 
 Floats = NDArray[np.float64]
 
 #: A group gets a classifier of its own from so many abnormal target rows, and as many normal ones, on; fewer
 #: are too few for seed 001 (section 4.3).
 CASES = 3
-#: Parts of the test cases, the noise of each of which is learned from the others.
-PARTS = 5
 
 
 @dataclass(frozen=True)
@@ -149,62 +147,6 @@ class Engine:
         by = prepared.shaped
         fitted = (by.form, by.known, by.grouping, prepared.projection, judges, found)
         return FittedEngine(scheme, self.model, *fitted)
-
-
-@dataclass(frozen=True)
-class Shape:
-    """What of an engine decides how tables become rows; see `Scheme`."""
-
-    metrics: str
-    form: str
-    prune: bool
-    grouping: str
-    seed: int
-
-    def of(self, tables: MatrixTables) -> Shaped:
-        """Make rows of training tables.
-
-        Raises
-        ------
-        InputError
-            If the runs that are left are all normal, or all abnormal.
-        """
-        tables = pruned(tables) if self.prune else spread_labels(tables)
-        metrics = (tables.summary if self.metrics == "summary" else tables.raw) or tables.raw
-        grouping = Grouping.of(self.grouping, tables, metrics, self.seed)
-        grouped = grouping.applied(tables)
-        learned = known(grouped, metrics)
-        rows = _training_rows(self.form, grouped, learned, self.seed)
-        rows = rows.of(~np.isnan(rows.y))
-        labels = np.unique(rows.y)
-        if len(labels) < len((0, 1)):
-            told = "abnormal" if labels.any() else "normal"
-            raise InputError(f"there is none to learn from but what is {told}; expected both", place="runs")
-        return Shaped(self.form, learned, grouping, rows, causes(tables))
-
-
-@dataclass(frozen=True)
-class Shaped:
-    """Training rows, how they came about, and what is known of causes, by pair."""
-
-    form: str
-    known: Known
-    grouping: Grouping
-    rows: Rows
-    causes: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """Training cases, and how they came about."""
-
-    shaped: Shaped
-    projection: Projection
-    cases: Cases
-
-    def asked(self, rows: Rows) -> Cases:
-        """Make cases of the rows of what is asked."""
-        return Cases.of(rows, self.projection, plain=self.cases.plain is not None)
 
 
 @dataclass(frozen=True)
@@ -342,11 +284,16 @@ class FittedEngine:
             yield from (Told(*one) for one in about.values())
             return
         removal = Removal.of(self.form, whole, self.known, rows)
-        for here, found in drivers.drivers(removal, self._answering(removal), n):
+        for here, found in drivers.drivers(removal, self.answering(removal), n):
             named = self._named(removal, here, found, whole)
             yield from (Told(*about[pair], own) for pair, own in zip(removal.pairs[here], named, strict=True))
 
-    def _answering(self, removal: Removal) -> drivers.Odds:
+    def removal(self, tables: MatrixTables) -> Removal:
+        """Return the rows of pairs that have a baseline and a target, to take differences from."""
+        whole = self.grouping.applied(with_both_sides(tables))
+        return Removal.of(self.form, whole, self.known, FORMS[self.form](whole, self.known))
+
+    def answering(self, removal: Removal) -> drivers.Odds:
         """Return what tells the log-odds of rows of pairs."""
         group, line = removal.rows.about["group"].to_numpy(object)[removal.starts], self.found.pairs
 
@@ -403,7 +350,7 @@ class FittedEngine:
         return cases, self._odds(cases)
 
     def _cases(self, rows: Rows) -> Cases:
-        return Cases.of(rows, self._seen, plain=False)
+        return Cases.of(rows, self.projection, plain=self.judges.components is None)
 
     @property
     def _seen(self) -> Projection:
@@ -417,60 +364,6 @@ class FittedEngine:
         if not self.judges.own:
             return ALL
         return group if group in self.judges.own else FALLBACK
-
-
-def asked(by: Shaped | FittedEngine, tables: MatrixTables) -> Rows:
-    """Make rows of the pairs that have a baseline and a target, in the light of what training has shown."""
-    return FORMS[by.form](by.grouping.applied(with_both_sides(tables)), by.known)
-
-
-def with_both_sides(tables: MatrixTables) -> MatrixTables:
-    """Return the runs of pairs that have a baseline and a target."""
-    standing = tables.standing
-    pair, pairs = standing.pair, len(standing.names)
-    baseline, target = (
-        np.bincount(pair[side], minlength=pairs) > 0 for side in (~standing.target, standing.target)
-    )
-    whole = baseline & target
-    return tables if whole.all() else tables.of_runs(whole[pair])
-
-
-def pruned(tables: MatrixTables) -> MatrixTables:
-    """Return the runs that nobody has flagged invalid."""
-    return tables.of_runs(tables.runs["valid"].fillna(True).to_numpy(bool))
-
-
-def spread_labels(tables: MatrixTables) -> MatrixTables:
-    """Give runs without a label that of the other runs of their matrix."""
-    runs = tables.runs
-    of_matrix = runs.groupby(["pair_id", "side"])["abnormal"].transform("max")
-    return MatrixTables(
-        runs.assign(abnormal=runs["abnormal"].fillna(of_matrix)), tables.causes, tables.metrics
-    )
-
-
-def _training_rows(form: str, tables: MatrixTables, learned: Known, seed: int) -> Rows:
-    """Return the rows to learn from.
-
-    Differences of a pair are in units of noise that was learned without its test case, as those of new test
-    cases will be: in units to which it has contributed itself, a normal pair looks more normal than it is.
-    """
-    workload = tables.runs["workload"].to_numpy(object)
-    if form != "contrasted" or len(set(workload)) < PARTS:
-        return FORMS[form](tables, learned)
-    part = parted(tables.runs.drop_duplicates("workload"), seed).reindex(workload).to_numpy()
-    parts = []
-    for number in range(PARTS):
-        others = known(tables.of_runs(part != number), learned.metrics)
-        parts.append(contrasted(tables.of_runs(part == number), others))
-    return joined(parts)
-
-
-def parted(cases: pd.DataFrame, seed: int) -> pd.Series:
-    """Deal test cases (``workload, group``) to `PARTS` parts, those of a group evenly; by ``workload``."""
-    of_group = cases.sample(frac=1, random_state=seed)
-    order = of_group.sort_values("group", kind="stable")["workload"]
-    return pd.Series(np.arange(len(order)) % PARTS, order)
 
 
 def counts(group: NDArray[Any], y: NDArray[np.int64]) -> pd.DataFrame:
