@@ -128,8 +128,8 @@ class Differences:
         runs = tables.runs
         targets = runs["pair_id"].where(runs["side"] == SIDES[1])
         abnormal = pd.Series(flags(runs)).groupby(targets.to_numpy()).max()
-        normal = tables.of_runs(runs["pair_id"].isin(abnormal.index[abnormal == 0]).to_numpy(bool)).runs
-        values = normal[list(scales.metrics)].to_numpy(np.float64)
+        normal = tables.of_runs(runs["pair_id"].isin(abnormal.index[abnormal == 0]).to_numpy(bool))
+        values = normal.runs[list(scales.metrics)].to_numpy(np.float64)
         matrices = MatrixPairs.of(normal, scales.scaled(np.where(np.isfinite(values), values, np.nan)))
         place = cases.get_indexer(matrices.about["workload"])
         return cls(np.nan_to_num(matrices.difference**2), place.astype(np.intp))
