@@ -61,8 +61,8 @@ def _speed(examples: MatrixExamples, before: float) -> Table:
         rows,
         [
             f"The shipped measurement; models are fitted to all of it with {TRIALS} trials, seed {SEED}.",
-            "An answer is made of rules, validity tree, verdict, notes and five drivers; a command starts and",
-            "reads the model and the tables, too.",
+            "An answer is made of rules, validity tree, verdict, notes and five drivers; a command starts",
+            "and reads the model and the tables, too.",
             "The first row is what perfjudge did before: a table of runs for each version of a pair.",
             "The shorter of two runs each, on one core; a command has all there are.",
             busy(before),

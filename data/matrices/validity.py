@@ -68,7 +68,7 @@ class MatrixDecisions(Decisions):
         return MatrixTables(whole.runs.drop(columns=out), whole.causes, described)
 
     def flagged(self, tables: MatrixTables) -> MatrixTables:
-        """Return all runs with the metrics that say something, and without causes, to learn from.
+        """Return all runs with the metrics that say something, to learn from, and causes, to hold them out.
 
         ``valid`` is false where an analyst or a rule says so, else true; what is infinite or larger than any
         count is missing.
@@ -81,7 +81,7 @@ class MatrixDecisions(Decisions):
         valid = about["valid"].fillna(value=True) & self.runs["kept"].to_numpy(bool)
         # a copy has one block of numbers, which is divided many times sooner than a block per metric
         runs = pd.concat([about.assign(valid=valid.astype("boolean")), numbers], axis="columns").copy()
-        return MatrixTables(runs, tables.causes[:0], described)
+        return MatrixTables(runs, tables.causes[tables.causes["cause"].notna()], described)
 
 
 def decide(tables: MatrixTables, missing: float) -> MatrixDecisions:

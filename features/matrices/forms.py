@@ -237,9 +237,10 @@ def subtracted(tables: MatrixTables, known: Known) -> Rows:
 def contrasted(tables: MatrixTables, known: Known) -> Rows:
     """Make a row of each pair: how the middles of its matrices differ, in units of the metric's noise.
 
-    A metric's noise is how much normal pairs of the group differ in training, or how much the runs of these
-    two matrices let one expect, if that is more: their variance is the baseline's own, moderated by that of
-    the group (Smyth 2004, "Linear models and empirical Bayes methods"), so that baselines of two runs do.
+    A metric's noise is how much normal pairs of the group differ in training, as much more or less as the
+    runs of this baseline vary more or less than usual there; or how much the runs of these two matrices let
+    one expect, if that is more: their variance is the baseline's own, moderated by that of the group (Smyth
+    2004, "Linear models and empirical Bayes methods"), so that baselines of two runs do.
     Numbers are compressed to ``arcsinh``. A metric that one side did not measure does not differ.
 
     Columns beside the metrics: what the sizes of these differences are over all metrics, by rank, by share
@@ -265,12 +266,15 @@ def noise(matrices: MatrixPairs, known: Known, place: Whole) -> Floats:
         Of the pair's group in `known`.
     """
     own = np.maximum(matrices.counts[0] - 1, 0)
-    moderated = (RUNS * known.spread[place] + own * np.nan_to_num(matrices.spreads[0])) / (RUNS + own)
+    usual = known.spread[place]
+    moderated = (RUNS * usual + own * np.nan_to_num(matrices.spreads[0])) / (RUNS + own)
     with np.errstate(divide="ignore", invalid="ignore"):
         chance = moderated * (1 / matrices.counts).sum(axis=0)
     chance[~np.isfinite(chance)] = 0
-    least = np.where((matrices.middles == 0).any(axis=0), ZERO, FLOOR)
-    return np.asarray(np.sqrt(np.maximum(known.drift[place], chance) + least**2))
+    least = np.where((matrices.middles == 0).any(axis=0), ZERO, FLOOR) ** 2
+    # where runs vary more than those that were learned from, so do matrices
+    drift = known.drift[place] * (moderated + least) / (usual + least)
+    return np.asarray(np.sqrt(np.maximum(drift, chance) + least))
 
 
 def flags(runs: pd.DataFrame) -> Floats:

@@ -20,6 +20,8 @@ from training.matrices.seed import ABNORMAL, ABNORMAL_PAIRS, PAIRS, VECTORS
 
 #: How it is divided: test cases are held out whole.
 SPLIT = "test-cases"
+#: Causes are held out whole, too.
+HARDER = "causes"
 #: That which is more like the seed's.
 EASIER = "pairs"
 
@@ -66,6 +68,11 @@ class Metrics(pages.Metrics[Judged]):
     def split(self) -> Split[Judged]:
         """Folds of whole test cases."""
         return self.splits[SPLIT]
+
+    @property
+    def harder(self) -> Split[Judged] | None:
+        """Folds of whole causes; None where causes are not known."""
+        return self.splits.get(HARDER)
 
     @property
     def easier(self) -> Split[Judged] | None:

@@ -39,7 +39,12 @@ def judge(tables: MatrixTables, served: Engine, *, shown: bool = False) -> Matri
     """
     watch = _shown if shown else matrix_judging.unwatched
     found = matrix_judging.judge(served.model, tables, DRIVERS, watch)
-    content = {"model": served.ref, "verdicts": found.verdicts, "notes": found.notes}
+    content = {
+        "model": served.ref,
+        "verdicts": found.verdicts,
+        "notes": found.notes,
+        "promise": served.model.card.promise,
+    }
     return MatricesAnswer.model_validate(content, from_attributes=True)
 
 

@@ -28,6 +28,7 @@ def _unseen() -> UnseenSupply:
 
 
 _TRUSTED = (
+    "training.evaluation.promise.Promised",
     "features.matrices.forms.Known",
     "features.matrices.projection.Projection",
     "training.matrices.engine.engine.FittedEngine",

@@ -59,8 +59,8 @@ class Driver:
     baseline, target : float or None
         The medians of the valid runs of both sides; None where the metric was not measured.
     contribution : float
-        By how much the log-odds of ``fail`` fall once the target's values are brought to the baseline's, after
-        those of the drivers before it.
+        By how much the log-odds of ``fail`` fall once the target's values are brought to the baseline's,
+        after those of the drivers before it.
     """
 
     metric: str

@@ -17,6 +17,7 @@ from features.matrices.projection import Projection
 from features.matrices.removal import Removal
 from features.matrices.sides import ABOUT, summarised
 from training.matrices.engine import drivers
+from training.matrices.engine.alarms import Alarms
 from training.matrices.engine.grouping import ALL, Grouping
 from training.matrices.engine.judges import FALLBACK, Cases, Judges
 from training.matrices.engine.models import CATALOGUE, PAIRED
@@ -84,6 +85,8 @@ class Engine:
     fixed : mapping
         Parameters that are not searched: ``components, sampler, rate, cost_ratio, share`` or the
         classifier's own.
+    alarms : Alarms or None
+        What is to be promised of false alarms.
     """
 
     scheme: Scheme
@@ -91,6 +94,7 @@ class Engine:
     trials: int
     seed: int
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    alarms: Alarms | None = None
 
     def fit(self, tables: MatrixTables) -> FittedEngine:
         """Learn from `tables`, whose flags are the labels; everything is tuned inside them.
@@ -126,7 +130,16 @@ class Engine:
         counted = counts(cases.group[cases.target], cases.y[cases.target])
         groups = with_cases(counted) if scheme.grouping != "none" else ()
         question = SearchQuestion(
-            model, cases, groups, scheme.components, scheme.balance, scheme.tuned, self.fixed, self.seed
+            model,
+            cases,
+            groups,
+            scheme.components,
+            scheme.balance,
+            scheme.tuned,
+            self.fixed,
+            self.seed,
+            prepared.shaped.causes,
+            self.alarms,
         )
         found = search(question, self.trials)
         everything = np.ones(len(cases.y), bool)

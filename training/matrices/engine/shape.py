@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,6 +13,7 @@ from data.errors import InputError
 from data.matrices.tables import MatrixTables
 from features.matrices.forms import FORMS, Known, Rows, contrasted, joined, known
 from features.matrices.projection import Projection
+from training.matrices.engine.apart import causes
 from training.matrices.engine.grouping import Grouping
 from training.matrices.engine.judges import Cases
 
@@ -50,17 +52,20 @@ class Shape:
         if len(labels) < len((0, 1)):
             told = "abnormal" if labels.any() else "normal"
             raise InputError(f"there is none to learn from but what is {told}; expected both", place="runs")
-        return Shaped(self.form, learned, grouping, rows if self.form == "contrasted" else _thinned(rows))
+        if self.form != "contrasted":
+            rows = _thinned(rows)
+        return Shaped(self.form, learned, grouping, rows, causes(tables))
 
 
 @dataclass(frozen=True)
 class Shaped:
-    """Training rows, and how they came about."""
+    """Training rows, how they came about, and what is known of causes, by pair."""
 
     form: str
     known: Known
     grouping: Grouping
     rows: Rows
+    causes: Mapping[str, str]
 
 
 @dataclass(frozen=True)
