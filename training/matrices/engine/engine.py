@@ -153,8 +153,8 @@ class Engine:
 class MatrixDriver:
     """A metric that drove a verdict: medians of both sides, NaN where not measured, and what it contributed.
 
-    The contribution is by how much the log-odds of abnormal fall once the target's runs are moved so that
-    their middle is the baseline's, after those of the drivers before it; all together add up.
+    Contributions add up to what the log-odds of abnormal fall once the target's runs are moved so that the
+    middles of all drivers are the baseline's; see `training.matrices.engine.drivers`.
     """
 
     metric: str
@@ -326,8 +326,8 @@ class FittedEngine:
         Returns
         -------
         DataFrame
-            ``metric, baseline, target, contribution``: medians of both sides, and by how much the log-odds of
-            abnormal fall without it; see `training.matrices.engine.drivers`.
+            ``metric, baseline, target, contribution``: medians of both sides, and its share of what the
+            log-odds of abnormal fall without all `n`; see `training.matrices.engine.drivers`.
 
         Raises
         ------
