@@ -34,7 +34,7 @@ from training.matrices.schemes import Cell
 from training.matrices.training import EngineRecipe
 
 SHIPPED = Path("data/raw/matrices")
-MODELS = ("decision-tree", "logistic", "tan", "knn", "random-forest", "xgboost")
+MODELS = ("logistic", "knn", "random-forest", "xgboost")
 TRIALS, MISSING, FOLDS = 6, 0.5, 3
 #: Metrics that are named, and of how many verdicts are told without them.
 NAMED, STEPS = 5, (1, 3, 5)
