@@ -18,7 +18,7 @@ from data.matrices.validity import first_broken, unit_changes, unjudgeable
 from data.tables.problems import Problems
 
 if TYPE_CHECKING:
-    from training.matrices.engine.engine import Told
+    from training.matrices.engine.engine import ToldPair
     from training.matrices.engine.stored import TrainedEngine
 
 #: Where all runs are valid, and yet the engine has nothing to compare.
@@ -125,10 +125,10 @@ class MatrixJudgement:
 
 
 #: Hands on what is told of each of so many pairs, and may show how far it is.
-Watch: TypeAlias = "Callable[[Iterable[Told], int], Iterable[Told]]"
+Watch: TypeAlias = "Callable[[Iterable[ToldPair], int], Iterable[ToldPair]]"
 
 
-def unwatched(told: Iterable[Told], _total: int) -> Iterable[Told]:
+def unwatched(told: Iterable[ToldPair], _total: int) -> Iterable[ToldPair]:
     """Hand on what is told, and show nothing."""
     return told
 

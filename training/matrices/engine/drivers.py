@@ -27,7 +27,7 @@ DIGITS = 9
 
 
 @dataclass(frozen=True)
-class Found:
+class NamedDrivers:
     """The drivers of some pairs.
 
     Attributes
@@ -42,7 +42,7 @@ class Found:
     contribution: Floats
 
 
-def drivers(removal: Removal, odds_of: Odds, n: int) -> Iterator[tuple[slice, Found]]:
+def drivers(removal: Removal, odds_of: Odds, n: int) -> Iterator[tuple[slice, NamedDrivers]]:
     """Find the `n` metrics, `MOST` at most, without whose differences the log-odds of abnormal fall most.
 
     One after the other is taken, that which lets them fall most once those before it are gone: the target's
@@ -60,7 +60,7 @@ def drivers(removal: Removal, odds_of: Odds, n: int) -> Iterator[tuple[slice, Fo
 
     Yields
     ------
-    slice, Found
+    slice, NamedDrivers
         Some pairs, in their order.
     """
     pairs, metrics = removal.sizes.shape
@@ -81,7 +81,7 @@ class _Taking:
     odds_of: Odds
     pair: Whole
 
-    def taken(self, n: int, tried: int) -> Found:
+    def taken(self, n: int, tried: int) -> NamedDrivers:
         count = len(self.pair)
         gone = np.zeros((count, self.removal.sizes.shape[1]), bool)
         left = np.argsort(-self.removal.sizes[self.pair], axis=1, kind="stable")[:, :tried]
@@ -95,7 +95,7 @@ class _Taking:
             left = left[:, 1 : AGAIN + 1]
         return self._shared(metric)
 
-    def _shared(self, metric: Whole) -> Found:
+    def _shared(self, metric: Whole) -> NamedDrivers:
         """Share what is lost without all metrics among them, by Shapley's value."""
         count, n = metric.shape
         inside = _subsets(n)
@@ -104,7 +104,7 @@ class _Taking:
         np.put_along_axis(removed, places, np.broadcast_to(inside, places.shape), axis=2)
         contribution = np.round(0.0 - self._odds(removed) @ _weights(inside), 12)
         order = np.argsort(-np.round(contribution, DIGITS), axis=1, kind="stable")
-        return Found(*(np.take_along_axis(found, order, axis=1) for found in (metric, contribution)))
+        return NamedDrivers(*(np.take_along_axis(found, order, axis=1) for found in (metric, contribution)))
 
     def _odds(self, removed: NDArray[np.bool_]) -> Floats:
         """Return the log-odds of versions of every pair, of whose metrics some are `removed`."""

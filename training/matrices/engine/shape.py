@@ -81,7 +81,7 @@ class Prepared:
         return Cases.of(rows, self.projection, plain=self.cases.plain is not None)
 
 
-class Shaping(Protocol):
+class ShapedBy(Protocol):
     """What has been learned of how tables become rows."""
 
     @property
@@ -97,7 +97,7 @@ class Shaping(Protocol):
         """How runs are grouped."""
 
 
-def asked(by: Shaping, tables: MatrixTables) -> Rows:
+def asked(by: ShapedBy, tables: MatrixTables) -> Rows:
     """Make rows of the pairs that have a baseline and a target, in the light of what training has shown."""
     return FORMS[by.form](by.grouping.applied(with_both_sides(tables)), by.known)
 
