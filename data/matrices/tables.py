@@ -87,9 +87,9 @@ class MatrixTables(Tables):
         return tuple(metrics_of(self.runs))
 
     @cached_property
-    def standing(self) -> Standing:
+    def standing(self) -> RunPlaces:
         """Where the runs stand."""
-        return Standing.of(self.runs)
+        return RunPlaces.of(self.runs)
 
     def numbers(self, metrics: Sequence[str]) -> NDArray[np.float64]:
         """Return the values of some metrics, shape (n_runs, n_metrics), which are not to be changed."""
@@ -218,7 +218,7 @@ class MatrixTables(Tables):
 
 
 @dataclass(frozen=True)
-class Standing:
+class RunPlaces:
     """Where runs stand.
 
     Attributes
@@ -236,7 +236,7 @@ class Standing:
     target: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, runs: pd.DataFrame) -> Standing:
+    def of(cls, runs: pd.DataFrame) -> RunPlaces:
         """Find out where `runs` stand."""
         pair, names = pd.factorize(runs["pair_id"].to_numpy(object))
         return cls(pair, names, runs["side"].to_numpy(object) == SIDES[1])
@@ -316,7 +316,7 @@ def incomparable(runs: pd.DataFrame) -> dict[str, str]:
 
 def _comparable(runs: pd.DataFrame) -> bool:
     """Tell whether `incomparable` finds nothing, which is usual and sooner told."""
-    standing = Standing.of(runs)
+    standing = RunPlaces.of(runs)
     pair, target = standing.pair, standing.target
     first = [np.full(len(standing.names), -1) for _ in SIDES]
     for of_side, chosen in zip(first, (~target, target), strict=True):

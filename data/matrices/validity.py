@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from data.errors import InputError
 from data.matrices.schema import LARGEST, impossible, odd
 from data.matrices.summaries import TRANSACTIONS
-from data.matrices.tables import SIDES, MatrixTables, Standing
+from data.matrices.tables import SIDES, MatrixTables, RunPlaces
 from data.tables.decisions import KEPT, WARNINGS, Decisions, by, reasons
 from data.tables.specs import Spec, typed
 from data.tables.stacks import middle, stacks
@@ -211,7 +211,7 @@ def _usual_counts(counts: NDArray[np.float64], workloads: NDArray[np.object_]) -
 
 def unjudgeable(runs: pd.DataFrame, kept: NDArray[np.bool_]) -> pd.Series:
     """Say by ``pair_id`` why a pair cannot be judged by its runs that are `kept`; empty where it can."""
-    standing, side = Standing.of(runs), runs["side"].to_numpy(object)
+    standing, side = RunPlaces.of(runs), runs["side"].to_numpy(object)
     pair, names = standing.pair, standing.names
     found = [""] * len(names)
     for name, needed in zip(SIDES, (BASELINE_RUNS, 1), strict=True):

@@ -12,7 +12,7 @@ from serving.matrices.schemas import MatricesAnswer
 from training.matrices import judging as matrix_judging
 
 if TYPE_CHECKING:
-    from training.matrices.engine.engine import Told
+    from training.matrices.engine.engine import ToldPair
 
 #: How many raw metrics a verdict names.
 DRIVERS = 5
@@ -48,5 +48,5 @@ def judge(tables: MatrixTables, served: Engine, *, shown: bool = False) -> Matri
     return MatricesAnswer.model_validate(content, from_attributes=True)
 
 
-def _shown(told: Iterable[Told], total: int) -> Iterable[Told]:
+def _shown(told: Iterable[ToldPair], total: int) -> Iterable[ToldPair]:
     return watched(told, total, "pairs of matrices", after=LONG)

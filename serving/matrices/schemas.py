@@ -129,7 +129,7 @@ class DriverAnswer(BaseModel):
     baseline: Median = Field(description="The median of the valid runs; null where it was not measured.")
     target: Median
     contribution: float = Field(
-        description="By how much the log-odds of fail fall without it, once those before it are gone."
+        description="Its share of what the log-odds of fail fall without all of them."
     )
 
 

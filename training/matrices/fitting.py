@@ -135,7 +135,8 @@ class EngineFit:
         metrics = scheme.metrics if train.summary else "raw"
         one_group = scheme.grouping == "given" and len(set(train.runs["group"])) == 1
         scheme = replace(scheme, metrics=metrics, grouping="none" if one_group else scheme.grouping)
-        return id(self.part), scheme, self.cell.model, self.trials, self.seed, tuple(self.fixed.items())
+        fixed = tuple(self.fixed.items())
+        return id(self.part), scheme, self.cell.model, self.trials, self.seed, fixed, self.alarms
 
 
 def all_held(fits: Sequence[EngineFit], compute: Compute, title: str) -> list[Held]:

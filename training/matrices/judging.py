@@ -18,7 +18,7 @@ from data.matrices.validity import first_broken, unit_changes, unjudgeable
 from data.tables.problems import Problems
 
 if TYPE_CHECKING:
-    from training.matrices.engine.engine import Told
+    from training.matrices.engine.engine import ToldPair
     from training.matrices.engine.stored import TrainedEngine
 
 #: Where all runs are valid, and yet the engine has nothing to compare.
@@ -59,8 +59,8 @@ class Driver:
     baseline, target : float or None
         The medians of the valid runs of both sides; None where the metric was not measured.
     contribution : float
-        By how much the log-odds of ``fail`` fall once the target's values are brought to the baseline's, after
-        those of the drivers before it.
+        Its share of what the log-odds of ``fail`` fall once the target's values of all drivers are brought to
+        the baseline's.
     """
 
     metric: str
@@ -89,7 +89,7 @@ class MatrixVerdict:
     invalid_runs : tuple of InvalidRun
         A pair may be judged without them.
     drivers : tuple of Driver
-        In the order in which they were found, see `training.matrices.engine.drivers`; empty where invalid.
+        Largest contribution first; empty where invalid.
     notes : tuple of str
         What a reader of this verdict should know, such as a metric that looks like another unit.
     """
@@ -125,10 +125,10 @@ class MatrixJudgement:
 
 
 #: Hands on what is told of each of so many pairs, and may show how far it is.
-Watch: TypeAlias = "Callable[[Iterable[Told], int], Iterable[Told]]"
+Watch: TypeAlias = "Callable[[Iterable[ToldPair], int], Iterable[ToldPair]]"
 
 
-def unwatched(told: Iterable[Told], _total: int) -> Iterable[Told]:
+def unwatched(told: Iterable[ToldPair], _total: int) -> Iterable[ToldPair]:
     """Hand on what is told, and show nothing."""
     return told
 

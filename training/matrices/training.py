@@ -8,7 +8,7 @@ from data.matrices.schema import signed
 from data.matrices.tables import MatrixTables
 from training.matrices.engine.alarms import Alarms
 from training.matrices.engine.engine import Engine
-from training.matrices.engine.stored import EngineCard, FalseAlarms, TrainedEngine, described
+from training.matrices.engine.stored import EngineCard, KeptAlarms, TrainedEngine, described
 from training.matrices.engine.validity_tree import ValidityTree
 from training.matrices.schemes import Cell
 
@@ -52,7 +52,7 @@ class EngineRecipe:
             groups=tuple(sorted(tables.runs["group"].unique())),
             own=tuple(sorted(engine.judges.own)),
             threshold=engine.threshold,
-            promise=FalseAlarms.of(engine.found.alarms, self.alarms),
+            promise=KeptAlarms.of(engine.found.alarms, self.alarms),
             params=dict(engine.found.params),
             missing=self.missing,
             data_digest=self.digest,

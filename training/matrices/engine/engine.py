@@ -153,8 +153,8 @@ class Engine:
 class MatrixDriver:
     """A metric that drove a verdict: medians of both sides, NaN where not measured, and what it contributed.
 
-    The contribution is by how much the log-odds of abnormal fall once the target's runs are moved so that
-    their middle is the baseline's, after those of the drivers before it; all together add up.
+    Contributions add up to what the log-odds of abnormal fall once the target's runs are moved so that the
+    middles of all drivers are the baseline's; see `training.matrices.engine.drivers`.
     """
 
     metric: str
@@ -164,7 +164,7 @@ class MatrixDriver:
 
 
 @dataclass(frozen=True)
-class Told:
+class ToldPair:
     """What is said of a pair, as in `FittedEngine.judged`, and what drove it, the strongest first."""
 
     pair_id: str
@@ -175,7 +175,7 @@ class Told:
     drivers: tuple[MatrixDriver, ...] = ()
 
 
-TOLD = tuple(Told.__dataclass_fields__)[:-1]
+TOLD = tuple(ToldPair.__dataclass_fields__)[:-1]
 
 
 @dataclass(frozen=True)
@@ -242,7 +242,7 @@ class FittedEngine:
         return about.loc[told["pair_id"]].reset_index().assign(**told.drop(columns="pair_id"))
 
     def _verdicts(self, cases: Cases, odds: Floats) -> list[tuple[str, str, float, float, bool]]:
-        """Return the fields of `Told` of every pair, in the order of their first target rows."""
+        """Return the fields of `ToldPair` of every pair, in the order of their first target rows."""
         of_pairs, _ = in_pairs(cases, np.ones(len(odds), bool), odds)
         probability = self.found.pairs.probability(of_pairs)
         used: dict[str, str] = {}
@@ -274,19 +274,21 @@ class FittedEngine:
         judged = rows.reset_index(drop=True)
         return judged.assign(probability=found, threshold=threshold, abnormal=found >= threshold)
 
-    def told(self, tables: MatrixTables, n: int) -> Iterator[Told]:
+    def told(self, tables: MatrixTables, n: int) -> Iterator[ToldPair]:
         """Say of every pair what `judged` says, and which `n` metrics drove it; some pairs after another."""
         whole = self.grouping.applied(with_both_sides(tables))
         rows = FORMS[self.form](whole, self.known)
         cases = self._cases(rows)
         about = {one[0]: one for one in self._verdicts(cases, self._odds(cases))}
         if not n or not about:
-            yield from (Told(*one) for one in about.values())
+            yield from (ToldPair(*one) for one in about.values())
             return
         removal = Removal.of(self.form, whole, self.known, rows)
         for here, found in drivers.drivers(removal, self.answering(removal), n):
             named = self._named(removal, here, found, whole)
-            yield from (Told(*about[pair], own) for pair, own in zip(removal.pairs[here], named, strict=True))
+            yield from (
+                ToldPair(*about[pair], own) for pair, own in zip(removal.pairs[here], named, strict=True)
+            )
 
     def removal(self, tables: MatrixTables) -> Removal:
         """Return the rows of pairs that have a baseline and a target, to take differences from."""
@@ -304,7 +306,7 @@ class FittedEngine:
         return odds
 
     def _named(
-        self, removal: Removal, here: slice, found: drivers.Found, tables: MatrixTables
+        self, removal: Removal, here: slice, found: drivers.NamedDrivers, tables: MatrixTables
     ) -> Iterator[tuple[MatrixDriver, ...]]:
         """Yield the drivers of some pairs, with the medians of both sides."""
         standing, values = tables.standing, tables.numbers(self.metrics)
@@ -326,8 +328,8 @@ class FittedEngine:
         Returns
         -------
         DataFrame
-            ``metric, baseline, target, contribution``: medians of both sides, and by how much the log-odds of
-            abnormal fall without it; see `training.matrices.engine.drivers`.
+            ``metric, baseline, target, contribution``: medians of both sides, and its share of what the
+            log-odds of abnormal fall without all `n`; see `training.matrices.engine.drivers`.
 
         Raises
         ------

@@ -44,7 +44,9 @@ def _similarity(params: Params, seed: int, balance: ClassWeights | None) -> Any:
     from training.estimators.similarity.estimator import SimilarityLogistic
 
     del seed
+    # the same likelihood from the same start as by EM, whose steps near the top are many and dear
     return SimilarityLogistic(
+        "direct",
         ridge=params["ridge"],
         shared=0,
         class_weight=mapping(balance),

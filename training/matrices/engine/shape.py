@@ -52,8 +52,9 @@ class Shape:
         if len(labels) < len((0, 1)):
             told = "abnormal" if labels.any() else "normal"
             raise InputError(f"there is none to learn from but what is {told}; expected both", place="runs")
-        thinned = rows if self.form == "contrasted" else _thinned(rows)
-        return Shaped(self.form, learned, grouping, thinned, causes(tables))
+        if self.form != "contrasted":
+            rows = _thinned(rows)
+        return Shaped(self.form, learned, grouping, rows, causes(tables))
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class Prepared:
         return Cases.of(rows, self.projection, plain=self.cases.plain is not None)
 
 
-class Shaping(Protocol):
+class ShapedBy(Protocol):
     """What has been learned of how tables become rows."""
 
     @property
@@ -96,7 +97,7 @@ class Shaping(Protocol):
         """How runs are grouped."""
 
 
-def asked(by: Shaping, tables: MatrixTables) -> Rows:
+def asked(by: ShapedBy, tables: MatrixTables) -> Rows:
     """Make rows of the pairs that have a baseline and a target, in the light of what training has shown."""
     return FORMS[by.form](by.grouping.applied(with_both_sides(tables)), by.known)
 

@@ -33,7 +33,7 @@ class KnownMetric:
 
 
 @dataclass(frozen=True)
-class FalseAlarms:
+class KeptAlarms:
     """What is promised of false alarms on normal pairs of test cases that training has not seen.
 
     Attributes
@@ -51,7 +51,7 @@ class FalseAlarms:
     measured: FiniteFloat | None
 
     @classmethod
-    def of(cls, promised: Promised | None, asked: Alarms | None) -> FalseAlarms | None:
+    def of(cls, promised: Promised | None, asked: Alarms | None) -> KeptAlarms | None:
         """Return what a search promised that was asked for it."""
         if promised is None or asked is None:
             return None
@@ -85,7 +85,7 @@ class EngineCard(StoredCard):
     data_digest : str
         SHA-256 of the training tables.
     seed : int
-    promise : FalseAlarms or None
+    promise : KeptAlarms or None
         None where nothing was asked for.
     """
 
@@ -100,7 +100,7 @@ class EngineCard(StoredCard):
     missing: FiniteFloat
     data_digest: str
     seed: int
-    promise: FalseAlarms | None = None
+    promise: KeptAlarms | None = None
 
     @cached_property
     def known_metrics(self) -> pd.DataFrame:

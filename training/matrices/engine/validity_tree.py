@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.matrices.schema import LARGEST
-from data.matrices.tables import SIDES, MatrixTables, Standing
+from data.matrices.tables import SIDES, MatrixTables, RunPlaces
 from features.matrices.forms import FLOOR, Known, known
 
 Floats = NDArray[np.float64]
@@ -198,7 +198,7 @@ def deviations(runs: pd.DataFrame, scaled: Floats) -> tuple[Floats, Floats]:
     usual : ndarray of shape (n_runs, n_metrics)
         What it deviates from; the value itself where there is nothing, 0 where it was not measured.
     """
-    standing, deviation = Standing.of(runs), np.full(scaled.shape, np.nan)
+    standing, deviation = RunPlaces.of(runs), np.full(scaled.shape, np.nan)
     for sides in _alike(standing):
         for rows, beyond in (sides, sides[::-1]):
             places = np.arange(rows.shape[1])
@@ -210,7 +210,7 @@ def deviations(runs: pd.DataFrame, scaled: Floats) -> tuple[Floats, Floats]:
     return np.nan_to_num(deviation), np.nan_to_num(scaled - np.nan_to_num(deviation))
 
 
-def _alike(standing: Standing) -> Iterator[tuple[Whole, Whole]]:
+def _alike(standing: RunPlaces) -> Iterator[tuple[Whole, Whole]]:
     """Yield the rows of both sides of pairs that have as many, shape (n_pairs, n_runs) each."""
     place, places = standing.matrix, len(SIDES) * len(standing.names)
     order, sizes = np.argsort(place, kind="stable"), np.bincount(place, minlength=places)
