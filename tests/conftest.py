@@ -1,12 +1,16 @@
 import fcntl
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
 # many small products, on a machine that others use, too: more threads would wait for each other
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# tests begin hundreds of processes, each of which would compile pandas and scikit-learn anew
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 @pytest.fixture(scope="session")
@@ -40,3 +44,9 @@ def made_once(tmp_path_factory):
         return directory
 
     return made
+
+
+def pytest_collection_modifyitems(items):
+    """Let files of slow tests come first: what the processes have left to take over at the end is short."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)

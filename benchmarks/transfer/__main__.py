@@ -1,8 +1,8 @@
 """The table of transfer: what was learned on some, asked about others.
 
 Run it with ``uv run python -m benchmarks.transfer ../shared/data`` (some quarter of an hour); it writes
-``docs/results/transfer.md``. ``--only causes`` prints the rows of one question, and writes nothing. A question
-is a module here, whose ``rows`` takes the folder of public data and a seed.
+``docs/results/transfer.md``. ``--only causes`` prints the rows of one question, and writes nothing.
+A question is a module here, whose ``rows`` takes the folder of public data and a seed.
 """
 
 from __future__ import annotations
