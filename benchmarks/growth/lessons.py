@@ -1,7 +1,7 @@
 """What each family learns from, so many times over, and how: the shipped champion, as its stage trains it.
 
-Copies of the shipped rows differ by noise, and in the names of what is held out whole: operations, test cases,
-programs, CPU models. So there is more of everything; for speed and memory only.
+Copies of the shipped rows differ by noise, and in the names of what is held out whole: operations, test
+cases, programs, CPU models. So there is more of everything; for speed and memory only.
 """
 
 from __future__ import annotations
