@@ -8,6 +8,7 @@ import pytest
 
 # many small products, on a machine that others use, too: more threads would wait for each other
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 # tests begin hundreds of processes, each of which would compile pandas and scikit-learn anew
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False

@@ -77,7 +77,7 @@ NOTES = f"""\
 1x is what is shipped, of matrices every {PAIRS}th pair. 10x and 100x are copies with noise of {NOISE:.0%}, \
 in which operations, test cases, programs and CPU models have names of their own. Seed {SEED}.
 The shipped champion is fitted once to all rows as its stage train does; of matrices the search is part of \
-it. One thread, in a process of its own.
+it. One thread, in a process of its own; seconds are of the processor.
 Exponent: of seconds over rows from 10x to 100x; 1 is linear growth, n log n comes to 1.1 at these sizes.
 MiB: the most that was resident until the fit had ended; the last column is what was before it, at 100x.
 """.splitlines()

@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import resource
 import sys
+import time
 from dataclasses import asdict, dataclass
 
 from threadpoolctl import threadpool_limits
 
-from benchmarks.growth.lessons import LESSONS
-from benchmarks.table import best
+from benchmarks.growth.lessons import LESSONS, Lesson
+from benchmarks.table import clocked
 
 #: A fit that takes less than so many seconds is done again, and the shortest counts.
 SHORT, ROUNDS = 2.0, 3
@@ -31,7 +32,7 @@ class Learnt:
     cases, columns : int
         What it learned from.
     seconds : float
-        Of one thread.
+        Of the processor, on one thread.
     data, peak : float
         Resident MiB at most, before the fit and until its end.
     """
@@ -49,11 +50,15 @@ def learnt(model: str, times: int) -> Learnt:
     # what is imported on the way is not counted
     LESSONS[model](1).learn()
     lesson = LESSONS[model](times)
-    data, seconds = _resident(), best(lesson.learn)
+    data, seconds = _resident(), [_seconds(lesson)]
     peak = _resident()
-    if seconds < SHORT:
-        seconds = min(seconds, best(lesson.learn, ROUNDS - 1))
-    return Learnt(lesson.what, lesson.cases, lesson.columns, seconds, data, peak)
+    if seconds[0] < SHORT:
+        seconds += [_seconds(lesson) for _ in range(ROUNDS - 1)]
+    return Learnt(lesson.what, lesson.cases, lesson.columns, min(seconds), data, peak)
+
+
+def _seconds(lesson: Lesson) -> float:
+    return clocked(lesson.learn, time.process_time)[0]
 
 
 def _resident() -> float:
