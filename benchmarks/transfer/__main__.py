@@ -17,11 +17,10 @@ from pathlib import Path
 
 from benchmarks.table import SEED, Table, machine
 from benchmarks.transfer.row import TransferRow
-from data.sidebyside import Compute, side_by_side
+from data.sidebyside import watched
 
 COMMAND = "uv run python -m benchmarks.transfer ../shared/data"
 QUESTIONS = ("causes", "devices", "campaigns", "cpus")
-JOBS = 2
 NOTES = (
     "What is held out was never seen in training, nor while anything was chosen or tuned.",
     "The plain judge learned from the same rows, on the same folds.",
@@ -91,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=SEED)
     options = parser.parse_args(arguments)
     tasks = [Asked(name, options.shared, options.seed) for name in options.only]
-    found = side_by_side(answered, tasks, Compute(JOBS), "transfer")
+    found = [*watched(map(answered, tasks), len(tasks), "transfer")]
     failed = [one for one in found if one.failure]
     whole = table(found, options.seed)
     if failed or options.only != there:

@@ -26,7 +26,6 @@ def ask(tmp_path, monkeypatch):
     (tmp_path / "docs/results").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(transfer, "find_spec", lambda _: True)
-    monkeypatch.setattr(transfer, "JOBS", 1)
     return asking
 
 
