@@ -2,6 +2,7 @@ import fcntl
 import os
 import shutil
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,6 @@ def made_once(tmp_path_factory):
 
 
 def pytest_collection_modifyitems(items):
-    """Let files of slow tests come first: what the processes have left to take over at the end is short."""
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    """Let files with most slow tests come first: what is left for a process to take over is short then."""
+    slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
+    items.sort(key=lambda item: -slow[item.path])
