@@ -92,8 +92,11 @@ class ImpactArrays(Forest):
 
     def logs(self, x: Floats) -> Floats:
         """Return log impacts by the trees, shape (n_rows,)."""
-        values = np.hstack([x, np.where(np.isnan(x), self.fill, x)]).astype(np.float32)
-        return self.base + self.summed(values)
+        return self.base + self.summed(self.looked_at(x))
+
+    def looked_at(self, x: Floats) -> Single:
+        """Return rows as trees look at them: as they are, then with gaps filled."""
+        return np.hstack([x, np.where(np.isnan(x), self.fill, x)]).astype(np.float32)
 
     def below(self, values: Single, nodes: Whole) -> NDArray[np.bool_]:
         """Tell which values go below; a gap goes where its node sends it."""
