@@ -134,12 +134,12 @@ def _of_leaves(values: Floats, led: NDArray[np.int8]) -> Floats:
 
 def _of_contention(model: ContentionRegressor, way: Way) -> LogShares:
     """Split by the trees, by pressures and by what the pair did elsewhere, each with its share."""
-    trees = of_trees(
-        model.arrays_ if isinstance(model, QuickContention) else ImpactArrays.of(model), way
-    )
+    trees = of_trees(model.arrays_ if isinstance(model, QuickContention) else ImpactArrays.of(model), way)
     place, known = placed(model.pairs_, way.named.pairs)
     by_trees, by_pressures, by_pair = model.shares_known_ if known[0] else model.shares_new_
-    usual, own, others = _of_pressures(model.pressures_, way.named) if by_pressures else (np.nan, Shown(), Shown())
+    usual, own, others = (
+        _of_pressures(model.pressures_, way.named) if by_pressures else (np.nan, Shown(), Shown())
+    )
     if np.isnan(usual):
         by_trees, by_pressures, usual = by_trees + by_pressures, 0.0, 0.0
     # the pair is not known before both of it are
