@@ -102,8 +102,8 @@ class ImpactShareAnswer(BaseModel):
 
     feature: str = Field(
         description="own_<event>, others_<event>: events per second; own_seconds, others_seconds: run times; "
-        "own_coruns, others_coruns: what other co-runs of that side showed; own_rest, others_rest: the sum of "
-        "all that is not named."
+        "own_coruns, others_coruns: what other co-runs of that side showed; own_rest, others_rest: the sum "
+        "of all that is not named."
     )
     #: Of this co-run; null where it was not counted, or is the rest.
     value: float | None

@@ -34,12 +34,14 @@ _SHARES = np.array(
     ]
 ) / float(_STEPS)
 _TREES_ALONE = _SHARES[0]
+#: How many parts have shares.
+PARTS = _SHARES.shape[1]
 _PRESSED, _ELSEWHERE, _SMOOTH = 1, 2, 3
 
 
 @dataclass(frozen=True)
 class _Said:
-    """What each part says of rows: log impacts by trees, by pressures (NaN of strangers), by the smooth one."""
+    """Log impacts by trees, by pressures (NaN of strangers), and by the smooth function."""
 
     trees: Floats
     pressed: Floats
@@ -122,7 +124,7 @@ class ContentionRegressor:
         named : Named
             The rows' tasks, co-runners and machines.
         sides : ndarray of int, shape (n_features,), optional
-            Whose each feature is, as of `smooth.sides_of`; by default nobody's, and nothing smooth is mixed in.
+            Whose each feature is, as of `smooth.sides_of`; by default nobody's: nothing smooth then.
         """
         logs = np.log(y)
         self.members_ = [member.fit(x, logs) for member in self._members()]
@@ -132,9 +134,10 @@ class ContentionRegressor:
         self.pressures_, self.smooth_ = PressureRegressor(), SmoothRegressor(self.seed)
         if self.mixed and len(y) >= _ENOUGH:
             self._choose(_Training(x, logs, named, sides, self.seed), owners, counts)
+        if self.mixes:
             self.pressures_.fit(named, logs)
-            if sides is not None and self.smoothed:
-                self.smooth_.fit(x, logs, named, sides)
+        if sides is not None and self.smoothed:
+            self.smooth_.fit(x, logs, named, sides)
         return self
 
     def predict(self, x: Floats, named: Named | None = None) -> Floats:
@@ -144,7 +147,7 @@ class ContentionRegressor:
 
     def blend(self, logs: Floats, x: Floats, named: Named) -> Floats:
         """Return log impacts by all that is known of these co-runs, given those by the trees."""
-        if not self.pressed:
+        if not self.mixes:
             return logs
         smooth = self.smooth_.predict(x, named) if self.smoothed else logs
         said = _Said(logs, self.pressures_.predict(named), smooth)
@@ -159,15 +162,24 @@ class ContentionRegressor:
         ]
         return np.asarray(np.select([known, np.isnan(said.pressed)], by_shares[:2], by_shares[2]))
 
+    def shares_of(self, *, known: bool, stranger: bool) -> list[float]:
+        """Return the shares of trees, pressures, what the pair did elsewhere and the smooth function."""
+        of_new = self.shares_strange_ if stranger else self.shares_new_
+        return [float(share) for share in (self.shares_known_ if known else of_new)]
+
     @property
     def smoothed(self) -> bool:
         """Whether the smooth function has a share."""
-        return any(shares[_SMOOTH] for shares in (self.shares_new_, self.shares_known_, self.shares_strange_))
+        return any(shares[_SMOOTH] for shares in self._shares)
 
     @property
-    def pressed(self) -> bool:
-        """Whether there are shares at all."""
-        return hasattr(self.pressures_, "tasks_")
+    def mixes(self) -> bool:
+        """Whether anything is mixed with the trees."""
+        return any(shares[0] < 1 for shares in self._shares)
+
+    @property
+    def _shares(self) -> tuple[Floats, Floats, Floats]:
+        return self.shares_new_, self.shares_known_, self.shares_strange_
 
     def logs(self, x: Floats) -> Floats:
         """Return log impacts by the trees, shape (n_rows,); many rows are divided among the processors."""
@@ -211,21 +223,22 @@ class ContentionRegressor:
         ]
 
     def _choose(self, rows: _Training, owners: NDArray[np.intp], counts: NDArray[np.intp]) -> None:
-        """Set the shares that served best for new pairs, for those with two rows or more, and for strangers."""
+        """Set the shares that served best for new pairs, those with two rows or more, and strangers."""
         new, strange = _pairs_held(self.pairs_, owners, self.seed), _tasks_held(rows.named, self.seed)
         if not new:
             return
         held, said, logs = *rows.said(new, self._inner), rows.logs
-        self.shares_new_ = said.best(said.trees, logs[held], _SHARES[_SHARES[:, _ELSEWHERE] == 0])
+        shares = _SHARES if rows.sides is not None else _SHARES[_SHARES[:, _SMOOTH] == 0]
+        self.shares_new_ = said.best(said.trees, logs[held], shares[shares[:, _ELSEWHERE] == 0])
         self.shares_known_ = self.shares_strange_ = self.shares_new_
         again, pair = counts[owners[held]] > 1, owners[held]
         if again.sum() >= _ENOUGH:
             others = (np.bincount(owners, logs)[pair] - logs[held])[again] / (counts[pair] - 1)[again]
-            self.shares_known_ = said[again].best(others, logs[held][again], _SHARES)
+            self.shares_known_ = said[again].best(others, logs[held][again], shares)
         if strange:
             held, said = rows.said(strange, self._inner)
-            both = (_SHARES[:, _PRESSED] == 0) & (_SHARES[:, _ELSEWHERE] == 0)
-            self.shares_strange_ = said.best(said.trees, logs[held], _SHARES[both])
+            nobody = shares[:, [_PRESSED, _ELSEWHERE]].sum(axis=1) == 0
+            self.shares_strange_ = said.best(said.trees, logs[held], shares[nobody])
 
     def _inner(self) -> Any:
         """Return trees that say about as well what all of them know, in half the rounds."""

@@ -1,4 +1,4 @@
-"""Log impact as a smooth function of what a task is like, what those beside it are like, and of the machine."""
+"""Log impact as a smooth function of what a task, its co-runners and the machine are like."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each thing that is known of a co-run adds to its impact: Shapley's split of the way from the usual one.
+"""What each thing that is known of a co-run adds to its impact, by the way from the usual co-run (Shapley).
 
 From a usual co-run to the one in question, things (the rate of an event of one side, its run times, what its
 other co-runs showed) take their values one after the other. What each then changes depends on the order;
@@ -14,7 +14,6 @@ explanations to global understanding with explainable AI for trees", Nature Mach
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 from training.corun.estimators.arrays import ImpactArrays, QuickContention
 from training.corun.estimators.contention import ContentionRegressor
 from training.corun.estimators.fitting import Learned
-from training.corun.estimators.pressure import Named, PressureRegressor, placed
+from training.corun.estimators.pressure import Named, Told, placed
 from training.estimators.forest import LEAF
 
 Floats = NDArray[np.float64]
@@ -135,24 +134,34 @@ def _of_leaves(values: Floats, led: NDArray[np.int8]) -> Floats:
 def _of_contention(model: ContentionRegressor, way: Way) -> LogShares:
     """Split by the trees, by pressures and by what the pair did elsewhere, each with its share."""
     trees = of_trees(model.arrays_ if isinstance(model, QuickContention) else ImpactArrays.of(model), way)
+    if not model.mixes:
+        return trees
+    pressed, (usual_pressed, own, others) = model.pressures_.told(way.named), (0.0, Shown(), Shown())
     place, known = placed(model.pairs_, way.named.pairs)
-    by_trees, by_pressures, by_pair = model.shares_known_ if known[0] else model.shares_new_
-    usual, own, others = (
-        _of_pressures(model.pressures_, way.named) if by_pressures else (np.nan, Shown(), Shown())
+    stranger = np.isnan(pressed.sensitivity * pressed.pressure)
+    by_trees, by_pressures, by_pair, by_smooth = model.shares_of(
+        known=bool(known[0]), stranger=bool(stranger)
     )
-    if np.isnan(usual):
-        by_trees, by_pressures, usual = by_trees + by_pressures, 0.0, 0.0
+    if stranger:
+        by_trees, by_pressures = by_trees + by_pressures, 0.0
+    else:
+        usual_pressed, own, others = _of_pressures(pressed)
     # the pair is not known before both of it are
     half = by_pair * (model.known_[place[0]] - trees.usual) / 2 if by_pair else 0.0
-    own, others = (Shown(one.value, one.usual, by_pressures * one.share + half) for one in (own, others))
-    base = (by_trees + by_pair) * trees.usual + by_pressures * usual
-    shares = by_trees * trees.shares
+    shares, who, usual_smooth = by_trees * trees.shares, np.zeros(2), 0.0
+    if by_smooth:
+        usual_smooth, features, who = model.smooth_.shares(way.row, way.usual, way.named)
+        shares += by_smooth * np.bincount(way.owners, features, way.things)
+    own, others = (
+        Shown(one.value, one.usual, by_pressures * one.share + half + by_smooth * mine)
+        for one, mine in zip((own, others), who.tolist(), strict=True)
+    )
+    base = (by_trees + by_pair) * trees.usual + by_pressures * usual_pressed + by_smooth * usual_smooth
     return LogShares(base, base + shares.sum() + own.share + others.share, shares, own, others)
 
 
-def _of_pressures(model: PressureRegressor, named: Named) -> tuple[float, Shown, Shown]:
+def _of_pressures(found: Told) -> tuple[float, Shown, Shown]:
     """Split sensitivity times pressure; returns log impact of the usual, and both sides' shares."""
-    found = model.told(named)
     suffered = (found.sensitivity - found.usual_sensitivity) * (found.pressure + found.usual_pressure) / 2
     pressed = (found.pressure - found.usual_pressure) * (found.sensitivity + found.usual_sensitivity) / 2
     return (
