@@ -228,6 +228,15 @@ class SavingAnswer(BaseModel):
     share: float = Field(description="Of the run time of the other placement.")
 
 
+class CheckedAnswer(BaseModel):
+    """What a plan for such a machine saved when it was really run."""
+
+    tasks: int
+    draws: int = Field(description="Placements at random that were run.")
+    saved_against_random: SavingAnswer = Field(description="Measured, on average.")
+    predicted: SavingAnswer | None = Field(description="Of that plan.")
+
+
 class PlaceAnswer(BaseModel):
     """Where to put tasks; such a file is what ``perfjudge corun measure`` takes."""
 
@@ -241,6 +250,9 @@ class PlaceAnswer(BaseModel):
         default=None, description="On average; null where a solo time is unknown."
     )
     saved_against_worst: SavingAnswer | None = None
+    checked: CheckedAnswer | None = Field(
+        default=None, description="null where data/raw/placements has no run of a plan for that machine."
+    )
     random: RandomAnswer
     #: The best, the first of those at random, and the worst.
     placements: list[PlacementAnswer]

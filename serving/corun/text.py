@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from features.corun.rates import OTHERS, OWN
 from serving.corun.drivers import CORUNS, REST, SECONDS
 from serving.corun.schemas import (
+    CheckedAnswer,
     Estimate,
     ExplainedAnswer,
     ImpactDriverAnswer,
@@ -104,7 +105,16 @@ def _run_times(found: PlaceAnswer) -> list[str]:
         f"{best.seconds:.4g} s of run time in all, predicted",
         f"{_saved(found.saved_against_random)} than at random ({draws})",
         f"{_saved(found.saved_against_worst)} than the worst ({worst.seconds:.4g} s)",
+        *([_checked(found.checked)] if found.checked else []),
     ]
+
+
+def _checked(checked: CheckedAnswer) -> str:
+    promised = f"; {checked.predicted.share:.1%} was predicted" if checked.predicted else ""
+    return (
+        f"when such a plan was run ({checked.tasks} tasks): {_saved(checked.saved_against_random)} "
+        f"than {checked.draws} placements at random{promised}"
+    )
 
 
 def _saved(saving: SavingAnswer) -> str:
