@@ -13,10 +13,12 @@ from data.corun.placements import DTYPES, FILE
 from data.errors import InputError
 from data.tables.given import said
 from data.tables.specs import read_table
-from serving.corun.schemas import PlaceAnswer
+from serving.corun.schemas import CheckedAnswer, PlaceAnswer, SavingAnswer
 from serving.pages.apart import ERRORS
 from serving.pages.tables import tabulated
 
+#: Where the measured placements of a project lie.
+PLACEMENTS = Path("data/raw/placements")
 PLAN = "plan.json"
 BEST, WORST, RANDOM = "best", "worst", "random-"
 
@@ -54,6 +56,33 @@ class MeasuredPlacements:
             f"({random:.1f} s on average; it beat {(drawn > took).sum()} of them{_chance(took, drawn)}); "
             f"the predicted worst took {worst.mean():.1f} s"
         )
+
+    @property
+    def checked(self) -> CheckedAnswer:
+        """What the predicted best saved of the run time of those at random."""
+        means = self.totals.set_index("placement")["measured"]
+        drawn = means[means.index.str.startswith(RANDOM)]
+        took, random = float(means[BEST]), float(drawn.mean())
+        return CheckedAnswer(
+            tasks=self.tasks,
+            draws=len(drawn),
+            saved_against_random=SavingAnswer(seconds=random - took, share=1 - took / random),
+            predicted=self.plan.saved_against_random,
+        )
+
+
+def checked_on(machine: str, directory: Path = PLACEMENTS) -> CheckedAnswer | None:
+    """Return what a plan for `machine` saved when it was run; None where none was.
+
+    Raises
+    ------
+    InputError
+        If one of the files is broken.
+    """
+    if not (directory / FILE).is_file():
+        return None
+    found = read_measured(directory)
+    return found.checked if found.plan.machine == machine else None
 
 
 def _chance(took: float, drawn: pd.Series) -> str:
