@@ -23,7 +23,7 @@ from tests.system.corun import inputs as corun_inputs
 from tests.system.fingerprints import inputs as fingerprint_inputs
 from tests.system.matrices import inputs as matrix_inputs
 
-CASES = int(os.environ.get("PERFJUDGE_CASES", "1000"))
+CASES = int(os.environ.get("PERFJUDGE_CASES", "1500"))
 JUDGE, MATRICES = "/v1/comparisons/judge", "/v1/matrices/judge"
 LABELS, ONE_LABEL = "/v1/labels", "/v1/labels/{comparison_id}"
 STATIC, ONLINE, IRUP = "/v1/corun/static", "/v1/corun/online", "/v1/irup"

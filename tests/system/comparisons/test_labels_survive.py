@@ -1,6 +1,6 @@
 """Fifty people label at once while servers are killed: what was acknowledged is there, and nothing twice.
 
-``PERFJUDGE_LABELS_EACH=200`` lets each of them give more labels than a change needs.
+``PERFJUDGE_LABELS_EACH=20`` lets each of them give fewer labels than 200.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from tests.imports import ROOT
 from tests.postgres import Postgres
 from tests.system.conftest import Listening
 
-PEOPLE, EACH = 50, int(os.environ.get("PERFJUDGE_LABELS_EACH", "60"))
+PEOPLE, EACH = 50, int(os.environ.get("PERFJUDGE_LABELS_EACH", "200"))
 SOURCE = ROOT / "data/raw/measured"
 
 
