@@ -13,7 +13,7 @@ from data.errors import InputError
 from data.tables.nearest import nearest
 from features.corun.rates import MOST, OTHERS, OWN, Placed
 from serving.corun.model import Static
-from serving.corun.samples import some
+from serving.corun.named import some
 from serving.corun.schemas import ExplainedAnswer, ImpactDriverAnswer, StaticAnswer, StaticPrediction
 from serving.doors.schemas import finite
 
