@@ -14,7 +14,7 @@ from serving.corun.online import progress, trained
 from serving.corun.online.progress import FASTER, ProgressOpinion
 from serving.corun.online.samples import looked
 from serving.corun.online.trained import TrainedOpinion
-from serving.corun.schemas import OnlineAnswer, OnlineOpinion
+from serving.corun.schemas import ImpactDriverAnswer, OnlineAnswer, OnlineOpinion
 from serving.doors.schemas import ModelAnswer
 from training.corun.progress.estimate import Mixture
 
@@ -36,6 +36,7 @@ def answer(
     names: Sequence[str] = NAMES,
     *,
     whole: bool | None = None,
+    ended: float | None = None,
 ) -> OnlineAnswer:
     """Answer from samples of the same task alone and beside others.
 
@@ -51,6 +52,8 @@ def answer(
         What notes and errors call the two runs.
     whole : bool, optional
         Whether `solo` is a whole run, not only its beginning. By default, if it lasts longer than `corun`.
+    ended : float, optional
+        After how many seconds the task ended beside others, if it did, and `solo` is a whole run.
 
     Raises
     ------
@@ -60,9 +63,9 @@ def answer(
     """
     events = () if online is None else online.model.card.events
     pair = [looked(table, name, events) for table, name in zip((solo, corun), names, strict=True)]
-    told = progress.opinion(pair, whole=whole)
+    told = progress.opinion(pair, whole=whole, ended=ended)
     learned = None if online is None else trained.opinion(pair, machine, online)
-    if learned and told and told.kind.hides is None and learned.missing > _LACKING:
+    if learned and told and told.kind.hides is None and (ended or learned.missing > _LACKING):
         learned = None
     if told is None and learned is None:
         raise InputError(
@@ -79,7 +82,7 @@ def answer(
         high=high,
         confidence=confidence,
         sampled_seconds=min(one.seconds for one in pair),
-        drivers=learned.drivers if learned else told.drivers if told else [],
+        drivers=_drivers(told, learned),
         opinions=_opinions(told, learned, confidence),
         notes=list(dict.fromkeys([*notes, *_swapped(told, learned, impact, names)])),
     )
@@ -103,6 +106,13 @@ def _quantiles(mixture: Mixture, confidence: float) -> tuple[float, float, float
     shares = ((1 - confidence) / 2, 0.5, (1 + confidence) / 2)
     low, middle, high = (float(np.exp(mixture.quantile(share))) for share in shares)
     return low, middle, high
+
+
+def _drivers(told: ProgressOpinion | None, learned: TrainedOpinion | None) -> list[ImpactDriverAnswer]:
+    """Return what drives the answer: work is divided exactly, what a model makes of rates is its guess."""
+    if learned is None or (told is not None and told.kind.hides is None):
+        return told.drivers if told else []
+    return learned.drivers
 
 
 def _opinions(

@@ -52,7 +52,9 @@ class ProgressOpinion:
     notes: list[str]
 
 
-def opinion(pair: Sequence[Looked], *, whole: bool | None) -> ProgressOpinion | None:
+def opinion(
+    pair: Sequence[Looked], *, whole: bool | None, ended: float | None = None
+) -> ProgressOpinion | None:
     """Tell the impact by progress; None if nothing was counted in both runs that tells it.
 
     Parameters
@@ -61,6 +63,8 @@ def opinion(pair: Sequence[Looked], *, whole: bool | None) -> ProgressOpinion | 
         The task alone, and beside others.
     whole : bool or None
         Whether the run alone is a whole one, not only a beginning; None: guess.
+    ended : float, optional
+        After how many seconds the task ended beside others, if it is known to have ended.
     """
     solo, corun = pair
     there = {name for name in solo.counted & corun.counted if all(one.table[name].sum() > 0 for one in pair)}
@@ -70,6 +74,10 @@ def opinion(pair: Sequence[Looked], *, whole: bool | None) -> ProgressOpinion | 
     alone, together = (_course(one.table, by.event, there) for one in pair)
     complete = is_whole(alone, together) if whole is None else whole
     runs = beside(alone, together, whole=complete)
+    drivers = _drivers(by, pair, there, runs)
+    if ended is not None and complete:
+        impact = ended / alone.seconds
+        return ProgressOpinion(Kind(by.event), Mixture.known(impact), impact, 1.0, complete, drivers, [])
     mixture = believed(runs)
     notes = _notes(by, pair, runs, alone, guessed=whole is None)
     return ProgressOpinion(
@@ -78,7 +86,7 @@ def opinion(pair: Sequence[Looked], *, whole: bool | None) -> ProgressOpinion | 
         runs.corun.sum() / runs.seen,
         min(runs.seen / alone.seconds, 1.0),
         complete,
-        _drivers(by, pair, there, runs),
+        drivers,
         notes,
     )
 

@@ -75,9 +75,10 @@ class Watching:
         if before > _LATE:
             say(f"it has run for {before:.1f} s: what is left is told, as if it had run so from its start")
         problem = "ended before anything was counted"
-        for samples in _sampled(self.target, events, self.interval):
+        for samples, ended in _sampled(self.target, events, self.interval):
+            after = before + samples[TIME].iloc[-1] if ended else None
             try:
-                found = self._answer(_after(alone, before / slower), samples)
+                found = self._answer(alone if ended else _after(alone, before / slower), samples, after)
             except InputError as exc:
                 problem = str(exc)
                 continue
@@ -86,9 +87,9 @@ class Watching:
         if problem:
             raise InputError(problem, place="watch")
 
-    def _answer(self, alone: pd.DataFrame, samples: pd.DataFrame) -> OnlineAnswer:
+    def _answer(self, alone: pd.DataFrame, samples: pd.DataFrame, ended: float | None) -> OnlineAnswer:
         names = (str(self.solo), _NAME)
-        return answer(alone, samples, self.machine, self.online, names, whole=True)
+        return answer(alone, samples, self.machine, self.online, names, whole=True, ended=ended)
 
 
 def _countable(alone: pd.DataFrame, solo: Path, say: Callable[[str], None]) -> list[str]:
@@ -104,8 +105,10 @@ def _countable(alone: pd.DataFrame, solo: Path, say: Callable[[str], None]) -> l
     return found
 
 
-def _sampled(target: Sequence[str], events: Sequence[str], interval: float) -> Iterator[pd.DataFrame]:
-    """Yield all samples so far, after each interval."""
+def _sampled(
+    target: Sequence[str], events: Sequence[str], interval: float
+) -> Iterator[tuple[pd.DataFrame, bool]]:
+    """Yield all samples so far, after each interval, and whether the task has ended."""
     with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch, ExitStack() as stack:
         pid, ended = _running(target, stack)
         counting = Counting(list(descendants(pid)), events, interval, Path(scratch) / "samples")
@@ -120,10 +123,10 @@ def _sampled(target: Sequence[str], events: Sequence[str], interval: float) -> I
                 text = _whole_lines(counting.output)
                 if text.count("\n") > lines and going:
                     lines = text.count("\n")
-                    yield parsed(text, _NAME, SAMPLE_DTYPES)
+                    yield parsed(text, _NAME, SAMPLE_DTYPES), False
         except KeyboardInterrupt:
             pass
-        yield counting.stop()
+        yield counting.stop(), not going
 
 
 def _whole_lines(path: Path) -> str:

@@ -448,6 +448,9 @@ def test_without_a_champion_only_questions_about_co_runs_are_refused(model_direc
         answer = post(listening, "static", {"coruns": [QUESTION]})
         assert (answer.status_code, answer.json()["status"]) == (503, 503)
         assert "dvc repro" in answer.json()["detail"]
+        # progress needs no model
+        sampled = post(listening, "online", request()).json()
+        assert (sampled["impact"], sampled["model"]["name"]) == (pytest.approx(1.4, rel=0.1), "progress")
         assert httpx.get(f"{listening.url}/readyz").status_code == 200
     finally:
         listening.stop()

@@ -1,9 +1,9 @@
 """What is believed of the slow-down in phases that nobody has seen: a Gaussian process, averaged over scales.
 
 The logarithm of how much slower a block of work is together than alone is a Gaussian process: what all blocks
-of a pair have in common, what blocks of one nature have in common (the rate of work alone, cache misses for it),
-and what only neighbours have. How large these parts are nobody knows beforehand, so many sizes are believed in,
-each as much as it explains what was seen (Bayesian model averaging).
+of a pair have in common, what blocks of one nature have in common (their rates alone), and what only
+neighbours have. How large these parts are nobody knows beforehand, so many sizes are believed in, each
+as much as it explains what was seen (Bayesian model averaging).
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class Prior:
     """
 
     scales: tuple[float, ...] = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
-    shrinkage: float = 0.45
+    shrinkage: float = 0.55
     mean: float = 1.3
-    common: float = 0.5
+    common: float = 0.65
     own: float = 0.9
     alike: tuple[float, ...] = (0.06, 0.2, 0.8)
     neighbours: tuple[float, ...] = (0.01, 0.15)
     lengths: tuple[float, ...] = (0.03, 0.15)
-    again: float = 0.1
+    again: float = 0.2
     longer: tuple[float, ...] = (1.3, 2.5, 5.0, 10.0)
 
 
@@ -96,18 +96,18 @@ def guesses(runs: Beside, prior: Prior = PRIOR) -> Guesses:
 
 
 def _each(runs: Beside, prior: Prior) -> Iterator[Guesses]:
-    if not runs.whole:
-        for longer, length in product(prior.longer, prior.lengths):
-            rest = np.full(_UNKNOWN, (longer - 1) * runs.seen / _UNKNOWN)
-            near = _near(runs.solo, rest, length)
-            # what is unknown is like its neighbours, or anything
-            yield _scaled(runs, rest, near + (1 - near) * prior.again, prior)
-        return
-    apart = ((runs.natures[:, None] - runs.natures) ** 2).mean(axis=2)
+    known = runs.natures if runs.whole else runs.natures[: len(runs.solo)]
+    apart = ((known[:, None] - known) ** 2).mean(axis=2)
     for alike, length in product(prior.alike, prior.lengths):
-        same, near = np.exp(-apart / (2 * alike**2)), _near(runs.solo, runs.rest, length)
-        for share in prior.neighbours:
-            yield _scaled(runs, runs.rest, (1 - share) * same + share * near, prior)
+        for longer in (1.0,) if runs.whole else prior.longer:
+            rest = runs.rest if runs.whole else np.full(_UNKNOWN, (longer - 1) * runs.seen / _UNKNOWN)
+            near = _near(runs.solo, rest, length)
+            same = prior.again + (1 - prior.again) * near
+            # what is unknown has little in common with what was seen, and is like its own neighbours
+            same[: len(runs.solo), len(runs.solo) :] = same[len(runs.solo) :, : len(runs.solo)] = prior.again
+            same[: len(known), : len(known)] = np.exp(-apart / (2 * alike**2))
+            for share in prior.neighbours:
+                yield _scaled(runs, rest, (1 - share) * same + share * near, prior)
 
 
 def _near(solo: Floats, rest: Floats, length: float) -> Floats:
@@ -131,7 +131,7 @@ def _scaled(runs: Beside, rest: Floats, own: Floats, prior: Prior) -> Guesses:
     weights -= np.arange(len(scales)) * np.log(prior.shrinkage)
     if not len(rest):
         impact = np.log(runs.corun.sum() / runs.seen)
-        return Guesses(weights, np.full(len(scales), impact), np.full(len(scales), noise / seen))
+        return Guesses(weights, np.full(len(scales), impact), np.zeros(len(scales)))
     across = kernel[seen:, :seen] @ vectors
     squared = scales[:, None] ** 2
     expected = means[:, None] + squared * (turned / variances) @ across.T

@@ -15,6 +15,8 @@ from training.corun.progress.course import Beside
 Floats = NDArray[np.float64]
 #: What repeats itself no better: the standard deviation of the logarithm of a whole run's time.
 REPEATS = 0.004
+#: How often a model's opinion is worth nothing, and how far apart such opinions lie, as logarithms.
+WRONG, _ANYWHERE = 0.1, 1.0
 
 
 @dataclass(frozen=True)
@@ -48,12 +50,25 @@ class Mixture:
         return Mixture(weights, means, deviations)
 
     def with_opinion(self, mean: float, deviation: float) -> Mixture:
-        """Return what is believed after an independent opinion, itself a normal distribution."""
+        """Return what is believed after an independent opinion, itself a normal distribution.
+
+        It is worth nothing with a chance of `WRONG`: one far from all that is believed sways nothing.
+        """
         both = self.deviations**2 + deviation**2
-        likely = -0.5 * ((self.means - mean) ** 2 / both + np.log(both))
-        weights = self.weights * np.exp(likely - likely.max())
+        likely = np.exp(-0.5 * (self.means - mean) ** 2 / both) / np.sqrt(2 * np.pi * both)
+        swayed = (1 - WRONG) * self.weights * likely
+        weights = np.concatenate([swayed, WRONG / _ANYWHERE * self.weights])
         means = (self.means * deviation**2 + mean * self.deviations**2) / both
-        return Mixture(weights / weights.sum(), means, self.deviations * deviation / np.sqrt(both))
+        return Mixture(
+            weights / weights.sum(),
+            np.concatenate([means, self.means]),
+            np.concatenate([self.deviations * deviation / np.sqrt(both), self.deviations]),
+        )
+
+    @classmethod
+    def known(cls, impact: float) -> Mixture:
+        """Return what is believed of an impact that was measured to the end."""
+        return cls(np.ones(1), np.log([impact]), np.array([REPEATS]))
 
 
 def believed(runs: Beside, prior: Prior = PRIOR) -> Mixture:
