@@ -114,21 +114,15 @@ def main(runs: int = 20) -> None:
 
 
 def _notes(runs: int) -> list[str]:
+    programs = f"{runs} programs of 60 s for each of {len(SLOWING)} ways in which phases are slowed down"
+    others = "the programs of tests/model/corun/phases.py are others"
+    uncounted = "perf counts no event of the processor on that machine"
     return [
-        (
-            f"Simulated: {runs} programs of 60 s for each of {len(SLOWING)} ways in which phases are slowed down, "
-            "3 to 8 phases, counts with 2 % of noise."
-        ),
-        (
-            f"What is believed beforehand was found on other seeds of these simulations than {SEED}; the programs "
-            "of tests/model/corun/phases.py are others."
-        ),
+        f"Simulated: {programs}, 3 to 8 phases, counts with 2 % of noise.",
+        f"What is believed beforehand was found on other seeds of these than {SEED}; {others}.",
         "The ratio so far: seconds together over seconds alone to the same instruction.",
-        (
-            f"Shipped: every {EVERY}th of the co-runs in data/raw/corun, by task-clock alone: perf counts no event "
-            "of the processor on that machine, and most impacts lie between 1.00 and 1.05."
-        ),
-        "R2 below 0: the mean of all impacts would have been nearer.",
+        f"Shipped: every {EVERY}th of the co-runs in data/raw/corun, by task-clock alone: {uncounted}.",
+        "Most of their impacts lie between 1.00 and 1.05. R2 below 0: their mean would have been nearer.",
     ]
 
 

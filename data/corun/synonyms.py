@@ -98,7 +98,7 @@ _KNOWN = {_spelt(other): name for name, others in SYNONYMS.items() for other in 
 
 
 @dataclass(frozen=True)
-class Named:
+class EventName:
     """What the name of an event says.
 
     Attributes
@@ -116,7 +116,7 @@ class Named:
     privileges: str
 
     @classmethod
-    def of(cls, written: str) -> Named:
+    def of(cls, written: str) -> EventName:
         """Take a name apart."""
         within = _WITHIN.fullmatch(written) or _MODES.fullmatch(written)
         if within is None:
@@ -158,14 +158,13 @@ def canonical(table: pd.DataFrame, time: str, kept: Collection[str] = ()) -> Can
     """
     written: dict[str, dict[str, dict[str, str]]] = {}
     for name in map(str, table.columns.drop(time)):
-        named = Named(name, "", "") if name in kept else Named.of(name)
+        named = EventName(name, "", "") if name in kept else EventName.of(name)
         written.setdefault(named.event, {}).setdefault(named.privileges, {}).setdefault(named.pmu, name)
     columns, privileges = {time: table[time]}, {}
     for event, by_privilege in written.items():
         parts = {"": by_privilege[""]} if "" in by_privilege else by_privilege
-        columns[event] = table[[name for pmus in parts.values() for name in pmus.values()]].sum(
-            axis="columns", min_count=1
-        )
+        names = [name for pmus in parts.values() for name in pmus.values()]
+        columns[event] = table[names].sum(axis="columns", min_count=1) if names[1:] else table[names[0]]
         if parts.keys() != {""} and parts.keys() != {"u", "k"}:
             privileges[event] = "".join(sorted(parts))
     return Canonical(pd.DataFrame(columns), privileges)

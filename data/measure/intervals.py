@@ -28,13 +28,13 @@ EXPECTED = (
 )
 
 
-class Counted(NamedTuple):
+class CountedEvent(NamedTuple):
     """What one event came to in one interval, as it is written."""
 
     line: int
     time: str
     event: str
-    count: str
+    told: str
 
 
 def read(path: Path, reserved: Container[str] = (TIME,)) -> pd.DataFrame:
@@ -83,7 +83,7 @@ def parsed(text: str, source: Path | str, reserved: Container[str] = (TIME,)) ->
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis(TIME).sort_index().reset_index()
 
 
-def _add(rows: dict[float, dict[str, float]], told: Counted, reserved: Container[str]) -> None:
+def _add(rows: dict[float, dict[str, float]], told: CountedEvent, reserved: Container[str]) -> None:
     """Add what an event came to to its interval."""
     number, time, event, count = told
     if event in reserved:
@@ -103,7 +103,7 @@ class _WrongError(Exception):
         self.line, self.told = line, told
 
 
-def _counted(lines: list[tuple[int, str]]) -> Iterator[Counted]:
+def _counted(lines: list[tuple[int, str]]) -> Iterator[CountedEvent]:
     if not lines:
         return iter(())
     first = lines[0][1].lstrip()
@@ -112,21 +112,21 @@ def _counted(lines: list[tuple[int, str]]) -> Iterator[Counted]:
     return _separated(lines) if _TIME.match(first) else _named(lines)
 
 
-def _separated(lines: Iterable[tuple[int, str]]) -> Iterator[Counted]:
+def _separated(lines: Iterable[tuple[int, str]]) -> Iterator[CountedEvent]:
     for number, line in lines:
         begin = _TIME.match(line)
         fields = line[begin.end() :].split(begin["separator"]) if begin else []
         if begin is None or len(fields) <= _EVENT or not fields[_EVENT]:
             expected = "expected time,count,unit,event as perf stat -I 200 -x, prints them"
             raise _WrongError(number, f"{line.strip()[:40]!r}: {expected}")
-        yield Counted(number, begin["time"], fields[_EVENT], fields[_COUNT])
+        yield CountedEvent(number, begin["time"], fields[_EVENT], fields[_COUNT])
 
 
-def _of_json(lines: Iterable[tuple[int, str]]) -> Iterator[Counted]:
+def _of_json(lines: Iterable[tuple[int, str]]) -> Iterator[CountedEvent]:
     for number, line in lines:
         try:
             told = json.loads(line)
-            yield Counted(
+            yield CountedEvent(
                 number, str(told["interval"]), str(told["event"]), str(told["counter-value"]).strip()
             )
         except (ValueError, TypeError, LookupError) as exc:
@@ -134,7 +134,7 @@ def _of_json(lines: Iterable[tuple[int, str]]) -> Iterator[Counted]:
             raise _WrongError(number, f"{line.strip()[:40]!r}: {expected}") from exc
 
 
-def _named(lines: list[tuple[int, str]]) -> Iterator[Counted]:
+def _named(lines: list[tuple[int, str]]) -> Iterator[CountedEvent]:
     """Yield the cells of a table: a header with a column of time and one per event."""
     head = lines[0][1]
     separator = max(",;\t", key=head.count)
@@ -149,7 +149,7 @@ def _named(lines: list[tuple[int, str]]) -> Iterator[Counted]:
             raise _WrongError(number, f"has {len(row)} cells; expected {len(columns)} as in the header")
         for place, (event, count) in enumerate(zip(columns, row, strict=True)):
             if place != time:
-                yield Counted(number, row[time], event, count)
+                yield CountedEvent(number, row[time], event, count)
 
 
 def _number(line: int, told: str, name: str) -> float:

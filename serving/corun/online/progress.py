@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from data.measure.intervals import TIME
 from serving.corun.online.samples import Looked
 from serving.corun.schemas import ImpactDriverAnswer
-from training.corun.progress.course import Beside, Course, beside, is_whole
+from training.corun.progress.course import AlignedRuns, WorkCourse, beside, is_whole
 from training.corun.progress.estimate import Mixture, believed
-from training.corun.progress.kinds import NATURE, Kind, kind
+from training.corun.progress.kinds import NATURE, ProgressKind, kind
 
 Floats = NDArray[np.float64]
 #: Impacts of what was seen below this ask whether the two are swapped.
@@ -29,7 +29,7 @@ class ProgressOpinion:
 
     Attributes
     ----------
-    kind : Kind
+    kind : ProgressKind
         What it is told by.
     mixture : Mixture
         What is believed of the impact.
@@ -43,7 +43,7 @@ class ProgressOpinion:
     notes : list of str
     """
 
-    kind: Kind
+    kind: ProgressKind
     mixture: Mixture
     so_far: float
     seen: float
@@ -77,7 +77,9 @@ def opinion(
     drivers = _drivers(by, pair, there, runs)
     if ended is not None and complete:
         impact = ended / alone.seconds
-        return ProgressOpinion(Kind(by.event), Mixture.known(impact), impact, 1.0, complete, drivers, [])
+        return ProgressOpinion(
+            ProgressKind(by.event), Mixture.known(impact), impact, 1.0, complete, drivers, []
+        )
     mixture = believed(runs)
     notes = _notes(by, pair, runs, alone, guessed=whole is None)
     return ProgressOpinion(
@@ -91,10 +93,10 @@ def opinion(
     )
 
 
-def _course(table: pd.DataFrame, event: str, there: set[str]) -> Course:
+def _course(table: pd.DataFrame, event: str, there: set[str]) -> WorkCourse:
     nature = [name for name in NATURE if name in there and name != event]
     counts = np.column_stack([_filled(table, name) for name in (event, *nature)])
-    return Course(table[TIME].to_numpy(np.float64), counts[:, 0], counts[:, 1:])
+    return WorkCourse(table[TIME].to_numpy(np.float64), counts[:, 0], counts[:, 1:])
 
 
 def _filled(table: pd.DataFrame, event: str) -> Floats:
@@ -106,7 +108,9 @@ def _filled(table: pd.DataFrame, event: str) -> Floats:
     return np.asarray(np.interp(ends, ends[there], rates[there]) * lasted)
 
 
-def _drivers(by: Kind, pair: Sequence[Looked], there: set[str], runs: Beside) -> list[ImpactDriverAnswer]:
+def _drivers(
+    by: ProgressKind, pair: Sequence[Looked], there: set[str], runs: AlignedRuns
+) -> list[ImpactDriverAnswer]:
     """Divide the impact so far into factors: less of the processor, a slower clock, less work a cycle."""
     events = [name for name in _CHAIN if name in there and name != by.event] + [by.event]
     factor, drivers = 1.0, []
@@ -121,7 +125,9 @@ def _drivers(by: Kind, pair: Sequence[Looked], there: set[str], runs: Beside) ->
     return drivers
 
 
-def _notes(by: Kind, pair: Sequence[Looked], runs: Beside, alone: Course, *, guessed: bool) -> list[str]:
+def _notes(
+    by: ProgressKind, pair: Sequence[Looked], runs: AlignedRuns, alone: WorkCourse, *, guessed: bool
+) -> list[str]:
     solo, corun = pair
     notes = [f"{by.says}: the interval is wider for it"] if by.says else []
     modes = [one.privileges.get(by.event, "uk") for one in pair]

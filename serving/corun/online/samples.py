@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -54,10 +55,11 @@ class Looked:
         """How long was sampled without a gap."""
         return float(self.stretch[TIME].iloc[-1])
 
-    @property
+    @cached_property
     def counted(self) -> frozenset[str]:
         """The events that were counted in it."""
-        return frozenset(self.stretch.columns[self.stretch.notna().any()].drop(TIME))
+        there = self.stretch.notna().to_numpy().any(axis=0)
+        return frozenset(self.stretch.columns[there]) - {TIME}
 
     def lacking(self, events: Sequence[str]) -> list[str]:
         """Say which of a model's events it has not."""
@@ -137,19 +139,17 @@ def _require_time(table: pd.DataFrame, source: str) -> None:
 
 
 def _require_counts(table: pd.DataFrame, source: str) -> None:
-    for event in table.columns:
-        negative = np.flatnonzero(table[event].to_numpy(np.float64) < 0)
-        if len(negative):
-            value, row = table[event].iloc[negative[0]], f"row {negative[0] + 1}"
-            raise InputError(f"{event}={value:g} must be 0 or more", file=source, place=row)
+    for row, column in np.argwhere(table.to_numpy(np.float64) < 0)[:1]:
+        problem = f"{table.columns[column]}={table.iloc[row, column]:g} must be 0 or more"
+        raise InputError(problem, file=source, place=f"row {row + 1}")
 
 
 def _asleep(table: pd.DataFrame) -> pd.DataFrame:
     """Return zeros for intervals in which nothing was counted: perf counts nothing of a task that sleeps."""
-    events = table.columns.drop(TIME)
-    nothing = table[events].isna().all(axis="columns")
-    once = table[events].columns[table[events].notna().any()]
-    return table.assign(**{event: table[event].mask(nothing, 0.0) for event in once})
+    events = table.drop(columns=TIME)
+    missing = events.isna().to_numpy()
+    nothing = missing.all(axis=1)[:, None] & ~missing.all(axis=0)
+    return table.assign(**events.mask(nothing, 0.0)) if nothing.any() else table
 
 
 def _without_gaps(table: pd.DataFrame, source: str) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import shutil
 import signal
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -141,6 +142,8 @@ def _whole_lines(path: Path) -> str:
 def _running(target: Sequence[str], stack: ExitStack) -> tuple[int, int]:
     """Return the process that is watched, and what can be read from when it has ended."""
     if not _is_pid(target):
+        if shutil.which(target[0]) is None:
+            raise InputError(f"needs the program {target[0]!r}, which is not installed", place="watch")
         child = Child([*STOPPED, *target], f'command "{target[0]}"')
         stack.callback(child.end)
         os.waitpid(child.pid, os.WUNTRACED)

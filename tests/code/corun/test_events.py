@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pytest
 
-from data.corun.synonyms import Named, canonical, unknown
+from data.corun.synonyms import EventName, canonical, unknown
 from data.errors import InputError
 from data.measure.intervals import TIME, parsed
 
@@ -57,7 +57,7 @@ def test_what_has_no_such_form_is_told_in_one_line(text, told):
     ],
 )
 def test_an_event_has_one_name(written, event, privileges):
-    found = Named.of(written)
+    found = EventName.of(written)
     assert (found.event, found.privileges) == (event, privileges)
 
 

@@ -15,13 +15,13 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from training.corun.progress.course import Beside
+from training.corun.progress.course import AlignedRuns
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Prior:
+class SlowdownPrior:
     """Which sizes are believed in, before anything is seen; found on simulated runs (`benchmarks.progress`).
 
     Attributes
@@ -56,7 +56,7 @@ class Prior:
     longer: tuple[float, ...] = (1.3, 2.5, 5.0, 10.0)
 
 
-PRIOR = Prior()
+PRIOR = SlowdownPrior()
 #: Blocks that stand for a rest of which nothing is known.
 _UNKNOWN = 12
 #: The least noise of the logarithm of a block's slow-down.
@@ -90,12 +90,12 @@ class Guesses:
         return cls(*map(np.concatenate, columns))
 
 
-def guesses(runs: Beside, prior: Prior = PRIOR) -> Guesses:
+def guesses(runs: AlignedRuns, prior: SlowdownPrior = PRIOR) -> Guesses:
     """Return what each belief says of the impact of the whole run."""
     return Guesses.joined(_each(runs, prior))
 
 
-def _each(runs: Beside, prior: Prior) -> Iterator[Guesses]:
+def _each(runs: AlignedRuns, prior: SlowdownPrior) -> Iterator[Guesses]:
     known = runs.natures if runs.whole else runs.natures[: len(runs.solo)]
     apart = ((known[:, None] - known) ** 2).mean(axis=2)
     for alike, length in product(prior.alike, prior.lengths):
@@ -117,7 +117,7 @@ def _near(solo: Floats, rest: Floats, length: float) -> Floats:
     return np.asarray(np.exp(-np.abs(middles[:, None] - middles) / (length * lasts.sum())))
 
 
-def _scaled(runs: Beside, rest: Floats, own: Floats, prior: Prior) -> Guesses:
+def _scaled(runs: AlignedRuns, rest: Floats, own: Floats, prior: SlowdownPrior) -> Guesses:
     """Return what is believed for each scale, where blocks have so much of their own in common."""
     seen, scales = len(runs.solo), np.array(prior.scales)
     ratios = np.log(runs.corun / runs.solo)
@@ -135,18 +135,18 @@ def _scaled(runs: Beside, rest: Floats, own: Floats, prior: Prior) -> Guesses:
     across = kernel[seen:, :seen] @ vectors
     squared = scales[:, None] ** 2
     expected = means[:, None] + squared * (turned / variances) @ across.T
-    explained = squared[..., None] * np.einsum("rn,sn,qn->srq", across, 1 / variances, across)
+    explained = squared[..., None] * ((across / variances[:, None, :]) @ across.T)
     left = squared[..., None] * (kernel[seen:, seen:] - explained)
     return Guesses(weights, *_summed(runs, rest, expected, left))
 
 
-def _summed(runs: Beside, rest: Floats, expected: Floats, left: Floats) -> tuple[Floats, Floats]:
+def _summed(runs: AlignedRuns, rest: Floats, expected: Floats, left: Floats) -> tuple[Floats, Floats]:
     """Return mean and variance of the logarithm of the impact: what is seen, and lognormal blocks."""
     own = np.diagonal(left, axis1=1, axis2=2)
     blocks = rest * np.exp(expected + own / 2)
     whole = runs.seen + rest.sum()
     means = (runs.corun.sum() + blocks.sum(axis=1)) / whole
-    variances = np.einsum("sr,srq,sq->s", blocks, np.expm1(left), blocks) / whole**2
+    variances = (blocks * (np.expm1(left) @ blocks[..., None])[..., 0]).sum(axis=1) / whole**2
     spreads = np.log1p(np.maximum(variances, 0) / means**2)
     return np.log(means) - spreads / 2, spreads
 

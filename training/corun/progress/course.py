@@ -19,7 +19,7 @@ _LEAST = 1e-3
 
 
 @dataclass(frozen=True)
-class Course:
+class WorkCourse:
     """How a run went on.
 
     Attributes
@@ -77,7 +77,7 @@ class Course:
 
 
 @dataclass(frozen=True)
-class Beside:
+class AlignedRuns:
     """A task alone and beside others, up to the same work.
 
     Attributes
@@ -104,12 +104,12 @@ class Beside:
         return float(self.solo.sum())
 
 
-def beside(solo: Course, corun: Course, *, whole: bool) -> Beside:
+def beside(solo: WorkCourse, corun: WorkCourse, *, whole: bool) -> AlignedRuns:
     """Lay two runs beside each other by work.
 
     Parameters
     ----------
-    solo, corun : Course
+    solo, corun : WorkCourse
         The same task alone and beside others; its total work is above 0.
     whole : bool
         Whether the run alone is all of the task's work, not only its beginning.
@@ -127,12 +127,12 @@ def beside(solo: Course, corun: Course, *, whole: bool) -> Beside:
         together[-1] = corun.seconds
     edges = np.concatenate([seen, rest[1:]])
     least = 1e-6 * until / len(seen)
-    return Beside(
+    return AlignedRuns(
         np.diff(seen), np.maximum(np.diff(together), least), solo.natures(edges), np.diff(rest), whole
     )
 
 
-def is_whole(solo: Course, corun: Course) -> bool:
+def is_whole(solo: WorkCourse, corun: WorkCourse) -> bool:
     """Guess whether the run alone is a whole one.
 
     It is if it lasts longer than what was sampled together, or if both end with the same work, though not

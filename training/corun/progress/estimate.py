@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from training.corun.progress.belief import PRIOR, Prior, guesses
-from training.corun.progress.course import Beside
+from training.corun.progress.belief import PRIOR, SlowdownPrior, guesses
+from training.corun.progress.course import AlignedRuns
 
 Floats = NDArray[np.float64]
 #: What repeats itself no better: the standard deviation of the logarithm of a whole run's time.
@@ -71,7 +71,7 @@ class Mixture:
         return cls(np.ones(1), np.log([impact]), np.array([REPEATS]))
 
 
-def believed(runs: Beside, prior: Prior = PRIOR) -> Mixture:
+def believed(runs: AlignedRuns, prior: SlowdownPrior = PRIOR) -> Mixture:
     """Return what is believed of the impact of the whole run."""
     found = guesses(runs, prior)
     weights = np.exp(found.weights - found.weights.max())

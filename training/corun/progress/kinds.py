@@ -22,7 +22,7 @@ NATURE = (
 
 
 @dataclass(frozen=True)
-class Kind:
+class ProgressKind:
     """What progress is told by.
 
     Attributes
@@ -48,14 +48,16 @@ def _hidden(*beliefs: tuple[float, float, float]) -> Mixture:
 _CYCLES = _hidden((0.45, 0.015, 0.012), (0.35, 0.07, 0.04), (0.2, 0.2, 0.1))
 _TIME = _hidden((0.45, 0.02, 0.015), (0.35, 0.08, 0.045), (0.2, 0.23, 0.12))
 CLOCKS = (
-    Kind("cpu-cycles", _CYCLES, "cycles don't show how many more of them the same work takes together"),
-    Kind("ref-cycles", _TIME, "reference cycles show only the share of the processor that it got"),
-    Kind("task-clock", _TIME, "task-clock shows only the share of the processor that it got"),
-    Kind("cpu-clock", _TIME, "cpu-clock shows only the share of the processor that it got"),
+    ProgressKind(
+        "cpu-cycles", _CYCLES, "cycles don't show how many more of them the same work takes together"
+    ),
+    ProgressKind("ref-cycles", _TIME, "reference cycles show only the share of the processor that it got"),
+    ProgressKind("task-clock", _TIME, "task-clock shows only the share of the processor that it got"),
+    ProgressKind("cpu-clock", _TIME, "cpu-clock shows only the share of the processor that it got"),
 )
-KINDS = (*map(Kind, WORK), *CLOCKS)
+KINDS = (*map(ProgressKind, WORK), *CLOCKS)
 
 
-def kind(counted: Collection[str]) -> Kind | None:
+def kind(counted: Collection[str]) -> ProgressKind | None:
     """Return the best that both runs counted; None if none of it was."""
     return next((one for one in KINDS if one.event in counted), None)
