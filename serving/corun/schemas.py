@@ -94,6 +94,10 @@ class OnlineRequest(Given):
 
     solo: FirstSeconds
     corun: FirstSeconds
+    solo_is_whole: bool | None = Field(
+        default=None,
+        description="Whether solo is a whole run, not a beginning. Default: if it lasts longer than corun.",
+    )
     machine: Name | None = Field(default=None, description="Default: one that the model was trained on.")
 
 
@@ -187,6 +191,16 @@ class StaticAnswer(BaseModel):
     notes: list[str] = Field(default=[], description="What of the solo runs could not be used.")
 
 
+class OnlineOpinion(Estimate):
+    """What one way of telling says, before they are brought together."""
+
+    by: str = Field(description="The event whose progress is told, such as instructions; or trained.")
+    so_far: float | None = Field(default=None, description="The impact of what was seen of both runs.")
+    seen: float | None = Field(
+        default=None, description="The share of the whole run alone that it is; null where it is not known."
+    )
+
+
 class OnlineAnswer(Estimate):
     """How much slower the task gets, from its first seconds."""
 
@@ -194,6 +208,9 @@ class OnlineAnswer(Estimate):
     sampled_seconds: float = Field(description="Of both runs, that the answer is made from.")
     drivers: list[ImpactDriverAnswer] = Field(
         description="Events whose rate changed: value is the rate together, usual that alone."
+    )
+    opinions: list[OnlineOpinion] = Field(
+        default=[], description="By progress, and by the trained model, where they have one."
     )
     notes: list[str] = Field(
         description="What was wrong with the samples: why an interval is wide, or why nothing can be told."

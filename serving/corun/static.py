@@ -13,7 +13,7 @@ from data.tables.nearest import nearest
 from features.corun.rates import Placed
 from serving.corun.drivers import explained, strength
 from serving.corun.model import Static
-from serving.corun.samples import some
+from serving.corun.named import some
 from serving.corun.schemas import ImpactDriverAnswer, StaticAnswer, StaticPrediction
 from serving.doors.schemas import finite
 

@@ -12,6 +12,7 @@ from serving.corun.schemas import (
     ExplainedAnswer,
     ImpactDriverAnswer,
     OnlineAnswer,
+    OnlineOpinion,
     PlaceAnswer,
     SavingAnswer,
     StaticAnswer,
@@ -67,9 +68,23 @@ def online_text(found: OnlineAnswer) -> str:
         f"{impact_text(found.impact)}, from {found.sampled_seconds:.1f} s of samples alone and together",
         interval_text(found),
     ]
+    told += [opinion_text(one) for one in found.opinions if one.so_far is not None]
     columns = ("together (1/s)", "alone (1/s)")
     drivers = [drivers_table(found.drivers, columns, "an unchanged rate")] if found.drivers else []
     return _text(told, found.notes, drivers, found.model)
+
+
+def opinion_text(told: OnlineOpinion) -> str:
+    """Say how much slower it was so far, and how much of the run alone that is."""
+    share = "" if told.seen is None else f", {told.seen:.0%} of the run alone"
+    return f"so far, by {told.by}: {impact_text(told.so_far)}{share}"
+
+
+def settling_text(found: OnlineAnswer) -> str:
+    """Return the answer in a line, while it settles."""
+    told = f"{found.sampled_seconds:.1f} s: {impact_text(found.impact)}, {found.low:.3f} to {found.high:.3f}"
+    seen = next((one.seen for one in found.opinions if one.seen is not None), None)
+    return told if seen is None else f"{told}, {seen:.0%} done"
 
 
 def place_text(found: PlaceAnswer) -> str:

@@ -196,13 +196,13 @@ def test_swapped_files_are_asked_about_and_right_ones_are_not(tmp_path, online, 
     ("corun", "told"),
     [
         (perf_csv("task-7", seconds=0.2), "0.2 s of samples are too few; expected at least 0.4 s"),
-        (perf_csv("task-7", without=EVENTS[:-1]).replace("task-clock", "x"), "counts none of the"),
+        (perf_csv("task-7", without=EVENTS[:-1]).replace("task-clock", "x"), "counts none of instr"),
         (
             perf_csv("task-7").replace(",1000,,context", ",-1,,context").replace(",11,,", ",-1,,"),
             "-1 must be 0",
         ),
         ("", "holds no interval"),
-        ("time,value\n1,2\n", "expected time,count,unit,event"),
+        ("clock,value\n1,2\n", "a CSV whose header has t_seconds and events"),
     ],
     ids=["too few", "no event", "negative", "empty", "no perf"],
 )
@@ -403,10 +403,10 @@ UNTOLD = {
     "a count too many": (sampled(RUN | {"t_seconds": [0.2]}), "page-faults: has 3 counts"),
     "too few seconds": (request(seconds=0.2), "too few"),
     "none of the events": (sampled(events={"x": [1, 1, 1]}), "counts none"),
-    "no event called t_seconds": (sampled(events={"t_seconds": [1, 2, 3]}), "counts none"),
+    "no event called t_seconds": (sampled(events={"t_seconds": [1, 2, 3]}), "the column of time"),
     "other events alone": (
         sampled(RUN | {"events": {"page-faults": [1, 2, 3]}}, events={"instructions": [1, 2, 3]}),
-        "solo: counts none of the model's events that corun counts",
+        "solo: counts none of the events that corun counts",
     ),
 }
 
@@ -448,6 +448,9 @@ def test_without_a_champion_only_questions_about_co_runs_are_refused(model_direc
         answer = post(listening, "static", {"coruns": [QUESTION]})
         assert (answer.status_code, answer.json()["status"]) == (503, 503)
         assert "dvc repro" in answer.json()["detail"]
+        # progress needs no model
+        sampled = post(listening, "online", request()).json()
+        assert (sampled["impact"], sampled["model"]["name"]) == (pytest.approx(1.4, rel=0.1), "progress")
         assert httpx.get(f"{listening.url}/readyz").status_code == 200
     finally:
         listening.stop()
