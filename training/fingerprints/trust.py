@@ -299,7 +299,7 @@ class Evidence:
         times = more_for(self.measured, reached, limit, seed)
         fewer, hopeless = (
             "like these would reach it",
-            "more machines like these would not reach it: it depends on what no stressor measures",
+            "more machines like these would hardly reach it, only more different ones",
         )
         short = f"R2 {reached:.2f} on held-out CPU models, {limit - reached:.2f} less than {limit:g}"
         return f"{short}: {self._more(times, fewer, hopeless)}"
@@ -307,7 +307,7 @@ class Evidence:
     def _more(self, times: float, fewer: str, hopeless: str) -> str:
         if not times <= MANY_TIMES:
             return hopeless
-        return f"about {max(1, ceil(self.units * (times - 1)))} more {self.unit} {fewer}"
+        return f"about {ceil(self.units * max(times - 1, 0)) + 1} more {self.unit} {fewer}"
 
 
 def trust(given: Evidence, stability: float, limits: TrustLimits, level: float, seed: int) -> Trust:
