@@ -53,7 +53,7 @@ def profile_advice(found: Profile, predictions: Sequence[Prediction]) -> Iterato
         )
     else:
         yield "Decide nothing by this ranking: a regression always returns one, and this one may be chance."
-        yield from (f"What is lacking: {worded(reason)}." for reason in found.trust.reasons)
+        yield f"What is lacking: {worded('; '.join(found.trust.reasons))}."
     if found.trust.unpredicted:
         yield f"Plan nothing by its predictions: {worded('; '.join(found.trust.unpredicted))}."
     yield (
