@@ -77,9 +77,11 @@ def test_a_known_pair_is_answered_with_an_interval_seconds_and_what_drives_it(st
     assert one["low"] < one["impact"] < one["high"]
     assert one["corun_seconds"] == pytest.approx(one["solo_seconds"] * one["impact"])
     assert (one["machine"], one["confidence"], one["notes"]) == (MACHINE, 0.9, [])
-    # task-5 presses less than the usual one, task-7 suffers more
+    # task-7 suffers more than the usual one, task-5 presses more, and task-1 does not press at all
     (explained,) = one["drivers_explain"]
-    assert explained["own"] > 0 > explained["others"]
+    assert min(explained["own"], explained["others"]) > 0
+    (quiet,) = predicted(static, "--task", "task-7", "--with", "task-1")["drivers_explain"]
+    assert quiet["own"] > 0 > quiet["others"]
     assert {driver["feature"].partition("_")[0] for driver in one["drivers"]} == {"own", "others"}
     assert added_up(one) == pytest.approx(one["impact"], rel=1e-9)
     text = in_process("static", "--task", "task-7", "--with", "task-5", "--model", static).stdout
