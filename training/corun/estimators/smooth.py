@@ -118,7 +118,12 @@ class SmoothRegressor:
 
     def predict(self, x: Floats, named: Named) -> Floats:
         """Return log impacts, shape (n_rows,)."""
-        return self.mean_ + self.spread_ * (self._alike(self._standing(x, named)) @ self.weights_)
+        standing = self._standing(x, named)
+        found = [
+            self._alike(standing[slice(start, start + _BLOCK)]) @ self.weights_
+            for start in range(0, max(len(x), 1), _BLOCK)
+        ]
+        return self.mean_ + self.spread_ * np.concatenate(found)
 
     def shares(self, row: Floats, usual: Floats, named: Named) -> tuple[float, Floats, Floats]:
         """Split what is said of one co-run along the straight way from the usual one, which is nobody.
