@@ -12,7 +12,7 @@ from features.corun.rates import MOST, OTHERS, OWN, Placed
 from serving.corun.model import Static
 from serving.corun.schemas import ExplainedAnswer, ImpactShareAnswer
 from training.corun.estimators.fitting import Learned, named_of
-from training.corun.estimators.splitting import LogShares, Shown, Way, split
+from training.corun.estimators.splitting import CorunEvidence, LogShares, Way, split
 
 #: How many single drivers of a co-run are named; what is left of a side is one more.
 NAMED = 4
@@ -109,7 +109,7 @@ def _share(
     return ImpactShareAnswer.of(name, value, usual, points, beside)
 
 
-def _shown(side: str, shown: Shown, found: LogShares, beside: Sequence[str]) -> ImpactShareAnswer:
+def _shown(side: str, shown: CorunEvidence, found: LogShares, beside: Sequence[str]) -> ImpactShareAnswer:
     return ImpactShareAnswer.of(
         f"{side}{CORUNS}", shown.value, shown.usual, shown.share * found.points, beside
     )

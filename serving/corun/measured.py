@@ -60,15 +60,19 @@ class MeasuredPlacements:
     @property
     def checked(self) -> CheckedAnswer:
         """What the predicted best saved of the run time of those at random."""
-        means = self.totals.set_index("placement")["measured"]
-        drawn = means[means.index.str.startswith(RANDOM)]
-        took, random = float(means[BEST]), float(drawn.mean())
+        drawn = self.totals["placement"].str.startswith(RANDOM)
+        predicted = self._saving("predicted", drawn)
         return CheckedAnswer(
             tasks=self.tasks,
-            draws=len(drawn),
-            saved_against_random=SavingAnswer(seconds=random - took, share=1 - took / random),
-            predicted=self.plan.saved_against_random,
+            draws=int(drawn.sum()),
+            saved_against_random=self._saving("measured", drawn),
+            predicted=predicted if np.isfinite(predicted.seconds) else None,
         )
+
+    def _saving(self, how: str, drawn: pd.Series) -> SavingAnswer:
+        took = float(self.totals[how][self.totals["placement"] == BEST].mean())
+        random = float(self.totals[how][drawn].mean())
+        return SavingAnswer(seconds=random - took, share=1 - took / random)
 
 
 def checked_on(machine: str, directory: Path = PLACEMENTS) -> CheckedAnswer | None:

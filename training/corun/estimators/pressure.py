@@ -86,7 +86,7 @@ class _Together:
 
 
 @dataclass(frozen=True)
-class Told:
+class PressureParts:
     """Why a `PressureRegressor` says what it says of a co-run.
 
     Attributes
@@ -167,14 +167,14 @@ class PressureRegressor:
         shift = np.where(here[machine], self.shift_[place[machine], task[pair]], 0.0)
         return np.asarray(product[pair] + shift)
 
-    def told(self, named: Named) -> Told:
+    def told(self, named: Named) -> PressureParts:
         """Return why it says what it says of one co-run, the only row of `named`."""
         task, *beside = members(str(named.pairs[0]))
         sensitivities = dict(zip(self.tasks_.tolist(), self.sensitivity_.tolist(), strict=True))
         pressures = dict(zip(self.corunners_.tolist(), self.pressure_.tolist(), strict=True))
         sensitivity = sensitivities.get(task, np.nan)
         pressure = sum(pressures.get(name, np.nan) for name in beside)
-        return Told(
+        return PressureParts(
             sensitivity,
             pressure,
             float(self.predict(named)[0]) - sensitivity * pressure,

@@ -40,7 +40,7 @@ _STEPS = 32
 
 
 @dataclass(frozen=True)
-class Standing:
+class Spots:
     """Rows as they are compared: where they lie in the directions of each side, and who they are.
 
     Attributes
@@ -54,8 +54,8 @@ class Standing:
     at: tuple[Floats, ...]
     who: tuple[Whole, ...]
 
-    def __getitem__(self, rows: Whole | slice) -> Standing:
-        return Standing(tuple(one[rows] for one in self.at), tuple(one[rows] for one in self.who))
+    def __getitem__(self, rows: Whole | slice) -> Spots:
+        return Spots(tuple(one[rows] for one in self.at), tuple(one[rows] for one in self.who))
 
 
 def sides_of(columns: Sequence[str]) -> Whole:
@@ -118,7 +118,12 @@ class SmoothRegressor:
 
     def predict(self, x: Floats, named: Named) -> Floats:
         """Return log impacts, shape (n_rows,)."""
-        return self.mean_ + self.spread_ * (self._alike(self._standing(x, named)) @ self.weights_)
+        standing = self._standing(x, named)
+        found = [
+            self._alike(standing[slice(start, start + _BLOCK)]) @ self.weights_
+            for start in range(0, max(len(x), 1), _BLOCK)
+        ]
+        return self.mean_ + self.spread_ * np.concatenate(found)
 
     def shares(self, row: Floats, usual: Floats, named: Named) -> tuple[float, Floats, Floats]:
         """Split what is said of one co-run along the straight way from the usual one, which is nobody.
@@ -171,8 +176,8 @@ class SmoothRegressor:
         return self.task_turn_, self.beside_turn_, self.machine_turn_
 
     @property
-    def _kept(self) -> Standing:
-        return Standing(
+    def _kept(self) -> Spots:
+        return Spots(
             (self.task_at_, self.beside_at_, self.machine_at_),
             (self.task_who_, self.beside_who_, self.machine_who_),
         )
@@ -184,16 +189,16 @@ class SmoothRegressor:
         filled = self._filled(x)
         return np.where(self.rates_, np.log1p(np.maximum(filled, 0)), filled)
 
-    def _standing(self, x: Floats, named: Named) -> Standing:
+    def _standing(self, x: Floats, named: Named) -> Spots:
         turned = self._turned(x) - self.centre_
         known = (self.tasks_, self.besides_, self.machines_)
         numbers = [placed(names, words) for names, words in zip(known, _words(named), strict=True)]
-        return Standing(
+        return Spots(
             tuple(turned @ turn for turn in self._turns),
             tuple(np.where(seen, number, -1) for number, seen in numbers),
         )
 
-    def _alike(self, rows: Standing) -> Floats:
+    def _alike(self, rows: Spots) -> Floats:
         """Return how alike rows are to those that training kept, shape (n_rows, n_kept)."""
         kept = self._kept
         task, beside, machine = (
@@ -202,7 +207,7 @@ class SmoothRegressor:
         )
         return np.asarray(machine * (task * beside + task + beside + _COMMON))
 
-    def _weights(self, standing: Standing, aims: Floats) -> Floats:
+    def _weights(self, standing: Spots, aims: Floats) -> Floats:
         """Return the weights of the kept rows; all rows are fitted, those that are far off less."""
         root = np.linalg.cholesky(self._alike(self._kept) + 1e-6 * np.eye(len(self.task_at_)))
         looked = np.concatenate(

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from training.corun.estimators.arrays import ImpactArrays, QuickContention
 from training.corun.estimators.contention import ContentionRegressor
 from training.corun.estimators.fitting import Learned
-from training.corun.estimators.pressure import Named, Told, placed
+from training.corun.estimators.pressure import Named, PressureParts, placed
 from training.estimators.forest import LEAF
 
 Floats = NDArray[np.float64]
@@ -54,7 +54,7 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Shown:
+class CorunEvidence:
     """What other co-runs of one side showed: a sensitivity or a pressure, and its share of log impact."""
 
     value: float = float("nan")
@@ -71,7 +71,7 @@ class LogShares:
     usual, impact : float
         Log impacts of the usual co-run, and of the one in question.
     shares : ndarray of shape (n_things,)
-    own, others : Shown
+    own, others : CorunEvidence
         What other co-runs of the task and of its co-runners showed. With `shares` they add up to
         ``impact - usual``.
     """
@@ -79,8 +79,8 @@ class LogShares:
     usual: float
     impact: float
     shares: Floats
-    own: Shown = Shown()
-    others: Shown = Shown()
+    own: CorunEvidence = CorunEvidence()
+    others: CorunEvidence = CorunEvidence()
 
     @property
     def points(self) -> float:
@@ -136,7 +136,10 @@ def _of_contention(model: ContentionRegressor, way: Way) -> LogShares:
     trees = of_trees(model.arrays_ if isinstance(model, QuickContention) else ImpactArrays.of(model), way)
     if not model.mixes:
         return trees
-    pressed, (usual_pressed, own, others) = model.pressures_.told(way.named), (0.0, Shown(), Shown())
+    pressed, (usual_pressed, own, others) = (
+        model.pressures_.told(way.named),
+        (0.0, CorunEvidence(), CorunEvidence()),
+    )
     place, known = placed(model.pairs_, way.named.pairs)
     stranger = np.isnan(pressed.sensitivity * pressed.pressure)
     by_trees, by_pressures, by_pair, by_smooth = model.shares_of(
@@ -153,21 +156,21 @@ def _of_contention(model: ContentionRegressor, way: Way) -> LogShares:
         usual_smooth, features, who = model.smooth_.shares(way.row, way.usual, way.named)
         shares += by_smooth * np.bincount(way.owners, features, way.things)
     own, others = (
-        Shown(one.value, one.usual, by_pressures * one.share + half + by_smooth * mine)
+        CorunEvidence(one.value, one.usual, by_pressures * one.share + half + by_smooth * mine)
         for one, mine in zip((own, others), who.tolist(), strict=True)
     )
     base = (by_trees + by_pair) * trees.usual + by_pressures * usual_pressed + by_smooth * usual_smooth
     return LogShares(base, base + shares.sum() + own.share + others.share, shares, own, others)
 
 
-def _of_pressures(found: Told) -> tuple[float, Shown, Shown]:
+def _of_pressures(found: PressureParts) -> tuple[float, CorunEvidence, CorunEvidence]:
     """Split sensitivity times pressure; returns log impact of the usual, and both sides' shares."""
     suffered = (found.sensitivity - found.usual_sensitivity) * (found.pressure + found.usual_pressure) / 2
     pressed = (found.pressure - found.usual_pressure) * (found.sensitivity + found.usual_sensitivity) / 2
     return (
         found.usual_sensitivity * found.usual_pressure,
-        Shown(found.sensitivity, found.usual_sensitivity, suffered + found.shift),
-        Shown(found.pressure, found.usual_pressure, pressed),
+        CorunEvidence(found.sensitivity, found.usual_sensitivity, suffered + found.shift),
+        CorunEvidence(found.pressure, found.usual_pressure, pressed),
     )
 
 
