@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from data.measure.intervals import TIME
 from serving.corun.online.samples import Looked
 from serving.corun.schemas import ImpactDriverAnswer
-from training.corun.progress.course import AlignedRuns, WorkCourse, beside, is_whole
+from training.corun.progress.course import AlignedRuns, WorkCourse, beside, have_ended, is_longer
 from training.corun.progress.estimate import Mixture, believed
 from training.corun.progress.kinds import NATURE, ProgressKind, kind
 
@@ -72,16 +72,18 @@ def opinion(
     if by is None:
         return None
     alone, together = (_course(one.table, by.event, there) for one in pair)
-    complete = is_whole(alone, together) if whole is None else whole
-    runs = beside(alone, together, whole=complete)
+    both = whole is None and have_ended(alone, together)
+    complete = both or (is_longer(alone, together) if whole is None else whole)
+    runs = beside(alone, together, whole=complete, ended=both)
     drivers = _drivers(by, pair, there, runs)
     if ended is not None and complete:
         impact = ended / alone.seconds
         return ProgressOpinion(
             ProgressKind(by.event), Mixture.known(impact), impact, 1.0, complete, drivers, []
         )
+    if both:
+        by = ProgressKind(by.event)
     mixture = believed(runs)
-    notes = _notes(by, pair, runs, alone, guessed=whole is None)
     return ProgressOpinion(
         by,
         mixture if by.hides is None else mixture.hidden(by.hides),
@@ -89,7 +91,7 @@ def opinion(
         min(runs.seen / alone.seconds, 1.0),
         complete,
         drivers,
-        notes,
+        _notes(by, pair, runs, alone, guessed=whole is None),
     )
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from data.corun import synonyms
 from data.corun.validity import GAP
@@ -103,8 +104,8 @@ def looked(table: pd.DataFrame, source: str, events: Collection[str] = ()) -> Lo
     never = frozenset(asleep.columns[asleep.isna().all()])
     usable = asleep.drop(columns=list(never))
     if not {*usable.columns} & {*events, *(kind.event for kind in KINDS)}:
-        told = "instructions, cycles or task-clock" + (", nor any event of the model" if events else "")
-        raise InputError("; ".join([f"counts none of {told}", *strange]), file=source)
+        expected = "instructions, cycles or task-clock" + (", nor any event of the model" if events else "")
+        raise InputError("; ".join([f"counts none of {expected}", *strange]), file=source)
     whole, stretch, cut = _without_gaps(usable, source)
     if stretch[TIME].iloc[-1] < FEWEST - _ROUNDING:
         about = f"{cut[0].partition(': ')[2]}; " if cut else ""
@@ -177,7 +178,7 @@ def _without_gaps(table: pd.DataFrame, source: str) -> tuple[pd.DataFrame, pd.Da
     return _filled(whole, gaps, usual), stretch, [told]
 
 
-def _filled(table: pd.DataFrame, gaps: Sequence[int], usual: float) -> pd.DataFrame:
+def _filled(table: pd.DataFrame, gaps: NDArray[np.intp], usual: float) -> pd.DataFrame:
     """Return the samples with a row for each gap, in which nothing was counted."""
     missing = pd.DataFrame({TIME: table[TIME].to_numpy()[gaps] - usual})
     return pd.concat([table, missing]).sort_values(TIME, ignore_index=True)

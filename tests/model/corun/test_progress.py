@@ -67,6 +67,14 @@ def test_two_whole_runs_are_held_against_each_other_to_their_ends():
     assert found.high / found.low < 1.03
 
 
+def test_whole_runs_of_threads_that_spin_are_still_of_the_same_task():
+    rng = np.random.default_rng(8)
+    program = Phased.of(rng)
+    alone, together = program.sampled(rng), program.sampled(rng, program.slower)
+    together["instructions"] *= 1.03
+    assert answer(alone, together, None, None).impact == pytest.approx(program.impact, rel=0.002)
+
+
 def test_the_less_is_counted_the_wider_the_interval():
     counts = [("instructions",), ("cycles",), ("task-clock",)]
     found = [judged(10, 10.0, whole=True, counted=counted) for counted in counts]

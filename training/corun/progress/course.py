@@ -12,6 +12,10 @@ Floats = NDArray[np.float64]
 SEEN, REST, FEWEST = 24, 64, 2
 #: Works that differ by less are the same work: runs of one program retire nearly the same instructions.
 SAME = 0.01
+#: Works of whole runs that differ by less are still of the same task: threads that wait for each other spin.
+NEARLY = 0.05
+#: Runs that were sampled for the same time differ by less.
+_SAMPLED = 0.02
 #: A run alone that lasts so much longer than what was sampled together was not sampled for the same time.
 LONGER = 1.1
 #: A rate or share below this part of the usual one is told no lower.
@@ -104,7 +108,7 @@ class AlignedRuns:
         return float(self.solo.sum())
 
 
-def beside(solo: WorkCourse, corun: WorkCourse, *, whole: bool) -> AlignedRuns:
+def beside(solo: WorkCourse, corun: WorkCourse, *, whole: bool, ended: bool = False) -> AlignedRuns:
     """Lay two runs beside each other by work.
 
     Parameters
@@ -113,8 +117,10 @@ def beside(solo: WorkCourse, corun: WorkCourse, *, whole: bool) -> AlignedRuns:
         The same task alone and beside others; its total work is above 0.
     whole : bool
         Whether the run alone is all of the task's work, not only its beginning.
+    ended : bool
+        Whether that together has ended, too.
     """
-    both = whole and abs(corun.total / solo.total - 1) < SAME
+    both = ended or (whole and abs(corun.total / solo.total - 1) < SAME)
     common = min(solo.total, corun.total)
     until = solo.seconds if both else float(solo.reached(np.array([common]))[0])
     seen = np.linspace(0, until, _blocks(min(int((solo.ends <= until).sum()), len(corun.ends)), SEEN) + 1)
@@ -132,15 +138,15 @@ def beside(solo: WorkCourse, corun: WorkCourse, *, whole: bool) -> AlignedRuns:
     )
 
 
-def is_whole(solo: WorkCourse, corun: WorkCourse) -> bool:
-    """Guess whether the run alone is a whole one.
+def is_longer(solo: WorkCourse, corun: WorkCourse) -> bool:
+    """Guess whether the run alone is a whole one: it was not sampled for the same time as that together."""
+    return solo.seconds > LONGER * corun.seconds
 
-    It is if it lasts longer than what was sampled together, or if both end with the same work, though not
-    after the same time.
-    """
-    longer = solo.seconds > LONGER * corun.seconds
-    ended = abs(corun.total / solo.total - 1) < SAME and abs(corun.seconds / solo.seconds - 1) > 2 * SAME
-    return bool(longer or ended)
+
+def have_ended(solo: WorkCourse, corun: WorkCourse) -> bool:
+    """Guess whether both are whole runs: they did nearly the same work, though not in the same time."""
+    same = abs(corun.total / solo.total - 1) < NEARLY
+    return same and abs(corun.seconds / solo.seconds - 1) > _SAMPLED
 
 
 def _blocks(intervals: int, most: int) -> int:
