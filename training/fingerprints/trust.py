@@ -312,8 +312,8 @@ class Evidence:
             self.lead.times, f"{pair} would tell", f"only machines {pair} would tell, no number of others"
         )
         return (
-            f"{columns[first]} comes first by {self.lead.by} in {self.lead.share:.0%} of resamples, less than "
-            f"{limit:.0%}, its rival being {columns[rival]} (their rates correlate by {alike:.2f}): {advice}"
+            f"{columns[first]} comes first by {self.lead.by} in {self.lead.share:.0%} of resamples, less "
+            f"than {limit:.0%}, its rival being {columns[rival]} (their rates correlate by {alike:.2f}): {advice}"
         )
 
     def _unpredicted(self, limit: float, seed: int) -> str:
