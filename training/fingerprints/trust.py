@@ -313,7 +313,8 @@ class Evidence:
         )
         return (
             f"{columns[first]} comes first by {self.lead.by} in {self.lead.share:.0%} of resamples, less "
-            f"than {limit:.0%}, its rival being {columns[rival]} (their rates correlate by {alike:.2f}): {advice}"
+            f"than {limit:.0%}, its rival being {columns[rival]} (their rates correlate by {alike:.2f}): "
+            f"{advice}"
         )
 
     def _unpredicted(self, limit: float, seed: int) -> str:
