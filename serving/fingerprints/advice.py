@@ -20,9 +20,7 @@ def report_advice(given: ProfiledPage) -> Iterator[str]:
     """Yield sentences for whoever reads the report of all profiles."""
     trusted = [one for one in given.profiles.values() if one.trust.enough]
     refused = [one for one in given.profiles.values() if not one.trust.enough]
-    for one in sorted(trusted, key=lambda one: (one.trust.chance, -one.trust.leading, one.application))[
-        : 1 if refused else 2
-    ]:
+    for one in sorted(trusted, key=_clearest)[: 1 if refused else 2]:
         yield _lean(one)
     if trusted:
         yield (

@@ -36,6 +36,7 @@ def nothing_learned(request: IrupRequest, reason: str, warnings: Sequence[str]) 
         reasons=[reason],
         leaders=[],
         leading=None,
+        by=None,
         chance=None,
         unpredicted=[reason],
         machines=0,

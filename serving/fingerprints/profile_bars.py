@@ -84,9 +84,9 @@ class ProfileBars:
         """The figures of trust in one line."""
         trust = self.profile.trust
         return (
-            f"{trust.machines} machines of {trust.cpus} CPU models. What comes first does so in "
-            f"{percent(trust.leading, 0)} of resamples; that chance would do as well has p "
-            f"{figures(trust.chance)}. With whole CPU models held out, R\N{SUPERSCRIPT TWO} is "
+            f"{trust.machines} machines of {trust.cpus} CPU models. What comes first does so by "
+            f"{trust.by} in {percent(trust.leading, 0)} of resamples; that chance would do as well has p "
+            f"{trust.chance:.3f}. With whole CPU models held out, R\N{SUPERSCRIPT TWO} is "
             f"{figures(trust.r2)} and the median error {percent(trust.median_error)}: "
             f"{worded(trust.predicting)}"
         )

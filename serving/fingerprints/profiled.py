@@ -19,7 +19,7 @@ from serving.pages.evaluated import Entry, Metrics
 from training.fingerprints.trust import Trust
 
 TRUST_DTYPES = (
-    dict.fromkeys(("application", "leaders", "reasons", "unpredicted"), "str")
+    dict.fromkeys(("application", "leaders", "by", "reasons", "unpredicted"), "str")
     | dict.fromkeys(("machines", "cpus"), "int64")
     | dict.fromkeys(("r2", "median_error", "stability", "leading", "chance"), "float64")
     | dict.fromkeys(("seed_stability", "our_stability"), "float64")

@@ -97,6 +97,9 @@ class TrustAnswer(BaseModel):
     leading: Known = Field(
         description="Share of resamples in which they do, or the first stressor does if there are none."
     )
+    by: Literal["importance", "correlation"] | None = Field(
+        description="What they lead by: shared importance, or correlation with the performance."
+    )
     chance: Known = Field(
         description="How often chance would let any stressor go with the performance as closely (p-value)."
     )

@@ -17,7 +17,7 @@ from data.fingerprints.params import Profiling
 from data.fingerprints.stressors import CATEGORIES
 from features.fingerprints.matrix import Measured, categories, stressor_of
 from training.fingerprints.heldout import held_out
-from training.fingerprints.importance import car_scores, clusters
+from training.fingerprints.importance import car_scores, clusters, correlations
 from training.fingerprints.trust import Evidence, Trust, Unit, chance, lead, trust
 
 Floats = NDArray[np.float64]
@@ -104,7 +104,8 @@ def profile(measured: Measured, params: Profiling, seed: int) -> Profile:
     worth = held_out(machines, [*singles, *alike, *named.values()], seed)
     single, cluster, category = np.split(worth.growth, np.cumsum([len(singles), len(alike)]))
     level, limits = params.significance, params.trust
-    leading = lead(every[0], every[1:], limits.leading)
+    related = correlations(machines, np.concatenate([np.ones((1, len(machines.y))), weights]))
+    leading = lead(every, related, limits.leading)
     dealt = chance(machines, params.resamples, level, seed)
     evidence = Evidence(machines, resampled_unit(machines), leading, dealt, worth)
     stability = overlap([top(row) for row in every[1:]])

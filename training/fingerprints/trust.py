@@ -24,6 +24,7 @@ from training.fingerprints.importance import STILL, log_rates
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 Unit = Literal["CPU models", "machines"]
+Lens = Literal["importance", "correlation"]
 #: The largest group of leaders: with more of them, little is said.
 LEADERS = 5
 #: Beyond so many times as many machines, more of the same are no advice.
@@ -48,6 +49,8 @@ class Trust:
         The stressors that come before all others, in any order among them; none where `reasons` say why.
     leading : float
         Share of the resamples in which they do; of the first stressor alone where there are no leaders.
+    by : {"importance", "correlation"}
+        What they lead by: shared importance, or how closely each stressor alone goes with the performance.
     chance : float
         How often performances dealt anew to the CPU models go with any stressor as closely (p-value).
     reasons : tuple of str
@@ -63,6 +66,7 @@ class Trust:
     stability: float
     leaders: tuple[str, ...]
     leading: float
+    by: Lens
     chance: float
     reasons: tuple[str, ...]
     unpredicted: tuple[str, ...]
@@ -82,7 +86,7 @@ class Trust:
         """Who leads, and how surely."""
         names = self.leaders
         who = f"{names[0]} comes" if len(names) == 1 else f"{', '.join(names)} in any order come"
-        return f"{who} first in {self.leading:.0%} of resamples"
+        return f"{who} first by {self.by} in {self.leading:.0%} of resamples"
 
     @property
     def predicting(self) -> str:
@@ -97,6 +101,7 @@ class Lead:
 
     Attributes
     ----------
+    by : {"importance", "correlation"}
     columns : tuple of int
         The smallest group that comes before all others in enough resamples; the first alone if there is none.
     share : float
@@ -110,6 +115,7 @@ class Lead:
         the others, in its standard deviations, grows with the square root of their number.
     """
 
+    by: Lens
     columns: tuple[int, ...]
     share: float
     settled: bool
@@ -117,24 +123,40 @@ class Lead:
     times: float
 
 
-def lead(shares: Floats, resampled: Floats, limit: float) -> Lead:
-    """Find the stressors that come before all others.
+def lead(shares: Floats, related: Floats, limit: float) -> Lead:
+    """Find the stressors that come before all others, by importance or, the same ones, by correlation.
+
+    Importance is shared among stressors that rise and fall together, which hides a cause among many that
+    resemble it; alone, it still goes with the performance more closely than they do.
 
     Parameters
     ----------
-    shares : ndarray of shape (n_columns,)
-    resampled : ndarray of shape (n_resamples, n_columns)
+    shares : ndarray of shape (1 + n_resamples, n_columns)
+        Of the importance, as it is (first row) and in each resample.
+    related : ndarray of shape (1 + n_resamples, n_columns)
+        Correlations with the performance.
     limit : float
         Share of the resamples in which a group must be ahead of every other column.
     """
-    order = np.argsort(-shares, kind="stable")
+    by_importance, by_correlation = (
+        leaders("importance", shares, limit),
+        leaders("correlation", related, limit),
+    )
+    first = np.argsort(-shares[0], kind="stable")[: len(by_correlation.columns)]
+    same = set(first.tolist()) == set(by_correlation.columns)
+    return by_correlation if same and by_correlation.share > by_importance.share else by_importance
+
+
+def leaders(by: Lens, values: Floats, limit: float) -> Lead:
+    """Find the smallest group that leads; the first alone if there is none."""
+    order = np.argsort(-values[0], kind="stable")
     largest = min(LEADERS, len(order) - 1)
-    groups = [_ahead(order[:number], order[number:], resampled, limit) for number in range(1, largest + 1)]
-    alone = Lead((0,), 1.0, True, 0, 1.0)
+    groups = [_ahead(by, order[:most], order[most:], values[1:], limit) for most in range(1, largest + 1)]
+    alone = Lead(by, (0,), 1.0, True, 0, 1.0)
     return next((group for group in groups if group.settled), groups[0] if groups else alone)
 
 
-def _ahead(group: Rows, others: Rows, resampled: Floats, limit: float) -> Lead:
+def _ahead(by: Lens, group: Rows, others: Rows, resampled: Floats, limit: float) -> Lead:
     from scipy.stats import norm
 
     best = others[resampled[:, others].argmax(axis=1)]
@@ -144,7 +166,7 @@ def _ahead(group: Rows, others: Rows, resampled: Floats, limit: float) -> Lead:
     clear = float(distance.mean() / max(distance.std(), STILL))
     times = (float(norm.ppf(limit)) / clear) ** 2 if clear > 0 else np.inf
     share, members = float(ahead.mean()), tuple(group.tolist())
-    return Lead(members, share, share >= limit, int(rivals[counts.argmax()]), max(times, 1.0))
+    return Lead(by, members, share, share >= limit, int(rivals[counts.argmax()]), max(times, 1.0))
 
 
 @dataclass(frozen=True)
@@ -290,8 +312,9 @@ class Evidence:
             self.lead.times, f"{pair} would tell", f"only machines {pair} would tell, no number of others"
         )
         return (
-            f"{columns[first]} comes first in {self.lead.share:.0%} of resamples, less than {limit:.0%}, its "
-            f"rival being {columns[rival]} (their rates correlate by {alike:.2f}): {advice}"
+            f"{columns[first]} comes first by {self.lead.by} in {self.lead.share:.0%} of resamples, less "
+            f"than {limit:.0%}, its rival being {columns[rival]} (their rates correlate by {alike:.2f}): "
+            f"{advice}"
         )
 
     def _unpredicted(self, limit: float, seed: int) -> str:
@@ -313,15 +336,16 @@ class Evidence:
 def trust(given: Evidence, stability: float, limits: TrustLimits, level: float, seed: int) -> Trust:
     """Judge a profile; ``stability`` is the overlap of the top five, ``level`` what chance may reach."""
     found = tuple(given.ranking(limits, level))
-    leaders = () if found else tuple(given.measured.columns[column] for column in given.lead.columns)
+    names = () if found else tuple(given.measured.columns[column] for column in given.lead.columns)
     return Trust(
         len(given.measured.y),
         given.cpus,
         given.worth.r2,
         given.worth.median_error,
         stability,
-        leaders,
+        names,
         given.lead.share,
+        given.lead.by,
         given.chance.p_value,
         found,
         tuple(given.predictions(limits, seed)),

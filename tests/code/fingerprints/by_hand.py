@@ -33,7 +33,9 @@ def profile(importances, *, application="app", reasons=(), leaders=("cache",), c
     category = pd.DataFrame(
         {"category": ["Mem"], "importance": [100.0], "low": [50.0], "high": [100.0], "permutation": [1.0]}
     )
-    trust = Trust(20, 8, 0.9, 0.05, 0.6, () if reasons else leaders, 0.95, 0.005, tuple(reasons), ())
+    trust = Trust(
+        20, 8, 0.9, 0.05, 0.6, () if reasons else leaders, 0.95, "importance", 0.005, tuple(reasons), ()
+    )
     whole = clusters.assign(low=0.0, high=100.0, permutation=0.0)
     return Reported(application, features, whole, category, trust)
 

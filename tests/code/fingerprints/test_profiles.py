@@ -105,7 +105,7 @@ def test_a_held_out_cpu_model_cannot_change_what_it_is_predicted_from():
 
 def evidence(measured, settled=True, p_value=0.01, times=2.0, r2=0.9):
     """What a profile of three stressors is judged by; they are first, second and third."""
-    leading = Lead((0,), 0.95 if settled else 0.6, settled, 1, times)
+    leading = Lead("importance", (0,), 0.95 if settled else 0.6, settled, 1, times)
     closest = Chance(0, 0.5, 0.6, p_value)
     return Evidence(measured, "machines", leading, closest, HeldOut(r2, 0.1, np.zeros(8)))
 
@@ -141,7 +141,7 @@ def test_each_reason_says_what_fell_short_and_which_machines_would_help():
     measured = ENOUGH_MACHINES
     alike = np.corrcoef(np.log(measured.x[:, 0]), np.log(measured.x[:, 1]))[0, 1]
     rivals = (
-        "cache comes first in 60% of resamples, less than 90%, its rival being cpu "
+        "cache comes first by importance in 60% of resamples, less than 90%, its rival being cpu "
         f"(their rates correlate by {alike:.2f}): "
     )
     assert said(evidence(measured, settled=False))[0] == [
@@ -158,14 +158,28 @@ def test_each_reason_says_what_fell_short_and_which_machines_would_help():
     assert said(evidence(measured, p_value=0.3))[0] == [chance]
 
 
-def test_leaders_are_the_smallest_group_that_is_ahead_of_all_others_often_enough():
-    first, both = np.array([[0.6, 0.3, 0.1]]), np.array([[0.3, 0.6, 0.1]])
-    shares = np.array([0.5, 0.4, 0.1])
-    assert lead(shares, np.repeat(first, 10, axis=0), 0.9).columns == (0,)
-    found = lead(shares, np.concatenate([np.repeat(first, 6, axis=0), np.repeat(both, 4, axis=0)]), 0.9)
-    assert (found.columns, found.share, found.settled) == ((0, 1), 1.0, True)
-    lost = lead(shares, np.concatenate([first, both, np.array([[0.1, 0.2, 0.7]])]), 0.9)
-    assert (lost.columns, lost.settled) == ((0,), False)
+CACHE, VM, ZERO = np.array([[0.6, 0.3, 0.1]]), np.array([[0.3, 0.6, 0.1]]), np.array([[0.1, 0.2, 0.7]])
+
+
+def often(*rows):
+    """Stack values, each as often as said; the first stands for all machines."""
+    return np.concatenate([rows[0][0], *(np.repeat(row, times, axis=0) for row, times in rows)])
+
+
+@pytest.mark.parametrize(
+    ("shares", "related", "by", "leading"),
+    [
+        (often((CACHE, 10)), often((ZERO, 10)), "importance", (0,)),
+        (often((CACHE, 6), (VM, 4)), often((ZERO, 10)), "importance", (0, 1)),
+        (often((CACHE, 5), (ZERO, 5)), often((CACHE, 10)), "correlation", (0,)),
+        (often((CACHE, 5), (ZERO, 5)), often((VM, 10)), "importance", None),
+        (often((CACHE, 5), (ZERO, 5)), often((CACHE, 6), (ZERO, 4)), "correlation", None),
+    ],
+)
+def test_leaders_are_the_smallest_group_that_is_ahead_of_all_others_often(shares, related, by, leading):
+    found = lead(shares, related, 0.9)
+    assert (found.by, found.settled) == (by, leading is not None)
+    assert found.columns == (leading or (0,))
 
 
 def test_overlap_is_the_mean_of_all_pairs():
