@@ -27,10 +27,11 @@ CAUSES = (EXTRA_WORK, QUOTA, *DEFECTS, *STANDING, *(f"{name}{EQUAL_TIME}" for na
 #: How a run becomes invalid.
 KILLED, WRONG_COUNT, DISTURBED, BACKWARDS = "killed", "wrong-count", "disturbed", "counter-backwards"
 INVALID_KINDS = (KILLED, WRONG_COUNT, DISTURBED, BACKWARDS)
+Pace = Literal["closed", "waiting", "polling"]
 #: Transactions come one after the other, or at a fixed rate: until the next is due, a program sleeps
 #: (waiting) or looks again and again whether it is (polling).
-CLOSED, WAITING, POLLING = "closed", "waiting", "polling"
-Pace = Literal["closed", "waiting", "polling"]
+CLOSED: Pace = "closed"
+POLLING: Pace = "polling"
 
 
 class TestCase(Section):
