@@ -63,7 +63,8 @@ def rows_of(
 def main() -> None:
     """Measure, print and write the table."""
     public = Path(sys.argv[1])
-    spec, rows = table_of(spec_corun.read(public / "spec-corun")), []
+    rows: list[tuple[object, ...]] = []
+    spec = table_of(spec_corun.read(public / "spec-corun"))
     for seed in (20261121, 0, 1):
         rows += rows_of("spec-corun", spec, ("pairs", "pairs-on-machine"), SPEC_MODELS, seed)
     engines = table_of(of_engines(pitot.read(public / "pitot"), AHEAD_OF_TIME))

@@ -46,7 +46,7 @@ class Things:
     def named(self, shares: Sequence[float]) -> dict[str, float]:
         """Return shares by name; both sides' times have one half each of what both have together."""
         *single, both = shares
-        found = dict(zip(self.names, single, strict=False))
+        found = dict(zip(self.names[:-1], single, strict=True))
         for side in (OWN, OTHERS):
             found[f"{side}{SECONDS}"] += both / 2
         return found

@@ -11,6 +11,7 @@ from serving.corun.schemas import (
     Estimate,
     ExplainedAnswer,
     ImpactDriverAnswer,
+    ImpactShareAnswer,
     OnlineAnswer,
     OnlineOpinion,
     PlaceAnswer,
@@ -58,8 +59,8 @@ def shares_text(found: StaticPrediction) -> str:
     return "\n".join([*sums, table])
 
 
-def _others(explained: ExplainedAnswer) -> str:
-    return ", ".join(explained.corunners)
+def _others(told: ExplainedAnswer | ImpactShareAnswer) -> str:
+    return ", ".join(told.corunners)
 
 
 def online_text(found: OnlineAnswer) -> str:

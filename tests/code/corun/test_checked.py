@@ -1,5 +1,7 @@
 """What a plan saved when it was run stands beside what it promised."""
 
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
@@ -34,5 +36,5 @@ def test_nothing_was_predicted_where_run_times_were_not_known() -> None:
     assert run(float("nan")).checked.predicted is None
 
 
-def test_nothing_is_said_where_nothing_was_run(tmp_path) -> None:
+def test_nothing_is_said_where_nothing_was_run(tmp_path: Path) -> None:
     assert checked_on("here", tmp_path) is None

@@ -89,6 +89,10 @@ class ContentionRegressor:
     seed : int
     """
 
+    shares_new_: Floats
+    shares_known_: Floats
+    shares_strange_: Floats
+
     def __init__(
         self,
         *,

@@ -136,10 +136,8 @@ def _of_contention(model: ContentionRegressor, way: Way) -> LogShares:
     trees = of_trees(model.arrays_ if isinstance(model, QuickContention) else ImpactArrays.of(model), way)
     if not model.mixes:
         return trees
-    pressed, (usual_pressed, own, others) = (
-        model.pressures_.told(way.named),
-        (0.0, CorunEvidence(), CorunEvidence()),
-    )
+    pressed = model.pressures_.told(way.named)
+    usual_pressed, own, others = 0.0, CorunEvidence(), CorunEvidence()
     place, known = placed(model.pairs_, way.named.pairs)
     stranger = np.isnan(pressed.sensitivity * pressed.pressure)
     by_trees, by_pressures, by_pair, by_smooth = model.shares_of(
