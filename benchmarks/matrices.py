@@ -15,6 +15,7 @@ import pandas as pd
 from benchmarks.table import Table, publish
 from benchmarks.verdicts import COLUMNS, POOLED, command, read, rows_of
 from data.places import Places
+from training.matrices.choice import CAUSES
 from training.matrices.promote import SPLIT
 
 COUNTS = {
@@ -52,6 +53,16 @@ def judges(metrics: dict[str, Any], made_by: str) -> Table:
     ]
     rows = rows_of(entries) + rows_of(served)
     return Table(f"Verdicts on pairs, {content['scheme']}", made_by, COLUMNS, rows, notes)
+
+
+def unknown(metrics: dict[str, Any], made_by: str) -> Iterator[Table]:
+    """Yield the same table of causes that were held out, where causes are known."""
+    if CAUSES in metrics["splits"]:
+        content = metrics["splits"][CAUSES]
+        told = "What is asked has other causes, and is of other test cases, than what was learned from."
+        notes = [told, POOLED, f"Champion: {metrics['champion']}."]
+        title = f"Verdicts on pairs, {content['scheme']}"
+        yield Table(title, made_by, COLUMNS, rows_of(content["entries"]), notes)
 
 
 def seed_tables(tables: pd.DataFrame, made_by: str) -> Iterator[Table]:
@@ -100,6 +111,7 @@ def main() -> None:
     runs = [(name, *(found[figure] for figure in FIGURES)) for name, found in metrics["validity"].items()]
     tables = [
         judges(metrics, made_by),
+        *unknown(metrics, made_by),
         *seed_tables(pd.read_parquet(evaluated / "tables.parquet"), made_by),
         *ablation(pd.read_parquet(evaluated / "ablation.parquet"), made_by),
         curves(pd.read_parquet(evaluated / "curves.parquet"), made_by),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -77,14 +78,21 @@ def _alone(function: Callable[[Task], Result], numbered: tuple[int, Task]) -> tu
         return number, function(task)
 
 
-def watched(done: Iterable[Result], total: int, title: str) -> Iterator[Result]:
-    """Yield what is `done`, with a progress bar on a terminal."""
+def watched(done: Iterable[Result], total: int, title: str, after: float = 0.0) -> Iterator[Result]:
+    """Yield what is `done`, with a progress bar on a terminal, once it has taken `after` seconds."""
     from rich.console import Console
     from rich.progress import Progress
 
-    console = Console(stderr=True)
-    with Progress(console=console, disable=not console.is_terminal, transient=True) as progress:
-        bar = progress.add_task(title, total=total)
+    console, begun = Console(stderr=True), time.monotonic()
+    progress = Progress(console=console, disable=not console.is_terminal, transient=True)
+    bar, shown = progress.add_task(title, total=total), False
+    try:
         for result in done:
+            if not shown and time.monotonic() - begun >= after:
+                shown = True
+                progress.start()
             progress.advance(bar)
             yield result
+    finally:
+        if shown:
+            progress.stop()

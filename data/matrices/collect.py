@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 import os
-import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from itertools import cycle
 from pathlib import Path
 
 import pandas as pd
@@ -19,50 +17,24 @@ from data.matrices import rates as matrix_rates
 from data.matrices import suite as matrix_suite
 from data.matrices import summaries
 from data.matrices.defects import DEFECTS
-from data.matrices.run import HEAVY, Bench, Order, Outcome, calibrate
-from data.matrices.suite import EXTRA_WORK, KILLED, QUOTA, WRONG_COUNT, MatrixSuite, TestCase
+from data.matrices.planning import PlannedRun, order, plan
+from data.matrices.programs import Work
+from data.matrices.run import Bench, Order, Outcome, calibrate
+from data.matrices.suite import EQUAL_TIME, MatrixSuite
 from data.matrices.tables import SIDES, SUMMARY, MatrixTables
 from data.measure import machine, perf_stat
 from data.measure.groups import remove_abandoned_groups
 from data.measure.screen import Screen
-from data.measure.session import Session, shuffled
+from data.measure.session import Session
 
 #: Seconds that each cost is calibrated from.
 CALIBRATION = 0.1
-#: Trial runs for each cost, the size that defects are tried with, and the most that a trial may correct.
-TRIALS, TRIAL_SIZE, LARGEST = 2, 0.4, 4.0
+#: Trial runs for each cost, of so many transactions, and the most that a trial may correct.
+TRIALS, TRANSACTIONS, LARGEST = 2, 50, 4.0
+#: The workload that defects are tried beside.
+HOST = "recursion"
 #: A metric varies if at least this share of the runs does not have its commonest value.
 VARIES = 0.005
-
-
-@dataclass(frozen=True)
-class PlannedRun:
-    """One run to measure.
-
-    ``pair`` counts the versions of a test case; ``cause`` with its ``size`` is the defect of the version,
-    empty if it has none; ``invalid`` is how the run is made invalid, empty for a valid one.
-    """
-
-    case: str
-    pair: int
-    side: str
-    number: int
-    cause: str = ""
-    size: float = 0.0
-    invalid: str = ""
-
-    @property
-    def pair_id(self) -> str:
-        """The name of the pair of matrices."""
-        return f"{self.case} {self.pair}"
-
-    @property
-    def run_id(self) -> str:
-        """The name of the run."""
-        return f"{self.pair_id} {self.side} {self.number}"
-
-    #: What tells one run from another, and what people read.
-    key, told = run_id, pair_id
 
 
 @dataclass(frozen=True)
@@ -86,128 +58,37 @@ class MeasuredRun:
 
 
 @dataclass(frozen=True)
-class Costs:
-    """What a unit of the work of a test case, and of each defect, costs in seconds."""
+class Cost:
+    """What a unit of a workload or defect costs in seconds."""
 
-    case: str
-    costs: dict[str, float]
-
-
-def plan(suite: MatrixSuite, causes: Sequence[str], kinds: Sequence[str]) -> list[PlannedRun]:
-    """List all runs: pairs in random order, and within a pair all runs of both sides in random order.
-
-    Parameters
-    ----------
-    suite : MatrixSuite
-    causes, kinds : sequence of str
-        The causes and the kinds of invalid runs that this machine can make.
-    """
-    shuffle = random.Random(suite.seed)
-    pairs = [(case.name, number) for case in suite.cases for number in range(1, suite.versions + 1)]
-    defects = _defects(suite, causes, shuffle)
-    runs = {
-        (pair, side): [
-            PlannedRun(*pair, side, number, *(defects.get(pair, ()) if side == SIDES[1] else ()))
-            for number in range(1, suite.runs + 1)
-        ]
-        for pair in pairs
-        for side in SIDES
-    }
-    _add_invalid(runs, suite, kinds, shuffle)
-    shuffle.shuffle(pairs)
-    return shuffled(([run for side in SIDES for run in runs[pair, side]] for pair in pairs), shuffle)
+    name: str
+    seconds: float
 
 
-def _defects(
-    suite: MatrixSuite, causes: Sequence[str], shuffle: random.Random
-) -> dict[tuple[str, int], tuple[str, float]]:
-    """Choose which pairs get which defect of which size: spread over groups, then over test cases."""
-    count = round(suite.abnormal * suite.versions * len(suite.cases)) if causes else 0
-    numbers = {
-        case.name: shuffle.sample(range(1, suite.versions + 1), suite.versions) for case in suite.cases
-    }
-    waiting: dict[str, list[tuple[str, int]]] = {}
-    for turn in range(suite.versions):
-        for case in shuffle.sample(suite.cases, len(suite.cases)):
-            waiting.setdefault(case.group, []).append((case.name, numbers[case.name][turn]))
-    groups = cycle(shuffle.sample(list(waiting), len(waiting)))
-    cause = cycle(shuffle.sample(causes, len(causes)))
-    size = cycle(shuffle.sample(suite.sizes, len(suite.sizes)))
-    chosen: dict[tuple[str, int], tuple[str, float]] = {}
-    while len(chosen) < count:
-        group = next(groups)
-        if waiting[group]:
-            chosen[waiting[group].pop(0)] = (next(cause), next(size))
-    return chosen
-
-
-def _add_invalid(
-    runs: dict[tuple[tuple[str, int], str], list[PlannedRun]],
-    suite: MatrixSuite,
-    kinds: Sequence[str],
-    shuffle: random.Random,
-) -> None:
-    """Add the share of invalid runs: a side gets a second one only when all have one."""
-    count = round(len(runs) * suite.runs * suite.invalid / (1 - suite.invalid)) if kinds else 0
-    kind = cycle(shuffle.sample(kinds, len(kinds)))
-    for added in range(0, count, len(runs)):
-        for place in shuffle.sample(list(runs), min(count - added, len(runs))):
-            runs[place].append(replace(runs[place][0], number=len(runs[place]) + 1, invalid=next(kind)))
-
-
-def order(suite: MatrixSuite, planned: PlannedRun, costs: dict[str, float]) -> Order:
-    """Return how to make the run that is planned, from what a unit of its work and of its defect costs."""
-    case = next(case for case in suite.cases if case.name == planned.case)
-    draw = random.Random(f"{suite.seed} {planned.run_id}")
-    units = suite.seconds / costs["unit"] / case.transactions
-    defect, amount, quota = "", 0.0, 1.0
-    if planned.cause == EXTRA_WORK:
-        units *= 1 + planned.size
-    elif planned.cause == QUOTA:
-        quota = 1 / (1 + planned.size)
-    elif planned.cause:
-        defect = planned.cause
-        amount = planned.size * suite.seconds / costs[defect] / case.transactions
-    transactions = case.transactions
-    if planned.invalid == WRONG_COUNT:
-        transactions = max(1, round(transactions * draw.choice((0.5, 0.7, 0.9, 1.1, 1.3))))
-    latest = 0.7 if planned.invalid == KILLED else 0.5
-    moment = suite.seconds * draw.uniform(0.2, latest)
-    heavy = draw.choice(HEAVY)
-    return Order(case.workload, transactions, units, defect, amount, quota, planned.invalid, moment, heavy)
-
-
-def trials(
-    suite: MatrixSuite,
-    case: TestCase,
-    needed: Sequence[str],
-    first: dict[str, float],
-    seconds: Callable[[Order], float],
-) -> dict[str, float]:
-    """Correct the costs of a test case by trial runs, as counting makes some programs slower than others.
+def corrected(
+    suite: MatrixSuite, name: str, costs: Mapping[str, float], seconds: Callable[[Order], float]
+) -> float:
+    """Correct what a unit costs by trial runs, as counting makes some programs slower than others.
 
     Parameters
     ----------
     suite : MatrixSuite
-    case : TestCase
-    needed : sequence of str
-        The defects that its versions will have.
-    first : dict
-        Costs as the program itself found them, without anybody counting.
+    name : str
+        Of a workload or a defect; a defect is tried beside `HOST`.
+    costs : mapping
+        Seconds of that unit, as the program itself found them without anybody counting, and of the host.
     seconds : callable
         Makes one run and returns its elapsed seconds.
     """
-    costs = dict(first)
-    plain = PlannedRun(case.name, 0, SIDES[0], 0)
+    cost, share = costs[name], suite.seconds / TRANSACTIONS
     for _ in range(TRIALS):
-        costs["unit"] *= seconds(order(suite, plain, costs)) / suite.seconds
-    for cause in needed:
-        if cause in costs:
-            spoiled = replace(plain, side=SIDES[1], cause=cause, size=TRIAL_SIZE)
-            for _ in range(TRIALS):
-                extra = seconds(order(suite, spoiled, costs)) / suite.seconds - 1
-                costs[cause] *= min(LARGEST, max(1 / LARGEST, extra / TRIAL_SIZE))
-    return costs
+        if name in DEFECTS:
+            work = Work({HOST: share / costs[HOST]}, TRANSACTIONS, defect=name, amount=share / cost)
+            taken = seconds(Order(work)) / suite.seconds - 1
+        else:
+            taken = seconds(Order(Work({name: share / cost}, TRANSACTIONS))) / suite.seconds
+        cost *= min(LARGEST, max(1 / LARGEST, taken))
+    return cost
 
 
 def measure(
@@ -216,7 +97,7 @@ def measure(
     everything: Sequence[PlannedRun],
     *,
     run: Callable[[Order], Outcome],
-    cost: Callable[[TestCase, Sequence[str]], dict[str, float]],
+    cost: Callable[[str, Mapping[str, float]], float],
 ) -> None:
     """Measure what the journal lacks, keeping each run at once.
 
@@ -228,13 +109,13 @@ def measure(
     run : callable
         Makes one run.
     cost : callable
-        Calibrates a test case, and for it the defects that are named.
+        Returns what a unit of a workload or defect costs, given the costs that are known.
     """
     costs = calibrated(session, suite, everything, cost)
 
     def made(now: Sequence[PlannedRun]) -> tuple[list[MeasuredRun], float]:
         at = datetime.now(UTC).isoformat()
-        outcome = run(order(suite, now[0], costs[now[0].case]))
+        outcome = run(order(suite, now[0], costs))
         return [_measured(now[0], at, outcome)], outcome.foreign
 
     session.measure(everything, made)
@@ -244,19 +125,27 @@ def calibrated(
     session: Session[MeasuredRun],
     suite: MatrixSuite,
     everything: Sequence[PlannedRun],
-    cost: Callable[[TestCase, Sequence[str]], dict[str, float]],
-) -> dict[str, dict[str, float]]:
-    """Return what units cost by test case, after finding it for those that wait to be measured."""
-    costs: dict[str, dict[str, float]] = {note.case: note.costs for note in session.journal.notes}
+    cost: Callable[[str, Mapping[str, float]], float],
+) -> dict[str, float]:
+    """Return what units cost, after finding it for those that wait to be measured."""
+    costs: dict[str, float] = {note.name: note.seconds for note in session.journal.notes}
     waiting = session.waiting(everything)
-    names = {planned.case for planned in waiting} - set(costs)
-    for case in (case for case in suite.cases if case.name in names):
-        done = len(everything) - len(waiting)
-        session.screen.advance(done, len(everything), f"calibrating {case.name}")
-        needed = {run.cause for run in everything if run.case == case.name and run.cause in DEFECTS}
-        costs[case.name] = cost(case, sorted(needed))
-        session.journal.note(Costs(case.name, costs[case.name]))
+    done = len(everything) - len(waiting)
+    for name in _needed(suite, waiting):
+        if name not in costs:
+            session.screen.advance(done, len(everything), f"calibrating {name}")
+            costs[name] = cost(name, costs)
+            session.journal.note(Cost(name, costs[name]))
     return costs
+
+
+def _needed(suite: MatrixSuite, planned: Sequence[PlannedRun]) -> list[str]:
+    """Return the workloads, `HOST` first if there are defects beside it, and the defects of some runs."""
+    cases = dict.fromkeys(run.case for run in planned)
+    workloads = [name for case in cases for name in suite.test_cases[case].workloads]
+    causes = [run.cause.removesuffix(EQUAL_TIME) for run in planned]
+    defects = [cause for cause in causes if cause in DEFECTS]
+    return list(dict.fromkeys([*([HOST] if defects else []), *workloads, *defects]))
 
 
 def _measured(planned: PlannedRun, at: str, outcome: Outcome) -> MeasuredRun:
@@ -277,7 +166,7 @@ def tables(suite: MatrixSuite, entries: Sequence[MeasuredRun], name: str) -> Mat
     name : str
         Of the machine.
     """
-    groups = {case.name: case.group for case in suite.cases}
+    groups = {name: case.group for name, case in suite.test_cases.items()}
     entries = sorted(entries, key=lambda entry: entry.planned.run_id)
     planned = [entry.planned for entry in entries]
     values = _values(entries)
@@ -345,6 +234,9 @@ def running_on(cpus: Sequence[int]) -> Iterator[None]:
 def collect(path: Path, directory: Path, screen: Screen) -> bool:
     """Measure a suite, as `data.collect.collect` says.
 
+    Beside it stands in the settings: ``foreign``, the share of the programs' processor that others used in
+    each run, and ``others_busy``, the median of what they used of the whole machine (%).
+
     Raises
     ------
     InputError
@@ -366,16 +258,18 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
             for asked in (suite.causes, suite.invalid_kinds)
         )
         able = {"causes": causes, "kinds of invalid runs": kinds, "events": counted}
-        session = Session.begin(directory, suite, screen, "runs", MeasuredRun, note=Costs, able=able)
+        session = Session.begin(directory, suite, screen, "runs", MeasuredRun, note=Cost, able=able)
         cost = partial(_cost, suite, bench)
         # we look from another processor than the one that programs run on
         with running_on(others or [cpu]), session:
             measure(session, suite, plan(suite, causes, kinds), run=bench.run, cost=cost)
     entries = session.journal.entries
     made = tables(suite, entries, machine.name())
-    return session.end(suite, made, lacking=lacking, foreign=sorted(entry.foreign for entry in entries))
+    others_busy = round(float(made.runs[summaries.CPU_OTHERS].median()), 1)
+    foreign = sorted(entry.foreign for entry in entries)
+    return session.end(suite, made, lacking=lacking, foreign=foreign, others_busy=others_busy)
 
 
-def _cost(suite: MatrixSuite, bench: Bench, case: TestCase, needed: Sequence[str]) -> dict[str, float]:
-    first = calibrate(case.workload, CALIBRATION, bench.cpu)
-    return trials(suite, case, needed, first, lambda trial: bench.run(trial).elapsed)
+def _cost(suite: MatrixSuite, bench: Bench, name: str, costs: Mapping[str, float]) -> float:
+    first = calibrate(name, CALIBRATION, bench.cpu)
+    return corrected(suite, name, {**costs, name: first}, lambda trial: bench.run(trial).elapsed)

@@ -1,10 +1,13 @@
 """Defects that a version of a program may have; two more lie outside it: extra work and a quota.
 
+Those of `DEFECTS` cost time for each unit; those of `STANDING` are there from the start and cost hardly any.
+
 Imports are where they are used, because starting up takes time.
 """
 
 from __future__ import annotations
 
+import mmap
 import os
 import time
 from collections.abc import Callable
@@ -103,6 +106,57 @@ def helper() -> Unit:
     return started
 
 
+def write_behind() -> Unit:
+    """Write 16 KiB to a growing file, which stays in the page cache."""
+    handle = os.open(f"{os.environ['TMPDIR']}/behind", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+    block = bytes(4 * PAGE)
+    return lambda: os.write(handle, block)
+
+
+def keep_memory(size: float) -> None:
+    """Keep `size` times 16 MiB of touched memory."""
+    pages = mmap.mmap(-1, max(1, int(size * 4096)) * PAGE)
+    for at in range(0, len(pages), PAGE):
+        pages[at] = 1
+    KEPT.append(pages)
+
+
+def wake_up(size: float) -> None:
+    """Wake up a thread `size` times 500 times a second, which does nothing."""
+    import threading
+
+    def woken() -> None:
+        while True:
+            time.sleep(2e-3 / size)
+
+    threading.Thread(target=woken, daemon=True).start()
+
+
+def keep_processes(size: float) -> None:
+    """Start `size` times ten processes, at least one, that sleep until we end."""
+    for _ in range(max(1, round(size * 10))):
+        if os.fork() == 0:
+            time.sleep(LONG)
+            os._exit(0)
+
+
+def keep_files(size: float) -> None:
+    """Keep `size` times 50 files open, at least one."""
+    KEPT.extend(os.open("/dev/null", os.O_RDONLY) for _ in range(max(1, round(size * 50))))
+
+
+#: What nobody frees.
+KEPT: list[object] = []
+#: Seconds that no run takes.
+LONG = 60.0
+#: Defects that are set up before the first transaction, of a size.
+STANDING: dict[str, Callable[[float], None]] = {
+    "kept-memory": keep_memory,
+    "wakeups": wake_up,
+    "idle-processes": keep_processes,
+    "open-files": keep_files,
+}
+
 #: A defect sets itself up and returns one unit of it.
 DEFECTS: dict[str, Callable[[], Unit]] = {
     # read a byte of zeros twenty times: a call for each byte
@@ -115,6 +169,7 @@ DEFECTS: dict[str, Callable[[], Unit]] = {
     # ask another thread and wait for its answer, twice
     "extra-switches": lambda: partial(workloads.hand_over(), 1),
     "logging": log,
+    "writes-behind": write_behind,
     "extra-processes": helper,
     # the last to calibrate: starting a process costs more with much memory
     "leak": leak,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from data.errors import InputError
@@ -46,12 +47,15 @@ def matched(tables: MatrixTables, metrics: pd.DataFrame, groups: Collection[str]
     InputError
         If more are missing.
     """
-    known, units = list(metrics["metric"]), metrics.set_index("metric")["unit"]
-    lacking = [name for name in known if name not in tables.runs]
-    extra = [name for name in tables.all_metrics if name not in set(known)]
-    theirs = tables.metrics.set_index("metric")["unit"]
+    units = dict(zip(metrics["metric"].tolist(), metrics["unit"].tolist(), strict=True))
+    theirs = dict(zip(tables.metrics["metric"].tolist(), tables.metrics["unit"].tolist(), strict=True))
+    known, there = list(units), {*RUN_DTYPES, *tables.all_metrics}
+    lacking = [name for name in known if name not in there]
+    extra = [name for name in tables.all_metrics if name not in units]
     other = [name for name in known if name in theirs and len({theirs[name], units[name]} - {""}) > 1]
-    empty = [name for name in known if name in tables.runs and tables.runs[name].isna().all()]
+    measured = [name for name in known if name in there]
+    nothing = np.asarray(np.isnan(tables.numbers(measured)).all(axis=0))
+    empty = [name for name, is_empty in zip(measured, nothing.tolist(), strict=True) if is_empty]
     raw = [name for name in known if not name.startswith(SUMMARY)]
     unusable = {*lacking, *other, *empty}.intersection(raw)
     if raw and len(unusable) > missing * len(raw):
@@ -78,8 +82,11 @@ def matched(tables: MatrixTables, metrics: pd.DataFrame, groups: Collection[str]
         ),
         *_more(strange, "are unknown groups"),
     ]
-    runs = tables.runs.reindex(columns=[*RUN_DTYPES, *known])
-    runs[other] = float("nan")
+    runs, columns = tables.runs, [*RUN_DTYPES, *known]
+    if columns != runs.columns.tolist():
+        runs = runs.reindex(columns=columns)
+    if other:
+        runs = runs.assign(**dict.fromkeys(other, np.nan))
     return Matched(MatrixTables(runs, tables.causes, metrics), tuple(notes))
 
 

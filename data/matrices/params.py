@@ -25,14 +25,26 @@ class EvaluateMatrices(Section):
 
     ``models`` want to be champion under the full scheme; every search inside a training part has so many
     ``trials``, and looks at so many principal ``components`` at most. There are ``folds`` of whole test cases
-    for tables, and ``curve_folds`` for the seed's figures.
+    for tables, ``cause_folds`` of whole causes, and ``curve_folds`` for the seed's figures.
     """
 
     trials: Count = 6
     components: Count = 100
     models: tuple[str, ...] = ("decision-tree", "logistic", "tan", "svm", "knn", "random-forest", "xgboost")
     folds: Annotated[int, Field(ge=2)] = 10
+    cause_folds: Annotated[int, Field(ge=2)] = 5
     curve_folds: Annotated[int, Field(ge=2)] = 3
+
+
+class DecideMatrices(Section):
+    """Where ``fail`` begins: at the threshold of the best balanced accuracy, or above it.
+
+    At most ``false_alarms`` of the normal pairs of other test cases raise an alarm, with ``confidence``;
+    null: nothing is promised.
+    """
+
+    false_alarms: Share | None = 0.1
+    confidence: Share = 0.9
 
 
 class Matrices(FamilySection):
@@ -42,4 +54,5 @@ class Matrices(FamilySection):
     ingest: Ingest = Ingest(path=Path("data/raw/matrices"))
     checks: ValidateMatrices = ValidateMatrices()
     evaluate: EvaluateMatrices = EvaluateMatrices()
+    decide: DecideMatrices = DecideMatrices()
     promote: Promote = Promote(name="regression-matrix")

@@ -1,4 +1,4 @@
-"""Programs whose transactions are counted: ``python -m data.matrices.programs '{"workload": ...}'``.
+"""Programs whose transactions are counted: ``python -m data.matrices.programs '{"work": ...}'``.
 
 A program sets itself up, says ``r`` on standard output, waits for a byte on standard input, does its
 transactions and says ``d``. Between transactions it runs the defect that the version has, if any. What it has
@@ -16,13 +16,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
-from data.matrices.defects import DEFECTS
+from data.matrices.defects import DEFECTS, STANDING
 from data.matrices.workloads import WORKLOADS
 from data.measure.workloads import Units, repeat
 
 #: Transactions done, begin and end by the monotonic clock.
 PROGRESS = struct.Struct("=ddd")
+#: Seconds between two looks of a program that polls, and what rounding may lack of a whole unit.
+NAP, WHOLE = 1e-4, 1e-9
 
 
 class Progress:
@@ -43,26 +46,56 @@ class Progress:
         return int(done), begin, end
 
 
-def run(
-    workload: str, transactions: int, units: float, *, defect: str, amount: float, progress: Path
-) -> None:
-    """Do `transactions`, each of `units`, and with each `amount` units of the defect.
+class Work(NamedTuple):
+    """What a program does.
 
-    Units need not be whole: what is left over goes to the next transaction.
+    Each of its ``transactions`` is a number of units of each workload in ``units``, and of the ``defect``;
+    units need not be whole: what is left over goes to the next transaction. Transactions begin every
+    ``period`` seconds, at once where it is 0; until then it sleeps, or is ``polling``. A defect of `STANDING`
+    has the size ``standing``.
     """
-    do = WORKLOADS[workload]()
-    spoil = repeat(DEFECTS[defect]()) if defect in DEFECTS else None
-    shown = Progress(progress)
+
+    units: dict[str, float]
+    transactions: int
+    period: float = 0.0
+    polling: bool = False
+    defect: str = ""
+    amount: float = 0.0
+    standing: float = 0.0
+
+
+def run(work: Work, progress: Path) -> None:
+    """Do the work, and show how far it is."""
+    parts = [(WORKLOADS[name](), units) for name, units in work.units.items()]
+    if work.defect in DEFECTS:
+        parts.append((repeat(DEFECTS[work.defect]()), work.amount))
+    if work.defect in STANDING:
+        STANDING[work.defect](work.standing)
+    shown, until = Progress(progress), _polled if work.polling else _slept
     with _started():
         begin = time.monotonic()
         # one that is killed in its first transaction has begun, too
         shown.write(0, begin, 0)
-        for number in range(transactions):
-            do(int((number + 1) * units) - int(number * units))
-            if spoil is not None:
-                spoil(int((number + 1) * amount) - int(number * amount))
+        for number in range(work.transactions):
+            if work.period:
+                until(begin + number * work.period)
+            for do, units in parts:
+                do(int((number + 1) * units + WHOLE) - int(number * units + WHOLE))
             shown.write(number + 1, begin, 0)
-        shown.write(transactions, begin, time.monotonic())
+        if work.period:
+            until(begin + work.transactions * work.period)
+        shown.write(work.transactions, begin, time.monotonic())
+
+
+def _slept(moment: float) -> None:
+    left = moment - time.monotonic()
+    if left > 0:
+        time.sleep(left)
+
+
+def _polled(moment: float) -> None:
+    while time.monotonic() < moment:
+        time.sleep(NAP)
 
 
 @contextmanager
@@ -75,13 +108,9 @@ def _started() -> Iterator[None]:
     os.read(0, 1)
 
 
-def calibrate(workload: str, seconds: float) -> dict[str, float]:
-    """Return the seconds that a unit of the workload and of each defect takes, each from about `seconds`."""
-    do = WORKLOADS[workload]()
-    costs = {"unit": _cost(do, seconds)}
-    for name, make in DEFECTS.items():
-        costs[name] = _cost(repeat(make()), seconds / 4)
-    return costs
+def calibrate(name: str, seconds: float) -> float:
+    """Return the seconds that a unit of a workload or defect takes, found out in about `seconds`."""
+    return _cost(WORKLOADS[name]() if name in WORKLOADS else repeat(DEFECTS[name]()), seconds)
 
 
 def _cost(do: Units, seconds: float) -> float:
@@ -102,9 +131,9 @@ def main(arguments: list[str]) -> None:
 
     asked = json.loads(arguments[0])
     if "calibrate" in asked:
-        sys.stdout.write(json.dumps(calibrate(asked["workload"], asked["calibrate"])))
+        sys.stdout.write(repr(calibrate(asked["calibrate"], asked["seconds"])))
     else:
-        run(**asked | {"progress": Path(asked["progress"])})
+        run(Work(*asked["work"]), Path(asked["progress"]))
     sys.stdout.flush()
     # children and threads end with us
     os._exit(0)

@@ -6,19 +6,18 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 from data.errors import InputError
-from data.matrices.programs import PROGRESS, Progress
-from data.matrices.rates import Look, rates
+from data.matrices.programs import PROGRESS, Progress, Work
+from data.matrices.rates import BUSY, Look, rates
 from data.matrices.suite import BACKWARDS, DISTURBED, KILLED, QUOTA
 from data.measure import kernel_counts
 from data.measure.child import Talking, execute
-from data.measure.disturbance import Disturbance
 from data.measure.groups import Group
 from data.measure.interventions import Competition, Quota
 from data.measure.perf_stat import Counting
@@ -37,25 +36,30 @@ HEAVY = (0.5, 0.7, 0.9)
 class Order:
     """What to run.
 
-    ``units`` per transaction is the work itself, ``amount`` per transaction is units of the ``defect``; a
-    ``quota`` of the processor is 1 for a program that may have all of it. After ``moment`` seconds the run
-    is made ``invalid``, if it is one of those kinds; a heavy program takes the share ``heavy``.
+    A ``quota`` of the processor is 1 for a program that may have all of it. After ``moment`` seconds the run
+    is made ``invalid``, if it is one of those kinds; a heavy program takes the share ``heavy``. The program
+    has the variables ``environment`` beside ours.
     """
 
-    workload: str
-    transactions: int
-    units: float
-    defect: str = ""
-    amount: float = 0.0
+    work: Work
     quota: float = 1.0
     invalid: str = ""
     moment: float = 0.0
     heavy: float = HEAVY[0]
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def place(self) -> str:
+        """What an error names."""
+        return f'workload "{next(iter(self.work.units))}"'
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of it: ``elapsed`` seconds, transactions done, raw metrics, and the share others used."""
+    """What came of it: ``elapsed`` seconds, transactions done, raw metrics, and the share that others used.
+
+    That is of the processor that the program was pinned to; nobody asks of a run that is made invalid.
+    """
 
     elapsed: float
     transactions: int
@@ -131,7 +135,6 @@ class Bench:
             If the program fails or does not end.
         """
         with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch, ExitStack() as stack:
-            watch = Disturbance(self._competition.seconds)
             started = _Started(order, Path(scratch), self.cpu)
             stack.callback(started.end)
             started.expect(b"r")
@@ -147,9 +150,9 @@ class Bench:
             looks = [self._look(program), *self._watch(started, order, program, stack)]
             perf = _totals(counting) if counting is not None else {}
             done, begin, end = Progress.read(started.progress)
-            # before it is reaped: what its children used would go to nobody
-            foreign = watch.share(self._competition.seconds + _used(looks))
-            return Outcome((end or started.seen) - begin, done, rates(looks, perf, done), round(foreign, 4))
+            metrics = rates(looks, perf, done)
+            foreign = 0.0 if order.invalid else _foreign(metrics)
+            return Outcome((end or started.seen) - begin, done, metrics, round(foreign, 4))
 
     def _counting(self, pid: int, scratch: Path, stack: ExitStack) -> Counting | None:
         if not self.events:
@@ -164,10 +167,12 @@ class Bench:
                 with suppress(OSError):
                     self._group.add(one)
 
-    def _look(self, program: Program) -> Look:
+    def _look(self, program: Program, *, between: bool = False) -> Look:
+        """Look at everything; between the first and the last look nobody needs the machine's levels."""
         group = self._group.counts() if self._group is not None else {}
         at, counts = time.perf_counter(), kernel_counts.counts(self.cpu)
-        return Look(at, counts, program.counts(), group, kernel_counts.levels(self.cpu), program.levels())
+        levels = {} if between else kernel_counts.levels(self.cpu)
+        return Look(at, counts, program.counts(), group, levels, program.levels())
 
     def _watch(self, started: _Started, order: Order, program: Program, stack: ExitStack) -> Iterator[Look]:
         """Let the program go, look every `interval` until it is done, and spoil the run on the way."""
@@ -187,9 +192,9 @@ class Bench:
             now = time.perf_counter() - begin
             if now >= due:
                 tick += 1
-                yield self._look(program)
+                yield self._look(program, between=True)
             if now > LIMIT:
-                raise InputError(f"did not end within {LIMIT:g} s", place=f'workload "{order.workload}"')
+                raise InputError(f"did not end within {LIMIT:g} s", place=order.place)
 
     def _spoiler(self, started: _Started, order: Order, stack: ExitStack) -> Callable[[], None]:
         if order.invalid == KILLED:
@@ -218,12 +223,9 @@ class _Started(Talking):
         self.progress = scratch / "progress"
         self.progress.write_bytes(PROGRESS.pack(0, 0, 0))
         self._killed, self.seen, self._word = False, 0.0, b""
-        asked = {
-            key: getattr(order, key) for key in ("workload", "transactions", "units", "defect", "amount")
-        }
-        command = _command(asked | {"progress": str(self.progress)})
-        place = f'workload "{order.workload}"'
-        super().__init__(command, place, scratch / "errors", cpu=cpu, environment=ENVIRONMENT)
+        command = _command({"work": order.work, "progress": str(self.progress)})
+        environment = {**ENVIRONMENT, **order.environment}
+        super().__init__(command, order.place, scratch / "errors", cpu=cpu, environment=environment)
 
     def expect(self, word: bytes) -> None:
         """Wait until the program says `word`."""
@@ -252,19 +254,19 @@ def _totals(counting: Counting) -> dict[str, float]:
     return {str(event): float(count) for event, count in within.sum(min_count=1).items()}
 
 
-def _used(looks: Sequence[Look]) -> float:
-    """Return the processor seconds of the program and its children since they were started."""
-    return max(look.program["user"] + look.program["system"] for look in looks) / 1000
+def _foreign(metrics: Mapping[str, float]) -> float:
+    """Return the share of the program's processor that was neither idle nor its own."""
+    spared = ("cpu.idle", "cpu.iowait", BUSY)
+    return max(0.0, 1 - sum(metrics[name] for name in spared) / 1000)
 
 
-def calibrate(workload: str, seconds: float, cpu: int) -> dict[str, float]:
+def calibrate(name: str, seconds: float, cpu: int) -> float:
     """Return what `data.matrices.programs.calibrate` does, measured on processor `cpu`."""
-    place = f'workload "{workload}"'
-    command = _command({"workload": workload, "calibrate": seconds})
+    place = f'unit "{name}"'
+    command = _command({"calibrate": name, "seconds": seconds})
     done = execute(command, place, limit=LIMIT, cpu=cpu, environment=ENVIRONMENT)
     done.require(place)
-    costs: dict[str, float] = json.loads(done.last_line)
-    return costs
+    return float(done.last_line)
 
 
 def _command(asked: dict[str, Any]) -> list[str]:

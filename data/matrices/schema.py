@@ -45,13 +45,32 @@ def impossible(tables: MatrixTables) -> pd.DataFrame:
 
 def signed(tables: MatrixTables) -> pd.Series:
     """Say which metrics may be negative: where nobody has said, those whose values often are."""
-    values = tables.runs[tables.all_metrics].to_numpy(np.float64)
+    known = tables.metrics["signed"]
+    if known.notna().all():
+        return known
+    values = tables.numbers(tables.all_metrics)
     often = np.mean(values < 0, axis=0) > SIGNED_SHARE if len(values) else np.zeros(values.shape[1], bool)
-    return tables.metrics["signed"].fillna(pd.Series(often, tables.metrics.index, dtype="boolean"))
+    return known.fillna(pd.Series(often, tables.metrics.index, dtype="boolean"))
+
+
+def odd(tables: MatrixTables) -> NDArray[np.bool_]:
+    """Say which numbers may break a rule, shape (n_runs, n_metrics); most cannot, and rules are slow."""
+    values, (share, clock, may_be_negative) = tables.numbers(tables.all_metrics), _kinds(tables)
+    found = (values < 0) & ~may_be_negative
+    found |= (np.abs(values) > LARGEST) | (share & (values > ALL)) | (clock & (values <= 0))
+    if np.isnan(values[:, clock]).any():
+        found |= clock & np.isnan(values) & _timed(tables.runs)[:, None]
+    return np.asarray(found)
+
+
+def _kinds(tables: MatrixTables) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Say of each metric whether it is a percentage, is the elapsed time, may be negative."""
+    unit, name = (tables.metrics[column].to_numpy(object) for column in ("unit", "metric"))
+    return unit == "%", name == ELAPSED, signed(tables).to_numpy(bool)
 
 
 def cells(tables: MatrixTables) -> pd.DataFrame:
-    """Return one row per number that may break a rule; most cannot, and rules are slow.
+    """Return one row per number that may break a rule.
 
     Returns
     -------
@@ -59,12 +78,9 @@ def cells(tables: MatrixTables) -> pd.DataFrame:
         ``run_id, metric, value, signed, share, clock``: whether the metric may be negative, is a percentage,
         is the elapsed time.
     """
-    metrics, values = tables.metrics, tables.runs[tables.all_metrics].to_numpy(np.float64)
-    share, clock = (metrics["unit"] == "%").to_numpy(bool), (metrics["metric"] == ELAPSED).to_numpy(bool)
-    may_be_negative = signed(tables).to_numpy(bool)
-    odd = (values < 0) | (np.abs(values) > LARGEST) | (share & (values > ALL))
-    odd |= clock & ((values <= 0) | (np.isnan(values) & _timed(tables.runs)[:, None]))
-    rows, columns = np.nonzero(odd)
+    metrics, values = tables.metrics, tables.numbers(tables.all_metrics)
+    share, clock, may_be_negative = _kinds(tables)
+    rows, columns = np.nonzero(odd(tables))
     return pd.DataFrame(
         {
             "run_id": tables.runs["run_id"].to_numpy()[rows],

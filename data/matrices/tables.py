@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -79,7 +80,31 @@ class MatrixTables(Tables):
     @property
     def all_metrics(self) -> list[str]:
         """Raw and summary metrics."""
-        return metrics_of(self.runs)
+        return list(self._names)
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(metrics_of(self.runs))
+
+    @cached_property
+    def standing(self) -> RunPlaces:
+        """Where the runs stand."""
+        return RunPlaces.of(self.runs)
+
+    def numbers(self, metrics: Sequence[str]) -> NDArray[np.float64]:
+        """Return the values of some metrics, shape (n_runs, n_metrics), which are not to be changed."""
+        values = self._numbers
+        if self._names == tuple(metrics):
+            return values
+        places = {name: place for place, name in enumerate(self._names)}
+        return values[:, [places[name] for name in metrics]]
+
+    @cached_property
+    def _numbers(self) -> NDArray[np.float64]:
+        """All metrics in one array: to pick columns from a frame takes longer than what is done with them."""
+        columns = self.runs.columns.tolist()
+        places = [place for place, name in enumerate(columns) if name not in RUN_DTYPES]
+        return self.runs.iloc[:, places].to_numpy(np.float64)
 
     def counted(self) -> str:
         """Say how much is in the tables."""
@@ -100,7 +125,8 @@ class MatrixTables(Tables):
         described = typed(every, METRIC_DTYPES).fillna({"unit": "", "note": ""})
         # a source may have rows under any index, even twice under one
         whole = pd.concat([runs[list(RUN_DTYPES)], runs[names].astype("float64")], axis="columns")
-        return cls(whole.reset_index(drop=True), frames["causes"], described)
+        # a copy has one block of numbers, from which rows are taken sooner than from a block per metric
+        return cls(whole.reset_index(drop=True).copy(), frames["causes"], described)
 
     @classmethod
     def read(cls, directory: Path, *, flags: bool = True) -> Self:
@@ -170,7 +196,7 @@ class MatrixTables(Tables):
         InputError
             At the first of them, unless ``problems.keep_going``.
         """
-        return self.with_runs(self.sound("runs", problems))
+        return self if _in_place(self.runs) else self.with_runs(self.sound("runs", problems))
 
     def without_flags(self) -> MatrixTables:
         """Return the tables as one who asks has them: nobody has said what is valid or abnormal."""
@@ -189,6 +215,36 @@ class MatrixTables(Tables):
         if len(parts) > 1:
             _require_one_unit(pd.concat([part.metrics for part in parts], ignore_index=True))
         return super().joined(parts)
+
+
+@dataclass(frozen=True)
+class RunPlaces:
+    """Where runs stand.
+
+    Attributes
+    ----------
+    pair : ndarray of int, shape (n_runs,)
+        Places in `names`.
+    names : ndarray of str, shape (n_pairs,)
+        Of the pairs, in the order of their first runs.
+    target : ndarray of bool, shape (n_runs,)
+        Whether the run is of the target.
+    """
+
+    pair: NDArray[np.intp]
+    names: NDArray[Any]
+    target: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, runs: pd.DataFrame) -> RunPlaces:
+        """Find out where `runs` stand."""
+        pair, names = pd.factorize(runs["pair_id"].to_numpy(object))
+        return cls(pair, names, runs["side"].to_numpy(object) == SIDES[1])
+
+    @property
+    def matrix(self) -> NDArray[np.intp]:
+        """The matrix of each run: that of the baseline of a pair, then that of its target."""
+        return 2 * self.pair + self.target
 
 
 class StackedSides:
@@ -221,7 +277,7 @@ class StackedSides:
 
 def metrics_of(runs: pd.DataFrame) -> list[str]:
     """Return the columns of `runs` that are metrics."""
-    return [column for column in runs.columns if column not in RUN_DTYPES]
+    return [column for column in runs.columns.tolist() if column not in RUN_DTYPES]
 
 
 def incomparable(runs: pd.DataFrame) -> dict[str, str]:
@@ -235,6 +291,8 @@ def incomparable(runs: pd.DataFrame) -> dict[str, str]:
     runs : DataFrame
         As in `MatrixTables`; every run has a pair and a side.
     """
+    if _comparable(runs):
+        return {}
     known = runs[["pair_id", "side", *METADATA]].fillna("")
     fields, wrong = list(METADATA), dict[str, str]()
     values = known.groupby(["pair_id", "side"])[fields].agg(["nunique", "first"])
@@ -254,6 +312,38 @@ def incomparable(runs: pd.DataFrame) -> dict[str, str]:
             told = ", ".join(field for field in fields if row[field])
             wrong[str(pair)] = f"baseline and target differ in {told}; expected one field to compare by"
     return wrong
+
+
+def _comparable(runs: pd.DataFrame) -> bool:
+    """Tell whether `incomparable` finds nothing, which is usual and sooner told."""
+    standing = RunPlaces.of(runs)
+    pair, target = standing.pair, standing.target
+    first = [np.full(len(standing.names), -1) for _ in SIDES]
+    for of_side, chosen in zip(first, (~target, target), strict=True):
+        rows = np.flatnonzero(chosen)[::-1]
+        of_side[pair[rows]] = rows
+    if any((of_side < 0).any() for of_side in first):
+        return False
+    differ = np.zeros(len(first[0]), np.intp)
+    for field in METADATA:
+        value, _ = pd.factorize(runs[field].fillna("").to_numpy(object))
+        if (value != value[np.where(target, first[1][pair], first[0][pair])]).any():
+            return False
+        differ += value[first[0]] != value[first[1]]
+    return bool((differ <= 1).all())
+
+
+def _in_place(runs: pd.DataFrame) -> bool:
+    """Tell whether no run breaks a rule of the table, which is usual and sooner told."""
+    spec = MatrixTables.SPECS["runs"]
+    if not (isinstance(runs.index, pd.RangeIndex) and runs.index.start == 0 and runs.index.step == 1):
+        return False
+    columns = {rule.column for rule in spec.rules}
+    if any(name not in runs or runs[name].dtype != "str" for name in columns):
+        return False
+    found = {name: pd.unique(runs[name].to_numpy(object)) for name in columns}
+    named = all(isinstance(value, str) and value for values in found.values() for value in values)
+    return named and len(found["run_id"]) == len(runs) and set(found["side"]) <= set(SIDES)
 
 
 def _require_fewer(path: Path) -> None:

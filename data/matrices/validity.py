@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -11,11 +12,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.errors import InputError
-from data.matrices.schema import LARGEST, impossible
+from data.matrices.schema import LARGEST, impossible, odd
 from data.matrices.summaries import TRANSACTIONS
-from data.matrices.tables import SIDES, MatrixTables
-from data.tables.decisions import KEPT, WARNINGS, Decisions, by, reasons, said
+from data.matrices.tables import SIDES, MatrixTables, RunPlaces
+from data.tables.decisions import KEPT, WARNINGS, Decisions, by, reasons
 from data.tables.specs import Spec, typed
+from data.tables.stacks import middle, stacks
 
 #: A baseline needs as many runs, or nothing is known of how much runs differ by themselves.
 BASELINE_RUNS = 2
@@ -66,7 +68,7 @@ class MatrixDecisions(Decisions):
         return MatrixTables(whole.runs.drop(columns=out), whole.causes, described)
 
     def flagged(self, tables: MatrixTables) -> MatrixTables:
-        """Return all runs with the metrics that say something, and without causes, to learn from.
+        """Return all runs with the metrics that say something, to learn from, and causes, to hold them out.
 
         ``valid`` is false where an analyst or a rule says so, else true; what is infinite or larger than any
         count is missing.
@@ -79,7 +81,7 @@ class MatrixDecisions(Decisions):
         valid = about["valid"].fillna(value=True) & self.runs["kept"].to_numpy(bool)
         # a copy has one block of numbers, which is divided many times sooner than a block per metric
         runs = pd.concat([about.assign(valid=valid.astype("boolean")), numbers], axis="columns").copy()
-        return MatrixTables(runs, tables.causes[:0], described)
+        return MatrixTables(runs, tables.causes[tables.causes["cause"].notna()], described)
 
 
 def decide(tables: MatrixTables, missing: float) -> MatrixDecisions:
@@ -157,65 +159,73 @@ def broken_rules(
 ) -> pd.DataFrame:
     """Say which run is invalid by which rule, the first that it breaks; it must have `raw`, `summary`."""
     names = tables.runs["run_id"]
-    broken = impossible(tables).drop_duplicates("run_id").set_index("run_id")
-    told = [f"{one.metric}={one.value:g} must be {one.rule}" for one in broken.itertuples()]
-    first = broken.assign(reason=pd.Series(told, broken.index, dtype="str")).reindex(names)
-    rule, reason = (first[what].fillna("").set_axis(names.index) for what in ("rule", "reason"))
-    for name, why in _lacking(tables.runs, raw, summary, missing):
-        new = (why != "") & (rule == "")
-        rule, reason = rule.mask(new, name), reason.mask(new, why)
-    return pd.DataFrame({"run_id": names, "kept": rule == "", "rule": rule, "reason": reason})
+    rule, reason = first_broken(tables, missing, raw, summary)
+    kept = np.array([not name for name in rule], bool)
+    return pd.DataFrame({"run_id": names, "kept": kept, "rule": rule, "reason": reason})
+
+
+def first_broken(
+    tables: MatrixTables, missing: float, raw: Sequence[str], summary: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Return for each run the short name of the first rule that it breaks, and why; empty where none."""
+    broken = impossible(tables).drop_duplicates("run_id") if odd(tables).any() else pd.DataFrame()
+    told = {
+        one.run_id: (one.rule, f"{one.metric}={one.value:g} must be {one.rule}")
+        for one in broken.itertuples()
+    }
+    found = [told.get(name, ("", "")) for name in tables.runs["run_id"]] if told else []
+    rule, reason = ([one[place] for one in found] or [""] * len(tables.runs) for place in (0, 1))
+    for name, row, why in _lacking(tables, raw, summary, missing):
+        if not rule[row]:
+            rule[row], reason[row] = name, why
+    return rule, reason
 
 
 def _lacking(
-    runs: pd.DataFrame, raw: Sequence[str], summary: Sequence[str], missing: float
-) -> Iterator[tuple[str, pd.Series]]:
-    """Yield rules, and why runs break them."""
-    lacks = runs[[*raw]].isna().mean(axis="columns")
-    yield "measured", said([f"lacks {share:.0%} of the raw metrics" for share in lacks], lacks > missing)
+    tables: MatrixTables, raw: Sequence[str], summary: Sequence[str], missing: float
+) -> Iterator[tuple[str, int, str]]:
+    """Yield rules, the row that breaks them, and why."""
+    runs, lacks = tables.runs, np.isnan(tables.numbers(raw)).mean(axis=1)
+    for row in np.flatnonzero(lacks > missing):
+        yield "measured", int(row), f"lacks {lacks[row]:.0%} of the raw metrics"
     for name in summary:
-        yield "measured", said([f"lacks {name}"] * len(runs), runs[name].isna())
+        for row in np.flatnonzero(runs[name].isna()):
+            yield "measured", int(row), f"lacks {name}"
     if TRANSACTIONS in runs:
-        count, usual = runs[TRANSACTIONS], _usual_count(runs)
-        told = [
-            f"{TRANSACTIONS}={here:g}, where this workload has {there:g}"
-            for here, there in zip(count, usual, strict=True)
-        ]
-        yield "same transaction count", said(told, (count != usual) & count.notna() & usual.notna())
+        counts, workloads = runs[TRANSACTIONS].to_numpy(np.float64), runs["workload"].to_numpy(object)
+        usual = _usual_counts(counts, workloads)
+        for row in np.flatnonzero(~np.isnan(counts)):
+            here = usual.get(workloads[row], counts[row])
+            if here != counts[row]:
+                told = f"{TRANSACTIONS}={counts[row]:g}, where this workload has {here:g}"
+                yield "same transaction count", int(row), told
 
 
-def _usual_count(runs: pd.DataFrame) -> pd.Series:
-    """Return the transaction count of more than half of the runs of the workload; NaN where none is."""
-    count = runs[TRANSACTIONS]
-    measured = count.groupby(runs["workload"]).transform("count")
-    alike = count.groupby([runs["workload"], count], dropna=False).transform("size")
-    return count.where(alike > HALF * measured).groupby(runs["workload"]).transform("first")
+def _usual_counts(counts: NDArray[np.float64], workloads: NDArray[np.object_]) -> dict[str, float]:
+    """Return by workload the transaction count of more than half of its runs; some have none."""
+    measured = ~np.isnan(counts)
+    alike = Counter(zip(workloads[measured], counts[measured].tolist(), strict=True))
+    sizes = Counter(workloads[measured])
+    return {workload: count for (workload, count), size in alike.items() if size > HALF * sizes[workload]}
 
 
 def unjudgeable(runs: pd.DataFrame, kept: NDArray[np.bool_]) -> pd.Series:
     """Say by ``pair_id`` why a pair cannot be judged by its runs that are `kept`; empty where it can."""
-    order, valid = runs["pair_id"].drop_duplicates(), pd.Series(kept, runs.index)
-    sizes = [
-        valid.groupby([runs["pair_id"], runs["side"]])
-        .agg(how)
-        .unstack("side")
-        .reindex(order, columns=list(SIDES))
-        for how in ("sum", "size")
-    ]
-    found = pd.Series("", order, dtype="str")
-    for side, needed in zip(SIDES, (BASELINE_RUNS, 1), strict=True):
-        whole, there = (size[side].fillna(0).astype(int) for size in sizes)
-        told = [
-            f"has {v} valid of {t} {side} run{'' if t == 1 else 's'}; expected at least {needed}"
-            for v, t in zip(whole, there, strict=True)
-        ]
-        found = found.where(found != "", said(told, whole < needed))
-    return found
+    standing, side = RunPlaces.of(runs), runs["side"].to_numpy(object)
+    pair, names = standing.pair, standing.names
+    found = [""] * len(names)
+    for name, needed in zip(SIDES, (BASELINE_RUNS, 1), strict=True):
+        whole, there = (np.bincount(pair[side == name], of, len(names)) for of in (kept[side == name], None))
+        for place in np.flatnonzero(whole < needed):
+            v, t = int(whole[place]), int(there[place])
+            told = f"has {v} valid of {t} {name} run{'' if t == 1 else 's'}; expected at least {needed}"
+            found[place] = found[place] or told
+    return pd.Series(found, pd.Index(names, name="pair_id"), dtype="str")
 
 
 def _warnings(tables: MatrixTables, decided: pd.DataFrame, raw: list[str]) -> Iterator[str]:
     sound = tables.runs[decided["kept"].to_numpy(bool)]
-    for change in unit_changes(sound, raw).itertuples():
+    for change in unit_changes(tables.of_runs(decided["kept"].to_numpy(bool)), raw).itertuples():
         yield (
             f'pair "{change.pair_id}": {change.metric} is {change.ratio:.6g} times its baseline; '
             "is it in another unit?"
@@ -229,7 +239,7 @@ def _warnings(tables: MatrixTables, decided: pd.DataFrame, raw: list[str]) -> It
         yield f"{unknown} of {len(tables.runs)} runs have no verdict to learn from"
 
 
-def unit_changes(runs: pd.DataFrame, metrics: list[str]) -> pd.DataFrame:
+def unit_changes(tables: MatrixTables, metrics: list[str]) -> pd.DataFrame:
     """Find metrics whose target looks like the baseline in another unit.
 
     Returns
@@ -238,21 +248,26 @@ def unit_changes(runs: pd.DataFrame, metrics: list[str]) -> pd.DataFrame:
         ``pair_id, metric, ratio``: where both sides are steady and the ratio of their medians is within
         `NEAR` of one of `UNIT_FACTORS` or its inverse.
     """
-    sides = runs.groupby(["pair_id", "side"])[metrics]
-    middle, widest = sides.median(), sides.max() - sides.min()
-    baseline, target = (
-        middle[middle.index.get_level_values("side") == side].droplevel("side") for side in SIDES
-    )
+    numbers, names = tables.numbers(metrics), tables.standing.names
+    shape = (2 * len(names), len(metrics))
+    middles, widest = np.full(shape, np.nan), np.full(shape, np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = target / baseline
-        steady = (widest / middle.abs() < STEADY).groupby("pair_id").all()
-        factors = np.array([*UNIT_FACTORS, *(1 / factor for factor in UNIT_FACTORS)])
-        near = np.abs(ratio.to_numpy()[..., None] / factors - 1).min(axis=-1) < NEAR
-    columns, rows = np.nonzero((near & steady.loc[ratio.index].to_numpy(bool)).T)
+        for here, rows in stacks(tables.standing.matrix, len(middles)):
+            values = np.sort(numbers[rows], axis=1)
+            middles[here], _ = middle(values)
+            widest[here] = np.fmax.reduce(values, axis=1) - values[:, 0]
+        ratio = middles[1::2] / middles[::2]
+        steady = widest / np.abs(middles) < STEADY
+        # hardly any ratio is as far from 1 as the least of the factors
+        far = (ratio > (1 - NEAR) * min(UNIT_FACTORS)) | (ratio < (1 + NEAR) / min(UNIT_FACTORS))
+    columns, rows = np.nonzero((far & steady[::2] & steady[1::2]).T)
+    factors = np.array([*UNIT_FACTORS, *(1 / factor for factor in UNIT_FACTORS)])
+    near = np.abs(ratio[rows, columns, None] / factors - 1).min(axis=1) < NEAR
+    columns, rows = columns[near], rows[near]
     return pd.DataFrame(
         {
-            "pair_id": ratio.index[rows],
-            "metric": ratio.columns[columns],
-            "ratio": ratio.to_numpy()[rows, columns],
+            "pair_id": names[rows],
+            "metric": np.array(metrics, object)[columns],
+            "ratio": ratio[rows, columns],
         }
     )

@@ -10,12 +10,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.matrices.tables import SIDES, MatrixTables
+from features.matrices.sides import MatrixPairs, about
 from features.matrices.sums import GroupSums
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.intp]
 
-ABOUT = ("run_id", "pair_id", "workload", "group", "side")
 #: The share of the values other than zero of a metric that are too small to tell from zero.
 SMALL = 0.05
 #: A difference is never known better than this, as a share of the value.
@@ -63,9 +63,9 @@ class Rows:
     blocks: int = 1
     beside: int = 0
 
-    def of(self, chosen: NDArray[np.bool_]) -> Rows:
-        """Return the rows that are `chosen`."""
-        about = self.about[chosen].reset_index(drop=True)
+    def of(self, chosen: NDArray[np.bool_] | Whole) -> Rows:
+        """Return the rows that are `chosen`, or at those places."""
+        about = self.about.iloc[chosen].reset_index(drop=True)
         return replace(self, x=self.x[chosen], about=about, y=self.y[chosen])
 
 
@@ -127,47 +127,6 @@ class Known:
 Form = Callable[[MatrixTables, Known], Rows]
 
 
-@dataclass(frozen=True)
-class MatrixPairs:
-    """Both matrices of each pair, in scaled values: the first axis is the side, the second the pair.
-
-    Attributes
-    ----------
-    about : DataFrame, n_pairs rows
-        As in `Rows`, of the first run of the target, else of the pair.
-    middles, spreads, counts : ndarray of shape (2, n_pairs, n_metrics)
-        Median and variance of the runs, and how many measured the metric; NaN where none, or fewer than two,
-        did.
-    """
-
-    about: pd.DataFrame
-    middles: Floats
-    spreads: Floats
-    counts: Floats
-
-    @classmethod
-    def of(cls, runs: pd.DataFrame, scaled: Floats) -> MatrixPairs:
-        """Summarise `runs`, whose metrics are `scaled`."""
-        pair, _ = pd.factorize(runs["pair_id"])
-        side = (runs["side"] == SIDES[1]).to_numpy(np.intp)
-        pairs = int(pair.max(initial=-1)) + 1
-        order = np.lexsort((np.arange(len(pair)), 1 - side, pair))
-        first = order[np.searchsorted(pair[order], np.arange(pairs))]
-        grouped = pd.DataFrame(scaled).groupby(side * pairs + pair)
-        shape = (2, pairs, scaled.shape[1])
-        middles, spreads, counts = (
-            found.reindex(range(2 * pairs)).to_numpy(np.float64).reshape(shape)
-            for found in (grouped.median(), grouped.var(), grouped.count())
-        )
-        about = runs.iloc[first][list(ABOUT)].reset_index(drop=True)
-        return cls(about, middles, spreads, np.nan_to_num(counts))
-
-    @property
-    def difference(self) -> Floats:
-        """Middle of the target less that of the baseline, shape (n_pairs, n_metrics)."""
-        return np.asarray(self.middles[1] - self.middles[0])
-
-
 def known(tables: MatrixTables, metrics: Sequence[str]) -> Known:
     """Learn what the forms need, from training tables.
 
@@ -215,10 +174,10 @@ class NoiseSums:
     @classmethod
     def of(cls, tables: MatrixTables, start: Known) -> NoiseSums:
         """Sum up whole pairs, in the scales of `start`."""
-        runs, groups = tables.runs, len(start.groups)
-        matrices = MatrixPairs.of(runs, start.scaled(_finite(tables, start.metrics)))
+        groups = len(start.groups)
+        matrices = MatrixPairs.of(tables, start.scaled(_finite(tables, start.metrics)))
         place = start.places(matrices.about["group"].tolist())
-        labels, squared = _pair_labels(runs, matrices.about["pair_id"]), matrices.difference**2
+        labels, squared = _pair_labels(tables), matrices.difference**2
         drift, likely = (
             GroupSums.of(squared[rows], np.ones_like(squared[rows]), place[rows], groups)
             for rows in (labels == 0, labels != 1)
@@ -246,7 +205,7 @@ def flattened(tables: MatrixTables, known: Known) -> Rows:
     """Make a row of each run; baselines are normal. Gaps hold the training median."""
     runs = tables.runs
     y = np.where(runs["side"] == SIDES[0], 0.0, flags(runs))
-    return Rows(_filled(tables, known), known.metrics, runs[list(ABOUT)].reset_index(drop=True), y)
+    return Rows(_filled(tables, known), known.metrics, about(runs, np.arange(len(runs))), y)
 
 
 def concatenated(tables: MatrixTables, known: Known) -> Rows:
@@ -257,8 +216,8 @@ def concatenated(tables: MatrixTables, known: Known) -> Rows:
     target, baseline = _partners(tables.runs)
     filled = _filled(tables, known)
     columns = tuple(f"{side} {metric}" for side in SIDES for metric in known.metrics)
-    about, y = _of_targets(tables.runs, target)
-    return Rows(np.hstack([filled[baseline], filled[target]]), columns, about, y, blocks=2)
+    told, y = _of_targets(tables.runs, target)
+    return Rows(np.hstack([filled[baseline], filled[target]]), columns, told, y, blocks=2)
 
 
 def subtracted(tables: MatrixTables, known: Known) -> Rows:
@@ -271,29 +230,31 @@ def subtracted(tables: MatrixTables, known: Known) -> Rows:
     values = _finite(tables, known.metrics)
     base = values[baseline]
     x = 100 * (values[target] - base) / np.maximum(np.abs(base), known.units)
-    about, y = _of_targets(tables.runs, target)
-    return Rows(np.clip(np.nan_to_num(x), -MOST_PER_CENT, MOST_PER_CENT), known.metrics, about, y)
+    told, y = _of_targets(tables.runs, target)
+    return Rows(np.clip(np.nan_to_num(x), -MOST_PER_CENT, MOST_PER_CENT), known.metrics, told, y)
 
 
 def contrasted(tables: MatrixTables, known: Known) -> Rows:
     """Make a row of each pair: how the middles of its matrices differ, in units of the metric's noise.
 
-    A metric's noise is how much normal pairs of the group differ in training, or how much the runs of these
-    two matrices let one expect, if that is more: their variance is the baseline's own, moderated by that of
-    the group (Smyth 2004, "Linear models and empirical Bayes methods"), so that baselines of two runs do.
+    A metric's noise is how much normal pairs of the group differ in training, as much more or less as the
+    runs of this baseline vary more or less than usual there; or how much the runs of these two matrices let
+    one expect, if that is more: their variance is the baseline's own, moderated by that of the group (Smyth
+    2004, "Linear models and empirical Bayes methods"), so that baselines of two runs do.
     Numbers are compressed to ``arcsinh``. A metric that one side did not measure does not differ.
 
     Columns beside the metrics: what the sizes of these differences are over all metrics, by rank, by share
     and by how many go beyond 2, 3, 5 and 10, up or down; how much further the target's runs are spread than
     the baseline's; which share of the metrics the target lacks.
     """
-    matrices = MatrixPairs.of(tables.runs, known.scaled(_finite(tables, known.metrics)))
+    matrices = MatrixPairs.of(tables, known.scaled(_finite(tables, known.metrics)))
     place = known.places(matrices.about["group"].tolist())
     units = np.nan_to_num(matrices.difference / noise(matrices, known, place))
-    names, beside = _statistics(units, matrices)
+    beside = sizes_told(units) | _spreads_told(matrices)
+    x = np.column_stack([np.arcsinh(units), *beside.values()])
     there = (matrices.counts.max(axis=2, initial=0) > 0).all(axis=0)
-    x, y = np.hstack([np.arcsinh(units), beside]), _pair_labels(tables.runs, matrices.about["pair_id"])
-    return Rows(x, (*known.metrics, *names), matrices.about, y, 1, len(names)).of(there)
+    found = Rows(x, (*known.metrics, *beside), matrices.about, _pair_labels(tables), beside=len(beside))
+    return found if there.all() else found.of(there)
 
 
 def noise(matrices: MatrixPairs, known: Known, place: Whole) -> Floats:
@@ -305,12 +266,15 @@ def noise(matrices: MatrixPairs, known: Known, place: Whole) -> Floats:
         Of the pair's group in `known`.
     """
     own = np.maximum(matrices.counts[0] - 1, 0)
-    moderated = (RUNS * known.spread[place] + own * np.nan_to_num(matrices.spreads[0])) / (RUNS + own)
+    usual = known.spread[place]
+    moderated = (RUNS * usual + own * np.nan_to_num(matrices.spreads[0])) / (RUNS + own)
     with np.errstate(divide="ignore", invalid="ignore"):
         chance = moderated * (1 / matrices.counts).sum(axis=0)
     chance[~np.isfinite(chance)] = 0
-    least = np.where((matrices.middles == 0).any(axis=0), ZERO, FLOOR)
-    return np.asarray(np.sqrt(np.maximum(known.drift[place], chance) + least**2))
+    least = np.where((matrices.middles == 0).any(axis=0), ZERO, FLOOR) ** 2
+    # where runs vary more than those that were learned from, so do matrices
+    drift = known.drift[place] * (moderated + least) / (usual + least)
+    return np.asarray(np.sqrt(np.maximum(drift, chance) + least))
 
 
 def flags(runs: pd.DataFrame) -> Floats:
@@ -327,9 +291,8 @@ FORMS: dict[str, Form] = {
 
 
 def _finite(tables: MatrixTables, metrics: Sequence[str]) -> Floats:
-    values = tables.runs[list(metrics)].to_numpy(np.float64, copy=True)
-    values[~np.isfinite(values)] = np.nan
-    return values
+    values = tables.numbers(metrics)
+    return np.where(np.isfinite(values), values, np.nan)
 
 
 def _filled(tables: MatrixTables, known: Known) -> Floats:
@@ -337,11 +300,17 @@ def _filled(tables: MatrixTables, known: Known) -> Floats:
     return np.where(np.isnan(values), known.middles, values)
 
 
-def _pair_labels(runs: pd.DataFrame, pairs: pd.Series) -> Floats:
-    """Return 1 where a target run of the pair is abnormal, 0 where those that are flagged are not, or NaN."""
-    target = (runs["side"] == SIDES[1]).to_numpy()
-    labels = pd.Series(flags(runs)[target]).groupby(runs["pair_id"].to_numpy()[target]).max()
-    return labels.reindex(pairs).to_numpy(np.float64)
+def _pair_labels(tables: MatrixTables) -> Floats:
+    """Return 1 where a target run of a pair is abnormal, 0 where those that are flagged are not, or NaN.
+
+    Pairs are in the order of their first runs.
+    """
+    standing, flagged = tables.standing, flags(tables.runs)
+    normal, abnormal = (
+        np.bincount(standing.pair, standing.target & (flagged == label), len(standing.names)) > 0
+        for label in (0, 1)
+    )
+    return np.where(abnormal, 1.0, np.where(normal, 0.0, np.nan))
 
 
 def _partners(runs: pd.DataFrame) -> tuple[Whole, Whole]:
@@ -358,21 +327,32 @@ def _partners(runs: pd.DataFrame) -> tuple[Whole, Whole]:
 
 
 def _of_targets(runs: pd.DataFrame, target: Whole) -> tuple[pd.DataFrame, Floats]:
-    return runs.iloc[target][list(ABOUT)].reset_index(drop=True), flags(runs)[target]
+    return about(runs, target), flags(runs)[target]
 
 
-def _statistics(units: Floats, matrices: MatrixPairs) -> tuple[list[str], Floats]:
-    """Return names and values of what is said of all metrics together, shape (n_pairs, n_statistics)."""
+def sizes_told(units: Floats) -> dict[str, Floats]:
+    """Return what is said of the differences of all metrics together, each of shape (n_pairs,), by its name.
+
+    Parameters
+    ----------
+    units : ndarray of shape (n_pairs, n_metrics)
+        Differences in units of their noise.
+    """
     sizes, last = np.abs(units), units.shape[1] - 1
-    largest = -np.sort(-sizes, axis=1)
+    largest = np.sort(sizes, axis=1)[:, ::-1]
     found = {f"largest difference {rank}": np.arcsinh(largest[:, min(rank - 1, last)]) for rank in LEADING}
     found |= {f"difference at {share:.0%}": np.arcsinh(largest[:, int(share * last)]) for share in SHARES}
-    for words, values in (("", largest), (" that rise", units), (" that fall", -units)):
+    for words, values in (("", sizes), (" that rise", units), (" that fall", -units)):
         found |= {f"metrics{words} beyond {bound:g}": (values > bound).mean(axis=1) for bound in BEYOND}
     for power in POWERS:
         found[f"mean difference of power {power}"] = np.log1p((sizes**power).mean(axis=1) ** (1 / power))
+    return found
+
+
+def _spreads_told(matrices: MatrixPairs) -> dict[str, Floats]:
     spread = np.log((matrices.spreads[1] + FLOOR**2) / (matrices.spreads[0] + FLOOR**2)) / 2
-    found["mean spread"] = np.nan_to_num(spread).mean(axis=1)
     lacks = (matrices.counts[0] > 0) & (matrices.counts[1] == 0)
-    found["metrics that the target lacks"] = lacks.mean(axis=1)
-    return list(found), np.column_stack(list(found.values()))
+    return {
+        "mean spread": np.nan_to_num(spread).mean(axis=1),
+        "metrics that the target lacks": lacks.mean(axis=1),
+    }

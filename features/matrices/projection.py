@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,6 +86,11 @@ class Projection:
         width = len(scale) - beside
         cross = moments.cross[:width, :width] / np.outer(scale[:width], scale[:width])
         return cls(moments.mean, scale, _oriented(_leading(cross, min(most, width, max(moments.n - 1, 1)))))
+
+    def leading(self, components: int | None) -> Projection:
+        """Return the projection to so many leading components, or, if None, to none: only standardised."""
+        axes = None if components is None or self.axes is None else self.axes[:components]
+        return replace(self, axes=axes)
 
     def standardised(self, rows: Rows) -> Floats:
         """Return the columns of `rows` as they are but for mean and spread, shape as ``rows.x``."""

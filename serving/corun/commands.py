@@ -142,6 +142,7 @@ def corun_place(  # noqa: PLR0917 - typer hands options over by name
     output: Output = None,
 ) -> int:
     """Tell which tasks to put together, so that they slow one another down least."""
+    from serving.corun.measured import checked_on
     from serving.corun.model import load_static
     from serving.corun.place import place
     from serving.corun.text import place_text
@@ -149,6 +150,7 @@ def corun_place(  # noqa: PLR0917 - typer hands options over by name
 
     static = load_static(model, further)
     found = place(tasks or (), Room(machines, slots), machine, static, SEED if seed is None else seed)
+    found.checked = checked_on(found.machine)
     return _give(found, place_text, output, as_json=as_json)
 
 

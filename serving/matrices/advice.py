@@ -36,7 +36,7 @@ def advice(given: EvaluatedMatrices, mistakes: pd.DataFrame, without: Sequence[A
         alarms = counts.false_alarms / counts.passes
         yield (
             f"Expect about {counted(round(1000 * alarms), 'false alarm')} in 1,000 normal pairs of test "
-            f"cases that it does not know: if these are too many, raise the threshold before you add metrics."
+            f"cases that it does not know: if these are too many, lower `matrices.decide.false_alarms`."
         )
     if len(mistakes):
         pairs = listed([str(one) for one in mistakes["pair_id"].head(3)])

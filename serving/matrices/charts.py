@@ -24,7 +24,6 @@ COST, UNDERSAMPLING, DIMENSION = 4, 5, 6
 EQUAL = 0.01
 _GROUPINGS = {"none": "one model", "given": "a model per group"}
 _ACCURACY = "balanced accuracy of vectors (0 to 1)"
-_OF_PAIRS = "balanced accuracy of pairs (0 to 1)"
 _BARS = "Bars are one standard deviation over the folds."
 
 
@@ -124,8 +123,10 @@ def times_chart(times: pd.DataFrame) -> Chart | None:
     return drawn(words, [panel], (8.4, 4.0))
 
 
-def ablation_chart(name: str, steps: Sequence[Sequence[Beside]], *, alone: bool) -> Chart | None:
-    """Draw the balanced accuracy of pairs, which are the same whatever the form, remedy by remedy.
+def ablation_chart(
+    name: str, steps: Sequence[Sequence[Beside]], *, alone: bool, of: str = "pairs"
+) -> Chart | None:
+    """Draw the balanced accuracy of what is the same whatever the form, remedy by remedy.
 
     Parameters
     ----------
@@ -135,6 +136,8 @@ def ablation_chart(name: str, steps: Sequence[Sequence[Beside]], *, alone: bool)
         The rows of each model, all with the same remedies; the first row has none taken, or all.
     alone : bool
         Whether a row is one remedy alone left out; else the remedies add up.
+    of : str
+        What is the same: pairs, or the runs of targets.
     """
     if not steps or len(steps[0]) < 2:  # noqa: PLR2004 - nothing to compare
         return None
@@ -143,14 +146,14 @@ def ablation_chart(name: str, steps: Sequence[Sequence[Beside]], *, alone: bool)
     first = "all remedies" if alone else "no remedy"
     labels = [first, *(f"all but: {one}" if alone else f"+ {one}" for one in remedies[1:])]
     how = "without one remedy" if alone else "remedy by remedy"
-    words = Words(name, title, f"Chart of balanced accuracy of pairs {how}, a line a model", _BARS)
+    words = Words(name, title, f"Chart of balanced accuracy of {of} {how}, a line a model", _BARS)
     panel = Panel(
         [
             *(_remedies(rows, look, joined=not alone) for look, rows in enumerate(steps)),
             *_seeds(steps),
             ValueLine(x=0.5),
         ],
-        Axis(f"{_OF_PAIRS}; 0.5 is guessing"),
+        Axis(f"balanced accuracy of {of}; 0.5 is guessing"),
         Axis("remedy", labels),
     )
     return drawn(words, [panel], (8.4, 1.4 + 0.42 * len(labels)))
@@ -158,7 +161,7 @@ def ablation_chart(name: str, steps: Sequence[Sequence[Beside]], *, alone: bool)
 
 def _remedies(rows: Sequence[Beside], look: int, *, joined: bool) -> marks.Line:
     places = [place + 0.09 * (look - 1) for place in range(len(rows))]
-    accuracies, spreads = [row.pairs for row in rows], [row.pair_spread for row in rows]
+    accuracies, spreads = [row.same for row in rows], [row.same_spread for row in rows]
     return marks.Line(rows[0].model, accuracies, places, look, sideways=spreads, joined=joined)
 
 
@@ -176,8 +179,8 @@ def _seeds(steps: Sequence[Sequence[Beside]]) -> Iterator[Dots]:
 
 
 def _gained(steps: Sequence[Sequence[Beside]]) -> str:
-    top = max(steps, key=lambda rows: rows[-1].pairs)
-    accuracies = f"{top[0].pairs:.2f} without any remedy", f"{top[-1].pairs:.2f} with all"
+    top = max(steps, key=lambda rows: rows[-1].same)
+    accuracies = f"{top[0].same:.2f} without any remedy", f"{top[-1].same:.2f} with all"
     whole = {
         "helps": "{model} rises from {0} to {1}",
         "hurts": "{model} falls from {0} to {1}",
@@ -192,14 +195,14 @@ def _gained(steps: Sequence[Sequence[Beside]]) -> str:
 
 
 def _missed_most(steps: Sequence[Sequence[Beside]]) -> str:
-    top = max(steps, key=lambda rows: rows[0].pairs)
-    whole = f"{top[0].model} has {top[0].pairs:.2f} with all"
+    top = max(steps, key=lambda rows: rows[0].same)
+    whole = f"{top[0].model} has {top[0].same:.2f} with all"
     told = [(Worth.of(top[0], row), row) for row in top[1:]]
     missed = [(worth.gain, row) for worth, row in told if worth.told == "helps"]
     if not missed:
         return f"{whole}; of no remedy alone can it be told that it is missed"
     _, row = max(missed, key=lambda step: step[0])
-    return f'{whole}; the largest loss that can be told is without "{row.name}": {row.pairs:.2f}'
+    return f'{whole}; the largest loss that can be told is without "{row.name}": {row.same:.2f}'
 
 
 def _gain_told(found: Sequence[Curve], best: str, without: str) -> str:

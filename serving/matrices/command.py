@@ -30,7 +30,7 @@ def judge_matrices(source: Path, uri: str | None, wanted: Wanted, *, keep_going:
     tell_skipped(reading.skipped)
     served = load(uri)
     try:
-        found = judge(reading.tables, served)
+        found = judge(reading.tables, served, shown=True)
     except InputError as exc:
         raise exc.within(source) from exc
     told = Told(

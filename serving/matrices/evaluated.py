@@ -20,6 +20,8 @@ from training.matrices.seed import ABNORMAL, ABNORMAL_PAIRS, PAIRS, VECTORS
 
 #: How it is divided: test cases are held out whole.
 SPLIT = "test-cases"
+#: Causes are held out whole, too.
+HARDER = "causes"
 #: That which is more like the seed's.
 EASIER = "pairs"
 
@@ -27,7 +29,7 @@ VERDICTS = pages.VERDICTS | dict.fromkeys(("pair_id", "group", "cause"), "str") 
 COUNTS = dict.fromkeys(
     (
         *("folds", "vectors", "abnormal", "balanced_accuracy", "spread", "false_positive", "false_negative"),
-        *("pair_balanced_accuracy", "pair_spread"),
+        *("pair_balanced_accuracy", "pair_spread", "target_balanced_accuracy", "target_spread"),
         *("seed_balanced_accuracy", "seed_false_positive", "seed_false_negative"),
     ),
     "float64",
@@ -66,6 +68,11 @@ class Metrics(pages.Metrics[Judged]):
     def split(self) -> Split[Judged]:
         """Folds of whole test cases."""
         return self.splits[SPLIT]
+
+    @property
+    def harder(self) -> Split[Judged] | None:
+        """Folds of whole causes; None where causes are not known."""
+        return self.splits.get(HARDER)
 
     @property
     def easier(self) -> Split[Judged] | None:
@@ -128,8 +135,9 @@ class Beside:
     scheme : str
         In words, or the form alone.
     ours, seeds : Counted
-    pairs, pair_spread : float
-        Our balanced accuracy on pairs of matrices, and its standard deviation over folds.
+    same, same_spread : float
+        Our balanced accuracy on what is the same in every form, and its standard deviation over folds: on
+        pairs of matrices, or on the runs of targets.
     folds : int
     """
 
@@ -138,32 +146,40 @@ class Beside:
     scheme: str
     ours: Counted
     seeds: Counted
-    pairs: float
-    pair_spread: float
+    same: float
+    same_spread: float
     folds: int
 
     @classmethod
-    def of(cls, row: pd.Series, name: str, scheme: str) -> Beside:
-        """Take a row of tables.parquet or ablation.parquet; `name` and `scheme` are columns of it."""
+    def of(cls, row: pd.Series, name: str, scheme: str, same: str = "pair") -> Beside:
+        """Take a row of tables.parquet or ablation.parquet.
+
+        Parameters
+        ----------
+        row : Series
+        name, scheme : str
+            Columns of it.
+        same : "pair" or "target"
+        """
         # similarity logistic in table 5, and all of table 8, which the seed counts on pairs of vectors
         paired = row.get("table") == 8 or row["model"] == "similarity-logistic"  # noqa: PLR2004
         ours, seeds = Counted.of(row), Counted.of_seed(row, paired=paired)
-        pairs, pair_spread = float(row["pair_balanced_accuracy"]), float(row["pair_spread"])
-        return cls(row[name], row["model"], row[scheme], ours, seeds, pairs, pair_spread, int(row["folds"]))
+        alike = float(row[f"{same}_balanced_accuracy"]), float(row[f"{same}_spread"])
+        return cls(row[name], row["model"], row[scheme], ours, seeds, *alike, int(row["folds"]))
 
     @property
-    def pair_error(self) -> float:
-        """The standard error of `pairs`; NaN where there is one fold only."""
+    def error(self) -> float:
+        """The standard error of `same`; NaN where there is one fold only."""
         # the spread is that of the folds themselves, of which one degree of freedom went to their mean
-        return self.pair_spread / sqrt(self.folds - 1) if self.folds > 1 else nan
+        return self.same_spread / sqrt(self.folds - 1) if self.folds > 1 else nan
 
 
 @dataclass(frozen=True)
 class Worth:
-    """What one row has more than another, in balanced accuracy of pairs.
+    """What one row has more than another, in balanced accuracy of pairs, or of the runs of targets.
 
-    Pairs are counted, not vectors: these are others in every form (flattened: all runs; contrasted: those of
-    targets), so that their accuracies cannot be subtracted.
+    Not of all vectors: these are others in every form (flattened: all runs; contrasted: those of targets), so
+    that their accuracies cannot be subtracted.
 
     Attributes
     ----------
@@ -179,7 +195,7 @@ class Worth:
     @classmethod
     def of(cls, row: Beside, other: Beside) -> Worth:
         """Compare `row` with `other`."""
-        return cls(row.pairs - other.pairs, hypot(row.pair_error, other.pair_error))
+        return cls(row.same - other.same, hypot(row.error, other.error))
 
     @property
     def told(self) -> str:
@@ -245,8 +261,8 @@ class EvaluatedMatrices:
         rows = self.tables[self.tables["table"] == number]
         return [Beside.of(row, "row", "scheme") for _, row in rows.iterrows()]
 
-    def steps(self, part: str) -> list[list[Beside]]:
+    def steps(self, part: str, same: str = "pair") -> list[list[Beside]]:
         """Return the rows of a part of the ablation, one list per model and way through it."""
         rows = self.ablation[self.ablation["part"] == part]
         ways = rows.groupby((rows["step"] == 0).cumsum(), sort=False)
-        return [[Beside.of(row, "remedy", "form") for _, row in own.iterrows()] for _, own in ways]
+        return [[Beside.of(row, "remedy", "form", same) for _, row in own.iterrows()] for _, own in ways]

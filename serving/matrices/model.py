@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from data.matrices.params import Matrices
@@ -27,6 +28,7 @@ def _told(known: Head | Engine) -> dict[str, Any]:
         "groups": card.groups,
         "own_models": card.own,
         "threshold": card.threshold,
+        "promise": None if card.promise is None else asdict(card.promise),
         "data_digest": card.data_digest,
     }
 

@@ -44,6 +44,7 @@ def page(root: Path) -> str:
     given = EvaluatedMatrices.read(root)
     mistakes = surest_mistakes(given.champion, "pair_id", MISTAKES).fillna({"cause": ""})
     added, left_out = given.steps("added"), given.steps("left out")
+    singles, fewer = given.steps("single runs", "target"), given.steps("single runs, left out", "target")
     without = [worths(rows, "left out") for rows in left_out]
     return render(
         "matrices.html",
@@ -59,6 +60,9 @@ def page(root: Path) -> str:
         added=[worths(rows, "added") for rows in added],
         left_out=without,
         ablations=list(ablations(added, left_out)),
+        singles=[worths(rows, "added") for rows in singles],
+        singles_without=[worths(rows, "left out") for rows in fewer],
+        singles_drawn=list(of_singles(singles, fewer)),
         figures=list(figures(given)),
         validity=validity_told(given.validity),
         validity_figure=validity_chart(given.validity),
@@ -120,6 +124,17 @@ def ablations(
     """Draw the ablation: number, chart, and what to say where it cannot be drawn."""
     yield "One remedy after another", ablation_chart("added", added, alone=False), "No ablation was run."
     yield "One remedy alone left out", ablation_chart("left-out", left_out, alone=True), "None was left out."
+
+
+def of_singles(
+    added: list[list[Beside]], left_out: list[list[Beside]]
+) -> Iterator[tuple[str, Chart | None, str]]:
+    """Draw the ablation of single runs in the same way."""
+    for number, name, steps, alone in (
+        ("Single runs, one remedy after another", "single", added, False),
+        ("Single runs, one remedy alone left out", "single-left-out", left_out, True),
+    ):
+        yield number, ablation_chart(name, steps, alone=alone, of="target runs"), "No ablation was run."
 
 
 def figures(given: EvaluatedMatrices) -> Iterator[tuple[str, Chart | None, str]]:

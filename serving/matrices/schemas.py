@@ -128,7 +128,9 @@ class DriverAnswer(BaseModel):
     unit: str = Field(description="Empty where nobody told it.")
     baseline: Median = Field(description="The median of the valid runs; null where it was not measured.")
     target: Median
-    contribution: float = Field(description="Towards fail where positive.")
+    contribution: float = Field(
+        description="Its share of what the log-odds of fail fall without all of them."
+    )
 
 
 class MatrixVerdictAnswer(BaseModel):
@@ -175,6 +177,21 @@ def _answer_example() -> dict[str, Any]:
     return {"model": model, "verdicts": [verdict], "notes": []}
 
 
+class FalseAlarmsKept(BaseModel):
+    """What is promised of false alarms, on normal pairs of test cases that training has not seen."""
+
+    share: float = Field(description="At most this share of them raises an alarm.")
+    confidence: float = Field(description="With which that holds.")
+    kept: bool = Field(description="Whether training had test cases enough to promise it.")
+    measured: float | None = Field(description="The mean share in rehearsals; null where there were none.")
+
+    @property
+    def told(self) -> str:
+        """The promise in words."""
+        sure = f"at most {100 * self.share:g} % of normal pairs of other test cases fail"
+        return f"{sure}, with {100 * self.confidence:g} % confidence" if self.kept else "nothing is promised"
+
+
 class MatricesAnswer(BaseModel):
     """The verdicts, in the order of the pairs."""
 
@@ -183,6 +200,9 @@ class MatricesAnswer(BaseModel):
     model: ModelAnswer
     verdicts: list[MatrixVerdictAnswer]
     notes: list[str] = Field(description="What to know about all: missing, unknown or renamed metrics.")
+    promise: FalseAlarmsKept | None = Field(
+        default=None, description="Of false alarms; null where nothing is promised."
+    )
 
     def count(self, answer: Answer) -> int:
         """Return how many pairs got this verdict."""
@@ -201,3 +221,4 @@ class ServedMatrix(ServedModel):
     groups: list[str] = Field(description="That it was trained on.")
     own_models: list[str] = Field(description="Groups with a model of their own; others get the fallback.")
     threshold: float = Field(description="Fail from this probability on.")
+    promise: FalseAlarmsKept | None = Field(description="Of false alarms; null where nothing is promised.")

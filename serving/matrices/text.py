@@ -29,7 +29,8 @@ def summary(found: MatricesAnswer) -> str:
     """Return how many pairs got which verdict, in one line."""
     counted = ", ".join(f"{found.count(verdict)} {verdict}" for verdict in ("fail", "pass", "invalid"))
     number, ref = len(found.verdicts), found.model
-    return f"{number} pair{'' if number == 1 else 's'}: {counted} (model {ref.name} {ref.version})"
+    promised = f"; {found.promise.told}" if found.promise else ""
+    return f"{number} pair{'' if number == 1 else 's'}: {counted} (model {ref.name} {ref.version}{promised})"
 
 
 def _group(one: MatrixVerdictAnswer) -> str:

@@ -16,7 +16,7 @@ from data.tables.files import replacing
 from training.comparisons.decision import discounted
 from training.evaluation.calibration import CalibrationMap, calibrated
 from training.evaluation.cuts import Cuts, Limits, Usual, VerdictCosts, Wish, cuts_for, looking
-from training.evaluation.promise import GUARANTEE, SHARES, Promise, Promised, Scored, kept
+from training.evaluation.promise import GUARANTEE, SHARES, Promise, Scored, kept
 
 Floats = NDArray[np.float64]
 #: The file beside tuned.json.
@@ -116,15 +116,9 @@ def promised(held: HeldRows, told: Floats, how: Decide, seed: int) -> Promise:
         int(fails.sum()),
         len(np.unique(held.groups[fails])),
         tuple(missed),
-        tuple(_above(one) for one in turned),
+        tuple(one.turned() for one in turned),
         GUARANTEE,
     )
-
-
-def _above(one: Promised) -> Promised:
-    # an alarm is false from the cut on, so the cut is the next number above
-    cut = None if one.cut is None else float(np.nextafter(1 - one.cut, 2))
-    return Promised(one.share, cut, one.measured, one.held)
 
 
 def _shares(wished: float | None) -> list[float]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +61,11 @@ class Promised:
     cut: FiniteFloat | None
     measured: FiniteFloat | None = None
     held: FiniteFloat | None = None
+
+    def turned(self) -> Promised:
+        """Return the same of the other probability: what lay below the cut now lies from the cut on."""
+        # the cut itself was not below
+        return replace(self, cut=None if self.cut is None else float(np.nextafter(1 - self.cut, 2)))
 
 
 @dataclass(frozen=True)

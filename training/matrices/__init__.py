@@ -28,6 +28,7 @@ def _unseen() -> UnseenSupply:
 
 
 _TRUSTED = (
+    "training.evaluation.promise.Promised",
     "features.matrices.forms.Known",
     "features.matrices.projection.Projection",
     "training.matrices.engine.engine.FittedEngine",
@@ -36,6 +37,7 @@ _TRUSTED = (
     "training.matrices.engine.search.Chosen",
     "training.matrices.engine.grouping.Grouping",
     "training.matrices.engine.judges.Judges",
+    "training.matrices.engine.nearest.Nearest",
     "training.matrices.engine.validity_tree.ValidityTree",
 )
 SUPPLY = TrainingSupply(train=_train, evaluate=_evaluate, promote=_promote, trusted=_TRUSTED, unseen=_unseen)

@@ -11,7 +11,8 @@ from data.matrices.params import Matrices
 from data.params import Params
 from data.places import Places
 from training.evaluation.figures import of_verdicts
-from training.evaluation.metrics import as_dict, ranked, scores_of
+from training.evaluation.metrics import as_dict, scores_of
+from training.matrices.choice import designs, ranked
 from training.matrices.engine.stored import EngineCard, TrainedEngine
 from training.registry.contest import Means
 from training.registry.kept_verdicts import OOF, Kept
@@ -25,7 +26,7 @@ def means(knobs: Params[Matrices], metrics: dict[str, Any], split: str, places: 
     """Return how the champion of metrics.json is read, compared and logged, by its scores in `split`."""
     how, best = knobs.section.promote, metrics["champion"]
     oof = pd.read_parquet(places.evaluated / OOF)
-    names = ranked(metrics["splits"][split]["entries"])
+    names = ranked(designs(metrics["splits"]))
     runs = [_run(name, metrics, split, oof[oof["entry"] == name]) for name in names]
     said = oof[oof["entry"] == best][KEPT].assign(group=oof["workload"])
     runs[0].params.update(EngineCard.read(places.models).params)

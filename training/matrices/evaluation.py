@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 
-from training.evaluation.metrics import best_model, summary
+from training.evaluation.metrics import summary
+from training.matrices.choice import ranked
+from training.matrices.engine.alarms import Alarms
 from training.matrices.examples import MatrixExamples
-from training.matrices.fitting import EngineFit, parts
+from training.matrices.fitting import EngineFit, FoldPart
 from training.matrices.opponents import opponents
 from training.matrices.schemes import AblationStep, Cell, TableRow, words
 from training.matrices.scores import Held, row
@@ -29,35 +31,48 @@ class Evaluation:
     ----------
     examples : MatrixExamples
     split : str
-        The name of how test cases or pairs are divided.
-    fold_of : Series of int
-        The fold of each ``workload`` or ``pair_id``, which the index is named after.
+        The name of how cases are divided.
+    parts : sequence of FoldPart
+        What is learned from and what is asked, by fold.
     trials : int
         Of every search.
     seed : int
     fit_all : callable
+    alarms : Alarms or None
+        What those that are tuned promise.
     """
 
     examples: MatrixExamples
     split: str
-    fold_of: pd.Series
+    parts: Sequence[FoldPart]
     trials: int
     seed: int
     fit_all: Fitting
+    alarms: Alarms | None = None
     found: dict[Cell, list[Held]] = field(default_factory=dict)
 
     def add(self, cells: Iterable[Cell], title: str) -> None:
         """Fit what of `cells` is not fitted yet, in every fold."""
         new = [cell for cell in dict.fromkeys(cells) if cell not in self.found]
-        folds = parts(self.examples, self.fold_of)
-        fits = [EngineFit(cell, part, self.trials, self.seed) for cell in new for part in folds]
+        fits = [self._fit(cell, part) for cell in new for part in self.parts]
         told = iter(self.fit_all(fits, title))
-        self.found |= {cell: [next(told) for _ in folds] for cell in new}
+        self.found |= {cell: [next(told) for _ in self.parts] for cell in new}
+
+    def _fit(self, cell: Cell, part: FoldPart) -> EngineFit:
+        alarms = self.alarms if cell.scheme.tuned else None
+        return EngineFit(cell, part, self.trials, self.seed, alarms=alarms)
 
     @property
     def abnormal(self) -> pd.Series:
         """The truth, by ``pair_id``."""
         return self.examples.pairs.set_index("pair_id")["abnormal"]
+
+    @property
+    def fold_of(self) -> pd.Series:
+        """The fold in which a pair is asked about, by ``pair_id``."""
+        of_parts = [part.test.runs["pair_id"].drop_duplicates() for part in self.parts]
+        folds = np.repeat([part.fold for part in self.parts], [len(pairs) for pairs in of_parts])
+        return pd.Series(folds, pd.Index(pd.concat(of_parts), name="pair_id"))
 
     def tables(self, rows: list[TableRow]) -> pd.DataFrame:
         """Return tables.parquet."""
@@ -102,13 +117,13 @@ class Evaluation:
         return self._with_truth([*told, *self._opponents()])
 
     def _opponents(self) -> Iterable[pd.DataFrame]:
-        pairs = self.examples.pairs
-        valid = self.examples.testing(pd.Index(pairs["pair_id"]))
-        for one in opponents(valid, self.abnormal):
+        fold_of = self.fold_of
+        valid = self.examples.testing(fold_of.index)
+        for one in opponents(valid, self.abnormal[self.abnormal.index.isin(fold_of.index)]):
             yield pd.DataFrame(
                 {
                     "pair_id": one.score.index,
-                    "fold": pairs[self.fold_of.index.name].map(self.fold_of).to_numpy(),
+                    "fold": fold_of.loc[one.score.index].to_numpy(),
                     "entry": one.name,
                     "kind": "opponent",
                     "scheme": "",
@@ -154,5 +169,5 @@ def selected(oof: pd.DataFrame) -> dict[str, Any]:
     for fold in sorted(models["fold"].unique()):
         others = models[models["fold"] != fold]
         summaries = {str(name): summary(own) for name, own in others.groupby("entry", sort=True)}
-        chosen.append(models[(models["fold"] == fold) & (models["entry"] == best_model(summaries))])
+        chosen.append(models[(models["fold"] == fold) & (models["entry"] == ranked([summaries])[0])])
     return summary(pd.concat(chosen).assign(kind="selection"))

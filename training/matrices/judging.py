@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
+import numpy as np
 import pandas as pd
 
 from data.errors import InputError
 from data.matrices.match import matched
 from data.matrices.tables import SIDES, MatrixTables, incomparable
-from data.matrices.validity import decide_runs, unit_changes, unjudgeable
+from data.matrices.validity import first_broken, unit_changes, unjudgeable
 from data.tables.problems import Problems
 
 if TYPE_CHECKING:
+    from training.matrices.engine.engine import ToldPair
     from training.matrices.engine.stored import TrainedEngine
 
 #: Where all runs are valid, and yet the engine has nothing to compare.
 NO_ANSWER = "a side has no value of any metric that the model looks at"
-#: What a verdict tells of its runs.
-TOLD = ("run_id", "workload", "group", "side", "pair_id")
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,8 @@ class Driver:
     baseline, target : float or None
         The medians of the valid runs of both sides; None where the metric was not measured.
     contribution : float
-        Towards ``fail`` if above 0; only the order and the sign can be compared between models.
+        Its share of what the log-odds of ``fail`` fall once the target's values of all drivers are brought to
+        the baseline's.
     """
 
     metric: str
@@ -122,7 +124,18 @@ class MatrixJudgement:
     notes: tuple[str, ...]
 
 
-def judge(trained: TrainedEngine, tables: MatrixTables, drivers: int = 5) -> MatrixJudgement:
+#: Hands on what is told of each of so many pairs, and may show how far it is.
+Watch: TypeAlias = "Callable[[Iterable[ToldPair], int], Iterable[ToldPair]]"
+
+
+def unwatched(told: Iterable[ToldPair], _total: int) -> Iterable[ToldPair]:
+    """Hand on what is told, and show nothing."""
+    return told
+
+
+def judge(
+    trained: TrainedEngine, tables: MatrixTables, drivers: int = 5, watch: Watch = unwatched
+) -> MatrixJudgement:
     """Judge every pair of `tables`: one that cannot be judged is ``invalid``, and says why.
 
     Rules come first, then the validity tree looks at what they left; what is left of a pair then is judged.
@@ -135,6 +148,7 @@ def judge(trained: TrainedEngine, tables: MatrixTables, drivers: int = 5) -> Mat
         As `data.matrices.formats.read_asked` gives them. Flags ``valid`` and ``abnormal`` are not looked at.
     drivers : int
         How many raw metrics to name for each pair.
+    watch : callable
 
     Raises
     ------
@@ -143,31 +157,24 @@ def judge(trained: TrainedEngine, tables: MatrixTables, drivers: int = 5) -> Mat
         without.
     """
     card = trained.card
-    asked = tables.without_flags().without_flawed_runs(Problems())
+    asked = tables.without_flawed_runs(Problems())
     if asked.runs.empty:
         raise InputError("there is none; expected at least one pair of matrices", place="runs")
-    known = matched(asked, card.known_metrics(), card.groups, card.missing)
-    rejected = list(_rejected(trained, known.tables))
+    known = matched(asked, card.known_metrics, card.groups, card.missing)
+    invalid = _invalid(trained, known.tables)
     runs = known.tables.runs
-    kept = ~runs["run_id"].isin([run.run_id for run in rejected]).to_numpy(bool)
+    kept = np.array([run is None for run in invalid], bool)
     reasons = unjudgeable(runs, kept).to_dict() | incomparable(runs)
-    whole = (runs["pair_id"].map(reasons) == "").to_numpy(bool)
-    sound = known.tables.of_runs(kept & whole)
-    answers = _answers(trained, sound, drivers)
+    whole = np.array([not reasons[pair] for pair in runs["pair_id"].to_numpy(object)], bool)
+    chosen = kept & whole
+    sound = known.tables if chosen.all() else known.tables.of_runs(chosen)
+    answers = _answers(trained, sound, drivers, watch)
     notes = _unit_notes(sound)
-    return MatrixJudgement(
-        tuple(
-            _verdict(
-                own,
-                rejected,
-                reasons[str(pair)],
-                answers.get(str(pair)),
-                tuple(notes.get(str(pair), ())),
-            )
-            for pair, own in runs[list(TOLD)].groupby("pair_id", sort=False)
-        ),
-        known.notes,
+    verdicts = (
+        _verdict(own, reasons[own.pair_id], answers.get(own.pair_id), notes.get(own.pair_id, []))
+        for own in _pairs(runs, invalid)
     )
+    return MatrixJudgement(tuple(verdicts), known.notes)
 
 
 @dataclass(frozen=True)
@@ -181,49 +188,74 @@ class _Answer:
     drivers: tuple[Driver, ...] = ()
 
 
-def _rejected(trained: TrainedEngine, tables: MatrixTables) -> Iterator[InvalidRun]:
-    """Yield the runs that a rule or the tree finds invalid."""
-    decided = decide_runs(tables, trained.card.missing)
-    kept = decided["kept"].to_numpy(bool)
-    broken = zip(decided[~kept].itertuples(), tables.runs.loc[~kept, "side"], strict=True)
-    for run, side in broken:
-        yield InvalidRun(run.run_id, side, "rule", run.rule, run.reason)
+@dataclass
+class _Pair:
+    """What is told of the runs of a pair; of its target, if it has one, workload and group."""
+
+    pair_id: str
+    workload: str
+    group: str
+    targets: int = 0
+    valid: Counter[str] = field(default_factory=Counter)
+    invalid: list[InvalidRun] = field(default_factory=list)
+
+
+def _pairs(runs: pd.DataFrame, invalid: Sequence[InvalidRun | None]) -> Iterable[_Pair]:
+    """Return the pairs, in the order of their first runs."""
+    found: dict[str, _Pair] = {}
+    told = (runs[name].to_numpy(object) for name in ("pair_id", "workload", "group", "side"))
+    for pair, workload, group, side, why in zip(*told, invalid, strict=True):
+        one = found.setdefault(pair, _Pair(pair, workload, group))
+        if side == SIDES[1]:
+            # what is asked about is the target; the sides may differ in the workload or the group
+            one.workload, one.group = (one.workload, one.group) if one.targets else (workload, group)
+            one.targets += 1
+        if why is None:
+            one.valid[side] += 1
+        else:
+            one.invalid.append(why)
+    return found.values()
+
+
+def _invalid(trained: TrainedEngine, tables: MatrixTables) -> list[InvalidRun | None]:
+    """Say of each run whether a rule or the tree finds it invalid."""
+    runs = tables.runs
+    about = list(zip(*(runs[name].to_numpy(object) for name in ("run_id", "side")), strict=True))
+    broken = zip(*first_broken(tables, trained.card.missing, tables.raw, []), strict=True)
+    found = [
+        InvalidRun(*one, "rule", rule, reason) if rule else None
+        for one, (rule, reason) in zip(about, broken, strict=True)
+    ]
+    kept = np.array([run is None for run in found], bool)
     if trained.validity is not None and kept.any():
-        told = trained.validity.judged(tables.of_runs(kept))
-        for run in told[told["invalid"].to_numpy(bool)].itertuples():
-            yield InvalidRun(run.run_id, run.side, "tree", "", run.path)
+        left = tables if kept.all() else tables.of_runs(kept)
+        for row, path in zip(np.flatnonzero(kept), trained.validity.paths(left), strict=True):
+            if path is not None:
+                found[row] = InvalidRun(*about[row], "tree", "", path)
+    return found
 
 
-def _answers(trained: TrainedEngine, sound: MatrixTables, count: int) -> dict[str, _Answer]:
+def _answers(trained: TrainedEngine, sound: MatrixTables, count: int, watch: Watch) -> dict[str, _Answer]:
     """Ask the engine about the pairs of `sound`."""
     if sound.runs.empty:
         return {}
-    units = sound.metrics.set_index("metric")["unit"]
+    units = dict(zip(sound.metrics["metric"].tolist(), sound.metrics["unit"].tolist(), strict=True))
     return {
-        str(row.pair_id): _Answer(
-            row.group_used,
-            "fail" if row.abnormal else "pass",
-            float(row.probability),
-            float(row.threshold),
-            tuple(_drivers(trained, sound, row.pair_id, count, units)) if count else (),
+        one.pair_id: _Answer(
+            one.group_used,
+            "fail" if one.abnormal else "pass",
+            one.probability,
+            one.threshold,
+            tuple(
+                Driver(
+                    own.metric, str(units[own.metric]), _known(own.baseline), _known(own.target),
+                    own.contribution,
+                )
+                for own in one.drivers
+            ),
         )
-        for row in trained.engine.judged(sound).itertuples()
-    }
-
-
-def _drivers(
-    trained: TrainedEngine, sound: MatrixTables, pair_id: str, count: int, units: pd.Series
-) -> Iterator[Driver]:
-    """Yield the raw metrics that drove the verdict on one pair of `sound`."""
-    pair = sound.of_runs((sound.runs["pair_id"] == pair_id).to_numpy(bool))
-    for one in trained.engine.drivers(pair, pair_id, count).itertuples():
-        yield Driver(
-            one.metric,
-            str(units[one.metric]),
-            _known(one.baseline),
-            _known(one.target),
-            float(one.contribution),
-        )
+        for one in watch(trained.engine.told(sound, count), len(sound.standing.names))
+    }  # fmt: skip
 
 
 def _known(value: float) -> float | None:
@@ -235,34 +267,22 @@ def _unit_notes(sound: MatrixTables) -> dict[str, list[str]]:
     notes: dict[str, list[str]] = {}
     if sound.runs.empty:
         return notes
-    for change in unit_changes(sound.runs, sound.raw).itertuples():
+    changes = unit_changes(sound, sound.raw)
+    for change in changes.itertuples() if len(changes) else ():
         told = f"{change.metric} is {change.ratio:.6g} times its baseline; is it in another unit?"
         notes.setdefault(str(change.pair_id), []).append(told)
     return notes
 
 
-def _verdict(
-    runs: pd.DataFrame,
-    rejected: list[InvalidRun],
-    reason: str,
-    answer: _Answer | None,
-    notes: tuple[str, ...],
-) -> MatrixVerdict:
-    own = set(runs["run_id"])
-    invalid = tuple(run for run in rejected if run.run_id in own)
-    left = runs[~runs["run_id"].isin([run.run_id for run in invalid])]["side"].value_counts()
-    # what is asked about is the target; the sides may differ in the workload or the group
-    target = runs[runs["side"] == SIDES[1]]
-    first = (target if len(target) else runs).iloc[0]
-    told = answer or _Answer()
+def _verdict(pair: _Pair, reason: str, answer: _Answer | None, notes: Sequence[str]) -> MatrixVerdict:
     return MatrixVerdict(
-        pair_id=first["pair_id"],
-        workload=first["workload"],
-        group=first["group"],
+        pair_id=pair.pair_id,
+        workload=pair.workload,
+        group=pair.group,
         reason=reason or (NO_ANSWER if answer is None else ""),
-        baseline_runs=int(left.get("baseline", 0)),
-        target_runs=int(left.get("target", 0)),
-        invalid_runs=invalid,
-        notes=notes,
-        **vars(told),
+        baseline_runs=pair.valid[SIDES[0]],
+        target_runs=pair.valid[SIDES[1]],
+        invalid_runs=tuple(pair.invalid),
+        notes=tuple(notes),
+        **vars(answer or _Answer()),
     )

@@ -7,11 +7,12 @@ from data.params import load
 from data.places import Places
 from data.tables.written import written
 from training.evaluation.opponents import show
+from training.matrices.choice import CASES
 from training.registry.contest import Candidate, Means, promoted
 
 PLACES = Places("matrices")
 #: The name of the split.
-SPLIT = "test-cases"
+SPLIT = CASES
 
 
 def promote_stage() -> None:

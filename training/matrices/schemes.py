@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -107,24 +107,41 @@ class AblationStep:
     printed: Printed | None = None
 
 
+#: The seed's own, for vectors of single runs.
+SINGLE = (*REMEDIES[:-2], Remedy("runs are compared with their baseline's", "form"))
+
+
 def added(model: str, full: Scheme) -> Iterator[AblationStep]:
     """Yield the way from the naive state to the full scheme, one remedy at a time."""
-    taken: dict[str, Any] = {}
-    yield AblationStep("added", 0, "none", Cell(model, NAIVE))
-    for number, remedy in enumerate(REMEDIES, start=1):
-        taken[remedy.field] = getattr(full, remedy.field)
-        rows = {row.cell.model: row.printed for row in table_rows(full) if row.table == remedy.table}
-        yield AblationStep(
-            "added", number, remedy.words, Cell(model, replace(NAIVE, **taken)), rows.get(model)
-        )
+    return _added("added", model, full, REMEDIES)
 
 
 def left_out(model: str, full: Scheme) -> Iterator[AblationStep]:
     """Yield the full scheme, and the full scheme without one remedy."""
-    yield AblationStep("left out", 0, "none", Cell(model, full))
-    for number, remedy in enumerate(REMEDIES, start=1):
+    return _left_out("left out", model, full, REMEDIES)
+
+
+def singles(model: str, full: Scheme) -> Iterator[AblationStep]:
+    """Yield the same two where vectors are single runs, with the remedies that the seed has."""
+    scheme = replace(full, form="subtracted", tuned=False)
+    yield from _added("single runs", model, scheme, SINGLE)
+    yield from _left_out("single runs, left out", model, scheme, SINGLE)
+
+
+def _added(part: str, model: str, full: Scheme, remedies: Sequence[Remedy]) -> Iterator[AblationStep]:
+    taken: dict[str, Any] = {}
+    yield AblationStep(part, 0, "none", Cell(model, NAIVE))
+    for number, remedy in enumerate(remedies, start=1):
+        taken[remedy.field] = getattr(full, remedy.field)
+        rows = {row.cell.model: row.printed for row in table_rows(full) if row.table == remedy.table}
+        yield AblationStep(part, number, remedy.words, Cell(model, replace(NAIVE, **taken)), rows.get(model))
+
+
+def _left_out(part: str, model: str, full: Scheme, remedies: Sequence[Remedy]) -> Iterator[AblationStep]:
+    yield AblationStep(part, 0, "none", Cell(model, full))
+    for number, remedy in enumerate(remedies, start=1):
         without = replace(full, **{remedy.field: getattr(NAIVE, remedy.field)})
-        yield AblationStep("left out", number, remedy.words, Cell(model, without))
+        yield AblationStep(part, number, remedy.words, Cell(model, without))
 
 
 def grouped(scheme: Scheme, model: str) -> Iterator[AblationStep]:

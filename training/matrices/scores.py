@@ -50,6 +50,8 @@ class Held:
     pairs : DataFrame
         ``pair_id, group_used, probability, threshold, judged`` (bool), of all pairs of the fold.
     vectors : Mistakes
+    targets : Mistakes
+        Of the vectors of targets, which every form answers for.
     seconds : float
         That the search and the fit took, once cases were made of the tables.
     """
@@ -57,6 +59,7 @@ class Held:
     fold: int
     pairs: pd.DataFrame
     vectors: Mistakes
+    targets: Mistakes
     seconds: float
 
 
@@ -72,18 +75,22 @@ def row(found: Sequence[Held], abnormal: pd.Series, printed: Printed | None) -> 
     printed : Printed or None
         What the seed has.
     """
-    vectors = [held.vectors for held in found]
+    vectors, targets = [held.vectors for held in found], [held.targets for held in found]
     pairs = [
         Mistakes.of(abnormal.loc[held.pairs["pair_id"]].to_numpy(bool), held.pairs["judged"].to_numpy(bool))
         for held in found
     ]
-    of_vectors, of_pairs = total(vectors), total(pairs)
+    of_vectors, of_targets, of_pairs = total(vectors), total(targets), total(pairs)
     counted: dict[str, Any] = {
         "folds": len(found),
         "vectors": of_vectors.cases,
         "abnormal": of_vectors.abnormal,
     }
-    for prefix, whole, folds in (("", of_vectors, vectors), ("pair_", of_pairs, pairs)):
+    for prefix, whole, folds in (
+        ("", of_vectors, vectors),
+        ("target_", of_targets, targets),
+        ("pair_", of_pairs, pairs),
+    ):
         counted[f"{prefix}balanced_accuracy"] = whole.balanced_accuracy
         counted[f"{prefix}spread"] = spread(folds)
         counted[f"{prefix}false_positive"] = whole.false_positive

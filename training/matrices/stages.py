@@ -7,6 +7,8 @@ vectors, the seed's way, or of pairs of matrices, which are what is asked.
 
 ``metrics.json``
     ``family, data, seed, trials, champion`` (an entry), ``splits.test-cases`` (``scheme, folds, entries``),
+    ``splits.causes`` (the same where what is asked has other causes, and is of other test cases, than what is
+    learned from; absent where causes are not known),
     ``splits.pairs`` (the same of the champion and of table 5 on folds of whole pairs, which is easier, as the
     seed's own split), ``selected`` (the model that is best on the other folds, judged on each), ``served``
     (the champion behind rules and validity tree, of runs that nobody has flagged), ``validity`` (counts of
@@ -22,16 +24,17 @@ vectors, the seed's way, or of pairs of matrices, which are what is asked.
     ``cause_size`` missing where nothing was injected or it is not known.
 ``tables.parquet``
     ``table`` (2, 4, 5, 6, 7, 8), ``row`` (the seed's name of the classifier), ``model, scheme, folds,
-    vectors, abnormal, balanced_accuracy, spread, false_positive, false_negative, pair_balanced_accuracy,
-    pair_spread, pair_false_positive, pair_false_negative, seed_balanced_accuracy, seed_false_positive,
-    seed_false_negative``; the seed's are missing where it has none. Counts are pooled over folds; ``spread``
-    is the standard deviation over folds.
+    vectors, abnormal, balanced_accuracy, spread, false_positive, false_negative``, the last four again with
+    ``target_`` (of vectors of targets, which are the same in every form) and with ``pair_``,
+    ``seed_balanced_accuracy, seed_false_positive, seed_false_negative``; the seed's are missing where it has
+    none. Counts are pooled over folds; ``spread`` is the standard deviation over folds.
 ``ablation.parquet``
-    ``part`` ("added", "left out", "grouping"), ``step`` (counted from 0), ``remedy`` (in words), ``model``,
-    the fields of the scheme (``metrics, form, prune, grouping, components, balance, tuned``), and the columns
-    of tables.parquet from ``folds`` on. "added": from the naive state to the full scheme, one remedy at a
-    time; "left out": the champion's model under the full scheme without one; "grouping": none, given and
-    automatic groups.
+    ``part`` ("added", "left out", "single runs", "single runs, left out", "grouping"), ``step`` (counted from
+    0), ``remedy`` (in words), ``model``, the fields of the scheme (``metrics, form, prune, grouping,
+    components, balance, tuned``), and the columns of tables.parquet from ``folds`` on. "added": from the
+    naive state to the full scheme, one remedy at a time; "left out": the champion's model under the full
+    scheme without one; "single runs": both of them with the seed's remedies and forms alone; "grouping":
+    none, given and automatic groups.
 ``curves.parquet``
     ``figure`` (4 cost ratio, 5 normal training vectors per abnormal one, 6 dimensions), ``model, grouping, x,
     folds, balanced_accuracy, spread``, of vectors; nothing else is tuned.
@@ -60,16 +63,18 @@ from data.params import Params, load
 from data.places import Places
 from data.tables.files import replacing, write_json
 from data.tables.written import written
-from training.evaluation.metrics import best_model, entries
+from training.evaluation.metrics import entries
 from training.evaluation.shown import of_verdicts
 from training.evaluation.tuned import require_known
 from training.matrices import checks
+from training.matrices.choice import CAUSES, ranked
 from training.matrices.curves import drawn
+from training.matrices.engine.alarms import Alarms
 from training.matrices.engine.engine import FULL, Scheme
 from training.matrices.engine.models import CATALOGUE
 from training.matrices.evaluation import Evaluation, selected
 from training.matrices.examples import MatrixExamples
-from training.matrices.fitting import EngineFit, all_held, parts
+from training.matrices.fitting import EngineFit, all_held, parts, parts_of_causes
 from training.matrices.folds import dealt, dealt_pairs
 from training.matrices.promote import SPLIT
 from training.matrices.schemes import (
@@ -82,6 +87,7 @@ from training.matrices.schemes import (
     candidates,
     grouped,
     left_out,
+    singles,
     table_rows,
 )
 from training.matrices.scores import Held
@@ -103,7 +109,7 @@ class WrittenSplit:
     @classmethod
     def of(cls, evaluation: Evaluation, oof: pd.DataFrame, whole: str) -> WrittenSplit:
         """Summarise the verdicts of `evaluation`, whose folds are of `whole` cases."""
-        folds = int(evaluation.fold_of.nunique())
+        folds = len(evaluation.parts)
         return cls(f"{folds} folds of whole {whole}", folds, entries(oof, evaluation.split))
 
 
@@ -141,28 +147,28 @@ def evaluated(
 ) -> tuple[WrittenMetrics, dict[str, pd.DataFrame]]:
     """Return metrics.json, and the content of every table that the stage evaluate writes, by its name."""
     how, seed, full = knobs.section.evaluate, knobs.seed, _full(knobs.section)
-    evaluation = _evaluation(examples, knobs)
+    fold_of = dealt(examples.pairs, how.folds, seed)
+    evaluation = _evaluation(examples, fold_of, knobs)
     rows, wanted = table_rows(full), candidates(how.models, full)
     evaluation.add([*wanted, *(row.cell for row in rows)], "tables")
     oof = evaluation.verdicts(wanted)
     held_out = WrittenSplit.of(evaluation, oof, "test cases")
-    champion = _champion(wanted, best_model(held_out.entries))
+    splits = {SPLIT: held_out} | _of_whole_causes(evaluation, wanted, how.cause_folds)
+    champion = _champion(wanted, ranked([split.entries for split in splits.values()])[0])
     easier = _of_whole_pairs(evaluation, [champion, *_of_table_5(rows)], how.folds)
     steps = _steps(champion, full)
     evaluation.add([step.cell for step in steps], "ablation")
     curves, times = drawn(
         parts(examples, dealt(examples.pairs, how.curve_folds, seed)), seed, evaluation.fit_all
     )
-    served, validity = checks.asked(
-        examples, evaluation.fold_of, _recipe(champion, examples, knobs), knobs.compute
-    )
+    served, validity = checks.asked(examples, fold_of, _recipe(champion, examples, knobs), knobs.compute)
     groups = checks.groups(examples, seed)
     metrics = WrittenMetrics(
         family="matrices",
         data=_data(examples, knobs.section),
         seed=seed,
         trials=how.trials,
-        splits={SPLIT: held_out, PAIRS: easier},
+        splits={**splits, PAIRS: easier},
         champion=champion.entry,
         selected=selected(oof),
         served=checks.served_summary(served),
@@ -174,13 +180,14 @@ def evaluated(
     return metrics, tables | beside
 
 
-def _evaluation(examples: MatrixExamples, knobs: Params[Matrices]) -> Evaluation:
+def _evaluation(examples: MatrixExamples, fold_of: pd.Series, knobs: Params[Matrices]) -> Evaluation:
     how, seed = knobs.section.evaluate, knobs.seed
 
     def fit_all(fits: list[EngineFit], title: str) -> list[Held]:
         return all_held(fits, knobs.compute, f"{title} of matrices")
 
-    return Evaluation(examples, SPLIT, dealt(examples.pairs, how.folds, seed), how.trials, seed, fit_all)
+    alarms = _alarms(knobs.section)
+    return Evaluation(examples, SPLIT, parts(examples, fold_of), how.trials, seed, fit_all, alarms)
 
 
 def train_stage() -> None:
@@ -194,7 +201,13 @@ def train_stage() -> None:
 def _recipe(champion: Cell, examples: MatrixExamples, knobs: Params[Matrices]) -> EngineRecipe:
     section = knobs.section
     trials, missing = section.evaluate.trials, section.checks.missing
-    return EngineRecipe(champion, trials, knobs.seed, examples.flagged, missing, examples.digest)
+    found = (examples.flagged, missing, examples.digest)
+    return EngineRecipe(champion, trials, knobs.seed, *found, _alarms(section))
+
+
+def _alarms(section: Matrices) -> Alarms | None:
+    how = section.decide
+    return None if how.false_alarms is None else Alarms(how.false_alarms, how.confidence)
 
 
 def _champion(wanted: list[Cell], entry: str) -> Cell:
@@ -218,16 +231,28 @@ def _of_whole_pairs(evaluation: Evaluation, cells: list[Cell], folds: int) -> Wr
 
     The seed divides vectors; here the baseline and the target of a pair stay together.
     """
-    fold_of = dealt_pairs(evaluation.examples.pairs, folds, evaluation.seed)
-    easier = replace(evaluation, split=PAIRS, fold_of=fold_of, found={})
+    examples = evaluation.examples
+    fold_of = dealt_pairs(examples.pairs, folds, evaluation.seed)
+    easier = replace(evaluation, split=PAIRS, parts=parts(examples, fold_of), found={})
     easier.add(cells, "whole pairs")
     return WrittenSplit.of(easier, easier.verdicts(dict.fromkeys(cells)), "pairs")
+
+
+def _of_whole_causes(evaluation: Evaluation, cells: list[Cell], folds: int) -> dict[str, WrittenSplit]:
+    """Return the same cells where what is asked has other causes than training; none where none are known."""
+    apart = parts_of_causes(evaluation.examples, folds, evaluation.seed)
+    if not apart:
+        return {}
+    harder = replace(evaluation, split=CAUSES, parts=apart, found={})
+    harder.add(cells, "whole causes")
+    return {CAUSES: WrittenSplit.of(harder, harder.verdicts(dict.fromkeys(cells)), "causes")}
 
 
 def _steps(champion: Cell, full: Scheme) -> list[AblationStep]:
     """Return the ablation: of the seed's classifiers, and what the champion is without a remedy."""
     steps = [step for model in FOLLOWED for step in added(model, full)]
     steps += left_out(champion.model, full)
+    steps += [step for model in FOLLOWED for step in singles(model, full)]
     steps += [step for model in FOLLOWED for step in grouped(RAW, model)]
     return [*steps, *grouped(full, champion.model)]
 

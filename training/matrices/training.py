@@ -6,8 +6,9 @@ from dataclasses import asdict, dataclass
 
 from data.matrices.schema import signed
 from data.matrices.tables import MatrixTables
+from training.matrices.engine.alarms import Alarms
 from training.matrices.engine.engine import Engine
-from training.matrices.engine.stored import EngineCard, TrainedEngine, described
+from training.matrices.engine.stored import EngineCard, KeptAlarms, TrainedEngine, described
 from training.matrices.engine.validity_tree import ValidityTree
 from training.matrices.schemes import Cell
 
@@ -27,6 +28,8 @@ class EngineRecipe:
         The share of the raw metrics that a run may lack.
     digest : str
         Of the data.
+    alarms : Alarms or None
+        What is to be promised of false alarms.
     """
 
     cell: Cell
@@ -35,11 +38,12 @@ class EngineRecipe:
     validity: bool
     missing: float
     digest: str
+    alarms: Alarms | None = None
 
     def train(self, tables: MatrixTables) -> TrainedEngine:
         """Learn from `tables`, whose flags are the labels."""
         cell = self.cell
-        engine = Engine(cell.scheme, cell.model, self.trials, self.seed).fit(tables)
+        engine = Engine(cell.scheme, cell.model, self.trials, self.seed, alarms=self.alarms).fit(tables)
         card = EngineCard(
             entry=cell.entry,
             model=cell.model,
@@ -48,6 +52,7 @@ class EngineRecipe:
             groups=tuple(sorted(tables.runs["group"].unique())),
             own=tuple(sorted(engine.judges.own)),
             threshold=engine.threshold,
+            promise=KeptAlarms.of(engine.found.alarms, self.alarms),
             params=dict(engine.found.params),
             missing=self.missing,
             data_digest=self.digest,

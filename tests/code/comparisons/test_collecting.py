@@ -17,7 +17,7 @@ from data.comparisons.truth import tables
 from data.corun.collect import MeasuredCorun
 from data.errors import InputError
 from data.fingerprints.stress_ng import Rate
-from data.matrices.collect import Costs, MeasuredRun
+from data.matrices.collect import Cost, MeasuredRun
 from data.measure import pinning
 from data.measure.disturbance import Disturbance
 from data.measure.journal import Journal
@@ -351,10 +351,10 @@ def test_a_line_that_is_no_entry_is_told_in_one_line(suite, tmp_path):
             [("sort", "O1", "reference", 0, 2)],
         ),
         (
-            MeasuredRun, Costs,
-            ['{"case": "json", "costs": {"unit": 0.001, "leak": 0.0001}}',
+            MeasuredRun, Cost,
+            ['{"name": "json", "seconds": 0.001}',
              ('{"planned": {"case": "json", "pair": 1, "side": "target", "number": 2, "cause": "leak",'
-             ' "size": 0.2, "invalid": ""}, "at": "2026-11-21T00:00:00+00:00", "elapsed": 0.5,'
+             ' "size": 0.2, "invalid": "", "session": 0}, "at": "2026-11-21T00:00:00+00:00", "elapsed": 0.5,'
              ' "transactions": 9, "foreign": 0.01, "metrics": {"faults": 1.5, "perf.lost": null}}')],
             ["json 1 target 2"],
         ),

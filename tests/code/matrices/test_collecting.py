@@ -13,11 +13,12 @@ from data.errors import InputError
 from data.matrices import rates as matrix_rates
 from data.matrices import suite as matrix_suite
 from data.matrices import summaries
-from data.matrices.collect import Costs, MeasuredRun, PlannedRun, measure, order, plan, tables, trials
-from data.matrices.defects import DEFECTS
+from data.matrices.collect import HOST, Cost, MeasuredRun, corrected, measure, tables
+from data.matrices.defects import DEFECTS, STANDING
+from data.matrices.planning import PlannedRun, order, plan
 from data.matrices.rates import Look, rates
 from data.matrices.run import Outcome
-from data.matrices.suite import CAUSES, INVALID_KINDS, MatrixSuite
+from data.matrices.suite import CAUSES, INVALID_KINDS, QUOTA, MatrixSuite
 from data.matrices.validity import decide
 from data.matrices.workloads import WORKLOADS
 from data.measure import kernel_counts
@@ -34,7 +35,13 @@ SUITE = {
     "kind": "matrix", "name": "tiny", "seed": 3, "versions": 5, "abnormal": 0.2, "sizes": [0.2, 0.4],
     "events": ["task-clock"], "cases": CASES,
 }  # fmt: skip
-COSTS = dict.fromkeys(["unit", *DEFECTS], 1e-3)
+PACED = {
+    "name": "paced", "group": "cpu", "workload": "json", "second": "heap", "share": 0.25, "transactions": 50,
+    "pace": "polling", "load": 0.5, "length": 2.0,
+}  # fmt: skip
+#: Some causes, of each kind.
+SOME = ("extra-work", "leak", "polling", "leak at equal time", "kept-memory")
+COSTS = dict.fromkeys([*WORKLOADS, *DEFECTS], 1e-3)
 
 
 @pytest.fixture
@@ -43,51 +50,62 @@ def suite():
 
 
 def made(order):
-    faults = order.units * 10 + order.amount
+    work = order.work
+    faults = sum(work.units.values()) * 10 + work.amount
     rare = {"rare": 1.0} if faults > 117 else {}
     metrics = {"faults": faults, "switches": 5.0, "perf.lost": math.nan} | rare
-    return Outcome(order.units * order.transactions / 1000, order.transactions, metrics, 0.0)
+    elapsed = sum(work.units.values()) * work.transactions / 1000
+    return Outcome(elapsed, work.transactions, metrics, 0.0)
 
 
 def opened(path, begun, able=None):
-    return Journal.open(path, begun, MeasuredRun, Costs, able)
+    return Journal.open(path, begun, MeasuredRun, Cost, able)
 
 
 def everything_measured(suite, path):
     journal = opened(path, suite.model_dump(mode="json"))
-    planned = plan(suite, CAUSES, INVALID_KINDS)
+    planned = plan(suite, SOME, INVALID_KINDS)
     session = Session(journal, Seen(), "runs")
-    measure(session, suite, planned, run=made, cost=lambda case, needed: COSTS)
+    measure(session, suite, planned, run=made, cost=lambda name, known: COSTS[name])
     return journal
 
 
-def test_the_shipped_suite_measures_more_than_4000_runs_of_39_test_cases_in_13_groups():
+def test_the_shipped_suite_measures_more_than_8000_runs_of_416_test_cases_in_26_groups():
     shipped = matrix_suite.load(SHIPPED)
-    assert Counter(case.group for case in shipped.cases) == dict.fromkeys(
-        {case.group for case in shipped.cases}, 3
-    )
-    assert len({case.group for case in shipped.cases}) == 13
-    assert {case.workload for case in shipped.cases} == set(WORKLOADS)
-    assert set(shipped.causes) == set(CAUSES)
+    cases = shipped.test_cases
+    assert set(Counter(case.group for case in cases.values()).values()) == {16}
+    assert (len(cases), len({case.group for case in cases.values()})) == (416, 26)
+    assert {name for case in cases.values() for name in case.workloads} == set(WORKLOADS)
     everything = plan(shipped, shipped.causes, shipped.invalid_kinds)
-    assert len(everything) == 4114
+    assert len({planned.run_id for planned in everything}) == len(everything) == 8229
     valid = [planned for planned in everything if not planned.invalid]
     assert set(Counter((planned.pair_id, planned.side) for planned in valid).values()) == {3}
     assert (len(everything) - len(valid)) / len(everything) == pytest.approx(0.09, abs=0.001)
-    targets = [planned for planned in valid if planned.side == "target"]
     # as in the seed, 3.5 % of all valid vectors are abnormal, baselines counted
     assert np.mean([bool(planned.cause) for planned in valid]) == pytest.approx(0.035, abs=0.001)
     assert not any(planned.cause for planned in everything if planned.side == "baseline")
-    assert len({planned.cause for planned in targets}) == len(CAUSES) + 1
-    assert set(Counter(planned.invalid for planned in everything if planned.invalid)) == set(INVALID_KINDS)
-    # every group has something to find, no test case more than two
-    groups = {case.name: case.group for case in shipped.cases}
-    spoiled = {planned.pair_id: planned.case for planned in targets if planned.cause}
-    assert {groups[case] for case in spoiled.values()} == set(groups.values())
-    assert max(Counter(spoiled.values()).values()) == 2
+    assert {planned.cause for planned in valid} == {*shipped.causes, ""}
+    assert {planned.size for planned in valid if planned.cause} == set(shipped.sizes)
+    assert {planned.invalid for planned in everything} == {*INVALID_KINDS, ""}
+    # every group has something to find, no test case more than one
+    spoiled = {planned.pair_id: planned.case for planned in valid if planned.cause}
+    assert {cases[case].group for case in spoiled.values()} == {case.group for case in cases.values()}
+    assert max(Counter(spoiled.values()).values()) == 1
+    assert not any(planned.cause == QUOTA and cases[planned.case].pace != "closed" for planned in everything)
 
 
-def test_runs_of_a_pair_come_together_and_in_random_order(suite):
+def test_the_sides_of_a_pair_are_measured_half_of_the_sessions_apart():
+    shipped = matrix_suite.load(SHIPPED)
+    everything = plan(shipped, shipped.causes, shipped.invalid_kinds)
+    order = [planned.session for planned in everything]
+    assert order == sorted(order)
+    assert all(1300 < count < 1450 for count in Counter(order).values())
+    session = {(planned.pair_id, planned.side): planned.session for planned in everything}
+    apart = {session[pair, "baseline"] - session[pair, "target"] for pair, _ in session}
+    assert apart == {-3, 3}
+
+
+def test_runs_of_a_pair_come_together_and_in_random_order_where_there_is_one_session(suite):
     everything = plan(suite, CAUSES, INVALID_KINDS)
     assert everything == plan(suite, CAUSES, INVALID_KINDS)
     assert len({planned.run_id for planned in everything}) == len(everything)
@@ -98,39 +116,68 @@ def test_runs_of_a_pair_come_together_and_in_random_order(suite):
     assert 0.3 < np.mean([first != second for first, second in pairwise(sides)]) < 0.8
     assert len({planned.pair_id for planned in everything if planned.cause}) == 4
     assert not any(planned.invalid for planned in plan(suite, CAUSES, ()))
+    paced = MatrixSuite.model_validate(SUITE | {"cases": [PACED]})
+    assert not any(planned.cause for planned in plan(paced, [QUOTA], ()))
 
 
 def test_a_defect_costs_its_share_of_the_time_and_invalid_runs_their_count(suite):
-    plain = order(suite, PlannedRun("sort", 1, "baseline", 1), COSTS)
-    assert plain.units * plain.transactions * COSTS["unit"] == pytest.approx(suite.seconds)
-    assert (plain.amount, plain.quota) == (0, 1)
-    work = order(suite, PlannedRun("sort", 1, "target", 1, "extra-work", 0.2), COSTS)
-    assert work.units == pytest.approx(1.2 * plain.units)
-    leak = order(suite, PlannedRun("sort", 1, "target", 1, "leak", 0.4), COSTS)
+    def ordered(*planned, **more):
+        return order(suite, PlannedRun("sort", 1, *planned, **more), COSTS)
+
+    plain = ordered("baseline", 1)
+    assert plain.work.units["sort"] * plain.work.transactions * COSTS["sort"] == pytest.approx(suite.seconds)
+    assert (plain.work.amount, plain.work.period, plain.quota) == (0, 0, 1)
+    assert ordered("target", 1, "extra-work", 0.2).work.units["sort"] == pytest.approx(
+        1.2 * plain.work.units["sort"]
+    )
+    leak = ordered("target", 1, "leak", 0.4).work
     assert leak.amount * leak.transactions * COSTS["leak"] == pytest.approx(0.4 * suite.seconds)
-    assert leak.units == plain.units
-    assert order(suite, PlannedRun("sort", 1, "target", 1, "quota", 0.25), COSTS).quota == pytest.approx(0.8)
+    assert leak.units == plain.work.units
+    assert ordered("target", 1, "quota", 0.25).quota == pytest.approx(0.8)
+    equal = ordered("target", 1, "leak at equal time", 0.4).work
+    assert equal.amount == leak.amount
+    assert equal.units["sort"] == pytest.approx(0.6 * plain.work.units["sort"])
+    kept = ordered("target", 1, "kept-memory", 0.4).work
+    assert (kept.defect, kept.standing, kept.units) == ("kept-memory", 0.4, plain.work.units)
+    # there is one unit at least, however dear
+    dear = order(
+        suite, PlannedRun("sort", 1, "target", 1, "extra-processes", 0.2), COSTS | {"extra-processes": 9.0}
+    )
+    assert dear.work.amount * dear.work.transactions == pytest.approx(1)
     for number in range(9):
-        wrong = order(suite, PlannedRun("sort", 1, "target", number, invalid="wrong-count"), COSTS)
-        assert wrong.transactions != plain.transactions
-        killed = order(suite, PlannedRun("sort", 1, "target", number, invalid="killed"), COSTS)
+        wrong = ordered("target", number, invalid="wrong-count")
+        assert wrong.work.transactions != plain.work.transactions
+        killed = ordered("target", number, invalid="killed")
         assert 0.1 < killed.moment / suite.seconds < 0.75
+
+
+def test_what_comes_at_a_pace_has_idle_time_in_which_a_defect_hides():
+    suite = MatrixSuite.model_validate(SUITE | {"cases": [PACED]})
+    plain = order(suite, PlannedRun("paced", 1, "baseline", 1), COSTS).work
+    assert plain.polling
+    assert plain.period * plain.transactions == pytest.approx(2 * suite.seconds)
+    busy = {name: units * plain.transactions * COSTS[name] for name, units in plain.units.items()}
+    assert busy == pytest.approx({"json": 0.75 * suite.seconds, "heap": 0.25 * suite.seconds})
+    leak = order(suite, PlannedRun("paced", 1, "target", 1, "leak", 0.4), COSTS).work
+    assert leak.amount * leak.transactions * COSTS["leak"] == pytest.approx(0.4 * suite.seconds)
+    assert leak.period == plain.period
 
 
 def test_trial_runs_correct_what_units_cost_while_somebody_counts(suite):
     def seconds(order):
-        # everything takes twice as long as it told
-        return 2 * order.transactions * (order.units * 1e-3 + order.amount * 1e-3)
+        # everything takes twice as long as it told, but the host
+        work = order.work
+        units = sum(count * (1e-3 if name == HOST else 2e-3) for name, count in work.units.items())
+        return work.transactions * (units + work.amount * 2e-3)
 
-    costs = trials(suite, suite.cases[0], ["leak"], COSTS, seconds)
-    assert costs["unit"] == pytest.approx(2e-3)
-    assert costs["leak"] == pytest.approx(2e-3)
-    assert costs["polling"] == 1e-3
+    assert corrected(suite, "heap", COSTS, seconds) == pytest.approx(2e-3)
+    assert corrected(suite, "leak", COSTS, seconds) == pytest.approx(2e-3)
+    assert not set(DEFECTS) & set(STANDING)
 
 
 def test_only_what_the_journal_lacks_is_measured_and_kept_at_once(suite, tmp_path):
     path, ran, calibrated = tmp_path / "journal.jsonl", [], []
-    planned = plan(suite, CAUSES, INVALID_KINDS)
+    planned = plan(suite, SOME, INVALID_KINDS)
 
     def stopped(order):
         if len(ran) == 7:
@@ -138,9 +185,10 @@ def test_only_what_the_journal_lacks_is_measured_and_kept_at_once(suite, tmp_pat
         ran.append(order)
         return made(order)
 
-    def cost(case, needed):
-        calibrated.append(case.name)
-        return COSTS
+    def cost(name, known):
+        assert set(known) == set(calibrated)
+        calibrated.append(name)
+        return COSTS[name]
 
     begun = suite.model_dump(mode="json")
     with Session(opened(path, begun), Seen(), "runs") as session:
@@ -151,7 +199,8 @@ def test_only_what_the_journal_lacks_is_measured_and_kept_at_once(suite, tmp_pat
     assert again.entries[0].metrics["perf.lost"] is None
     matrices = everything_measured(suite, path)
     assert [entry.planned for entry in matrices.entries] == planned
-    assert sorted(calibrated) == sorted(case["name"] for case in CASES)
+    needed = {planned.cause.split(" at equal")[0] for planned in planned} & set(DEFECTS)
+    assert sorted(calibrated) == sorted({HOST, *(case["name"] for case in CASES), *needed})
     with pytest.raises(InputError, match="was begun with another suite"):
         opened(path, begun | {"seed": 4})
 
@@ -180,11 +229,11 @@ def test_a_disturbed_run_is_made_again_and_the_quietest_kept(suite, tmp_path, mo
     monkeypatch.setattr("data.measure.session.PATIENCE", 0)
     shares, seen = iter([0.5, 0.2, 0.4, *[0.0] * 999]), Seen()
     session = Session(opened(tmp_path / "journal.jsonl", {}), seen, "runs", suite.foreign, suite.attempts)
-    planned = plan(suite, CAUSES, INVALID_KINDS)
+    planned = plan(suite, SOME, INVALID_KINDS)
     measure(
         session, suite, planned,
         run=lambda order: Outcome(1.0, 1, {}, next(shares)),
-        cost=lambda case, needed: COSTS,
+        cost=lambda name, known: COSTS[name],
     )  # fmt: skip
     assert [entry.foreign for entry in session.journal.entries] == [0.2, *[0.0] * (len(planned) - 1)]
     assert [line[2] for line in seen.lines].count("waiting: others use 50% of the machine") == 1
@@ -315,6 +364,8 @@ def test_summary_metrics_are_what_their_formulas_say():
         ({"invalid_kinds": []}, "suite.yaml: invalid_kinds=[]: expected at least one"),
         ({"cases": [CASES[0] | {"workload": "rust"}]}, 'suite.yaml: workload "rust" is unknown'),
         ({"cases": [CASES[0]] * 2}, 'suite.yaml case "sort": stands twice'),
+        ({"cases": [CASES[0] | {"second": "rust"}]}, 'suite.yaml: workload "rust" is unknown'),
+        ({"cases": []}, "suite.yaml: cases=[]: expected at least one, or a mixture"),
     ],
 )  # fmt: skip
 def test_a_wrong_suite_is_told_in_one_line(tmp_path, change, message):

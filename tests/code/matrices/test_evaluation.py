@@ -17,6 +17,7 @@ from data.sidebyside import Compute
 from tests.matrix_pairs import pairs
 from training.evaluation.metrics import summary
 from training.matrices import stages as matrices
+from training.matrices.choice import ranked
 from training.matrices.engine.engine import FULL, NAIVE
 from training.matrices.engine.stored import TrainedEngine
 from training.matrices.evaluation import selected
@@ -25,7 +26,7 @@ from training.matrices.fitting import EngineFit, all_held, parts
 from training.matrices.folds import dealt, dealt_pairs
 from training.matrices.opponents import best_threshold, opponents, zscores
 from training.matrices.promote import promote_stage
-from training.matrices.schemes import FOLLOWED, Cell, added, left_out, table_rows
+from training.matrices.schemes import FOLLOWED, Cell, added, left_out, singles, table_rows
 from training.matrices.scores import Held, Mistakes, row
 from training.matrices.seed import TABLES, Printed
 from training.registry.champions import CHALLENGER, CHAMPION, version_of
@@ -120,10 +121,16 @@ def test_counts_are_pooled_over_folds_and_stand_beside_the_seed():
     abnormal = pd.Series({"a": True, "b": False, "c": True, "d": False})
     told = pd.DataFrame({"pair_id": ["a", "b"], "judged": [True, True]})
     more = pd.DataFrame({"pair_id": ["c", "d"], "judged": [True, False]})
-    found = [Held(0, told, Mistakes(10, 2, 4, 1), 0.1), Held(1, more, Mistakes(10, 2, 0, 0), 0.1)]
+    targets = Mistakes(5, 2, 1, 1)
+    found = [
+        Held(0, told, Mistakes(10, 2, 4, 1), targets, 0.1),
+        Held(1, more, Mistakes(10, 2, 0, 0), targets, 0.1),
+    ]
     assert row(found, abnormal, Printed(5, 7, 0.9)) == {
         "folds": 2, "vectors": 20, "abnormal": 4, "balanced_accuracy": 1 - (1 / 4 + 4 / 16) / 2,
         "spread": 0.25, "false_positive": 4, "false_negative": 1, "pair_balanced_accuracy": 0.75,
+        "target_balanced_accuracy": 1 - (2 / 4 + 2 / 6) / 2, "target_spread": 0, "target_false_positive": 2,
+        "target_false_negative": 2,
         "pair_spread": 0.25, "pair_false_positive": 1, "pair_false_negative": 0, "seed_false_negative": 5,
         "seed_false_positive": 7, "seed_balanced_accuracy": 0.9,
     }  # fmt: skip
@@ -152,6 +159,15 @@ def test_the_ablation_takes_one_remedy_at_a_time():
     without = [changes(step.cell.scheme, FULL) for step in left_out("tan", FULL)]
     assert without[0] == set()
     assert [len(found) for found in without[1:]] == [1] * 7
+
+
+def test_the_ablation_of_single_runs_has_the_seeds_remedies_and_a_vector_a_run():
+    first, *steps = singles("tan", FULL)
+    assert first.cell.scheme == NAIVE
+    whole = next(step.cell.scheme for step in steps if step.step == 0)
+    assert changes(whole, FULL) == {"form", "tuned"}
+    without = [step.cell.scheme for step in steps if step.part == "single runs, left out"]
+    assert [len(changes(scheme, whole)) for scheme in without] == [0, *[1] * 6]
 
 
 def test_who_is_asked_gets_valid_runs_without_flags_and_who_learns_gets_all():
@@ -207,17 +223,31 @@ PARAMS = {
     "jobs": 2,
     "matrices": {
         "ingest": {"path": "in"},
-        "evaluate": {"trials": 1, "models": ["logistic", "knn"], "folds": 2, "curve_folds": 2},
+        "evaluate": {
+            "trials": 1,
+            "models": ["logistic", "knn"],
+            "folds": 2,
+            "cause_folds": 2,
+            "curve_folds": 2,
+        },
         "promote": {"name": "regression-matrix", "resamples": 200},
     },
 }
 FILES = ("oof", "tables", "ablation", "curves", "served", "validity", "groups")
 
 
+def caused(tables):
+    """Name what made targets abnormal after their version."""
+    bad = tables.runs[tables.runs["abnormal"].fillna(value=False).astype(bool)]
+    told = pd.DataFrame({"run_id": bad["run_id"], "cause": bad["version"]})
+    metrics = tables.metrics.to_dict("records")
+    return MatrixTables.of_rows(tables.runs, told.to_dict("records"), metrics)
+
+
 def evaluated(directory, jobs=2):
     """Run the stages up to evaluate in the working directory."""
     # small enough a defect that no single metric tells it
-    pairs(cases=3, invalid=0.05, size=0.1).write(directory / "in")
+    caused(pairs(cases=3, invalid=0.05, size=0.1)).write(directory / "in")
     (directory / "params.yaml").write_text(yaml.safe_dump({**PARAMS, "jobs": jobs}))
     for stage in (family.ingest_stage, family.validate_stage, matrices.evaluate_stage):
         stage()
@@ -250,7 +280,9 @@ def test_metrics_name_a_champion_that_beats_what_does_not_learn(project):
     models, others = (
         [name for name in entries if entries[name]["kind"] == kind] for kind in ("model", "opponent")
     )
-    assert accuracy[metrics["champion"]] == max(accuracy[name] for name in models)
+    harder = metrics["splits"]["causes"]["entries"]
+    assert ranked([entries, harder])[0] == metrics["champion"]
+    assert set(harder) == set(entries)
     assert metrics["champion"] in models
     assert len(others) == 4
     assert all(accuracy[metrics["champion"]] > accuracy[name] for name in others)

@@ -85,7 +85,7 @@ def test_one_event_where_there_never_was_one_is_no_huge_difference():
     odd = (runs["pair_id"] == "g0 c0 v1") & (runs["side"] == "target")
     learned = known(tables, tables.raw)
     runs.loc[odd, "m4"] = 1.0
-    rows = contrasted(tables, learned)
+    rows = contrasted(tables.with_runs(runs), learned)
     found = np.sinh(rows.x[:, rows.columns.index("m4")])
     assert 2 < found.max() < 4
     assert (found == 0).sum() == len(found) - 1

@@ -201,5 +201,5 @@ def test_a_stored_engine_answers_as_before(model, unseen, tmp_path):
     trained.write(tmp_path)
     read = TrainedEngine.read(tmp_path)
     assert replace(read.card, params={}) == replace(trained.card, params={})
-    pd.testing.assert_frame_equal(read.card.known_metrics(), trained.card.known_metrics())
+    pd.testing.assert_frame_equal(read.card.known_metrics, trained.card.known_metrics)
     assert judge(read, unseen) == judge(trained, unseen)

@@ -354,12 +354,14 @@ def test_synthetic_matrices_have_the_exact_shape_of_the_seeds_data():
 def test_the_shipped_measurement_is_as_large_and_as_varied_as_it_is_said_to_be():
     tables = MatrixTables.read(SHIPPED)
     runs, valid = tables.runs, tables.runs["valid"].to_numpy(bool)
-    assert len(runs) >= 4000
-    assert runs.loc[valid, "summary_elapsed"].median() >= 0.5
+    assert len(runs) >= 8000
+    assert runs.loc[valid, "summary_elapsed"].median() >= 0.15
     numbers = runs.loc[valid, tables.raw]
     assert (numbers.max() > numbers.min()).sum() >= 200
     cases = runs.groupby("group")["workload"].nunique()
-    assert (len(cases) >= 12, cases.min() >= 3) == (True, True)
+    assert (len(cases) >= 25, cases.min() >= 3, cases.sum() >= 400) == (True, True, True)
+    sizes = tables.causes["cause_size"]
+    assert (sizes.min(), sizes.max()) == (0.03, 0.6)
     assert runs[valid].groupby(["pair_id", "side"]).size().min() >= 3
     assert runs.loc[valid, "abnormal"].mean() == pytest.approx(0.035, abs=0.002)
     invalid = tables.causes.loc[tables.causes["invalid_kind"] != "", ["run_id", "invalid_kind"]]
@@ -367,6 +369,24 @@ def test_the_shipped_measurement_is_as_large_and_as_varied_as_it_is_said_to_be()
     assert len(invalid) / len(runs) == pytest.approx(0.09, abs=0.005)
     assert set(invalid["invalid_kind"]) == set(INVALID_KINDS)
     assert sum(path.stat().st_size for path in SHIPPED.iterdir()) < 15_000_000
+
+
+@pytest.mark.skipif(
+    not (SHIPPED / "matrices.parquet").exists(), reason="the measurement is not at data/raw/matrices"
+)
+def test_in_the_shipped_measurement_load_shows_as_more_in_some_groups_and_as_less_in_others():
+    tables = MatrixTables.read(SHIPPED)
+    normal = tables.runs["valid"] & ~tables.runs["abnormal"].fillna(value=True)
+    runs = tables.runs[normal.to_numpy(bool)]
+    timers = "perf.timer:hrtimer_start"
+    numbers = np.log(runs[["process.run", timers, "summary_elapsed"]].clip(lower=1e-3))
+    within = numbers - numbers.groupby(runs["workload"]).transform("mean")
+    alike = within.groupby(runs["group"]).corr().xs(timers, level=1)["process.run"]
+    assert (alike.max() > 0.8, alike.min() < -0.6) == (True, True)
+    # at a rate, no duration shows how much work there is
+    spread = within["summary_elapsed"].groupby(runs["group"]).quantile(0.9)
+    paced = spread.index.str.endswith(" at a rate")
+    assert spread[paced].median() < spread[~paced].min() / 10
 
 
 @needs("dbsherlock")

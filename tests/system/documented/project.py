@@ -8,8 +8,10 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
+import pandas as pd
 import yaml
 
+from benchmarks.kills.project import keep
 from tests.imports import ROOT
 
 #: Searches, folds and models that are few; all else is as shipped.
@@ -37,6 +39,8 @@ KNOBS = {
         "promote": {"resamples": 100},
     },
 }  # fmt: skip
+#: Test cases of matrices, of each group.
+CASES = 4
 #: What a page's commands run in: ends at the first that fails, and keeps a server until there is another one.
 PREAMBLE = """
 set -eu -o pipefail
@@ -83,13 +87,23 @@ def fill(root):
         for section, own in sections.items():
             knobs[family][section] |= own
     (root / "params.yaml").write_text(yaml.safe_dump(knobs | {"jobs": 1}, sort_keys=False))
+    _lessen(root / "data/raw/matrices")
     git(root, "init", "--quiet", "--initial-branch", "main")
     for who in ("name", "email"):
         git(root, "config", f"user.{who}", "nobody")
     committed(root, "As it was")
-    done = Project(root, root / ".bytecode").typed("uv run dvc repro")
+    done = Project(root).typed("uv run dvc repro")
     assert done.status == 0, done.said
     committed(root, "What was learned")
+
+
+def _lessen(matrices):
+    """Keep the first test cases of each group."""
+    cases = pd.read_parquet(matrices / "matrices.parquet", columns=["group", "workload"]).drop_duplicates()
+    kept = cases.groupby("group").head(CASES)["workload"]
+    keep(matrices, ["matrices"], lambda runs: runs["workload"].isin(kept))
+    runs = pd.read_parquet(matrices / "matrices.parquet", columns=["run_id"])["run_id"]
+    keep(matrices, ["causes"], lambda causes: causes["run_id"].isin(runs))
 
 
 def git(root, *command):
@@ -103,10 +117,10 @@ def committed(root, message):
 
 def copied(made, root):
     """Copy the clone; what DVC keeps of it is read where it is, as are the files of MLflow's store."""
-    left_out = shutil.ignore_patterns("cache", "mlruns", "tmp", ".bytecode")
+    left_out = shutil.ignore_patterns("cache", "mlruns", "tmp")
     shutil.copytree(made, root, ignore=left_out, symlinks=True)
     (root / ".dvc/config.local").write_text(f"[cache]\n    dir = {made / '.dvc/cache'}\n")
-    return Project(root, made / ".bytecode")
+    return Project(root)
 
 
 @dataclass(frozen=True)
@@ -120,8 +134,8 @@ class Typed:
 class Project:
     """A directory in which commands are typed, and one server at a time answers."""
 
-    def __init__(self, root, bytecode):
-        self.root, self.bytecode = root, bytecode
+    def __init__(self, root):
+        self.root = root
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]

@@ -13,7 +13,8 @@ from data.errors import InputError
 from data.matrices import collect as matrix_collector
 from data.matrices import formats as matrix_formats
 from data.matrices import suite as matrix_suite
-from data.matrices.collect import plan
+from data.matrices.planning import plan
+from data.matrices.programs import Work
 from data.matrices.run import Bench, Order
 from data.matrices.tables import MatrixTables
 from data.matrices.validity import decide
@@ -30,6 +31,8 @@ SUITE = {
         {"name": "pings", "group": "pipes", "workload": "ping-pong", "transactions": 30},
     ],
 }  # fmt: skip
+#: What is calibrated first: two workloads, a defect, and what that is tried beside.
+COSTS = 4
 needs_perf = pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not installed")
 
 
@@ -42,26 +45,31 @@ def bench():
 @pytest.fixture
 def sort(bench):
     """Make one run of a small workload."""
-    return lambda **how: bench.run(Order("sort-words", 40, how.pop("units", 60.0), **how))
+
+    def made(**how):
+        spoiled = {name: how.pop(name) for name in tuple(how) if name in Work._fields}
+        work = Work({"sort-words": how.pop("words", 60.0)}, 40)
+        return bench.run(Order(work._replace(**spoiled), **how))
+
+    return made
 
 
 @needs_perf
 def test_an_interrupted_and_a_killed_measurement_resume_and_end_as_matrices_to_learn_from(tmp_path):
     path, out = tmp_path / "suite.yaml", tmp_path / "out"
     path.write_text(yaml.safe_dump(SUITE))
-    # two calibrations come first
-    told, code = interrupt(path, out, signal.SIGINT, 4)
+    told, code = interrupt(path, out, signal.SIGINT, COSTS + 2)
     assert code == 130
     assert "perf cannot count no-such-event" in told
-    done = kept(out) - 2
+    done = kept(out) - COSTS
     assert f"kept {done} runs; start again to resume" in told
     suite = matrix_suite.load(path)
     whole = len(plan(suite, suite.causes, suite.invalid_kinds))
     assert 2 <= done < whole
     assert len(MatrixTables.read(out).runs) == done
-    assert interrupt(path, out, signal.SIGKILL, done + 3)[1] == -signal.SIGKILL
+    assert interrupt(path, out, signal.SIGKILL, COSTS + done + 1)[1] == -signal.SIGKILL
     subprocess.run(collecting(path, out), cwd=ROOT, check=True, timeout=200)
-    assert kept(out) == 2 + whole
+    assert kept(out) == COSTS + whole
 
     tables = matrix_formats.read("tables", [out]).tables
     runs = tables.runs.set_index("run_id")
@@ -91,7 +99,7 @@ def test_a_run_does_what_was_ordered_and_counts_it(sort):
     assert run.metrics["perf.task-clock"] == pytest.approx(run.metrics["process.run"], rel=0.3)
     assert run.metrics["process.run"] * 40 / 1000 <= 1.1 * run.elapsed
     assert run.metrics["process.resident"] > 5
-    more = sort(units=120.0)
+    more = sort(words=120.0)
     assert more.metrics["process.run"] > 1.5 * run.metrics["process.run"]
 
 
@@ -114,6 +122,32 @@ def test_a_defect_shows_where_it_should(sort, defect, metric, least):
 
 
 @needs_perf
+@pytest.mark.parametrize(
+    ("defect", "metric", "least"),
+    [
+        ("kept-memory", "process.resident", 12),
+        ("wakeups", "process.voluntary_switches", 0.1),
+        ("idle-processes", "process.level_Threads", 8),
+        ("open-files", "process.level_files", 40),
+    ],
+)
+def test_a_defect_that_is_there_from_the_start_shows_where_it_should(sort, defect, metric, least):
+    spoiled, plain = (sort(words=200.0, defect=name, standing=1.0) for name in (defect, ""))
+    assert spoiled.metrics[metric] - plain.metrics[metric] >= least
+
+
+@needs_perf
+def test_at_a_pace_more_work_takes_no_longer_and_one_that_polls_looks_less_often(sort):
+    period = 0.005
+    few, many = (sort(words=words, period=period, polling=True) for words in (10.0, 80.0))
+    assert few.elapsed == pytest.approx(40 * period, rel=0.2)
+    assert many.elapsed == pytest.approx(40 * period, rel=0.2)
+    assert many.metrics["process.run"] > few.metrics["process.run"]
+    assert many.metrics["process.voluntary_switches"] < few.metrics["process.voluntary_switches"]
+    assert sort(words=10.0, period=period).metrics["process.voluntary_switches"] < 3
+
+
+@needs_perf
 def test_invalid_runs_are_really_made(sort, bench):
     # the least disturbed of three, since others use this machine, too
     whole = min((sort() for _ in range(3)), key=lambda run: run.metrics["process.wait"])
@@ -131,14 +165,14 @@ def test_invalid_runs_are_really_made(sort, bench):
 
 @needs_perf
 def test_a_program_that_is_killed_in_its_first_transaction_has_begun(bench):
-    run = bench.run(Order("sort-words", 1, 50_000.0, invalid="killed", moment=0.1))
+    run = bench.run(Order(Work({"sort-words": 50_000.0}, 1), invalid="killed", moment=0.1))
     assert run.transactions == 0
     assert 0.05 < run.elapsed < 5
 
 
 def test_a_program_that_fails_is_told_with_what_it_said_and_nothing_is_left(bench):
     with pytest.raises(InputError, match=r'^workload "no-such": exit code 1 \(KeyError: \'no-such\'\)$'):
-        bench.run(Order("no-such", 1, 1.0))
+        bench.run(Order(Work({"no-such": 1.0}, 1)))
     words = [Path(f"/proc/{pid}/cmdline").read_text().split("\0") for pid in descendants(os.getpid())]
     assert not [command for command in words[1:] if "data.matrices.programs" in command]
 

@@ -12,6 +12,11 @@ from tests.system.fingerprints.test_report import faults_of_text
 from tests.system.matrices import inputs as matrices_inputs
 
 PAGE = "reports/matrices/index.html"
+#: Parts of the ablation by what their tables are called.
+PARTS = {
+    "added": "added", "left out": "left-out", "grouping": "grouping", "single runs": "single",
+    "single runs, left out": "single-left-out",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -99,13 +104,14 @@ def test_figures_ablations_causes_validity_and_groups_are_drawn(page):
     drawn = set(re.findall(r'<figure id="([\w-]+)"', page))
     assert drawn >= {
         *("figure-4", "figure-5", "figure-6", "figure-7", "added", "left-out", "causes"),
+        *("single", "single-left-out"),
         *("validity-chart", "groups-chart"),
     }
 
 
 def test_every_remedy_stands_in_the_ablation_of_every_model(root, page):
     ablation = pd.read_parquet(root / "reports/matrices/evaluated/ablation.parquet")
-    for part, name in (("added", "added"), ("left out", "left-out"), ("grouping", "grouping")):
+    for part, name in PARTS.items():
         own = ablation[ablation["part"] == part]
         for place, (_, rows) in enumerate(own.groupby((own["step"] == 0).cumsum()), start=1):
             found = [" ".join(row) for row in cells(page, f"{name}-{place}")]

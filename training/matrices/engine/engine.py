@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,21 +12,23 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.matrices.tables import SIDES, MatrixTables
-from features.matrices.forms import ABOUT, FORMS, Known, Rows, contrasted, joined, known
+from features.matrices.forms import FORMS, Known, Rows
 from features.matrices.projection import Projection
+from features.matrices.removal import Removal
+from features.matrices.sides import ABOUT, summarised
 from training.matrices.engine import drivers
+from training.matrices.engine.alarms import Alarms
 from training.matrices.engine.grouping import ALL, Grouping
 from training.matrices.engine.judges import FALLBACK, Cases, Judges
 from training.matrices.engine.models import CATALOGUE, PAIRED
 from training.matrices.engine.search import Chosen, SearchQuestion, in_pairs, search
+from training.matrices.engine.shape import Prepared, Shape, Shaped, asked, with_both_sides
 
 Floats = NDArray[np.float64]
 
 #: A group gets a classifier of its own from so many abnormal target rows, and as many normal ones, on; fewer
 #: are too few for seed 001 (section 4.3).
 CASES = 3
-#: Parts of the test cases, the noise of each of which is learned from the others.
-PARTS = 5
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,8 @@ class Engine:
     fixed : mapping
         Parameters that are not searched: ``components, sampler, rate, cost_ratio, share`` or the
         classifier's own.
+    alarms : Alarms or None
+        What is to be promised of false alarms.
     """
 
     scheme: Scheme
@@ -90,6 +94,7 @@ class Engine:
     trials: int
     seed: int
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    alarms: Alarms | None = None
 
     def fit(self, tables: MatrixTables) -> FittedEngine:
         """Learn from `tables`, whose flags are the labels; everything is tuned inside them.
@@ -125,7 +130,16 @@ class Engine:
         counted = counts(cases.group[cases.target], cases.y[cases.target])
         groups = with_cases(counted) if scheme.grouping != "none" else ()
         question = SearchQuestion(
-            model, cases, groups, scheme.components, scheme.balance, scheme.tuned, self.fixed, self.seed
+            model,
+            cases,
+            groups,
+            scheme.components,
+            scheme.balance,
+            scheme.tuned,
+            self.fixed,
+            self.seed,
+            prepared.shaped.causes,
+            self.alarms,
         )
         found = search(question, self.trials)
         everything = np.ones(len(cases.y), bool)
@@ -136,58 +150,32 @@ class Engine:
 
 
 @dataclass(frozen=True)
-class Shape:
-    """What of an engine decides how tables become rows; see `Scheme`."""
+class MatrixDriver:
+    """A metric that drove a verdict: medians of both sides, NaN where not measured, and what it contributed.
 
-    metrics: str
-    form: str
-    prune: bool
-    grouping: str
-    seed: int
+    Contributions add up to what the log-odds of abnormal fall once the target's runs are moved so that the
+    middles of all drivers are the baseline's; see `training.matrices.engine.drivers`.
+    """
 
-    def of(self, tables: MatrixTables) -> Shaped:
-        """Make rows of training tables.
-
-        Raises
-        ------
-        InputError
-            If the runs that are left are all normal, or all abnormal.
-        """
-        tables = pruned(tables) if self.prune else spread_labels(tables)
-        metrics = (tables.summary if self.metrics == "summary" else tables.raw) or tables.raw
-        grouping = Grouping.of(self.grouping, tables, metrics, self.seed)
-        grouped = grouping.applied(tables)
-        learned = known(grouped, metrics)
-        rows = _training_rows(self.form, grouped, learned, self.seed)
-        rows = rows.of(~np.isnan(rows.y))
-        labels = np.unique(rows.y)
-        if len(labels) < len((0, 1)):
-            told = "abnormal" if labels.any() else "normal"
-            raise InputError(f"there is none to learn from but what is {told}; expected both", place="runs")
-        return Shaped(self.form, learned, grouping, rows)
+    metric: str
+    baseline: float
+    target: float
+    contribution: float
 
 
 @dataclass(frozen=True)
-class Shaped:
-    """Training rows, and how they came about."""
+class ToldPair:
+    """What is said of a pair, as in `FittedEngine.judged`, and what drove it, the strongest first."""
 
-    form: str
-    known: Known
-    grouping: Grouping
-    rows: Rows
+    pair_id: str
+    group_used: str
+    probability: float
+    threshold: float
+    abnormal: bool
+    drivers: tuple[MatrixDriver, ...] = ()
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """Training cases, and how they came about."""
-
-    shaped: Shaped
-    projection: Projection
-    cases: Cases
-
-    def asked(self, rows: Rows) -> Cases:
-        """Make cases of the rows of what is asked."""
-        return Cases.of(rows, self.projection, plain=self.cases.plain is not None)
+TOLD = tuple(ToldPair.__dataclass_fields__)[:-1]
 
 
 @dataclass(frozen=True)
@@ -249,21 +237,19 @@ class FittedEngine:
         return self._judged(tables, cases, odds), self._vectors(tables, cases, odds)
 
     def _judged(self, tables: MatrixTables, cases: Cases, odds: Floats) -> pd.DataFrame:
-        of_pairs, _ = in_pairs(cases, np.ones(len(odds), bool), odds)
-        first = pd.DataFrame({"pair_id": cases.pair, "used": cases.group})[cases.target]
-        first = first.drop_duplicates("pair_id")
         about = tables.runs[["pair_id", "workload", "group"]].drop_duplicates("pair_id").set_index("pair_id")
+        told = pd.DataFrame(self._verdicts(cases, odds), columns=[*TOLD])
+        return about.loc[told["pair_id"]].reset_index().assign(**told.drop(columns="pair_id"))
+
+    def _verdicts(self, cases: Cases, odds: Floats) -> list[tuple[str, str, float, float, bool]]:
+        """Return the fields of `ToldPair` of every pair, in the order of their first target rows."""
+        of_pairs, _ = in_pairs(cases, np.ones(len(odds), bool), odds)
         probability = self.found.pairs.probability(of_pairs)
-        return (
-            about.loc[first["pair_id"]]
-            .reset_index()
-            .assign(
-                group_used=[self._used(group) for group in first["used"]],
-                probability=probability,
-                threshold=self.threshold,
-                abnormal=probability >= self.threshold,
-            )
-        )
+        used: dict[str, str] = {}
+        for pair, group in zip(cases.pair[cases.target], cases.group[cases.target], strict=True):
+            used.setdefault(pair, self._used(group))
+        told = zip(used.items(), probability.tolist(), strict=True)
+        return [(*of_pair, one, self.threshold, one >= self.threshold) for of_pair, one in told]
 
     def vectors(self, tables: MatrixTables) -> pd.DataFrame:
         """Judge every vector that the form makes, as the seed counts.
@@ -288,14 +274,62 @@ class FittedEngine:
         judged = rows.reset_index(drop=True)
         return judged.assign(probability=found, threshold=threshold, abnormal=found >= threshold)
 
+    def told(self, tables: MatrixTables, n: int) -> Iterator[ToldPair]:
+        """Say of every pair what `judged` says, and which `n` metrics drove it; some pairs after another."""
+        whole = self.grouping.applied(with_both_sides(tables))
+        rows = FORMS[self.form](whole, self.known)
+        cases = self._cases(rows)
+        about = {one[0]: one for one in self._verdicts(cases, self._odds(cases))}
+        if not n or not about:
+            yield from (ToldPair(*one) for one in about.values())
+            return
+        removal = Removal.of(self.form, whole, self.known, rows)
+        for here, found in drivers.drivers(removal, self.answering(removal), n):
+            named = self._named(removal, here, found, whole)
+            yield from (
+                ToldPair(*about[pair], own) for pair, own in zip(removal.pairs[here], named, strict=True)
+            )
+
+    def removal(self, tables: MatrixTables) -> Removal:
+        """Return the rows of pairs that have a baseline and a target, to take differences from."""
+        whole = self.grouping.applied(with_both_sides(tables))
+        return Removal.of(self.form, whole, self.known, FORMS[self.form](whole, self.known))
+
+    def answering(self, removal: Removal) -> drivers.Odds:
+        """Return what tells the log-odds of rows of pairs."""
+        group, line = removal.rows.about["group"].to_numpy(object)[removal.starts], self.found.pairs
+
+        def odds(x: Floats, pair: NDArray[np.intp]) -> Floats:
+            seen = self._seen.projected(replace(removal.rows, x=x))
+            return line.slope * self.judges.odds(seen, group[pair]) + line.shift
+
+        return odds
+
+    def _named(
+        self, removal: Removal, here: slice, found: drivers.NamedDrivers, tables: MatrixTables
+    ) -> Iterator[tuple[MatrixDriver, ...]]:
+        """Yield the drivers of some pairs, with the medians of both sides."""
+        standing, values = tables.standing, tables.numbers(self.metrics)
+        pair = pd.Index(removal.pairs[here]).get_indexer(standing.names)[standing.pair]
+        rows = np.flatnonzero(pair >= 0)
+        count = len(found.metric)
+        place = standing.target[rows] * count + pair[rows]
+        known = np.where(np.isfinite(values[rows]), values[rows], np.nan)
+        sides = summarised(place, known, 2 * count)[0].reshape(2, count, -1)
+        for one, (metric, contribution) in enumerate(zip(found.metric, found.contribution, strict=True)):
+            middles = sides[:, one, metric].tolist()
+            names = [self.metrics[one] for one in metric]
+            told = zip(names, *middles, contribution.tolist(), strict=True)
+            yield tuple(MatrixDriver(*one) for one in told)
+
     def drivers(self, tables: MatrixTables, pair_id: str, n: int = 5) -> pd.DataFrame:
         """Name the `n` metrics that moved the verdict of one pair most towards abnormal.
 
         Returns
         -------
         DataFrame
-            ``metric, baseline, target, contribution``: medians of both sides, and by how much the log-odds of
-            abnormal rise by this metric; see `training.matrices.engine.drivers`.
+            ``metric, baseline, target, contribution``: medians of both sides, and its share of what the
+            log-odds of abnormal fall without all `n`; see `training.matrices.engine.drivers`.
 
         Raises
         ------
@@ -305,7 +339,7 @@ class FittedEngine:
         one = tables.of_runs((tables.runs["pair_id"] == pair_id).to_numpy(bool))
         if set(one.runs["side"]) != set(SIDES):
             raise InputError("there is no such pair with a baseline and a target", place=f'pair "{pair_id}"')
-        return drivers.drivers(one, self.grouping.applied(one), self.known, self.log_odds, n)
+        return pd.DataFrame([asdict(driver) for told in self.told(one, n) for driver in told.drivers])
 
     def log_odds(self, tables: MatrixTables) -> Floats:
         """Return the log-odds of every pair that has a baseline and a target, as `judged`."""
@@ -314,9 +348,16 @@ class FittedEngine:
         return self.found.pairs.slope * of_pairs + self.found.pairs.shift
 
     def _answered(self, tables: MatrixTables) -> tuple[Cases, Floats]:
-        plain = self.judges.components is None
-        cases = Cases.of(asked(self, tables), self.projection, plain=plain)
+        cases = self._cases(asked(self, tables))
         return cases, self._odds(cases)
+
+    def _cases(self, rows: Rows) -> Cases:
+        return Cases.of(rows, self.projection, plain=self.judges.components is None)
+
+    @property
+    def _seen(self) -> Projection:
+        """The projection to what the classifiers see, and nothing more."""
+        return self.projection.leading(self.judges.components)
 
     def _odds(self, cases: Cases) -> Floats:
         return self.judges.log_odds(cases, np.ones(len(cases.y), bool))
@@ -325,51 +366,6 @@ class FittedEngine:
         if not self.judges.own:
             return ALL
         return group if group in self.judges.own else FALLBACK
-
-
-def asked(by: Shaped | FittedEngine, tables: MatrixTables) -> Rows:
-    """Make rows of the pairs that have a baseline and a target, in the light of what training has shown."""
-    sides = tables.runs.groupby("pair_id")["side"].transform("nunique")
-    whole = tables.of_runs((sides == len(SIDES)).to_numpy(bool))
-    return FORMS[by.form](by.grouping.applied(whole), by.known)
-
-
-def pruned(tables: MatrixTables) -> MatrixTables:
-    """Return the runs that nobody has flagged invalid."""
-    return tables.of_runs(tables.runs["valid"].fillna(True).to_numpy(bool))
-
-
-def spread_labels(tables: MatrixTables) -> MatrixTables:
-    """Give runs without a label that of the other runs of their matrix."""
-    runs = tables.runs
-    of_matrix = runs.groupby(["pair_id", "side"])["abnormal"].transform("max")
-    return MatrixTables(
-        runs.assign(abnormal=runs["abnormal"].fillna(of_matrix)), tables.causes, tables.metrics
-    )
-
-
-def _training_rows(form: str, tables: MatrixTables, learned: Known, seed: int) -> Rows:
-    """Return the rows to learn from.
-
-    Differences of a pair are in units of noise that was learned without its test case, as those of new test
-    cases will be: in units to which it has contributed itself, a normal pair looks more normal than it is.
-    """
-    workload = tables.runs["workload"].to_numpy(object)
-    if form != "contrasted" or len(set(workload)) < PARTS:
-        return FORMS[form](tables, learned)
-    part = parted(tables.runs.drop_duplicates("workload"), seed).reindex(workload).to_numpy()
-    parts = []
-    for number in range(PARTS):
-        others = known(tables.of_runs(part != number), learned.metrics)
-        parts.append(contrasted(tables.of_runs(part == number), others))
-    return joined(parts)
-
-
-def parted(cases: pd.DataFrame, seed: int) -> pd.Series:
-    """Deal test cases (``workload, group``) to `PARTS` parts, those of a group evenly; by ``workload``."""
-    of_group = cases.sample(frac=1, random_state=seed)
-    order = of_group.sort_values("group", kind="stable")["workload"]
-    return pd.Series(np.arange(len(order)) % PARTS, order)
 
 
 def counts(group: NDArray[Any], y: NDArray[np.int64]) -> pd.DataFrame:

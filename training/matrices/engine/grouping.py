@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.matrices.tables import SIDES, MatrixTables
-from features.matrices.forms import Known, Rows, known
+from features.matrices.forms import FLOOR, PAIRS, Known, MatrixPairs, Rows, flags, known
 from features.matrices.projection import Projection
+from features.matrices.sums import GroupSums
 
 Floats = NDArray[np.float64]
 
@@ -23,10 +24,14 @@ KINDS = ("none", "given", "automatic")
 ALL = "all"
 #: Test cases are told apart in so many dimensions.
 DIMENSIONS = 10
-#: A group has so many test cases on average at least, and there are so many groups at most.
-CASES, MOST = 3, 24
+#: Numbers of groups that are tried, as long as a group has so many test cases on average.
+COUNTS, CASES = (1, 2, 3, 4, 6, 8, 12, 16, 24), 3
 #: Starts of the clustering.
 STARTS = 5
+#: Parts of the test cases, the noise of each of which is foretold from the others.
+PARTS = 3
+#: A difference counts as so many times its expected square at most.
+WILD = 25.0
 
 
 @dataclass(frozen=True)
@@ -52,8 +57,9 @@ class Grouping:
     def of(cls, kind: str, tables: MatrixTables, metrics: list[str], seed: int) -> Grouping:
         """Learn groups from training tables; only automatic ones need it.
 
-        Test cases are clustered (k-means) by what their baselines are like; the number of groups is that of
-        the best mean silhouette.
+        Test cases are clustered (k-means) by what their baselines are like. There are as many groups as
+        foretell best how much the normal pairs of other test cases differ: what a group is good for is to say
+        which metrics are noisy there. One group of all may be the best.
 
         Raises
         ------
@@ -67,10 +73,11 @@ class Grouping:
         scales = known(_regrouped(tables, ALL), metrics)
         normal, pairs = _normal(tables, scales)
         workload = tables.runs.drop_duplicates("pair_id").set_index("pair_id")["workload"]
-        cases = pd.DataFrame(normal).groupby(workload.reindex(pairs).to_numpy()).mean().to_numpy()
-        rows = _rows(cases, scales)
+        cases = pd.DataFrame(normal).groupby(workload.reindex(pairs).to_numpy()).mean()
+        rows = _rows(cases.to_numpy(), scales)
         projection = Projection.of(rows, DIMENSIONS)
-        return cls(kind, scales, projection, _centres(projection.projected(rows), seed))
+        differences = Differences.of(tables, scales, cases.index)
+        return cls(kind, scales, projection, _centres(projection.projected(rows), differences, seed))
 
     def applied(self, tables: MatrixTables) -> MatrixTables:
         """Return the tables with these groups in the column ``group``."""
@@ -100,18 +107,65 @@ def _normal(tables: MatrixTables, scales: Known) -> tuple[Floats, pd.Index]:
     return middles.to_numpy(), middles.index
 
 
-def _centres(cases: Floats, seed: int) -> Floats:
-    from sklearn.cluster import KMeans
-    from sklearn.metrics import silhouette_score
+@dataclass(frozen=True)
+class Differences:
+    """How much the two middles of normal pairs differ.
 
-    best, chosen = -np.inf, cases.mean(axis=0, keepdims=True)
+    Attributes
+    ----------
+    squared : ndarray of shape (n_pairs, n_metrics)
+        In scaled values.
+    case : ndarray of int, shape (n_pairs,)
+        The place of each pair's test case.
+    """
+
+    squared: Floats
+    case: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, tables: MatrixTables, scales: Known, cases: pd.Index) -> Differences:
+        """Take the normal pairs of `tables`, whose test cases are `cases`."""
+        runs = tables.runs
+        targets = runs["pair_id"].where(runs["side"] == SIDES[1])
+        abnormal = pd.Series(flags(runs)).groupby(targets.to_numpy()).max()
+        normal = tables.of_runs(runs["pair_id"].isin(abnormal.index[abnormal == 0]).to_numpy(bool))
+        values = normal.runs[list(scales.metrics)].to_numpy(np.float64)
+        matrices = MatrixPairs.of(normal, scales.scaled(np.where(np.isfinite(values), values, np.nan)))
+        place = cases.get_indexer(matrices.about["workload"])
+        return cls(np.nan_to_num(matrices.difference**2), place.astype(np.intp))
+
+    def surprise(self, group: NDArray[np.intp]) -> float:
+        """Return how badly groups foretell the pairs of test cases that noise is not learned from.
+
+        The mean negative log-likelihood of the differences, were they normal around zero.
+
+        Parameters
+        ----------
+        group : ndarray of int, shape (n_cases,)
+            From 0.
+        """
+        if not len(self.case):
+            return 0.0
+        part, found = self.case % PARTS, []
+        for number in range(PARTS):
+            learned, asked = (np.flatnonzero(rows) for rows in (part != number, part == number))
+            place, groups = group[self.case], int(group.max()) + 1
+            there = self.squared[learned]
+            noise = GroupSums.of(there, np.ones_like(there), place[learned], groups).means(PAIRS)
+            expected = noise[place[asked]] + FLOOR**2
+            found.append(np.log(expected) + np.minimum(self.squared[asked] / expected, WILD))
+        return float(np.concatenate(found).mean())
+
+
+def _centres(cases: Floats, differences: Differences, seed: int) -> Floats:
+    """Return the centres of as many clusters as surprise least, shape (n_groups, n_dimensions)."""
+    from sklearn.cluster import KMeans
+
     distinct = len(np.unique(cases, axis=0))
-    for count in range(2, min(MOST, len(cases) // CASES, distinct - 1) + 1):
-        clusters = KMeans(count, n_init=STARTS, random_state=seed).fit(cases)
-        score = float(silhouette_score(cases, clusters.labels_))
-        if score > best:
-            best, chosen = score, clusters.cluster_centers_
-    return np.asarray(chosen)
+    most = max(1, min(len(cases) // CASES, distinct - 1))
+    tried = [KMeans(count, n_init=STARTS, random_state=seed).fit(cases) for count in COUNTS if count <= most]
+    best = min(tried, key=lambda clusters: differences.surprise(clusters.labels_.astype(np.intp)))
+    return np.asarray(best.cluster_centers_)
 
 
 def _rows(x: Floats, scales: Known) -> Rows:

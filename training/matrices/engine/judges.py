@@ -152,7 +152,10 @@ class Judges:
 
     def log_odds(self, cases: Cases, chosen: Chosen) -> Floats:
         """Return the log-odds of abnormal of the `chosen` cases."""
-        x, group = cases.leading(self.components)[chosen], cases.group[chosen]
+        return self.odds(cases.leading(self.components)[chosen], cases.group[chosen])
+
+    def odds(self, x: Floats, group: NDArray[Any]) -> Floats:
+        """Return the log-odds of abnormal of what the classifiers see of rows, and the group of each."""
         odds = np.zeros(len(x))
         rows = np.ones(len(x), bool) if self.share < 1 else ~np.isin(group, list(self.own))
         if rows.any():

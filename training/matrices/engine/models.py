@@ -21,6 +21,7 @@ from training.estimators.catalogue import (
 )
 from training.estimators.growing import abnormal_share
 from training.estimators.spaces import OneOf, Real, Whole
+from training.matrices.engine.nearest import Nearest
 
 Floats = NDArray[np.float64]
 
@@ -43,7 +44,9 @@ def _similarity(params: Params, seed: int, balance: ClassWeights | None) -> Any:
     from training.estimators.similarity.estimator import SimilarityLogistic
 
     del seed
+    # the same likelihood from the same start as by EM, whose steps near the top are many and dear
     return SimilarityLogistic(
+        "direct",
         ridge=params["ridge"],
         shared=0,
         class_weight=mapping(balance),
@@ -51,6 +54,11 @@ def _similarity(params: Params, seed: int, balance: ClassWeights | None) -> Any:
         tol=params["tolerance"],
         max_iter=params["iterations"],
     )
+
+
+def _nearest(params: Params, seed: int, balance: ClassWeights | None) -> Any:
+    del seed, balance
+    return Nearest(params["k"], params["p"])
 
 
 #: Of similarity logistic: beyond so many steps of EM verdicts hardly change.
@@ -89,7 +97,7 @@ CATALOGUE: dict[str, Model] = {
         _like("random-forest", "random-forest", "Random forest", {"samples": 1.0, **_FOREST}, _FEWER_TREES),
         _like("extra-trees", "extra-trees", "Extra trees", _FOREST, _FEWER_TREES),
         Model(
-            "knn", "k-NN", {"k": 5, "p": 2}, OF_COMPARISONS["knn-distance"].build,
+            "knn", "k-NN", {"k": 5, "p": 2}, _nearest,
             {"k": Whole(1, 30), "p": Whole(1, 2)}, weighted=False,
         ),
         _like("xgboost", "xgboost", "XGBoost", {**_BOOSTED, "subsample": 0.8, "columns": 0.5}, {}),
@@ -101,11 +109,17 @@ def log_odds(fitted: Any, x: Floats) -> Floats:
     """Return the log-odds of abnormal of every row of `x`, shape (n_rows,); an SVM's are its margin."""
     if hasattr(fitted, "decision_function"):
         return np.asarray(fitted.decision_function(x), np.float64)
+    if isinstance(fitted, Nearest):
+        return _logits(fitted.shares(x))
     if hasattr(fitted, "log_tables_"):
         # the probabilities of naive Bayes are 0 and 1 far too soon
         of_classes = fitted.predict_log_proba(x)
         return np.asarray(of_classes[:, 1] - of_classes[:, 0])
     forest = hasattr(fitted, "estimators_")
     found = abnormal_share(fitted, x) if forest else fitted.predict_proba(x)[:, 1].astype(np.float64)
-    share = np.clip(found, EXTREME, 1 - EXTREME)
-    return np.asarray(np.log(share) - np.log1p(-share))
+    return _logits(found)
+
+
+def _logits(shares: Floats) -> Floats:
+    clipped = np.clip(shares, EXTREME, 1 - EXTREME)
+    return np.asarray(np.log(clipped) - np.log1p(-clipped))

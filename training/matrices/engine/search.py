@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +12,11 @@ from numpy.typing import NDArray
 
 from training.estimators.catalogue import Model
 from training.estimators.spaces import suggested
+from training.evaluation.promise import Promised
 from training.evaluation.search import Search, drawn
 from training.evaluation.threshold import best_cut
+from training.matrices.engine.alarms import Alarms
+from training.matrices.engine.apart import NONE, Caused
 from training.matrices.engine.judges import SAMPLERS, Cases, Judges
 
 if TYPE_CHECKING:
@@ -72,6 +75,10 @@ class Calibration:
 
         return np.asarray(expit(self.slope * odds + self.shift))
 
+    def kept(self, promised: Promised) -> Calibration:
+        """Return it with a threshold that is no lower than what was `promised`."""
+        return replace(self, threshold=max(self.threshold, promised.cut or 0.0))
+
 
 @dataclass(frozen=True)
 class Chosen:
@@ -85,12 +92,18 @@ class Chosen:
         Of single rows, and of pairs.
     score : float
         The best trial's value; NaN where nothing was searched.
+    ranking : float
+        Average precision over the pairs that were held out, in all ways; NaN where the threshold is one half.
+    alarms : Promised or None
+        Which share of the normal pairs of other test cases may raise an alarm; None where none was asked for.
     """
 
     params: dict[str, Any]
     rows: Calibration
     pairs: Calibration
     score: float
+    ranking: float = float("nan")
+    alarms: Promised | None = None
 
 
 @dataclass(frozen=True)
@@ -111,6 +124,10 @@ class SearchQuestion:
     fixed : mapping
         Parameters that are not searched.
     seed : int
+    causes : mapping of str to str
+        What is known of what caused pairs that are abnormal, by pair.
+    alarms : Alarms or None
+        What is to be promised of false alarms.
     """
 
     model: Model
@@ -121,6 +138,8 @@ class SearchQuestion:
     tuned: bool
     fixed: Mapping[str, Any]
     seed: int
+    causes: Mapping[str, str] = field(default_factory=dict)
+    alarms: Alarms | None = None
 
     @property
     def start(self) -> dict[str, Any]:
@@ -186,8 +205,10 @@ def search(question: SearchQuestion, trials: int) -> Chosen:
 
     A trial is worth the mean of two measures of the held-out rows: balanced accuracy at the best threshold
     (at one half, where none is searched), and average precision, which steadies the first. The threshold
-    comes from the same held-out cases, judged with what was chosen. Where abnormal rows come from too few
-    test cases to be parted, nothing is searched.
+    comes from the same held-out cases, judged with what was chosen; where the classifier is tuned and causes
+    are known, from these and from cases that were held out with their causes, too: what is known is told with
+    more confidence than what is not. Where a share of false alarms is promised, the threshold keeps it. Where
+    abnormal rows come from too few test cases to be parted, nothing is searched.
     """
     cases, start = question.cases, question.start
     parts = thirds(cases, question.seed)
@@ -204,8 +225,15 @@ def search(question: SearchQuestion, trials: int) -> Chosen:
     as_in_search = last == turns and len(cases.y) <= LEARNED and not question.model.in_search
     held_out = best.held_out if as_in_search else None
     tested, odds = held_out or _held_out(question, params, parts, last)
-    of_pairs, labels = in_pairs(cases, tested, odds)
-    return Chosen(params, Calibration.of(cases.y[tested], odds), Calibration.of(labels, of_pairs), score)
+    of_rows = Calibration.of(cases.y[tested], odds)
+    held = _told_of_pairs(cases, tested, odds)
+    both = pd.concat([held, *_without_causes(question, params, parts)])
+    of_pairs, ranking = Calibration.of(*_labelled(both)), average_precision(*_labelled(both))
+    if question.alarms is None:
+        return Chosen(params, of_rows, of_pairs, score, ranking)
+    told = held.assign(told=of_pairs.probability(held["odds"].to_numpy()))
+    promised = question.alarms.kept(told, question.seed)
+    return Chosen(params, of_rows, of_pairs.kept(promised), score, ranking, promised)
 
 
 def in_pairs(cases: Cases, chosen: NDArray[np.bool_], odds: Floats) -> tuple[Floats, Labels]:
@@ -221,9 +249,38 @@ def in_pairs(cases: Cases, chosen: NDArray[np.bool_], odds: Floats) -> tuple[Flo
     odds, labels : ndarray of shape (n_pairs,)
         In the order of their first target rows.
     """
-    rows = pd.DataFrame({"pair": cases.pair[chosen], "odds": odds, "y": cases.y[chosen]})
-    found = rows[cases.target[chosen]].groupby("pair", sort=False).agg({"odds": "mean", "y": "max"})
-    return found["odds"].to_numpy(), found["y"].to_numpy()
+    rows = cases.target[chosen]
+    pair, names = pd.factorize(cases.pair[chosen][rows])
+    sizes = np.bincount(pair, minlength=len(names))
+    labels = np.bincount(pair, cases.y[chosen][rows], len(names)) > 0
+    return np.bincount(pair, odds[rows], len(names)) / sizes, labels.astype(np.int64)
+
+
+def _told_of_pairs(cases: Cases, chosen: NDArray[np.bool_], odds: Floats) -> pd.DataFrame:
+    """Return ``pair, workload, odds, y`` of the pairs of what was held out; `odds` of shape (n_chosen,)."""
+    of_pairs, labels = in_pairs(cases, chosen, odds)
+    target = chosen & cases.target
+    pairs = pd.DataFrame({"pair": cases.pair[target], "workload": cases.workload[target]})
+    return pairs.drop_duplicates("pair").assign(odds=of_pairs, y=labels)
+
+
+def _without_causes(
+    question: SearchQuestion, params: Mapping[str, Any], parts: NDArray[np.intp]
+) -> Iterator[pd.DataFrame]:
+    """Yield what is told of pairs held out with their causes; of many rows, one part tells enough."""
+    cases = question.cases
+    if not question.causes or not question.tuned:
+        return
+    cause = np.array([question.causes.get(pair, NONE) for pair in cases.pair], object)
+    found = Caused(cases.workload, cause, cases.y == 1).parted(parts, question.seed)
+    for part in found if len(cases.y) <= CALIBRATED else found[:1]:
+        judges = _judges(question, params, part.learned)
+        yield _told_of_pairs(cases, part.asked, judges.log_odds(cases, part.asked))
+
+
+def _judges(question: SearchQuestion, params: Mapping[str, Any], chosen: NDArray[np.bool_]) -> Judges:
+    cases, groups, seed = question.cases, question.groups, question.seed
+    return Judges.fit(question.model, params, cases, chosen=chosen, groups=groups, seed=seed)
 
 
 def thirds(cases: Cases, seed: int) -> NDArray[np.intp] | None:
@@ -297,18 +354,24 @@ def _held_out(
     for third in turns:
         rest = parts != third
         chosen = rest if some is None or len(np.unique(cases.y[rest & some])) == 1 else rest & some
-        judges = Judges.fit(
-            question.model, params, cases, chosen=chosen, groups=question.groups, seed=question.seed
-        )
-        odds[parts == third] = judges.log_odds(cases, parts == third)
+        odds[parts == third] = _judges(question, params, chosen).log_odds(cases, parts == third)
     tested = np.isin(parts, list(turns))
     return tested, odds[tested]
 
 
-def _worth(y: Labels, odds: Floats, *, at_best: bool) -> float:
+def _labelled(pairs: pd.DataFrame) -> tuple[Labels, Floats]:
+    return pairs["y"].to_numpy(), pairs["odds"].to_numpy()
+
+
+def average_precision(y: Labels, odds: Floats) -> float:
+    """Return how well `odds` rank cases; `y` and `odds` of shape (n_cases,)."""
     from sklearn.metrics import average_precision_score
 
-    precision = float(average_precision_score(y, odds))
+    return float(average_precision_score(y, odds))
+
+
+def _worth(y: Labels, odds: Floats, *, at_best: bool) -> float:
+    precision = average_precision(y, odds)
     if at_best:
         return (best_cut(y, odds).balanced_accuracy + precision) / 2
     accuracy = ((odds[y == 1] >= 0).mean() + (odds[y == 0] < 0).mean()) / 2

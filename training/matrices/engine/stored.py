@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ from data.tables.specs import typed
 from training.registry.stored import MODEL, StoredCard, loaded, store
 
 if TYPE_CHECKING:
+    from training.evaluation.promise import Promised
+    from training.matrices.engine.alarms import Alarms
     from training.matrices.engine.engine import FittedEngine
     from training.matrices.engine.validity_tree import ValidityTree
 
@@ -27,6 +30,32 @@ class KnownMetric:
     unit: str | None
     signed: StrictBool | None
     note: str | None
+
+
+@dataclass(frozen=True)
+class KeptAlarms:
+    """What is promised of false alarms on normal pairs of test cases that training has not seen.
+
+    Attributes
+    ----------
+    share, confidence : float
+    kept : bool
+        Whether there were test cases enough to promise it.
+    measured : float or None
+        The mean share in rehearsals, on test cases that had no say in the threshold.
+    """
+
+    share: FiniteFloat
+    confidence: FiniteFloat
+    kept: StrictBool
+    measured: FiniteFloat | None
+
+    @classmethod
+    def of(cls, promised: Promised | None, asked: Alarms | None) -> KeptAlarms | None:
+        """Return what a search promised that was asked for it."""
+        if promised is None or asked is None:
+            return None
+        return cls(promised.share, asked.confidence, promised.cut is not None, promised.measured)
 
 
 @dataclass(frozen=True)
@@ -56,6 +85,8 @@ class EngineCard(StoredCard):
     data_digest : str
         SHA-256 of the training tables.
     seed : int
+    promise : KeptAlarms or None
+        None where nothing was asked for.
     """
 
     entry: str
@@ -69,7 +100,9 @@ class EngineCard(StoredCard):
     missing: FiniteFloat
     data_digest: str
     seed: int
+    promise: KeptAlarms | None = None
 
+    @cached_property
     def known_metrics(self) -> pd.DataFrame:
         """Return the metrics as `data.matrices.tables.MatrixTables` has them."""
         return typed(pd.DataFrame(list(self.metrics)), METRIC_DTYPES)

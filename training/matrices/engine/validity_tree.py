@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +12,11 @@ from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.matrices.schema import LARGEST
-from data.matrices.tables import SIDES, MatrixTables
+from data.matrices.tables import SIDES, MatrixTables, RunPlaces
 from features.matrices.forms import FLOOR, Known, known
 
 Floats = NDArray[np.float64]
+Whole = NDArray[np.intp]
 
 #: A metric's noise is the median deviation of the group's runs, where there are so many, else of all.
 RUNS = 30
@@ -75,7 +77,7 @@ class ValidityTree:
         invalid = (~runs["valid"][flagged].astype(bool)).to_numpy(np.int64)
         if len(np.unique(invalid)) < len((0, 1)):
             return fitted
-        x = fitted._features(deviation, runs["group"])[flagged]
+        x = _with_shares(deviation, fitted._sizes(deviation, runs["group"]))[flagged]
         tree = _best_tree(x, invalid, runs["workload"].to_numpy(object)[flagged], seed)
         return cls(scales, fitted.noise, units, tree)
 
@@ -93,29 +95,43 @@ class ValidityTree:
             ``run_id, pair_id, side, probability, invalid, path``, row by row as the table of runs; ``path``
             is the way through the tree in words, empty where the run is valid.
         """
-        runs = tables.runs
-        about = runs[["run_id", "pair_id", "side"]].reset_index(drop=True)
-        if self.tree is None or not len(runs):
-            return about.assign(probability=0.0, invalid=False, path=pd.Series("", about.index, dtype="str"))
-        deviation, usual = deviations(runs, _scaled(tables, self.known))
-        x = self._features(deviation, runs["group"])
-        probability = self.tree.predict_proba(x)[:, 1]
-        invalid = probability > EVEN
-        most = np.argmax(self._sizes(deviation, runs["group"]), axis=1)
-        words = [
-            self._path(x[row], usual[row], int(most[row])) if invalid[row] else "" for row in range(len(x))
-        ]
+        about = tables.runs[["run_id", "pair_id", "side"]].reset_index(drop=True)
+        asked = self._asked(tables)
+        words = ["" if path is None else path for path in self._paths(asked)]
         return about.assign(
-            probability=probability, invalid=invalid, path=pd.Series(words, about.index, dtype="str")
+            probability=asked.probability,
+            invalid=asked.probability > EVEN,
+            path=pd.Series(words, about.index, dtype="str"),
         )
+
+    def paths(self, tables: MatrixTables) -> list[str | None]:
+        """Return the way of every run through the tree in words, None where the run is valid."""
+        return list(self._paths(self._asked(tables)))
+
+    def _asked(self, tables: MatrixTables) -> _Asked:
+        runs = tables.runs
+        if self.tree is None or not len(runs):
+            nothing = np.zeros((len(runs), 0))
+            return _Asked(np.zeros(len(runs)), nothing, nothing, nothing)
+        deviation, usual = deviations(runs, _scaled(tables, self.known))
+        sizes = self._sizes(deviation, runs["group"])
+        x = _with_shares(deviation, sizes)
+        # what trees compare is of single precision
+        probability = self.tree.predict_proba(x.astype(np.float32), check_input=False)[:, 1]
+        return _Asked(probability, x, usual, sizes)
+
+    def _paths(self, asked: _Asked) -> Iterator[str | None]:
+        for row, probability in enumerate(asked.probability.tolist()):
+            invalid = probability > EVEN
+            yield (
+                self._path(asked.x[row], asked.usual[row], int(asked.sizes[row].argmax()))
+                if invalid
+                else None
+            )
 
     def _sizes(self, deviation: Floats, groups: pd.Series) -> Floats:
         """Return the sizes of deviations by the noise of their metric."""
         return np.asarray(np.abs(deviation) / self.noise[self.known.places(groups.tolist())])
-
-    def _features(self, deviation: Floats, groups: pd.Series) -> Floats:
-        sizes = self._sizes(deviation, groups)
-        return np.column_stack([deviation, *((sizes > bound).mean(axis=1) for bound in BEYOND)])
 
     def _path(self, x: Floats, usual: Floats, most: int) -> str:
         """Say which conditions led to the leaf of `x`, each metric's tightest only, in the order met.
@@ -151,6 +167,20 @@ class ValidityTree:
         return f"{float(np.sinh(scaled) * self.known.units[column]):.4g}{named}"
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """What the tree says of runs, what it sees of them, what is usual, and sizes by noise; row by row."""
+
+    probability: Floats
+    x: Floats
+    usual: Floats
+    sizes: Floats
+
+
+def _with_shares(deviation: Floats, sizes: Floats) -> Floats:
+    return np.column_stack([deviation, *((sizes > bound).mean(axis=1) for bound in BEYOND)])
+
+
 def deviations(runs: pd.DataFrame, scaled: Floats) -> tuple[Floats, Floats]:
     """Return how every run deviates from the other runs of its pair.
 
@@ -168,27 +198,39 @@ def deviations(runs: pd.DataFrame, scaled: Floats) -> tuple[Floats, Floats]:
     usual : ndarray of shape (n_runs, n_metrics)
         What it deviates from; the value itself where there is nothing, 0 where it was not measured.
     """
-    side = (runs["side"] == SIDES[1]).to_numpy(np.intp)
-    matrix = 2 * pd.factorize(runs["pair_id"])[0] + side
-    order = np.argsort(matrix, kind="stable")
-    starts = np.searchsorted(matrix[order], np.arange(int(matrix.max(initial=-1)) + 3))
-    deviation = np.full(scaled.shape, np.nan)
-    for first in range(0, len(starts) - 2, 2):
-        sides = [order[starts[first + place] : starts[first + place + 1]] for place in (0, 1)]
+    standing, deviation = RunPlaces.of(runs), np.full(scaled.shape, np.nan)
+    for sides in _alike(standing):
         for rows, beyond in (sides, sides[::-1]):
-            # so many at once that memory holds them
-            step = max(1, AT_ONCE // (MOST * max(1, scaled.shape[1])))
-            for at in range(0, len(rows), step):
-                places = np.arange(at, min(at + step, len(rows)))
-                own = scaled[rows[places]]
-                of_side, of_other = rows[_others(len(rows), places)], beyond[_spaced(len(beyond))][None]
-                for others in (of_side, of_other):
-                    if others.shape[1]:
-                        apart = _typical(own[:, None] - scaled[others])
-                        before = deviation[rows[places]]
-                        nearer = np.isnan(before) | (np.abs(apart) < np.abs(before))
-                        deviation[rows[places]] = np.where(nearer, apart, before)
+            places = np.arange(rows.shape[1])
+            of_side = np.concatenate(rows[:, _others(len(places), places)])
+            of_other = np.repeat(beyond[:, _spaced(beyond.shape[1])], len(places), axis=0)
+            for others in (of_side, of_other):
+                if others.shape[1]:
+                    _bring_nearer(deviation, scaled, rows.ravel(), others)
     return np.nan_to_num(deviation), np.nan_to_num(scaled - np.nan_to_num(deviation))
+
+
+def _alike(standing: RunPlaces) -> Iterator[tuple[Whole, Whole]]:
+    """Yield the rows of both sides of pairs that have as many, shape (n_pairs, n_runs) each."""
+    place, places = standing.matrix, len(SIDES) * len(standing.names)
+    order, sizes = np.argsort(place, kind="stable"), np.bincount(place, minlength=places)
+    starts = np.cumsum(sizes) - sizes
+    _, kind = np.unique(sizes.reshape(-1, len(SIDES)), axis=0, return_inverse=True)
+    for number in range(int(kind.max(initial=-1)) + 1):
+        sides = 2 * np.flatnonzero(kind == number)[:, None] + np.arange(len(SIDES))
+        baseline, target_rows = (order[starts[one][:, None] + np.arange(sizes[one[0]])] for one in sides.T)
+        yield baseline, target_rows
+
+
+def _bring_nearer(deviation: Floats, scaled: Floats, rows: Whole, others: Whole) -> None:
+    """Put the typical difference of each row from its `others` where it is smaller than what is there."""
+    # so many at once that memory holds them
+    step = max(1, AT_ONCE // max(1, others.shape[1] * scaled.shape[1]))
+    for at in range(0, len(rows), step):
+        here = rows[at : at + step]
+        apart, before = _typical(scaled[here][:, None] - scaled[others[at : at + step]]), deviation[here]
+        nearer = np.isnan(before) | (np.abs(apart) < np.abs(before))
+        deviation[here] = np.where(nearer, apart, before)
 
 
 def _spaced(count: int) -> NDArray[np.intp]:
@@ -216,9 +258,8 @@ def _typical(differences: Floats) -> Floats:
 
 
 def _scaled(tables: MatrixTables, scales: Known) -> Floats:
-    values = tables.runs[list(scales.metrics)].to_numpy(np.float64, copy=True)
-    values[~(np.abs(values) <= LARGEST)] = np.nan
-    return scales.scaled(values)
+    values = tables.numbers(scales.metrics)
+    return scales.scaled(np.where(np.abs(values) <= LARGEST, values, np.nan))
 
 
 def _noise(deviation: Floats, scales: Known, groups: pd.Series) -> Floats:

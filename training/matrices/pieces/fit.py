@@ -17,11 +17,12 @@ from features.matrices.forms import Rows
 from features.matrices.pieces import CleanPieces, learned
 from features.matrices.projection import Projection
 from training.estimators.catalogue import Params
-from training.matrices.engine.engine import PARTS, FittedEngine, parted, with_cases
+from training.matrices.engine.engine import FittedEngine, with_cases
 from training.matrices.engine.grouping import Grouping
 from training.matrices.engine.judges import Cases, Judges, fitted
 from training.matrices.engine.models import CATALOGUE, PAIRED
 from training.matrices.engine.search import SearchQuestion, search
+from training.matrices.engine.shape import PARTS, parted
 from training.matrices.engine.stored import EngineCard, TrainedEngine, described
 from training.matrices.engine.validity_tree import ValidityTree
 from training.matrices.pieces.shaping import Contrasts, Shaping, read_group, shape

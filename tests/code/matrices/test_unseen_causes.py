@@ -1,0 +1,122 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from data.matrices.tables import MatrixTables
+from data.matrices.validity import decide
+from tests.matrix_pairs import METRICS, MOVED, pairs
+from training.matrices.choice import ranked
+from training.matrices.engine.alarms import Alarms
+from training.matrices.engine.apart import Caused, causes
+from training.matrices.engine.engine import FULL, Engine
+from training.matrices.examples import MatrixExamples
+from training.matrices.fitting import parts_of_causes
+
+SEED = 1
+KINDS = 4
+
+
+def of_kinds(tables):
+    """Let each test case's defect move other metrics, and name it after them."""
+    runs = tables.runs.copy()
+    number = runs["workload"].str.extract(r"c(\d+)$", expand=False).astype(int) % KINDS
+    names = [f"m{place}" for place in range(METRICS)]
+    for kind in range(KINDS):
+        rows = number == kind
+        runs.loc[rows, names] = np.roll(runs.loc[rows, names].to_numpy(), kind * len(MOVED), axis=1)
+    bad = runs["abnormal"].fillna(value=False).astype(bool)
+    told = pd.DataFrame({"run_id": runs["run_id"], "cause": "kind " + number.astype(str)})[bad]
+    return MatrixTables.of_rows(runs, told.to_dict("records"), tables.metrics.to_dict("records"))
+
+
+def without_causes(tables):
+    return MatrixTables(tables.runs, tables.causes.iloc[:0], tables.metrics)
+
+
+def of_workloads(tables, remainders):
+    number = tables.runs["workload"].str.extract(r"c(\d+)$", expand=False).astype(int) % KINDS
+    return tables.of_runs(number.isin(remainders).to_numpy())
+
+
+@pytest.fixture(scope="module")
+def tables():
+    return of_kinds(pairs(groups=2, cases=12, size=0.1))
+
+
+def test_what_is_asked_has_no_cause_and_no_test_case_that_was_learned_from():
+    draw = np.random.default_rng(SEED)
+    workload = draw.integers(0, 30, 600).astype(str).astype(object)
+    abnormal = draw.random(600) < 0.4
+    cause = np.where(abnormal & (draw.random(600) < 0.9), draw.integers(0, 7, 600).astype(str), "")
+    part = np.unique(workload, return_inverse=True)[1] % 3
+    found = Caused(workload, cause, abnormal).parted(part, SEED)
+    assert len(found) == 3
+    for one in found:
+        assert not set(workload[one.learned]) & set(workload[one.asked])
+        assert not set(cause[one.learned & abnormal]) & set(cause[one.asked & abnormal]) - {""}
+        assert (cause[one.asked & abnormal] != "").all()
+    assert sum(one.asked[~abnormal] for one in found).tolist() == [1] * (~abnormal).sum()
+
+
+def test_a_test_case_of_one_cause_goes_where_its_cause_goes(tables):
+    examples = MatrixExamples.of(tables, decide(tables, 0.5), "digest")
+    parts, cause = parts_of_causes(examples, KINDS, SEED), pd.Series(causes(tables))
+    asked = [set(part.test.runs["pair_id"]) for part in parts]
+    assert sum(map(len, asked)) == len(examples.pairs)
+    for pairs_of, part in zip(asked, parts, strict=True):
+        learned = set(part.train.runs["pair_id"])
+        assert not set(part.train.runs["workload"]) & set(part.test.runs["workload"])
+        assert not set(cause[cause.index.isin(learned)]) & set(cause[cause.index.isin(pairs_of)])
+    assert parts_of_causes(MatrixExamples.of(without_causes(tables), decide(tables, 0.5), ""), 3, SEED) == []
+
+
+def test_thresholds_come_from_causes_held_out_too_and_find_one_that_was_never_seen(tables):
+    learned, unseen = of_workloads(tables, range(KINDS - 1)), of_workloads(tables, [KINDS - 1])
+    knowing, other = (
+        Engine(FULL, "xgboost", 1, SEED).fit(known) for known in (learned, without_causes(learned))
+    )
+    assert knowing.found.rows == other.found.rows
+    assert knowing.found.pairs != other.found.pairs
+    judged = knowing.judged(unseen)
+    abnormal, told = judged["pair_id"].isin(causes(unseen)), judged["abnormal"].astype(bool)
+    assert told[abnormal].mean() > 0.9
+    assert told[~abnormal].mean() < 0.1
+
+
+def test_a_share_of_false_alarms_is_kept_on_test_cases_that_nobody_has_seen():
+    # defects that can hardly be told: the best threshold alone calls many normal pairs abnormal
+    learned, unseen = (pairs(groups=2, cases=12, size=0.02, seed=seed) for seed in (1, 2))
+    engines = [
+        Engine(FULL, "logistic", 1, SEED, alarms=alarms).fit(learned) for alarms in (None, Alarms(0.1, 0.9))
+    ]
+    normal = ~unseen.runs.groupby("pair_id", sort=False)["abnormal"].any().astype(bool)
+    free, kept = (
+        (one.judged(unseen).set_index("pair_id")["abnormal"] & normal).sum() / normal.sum() for one in engines
+    )
+    assert engines[0].found.alarms is None
+    assert engines[1].threshold >= engines[1].found.alarms.cut
+    assert kept <= 0.1 < free
+
+
+def test_who_ranks_best_in_all_designs_is_best():
+    def entry(precision, accuracy, kind="model"):
+        return {
+            "kind": kind,
+            "average_precision": {"mean": precision},
+            "balanced_accuracy": {"pooled": accuracy},
+        }
+
+    known = {
+        "a": entry(0.9, 0.99),
+        "b": entry(0.95, 0.9),
+        "c": entry(0.95, 0.91),
+        "z": entry(None, 1, "opponent"),
+    }
+    unknown = {
+        "a": entry(0.9, 0.5),
+        "b": entry(0.7, 0.5),
+        "c": entry(0.7, 0.5),
+        "z": entry(None, 1, "opponent"),
+    }
+    assert ranked([known]) == ["c", "b", "a"]
+    assert ranked([known, unknown]) == ["a", "c", "b"]

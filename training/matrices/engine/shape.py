@@ -1,0 +1,161 @@
+"""How tables become the cases that classifiers learn from, which engines may have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pandas as pd
+
+from data.errors import InputError
+from data.matrices.tables import MatrixTables
+from features.matrices.forms import FORMS, Known, Rows, contrasted, joined, known
+from features.matrices.projection import Projection
+from training.matrices.engine.apart import causes
+from training.matrices.engine.grouping import Grouping
+from training.matrices.engine.judges import Cases
+
+#: Parts of the test cases, the noise of each of which is learned from the others.
+PARTS = 5
+#: Forms of single runs learn from so many rows at most, of all matrices alike.
+ROWS = 6_000
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What of an engine decides how tables become rows; see `Scheme`."""
+
+    metrics: str
+    form: str
+    prune: bool
+    grouping: str
+    seed: int
+
+    def of(self, tables: MatrixTables) -> Shaped:
+        """Make rows of training tables.
+
+        Raises
+        ------
+        InputError
+            If the runs that are left are all normal, or all abnormal.
+        """
+        tables = pruned(tables) if self.prune else spread_labels(tables)
+        metrics = (tables.summary if self.metrics == "summary" else tables.raw) or tables.raw
+        grouping = Grouping.of(self.grouping, tables, metrics, self.seed)
+        grouped = grouping.applied(tables)
+        learned = known(grouped, metrics)
+        rows = _training_rows(self.form, grouped, learned, self.seed)
+        rows = rows.of(~np.isnan(rows.y))
+        labels = np.unique(rows.y)
+        if len(labels) < len((0, 1)):
+            told = "abnormal" if labels.any() else "normal"
+            raise InputError(f"there is none to learn from but what is {told}; expected both", place="runs")
+        if self.form != "contrasted":
+            rows = _thinned(rows)
+        return Shaped(self.form, learned, grouping, rows, causes(tables))
+
+
+@dataclass(frozen=True)
+class Shaped:
+    """Training rows, how they came about, and what is known of causes, by pair."""
+
+    form: str
+    known: Known
+    grouping: Grouping
+    rows: Rows
+    causes: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Training cases, and how they came about."""
+
+    shaped: Shaped
+    projection: Projection
+    cases: Cases
+
+    def asked(self, rows: Rows) -> Cases:
+        """Make cases of the rows of what is asked."""
+        return Cases.of(rows, self.projection, plain=self.cases.plain is not None)
+
+
+class ShapedBy(Protocol):
+    """What has been learned of how tables become rows."""
+
+    @property
+    def form(self) -> str:
+        """A name in `features.matrices.forms.FORMS`."""
+
+    @property
+    def known(self) -> Known:
+        """What forms know."""
+
+    @property
+    def grouping(self) -> Grouping:
+        """How runs are grouped."""
+
+
+def asked(by: ShapedBy, tables: MatrixTables) -> Rows:
+    """Make rows of the pairs that have a baseline and a target, in the light of what training has shown."""
+    return FORMS[by.form](by.grouping.applied(with_both_sides(tables)), by.known)
+
+
+def with_both_sides(tables: MatrixTables) -> MatrixTables:
+    """Return the runs of pairs that have a baseline and a target."""
+    standing = tables.standing
+    pair, pairs = standing.pair, len(standing.names)
+    baseline, target = (
+        np.bincount(pair[side], minlength=pairs) > 0 for side in (~standing.target, standing.target)
+    )
+    whole = baseline & target
+    return tables if whole.all() else tables.of_runs(whole[pair])
+
+
+def pruned(tables: MatrixTables) -> MatrixTables:
+    """Return the runs that nobody has flagged invalid."""
+    return tables.of_runs(tables.runs["valid"].fillna(True).to_numpy(bool))
+
+
+def spread_labels(tables: MatrixTables) -> MatrixTables:
+    """Give runs without a label that of the other runs of their matrix."""
+    runs = tables.runs
+    of_matrix = runs.groupby(["pair_id", "side"])["abnormal"].transform("max")
+    return MatrixTables(
+        runs.assign(abnormal=runs["abnormal"].fillna(of_matrix)), tables.causes, tables.metrics
+    )
+
+
+def _training_rows(form: str, tables: MatrixTables, learned: Known, seed: int) -> Rows:
+    """Return the rows to learn from.
+
+    Differences of a pair are in units of noise that was learned without its test case, as those of new test
+    cases will be: in units to which it has contributed itself, a normal pair looks more normal than it is.
+    """
+    workload = tables.runs["workload"].to_numpy(object)
+    if form != "contrasted" or len(set(workload)) < PARTS:
+        return FORMS[form](tables, learned)
+    part = parted(tables.runs.drop_duplicates("workload"), seed).reindex(workload).to_numpy()
+    parts = []
+    for number in range(PARTS):
+        others = known(tables.of_runs(part != number), learned.metrics)
+        parts.append(contrasted(tables.of_runs(part == number), others))
+    return joined(parts)
+
+
+def _thinned(rows: Rows) -> Rows:
+    """Return evenly spaced rows of both labels where there are more than `ROWS`."""
+    if len(rows.y) <= ROWS:
+        return rows
+    kinds = [np.flatnonzero(rows.y == label) for label in (0, 1)]
+    counts = [-(-len(kind) * ROWS // len(rows.y)) for kind in kinds]
+    chosen = [kind[np.arange(count) * len(kind) // count] for kind, count in zip(kinds, counts, strict=True)]
+    return rows.of(np.sort(np.concatenate(chosen)))
+
+
+def parted(cases: pd.DataFrame, seed: int) -> pd.Series:
+    """Deal test cases (``workload, group``) to `PARTS` parts, those of a group evenly; by ``workload``."""
+    of_group = cases.sample(frac=1, random_state=seed)
+    order = of_group.sort_values("group", kind="stable")["workload"]
+    return pd.Series(np.arange(len(order)) % PARTS, order)
