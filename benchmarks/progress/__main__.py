@@ -26,7 +26,7 @@ from training.corun.online import SampledRuns, paired
 Floats = NDArray[np.float64]
 SHIPPED = Path("data/raw/corun")
 #: Of the shipped co-runs every so many is asked about.
-EVERY = 4
+EVERY = 8
 TOLERANCE = 0.05
 COLUMNS = {
     "runs": "", "alone": "", "together, s": "g", "judge": "", "cases": "d", "within 5 %": ".1%",
@@ -93,7 +93,7 @@ def _worth(truth: Floats, predicted: Floats) -> tuple[int, float, float, float]:
     return len(truth), float((error <= TOLERANCE).mean()), float(error.mean()), float(r2)
 
 
-def main(runs: int = 20) -> None:
+def main(runs: int = 4) -> None:
     """Ask about simulated programs, `runs` of each kind, and about shipped co-runs."""
     found: list[tuple[object, ...]] = []
     for recurring, whole, seconds in (
