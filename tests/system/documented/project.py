@@ -39,8 +39,6 @@ KNOBS = {
         "promote": {"resamples": 100},
     },
 }  # fmt: skip
-#: Test cases of matrices, of each group.
-CASES = 4
 #: What a page's commands run in: ends at the first that fails, and keeps a server until there is another one.
 PREAMBLE = """
 set -eu -o pipefail
@@ -98,12 +96,18 @@ def fill(root):
 
 
 def _lessen(matrices):
-    """Keep the first test cases of each group."""
-    cases = pd.read_parquet(matrices / "matrices.parquet", columns=["group", "workload"]).drop_duplicates()
-    kept = cases.groupby("group").head(CASES)["workload"]
-    keep(matrices, ["matrices"], lambda runs: runs["workload"].isin(kept))
-    runs = pd.read_parquet(matrices / "matrices.parquet", columns=["run_id"])["run_id"]
-    keep(matrices, ["causes"], lambda causes: causes["run_id"].isin(runs))
+    """Keep the abnormal pairs, and of every test case the first normal one."""
+    columns = ["run_id", "pair_id", "workload", "abnormal"]
+    runs = pd.read_parquet(matrices / "matrices.parquet", columns=columns)
+    abnormal = runs["abnormal"].astype("boolean").fillna(value=False)
+    pairs = (
+        runs.assign(abnormal=abnormal)
+        .groupby("pair_id", sort=False)
+        .agg({"workload": "first", "abnormal": "max"})
+    )
+    kept = pairs.index[pairs["abnormal"] | ~pairs.duplicated()]
+    ids = runs["run_id"][runs["pair_id"].isin(kept)]
+    keep(matrices, ["matrices", "causes"], lambda table: table["run_id"].isin(ids))
 
 
 def git(root, *command):
