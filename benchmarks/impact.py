@@ -14,19 +14,19 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.table import Table, machine
+from benchmarks.transfer.fitted import TOLERANCE, recipe_of
 from data.corun.formats import pitot, spec_corun
 from data.corun.stages import of_engines
 from data.corun.tables import CorunTables
 from data.corun.validity import decide
 from features.corun.rates import Solo, instances, placed_of, vectors
-from training.corun.estimators.fitting import ImpactRecipe, ImpactTable
-from training.corun.estimators.models import CATALOGUE
+from training.corun.estimators.fitting import ImpactTable
 from training.corun.splits import DESIGNS, possible
 
 AHEAD_OF_TIME = ("iwasm-a", "wasmer-a-ll", "wasmtime-a", "wasmer-a-cl")
 #: A forest takes too long on the hundreds of events of pitot.
 SPEC_MODELS, PITOT_MODELS = ("random-forest", "xgboost", "contention"), ("xgboost", "contention")
-FOLDS, TOLERANCE = 5, 0.03
+FOLDS = 5
 COLUMNS = dict.fromkeys(("data", "held out", "seed", "model", "n"), "") | {
     "mean error": ".2%", "over folds": ".2%", "median": ".2%", "90th": ".2%", "within 3 %": ".1%",
 }  # fmt: skip
@@ -48,9 +48,7 @@ def rows_of(
     measured = frame["impact"].to_numpy(np.float64)
     for design, divided in possible(frame, designs, FOLDS, seed).items():
         for model in models:
-            params = CATALOGUE[model].first(len(table.rates))
-            params |= {"preparation": "n-d"} if CATALOGUE[model].prepared else {}
-            recipe = ImpactRecipe(model, params, table.columns(model), TOLERANCE, seed, table.rates)
+            recipe = recipe_of(table, model, seed)
             errors = []
             for train, test in divided:
                 predicted = recipe.fit(frame.iloc[train]).predict(frame.iloc[test])
@@ -65,7 +63,8 @@ def rows_of(
 def main() -> None:
     """Measure, print and write the table."""
     public = Path(sys.argv[1])
-    spec, rows = table_of(spec_corun.read(public / "spec-corun")), []
+    rows: list[tuple[object, ...]] = []
+    spec = table_of(spec_corun.read(public / "spec-corun"))
     for seed in (20261121, 0, 1):
         rows += rows_of("spec-corun", spec, ("pairs", "pairs-on-machine"), SPEC_MODELS, seed)
     engines = table_of(of_engines(pitot.read(public / "pitot"), AHEAD_OF_TIME))

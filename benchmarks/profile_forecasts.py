@@ -6,22 +6,13 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from benchmarks.fingerprints import JOBS, present, table
+from benchmarks.fingerprints import JOBS, REFERENCE, present, table
 from benchmarks.table import SEED, Table, busy, load
 from data.fingerprints.params import Profiling
 from data.sidebyside import Compute, side_by_side
 from training.fingerprints.forecasts import Forecast, by_application, forecast
 
-#: Median errors of the plain forest in the README of the public data, by application.
-REFERENCE = {
-    "passmark:CPU_SORTING": 0.056,
-    "gb:Single-Core_Clang": 0.050,
-    "comp:zstd_7_t1_": 0.103,
-    "comp:brotli_4_t1_": 0.136,
-    "redis:SET_p16": 0.088,
-    "llm:SmolLM-135M.Q4_K_M.gguf_0_128": 0.241,
-}
-WANTED = 0.85
+WANTED = 0.8
 COLUMNS = {
     "application": "", "ours": ".2%", "plain forest": ".2%", "plain forest, README of the data": ".1%",
     "ratio": ".3f", "coverage": ".1%",
@@ -53,7 +44,7 @@ def main(asked: Sequence[str]) -> None:
             for name, reference in REFERENCE.items()
         ],
         [
-            f"The ratio is at most {WANTED} for {good} of {len(REFERENCE)} applications; wanted: 4.",
+            f"The ratio is at most {WANTED} for {good} of {len(REFERENCE)} applications; wanted: 6.",
             "5 folds of whole CPU models, the same for both.",
             "The forest: 60 trees on the logarithms of all columns.",
             "Coverage: true values inside our interval of 90 %, whose margin comes from the other folds.",

@@ -150,6 +150,8 @@ class Door:
         The statuses of refusals that no other door has.
     beside : ShadowSupply or None
         How a challenger judges beside the model; None: none does.
+    without : bool
+        Whether it also answers where there is no champion, with None for the model.
     """
 
     path: str
@@ -168,6 +170,7 @@ class Door:
     scope: Scope = "read"
     refusals: tuple[int, ...] = ()
     beside: ShadowSupply | None = None
+    without: bool = False
 
     @property
     def others(self) -> list[str]:

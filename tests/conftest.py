@@ -1,12 +1,18 @@
 import fcntl
 import os
 import shutil
+import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 # many small products, on a machine that others use, too: more threads would wait for each other
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+# tests begin hundreds of processes, each of which would compile pandas and scikit-learn anew
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 @pytest.fixture(scope="session")
@@ -40,3 +46,9 @@ def made_once(tmp_path_factory):
         return directory
 
     return made
+
+
+def pytest_collection_modifyitems(items):
+    """Let files with most slow tests come first: what is left for a process to take over is short then."""
+    slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
+    items.sort(key=lambda item: -slow[item.path])

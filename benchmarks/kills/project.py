@@ -61,22 +61,23 @@ def _lessen(raw: Path) -> None:
     """Keep the first of what the tables are of."""
     measured = raw / "measured"
     operations = _first(measured / "comparisons.parquet", "operation", OPERATIONS)
-    _keep(measured, ("results", "comparisons"), lambda table: table["operation"].isin(operations))
+    keep(measured, ("results", "comparisons"), lambda table: table["operation"].isin(operations))
     named = pd.read_parquet(measured / "comparisons.parquet")["comparison_id"]
-    _keep(measured, ("labels", "reference"), lambda table: table["comparison_id"].isin(named))
+    keep(measured, ("labels", "reference"), lambda table: table["comparison_id"].isin(named))
     runs = pd.read_parquet(raw / "matrices/matrices.parquet", columns=["workload", "abnormal"])
     cases = runs["workload"][runs["abnormal"].astype("boolean").fillna(value=False)].drop_duplicates()
     cases = cases.head(CASES)
-    _keep(raw / "matrices", ("matrices",), lambda table: table["workload"].isin(cases))
+    keep(raw / "matrices", ("matrices",), lambda table: table["workload"].isin(cases))
     ids = pd.read_parquet(raw / "matrices/matrices.parquet", columns=["run_id"])["run_id"]
-    _keep(raw / "matrices", ("causes",), lambda table: table["run_id"].isin(ids))
+    keep(raw / "matrices", ("causes",), lambda table: table["run_id"].isin(ids))
 
 
 def _first(path: Path, column: str, most: int) -> pd.Series:
     return pd.read_parquet(path, columns=[column])[column].drop_duplicates().head(most)
 
 
-def _keep(directory: Path, tables: Iterable[str], rows: Callable[[pd.DataFrame], pd.Series]) -> None:
+def keep(directory: Path, tables: Iterable[str], rows: Callable[[pd.DataFrame], pd.Series]) -> None:
+    """Keep of tables in `directory` those rows at which `rows` is true."""
     for name in tables:
         table = pd.read_parquet(directory / f"{name}.parquet")
         table[rows(table)].to_parquet(directory / f"{name}.parquet", index=False)

@@ -1,1 +1,1 @@
-"""What was learned on some, asked about others: campaigns, causes, CPU models and devices that are held out."""
+"""What was learned on some, asked about others: campaigns, causes, CPU models, devices that are held out."""

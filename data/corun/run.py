@@ -229,7 +229,7 @@ def intervals(looks: pd.DataFrame, perf: pd.DataFrame) -> pd.DataFrame:
     looks : DataFrame
         Counts so far, by seconds since the start.
     perf : DataFrame
-        As `data.measure.perf_stat.intervals` returns it; its intervals go to those that end nearest.
+        As `data.measure.intervals.read` returns it; its intervals go to those that end nearest.
 
     Returns
     -------

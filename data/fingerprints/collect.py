@@ -11,6 +11,7 @@ import numpy as np
 
 from data.fingerprints import stress_ng
 from data.fingerprints import suite as fingerprint_suite
+from data.fingerprints.constrained import collect as constrained
 from data.fingerprints.stress_ng import PlannedStressor, Rate
 from data.fingerprints.suite import THREADS, FingerprintSuite
 from data.fingerprints.tables import FingerprintTables
@@ -78,10 +79,12 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
         If the suite is wrong or stress-ng is missing.
     """
     suite, stressors = fingerprint_suite.load(path), stress_ng.available()
-    session = Session.begin(directory, suite, screen, "rates", Rate)
     lacking = [stressor for stressor in suite.stressors if stressor not in stressors]
     if lacking:
         screen.say(f"leaving out what this stress-ng lacks: {', '.join(lacking)}")
+    if suite.constraints:
+        return constrained.collect(suite, stressors, directory, screen)
+    session = Session.begin(directory, suite, screen, "rates", Rate)
     with session:
         measure(session, suite, stressors)
     rates = session.journal.entries

@@ -8,6 +8,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from data.errors import InputError
+from data.fingerprints.constrained.suite import Constraint, Program
 from data.fingerprints.tables import ALL_THREADS
 from data.measure.suite import Count, Suite, content, typed, unique
 
@@ -20,6 +22,9 @@ class FingerprintSuite(Suite):
 
     Each of the ``stressors`` runs for ``seconds``, on ``threads`` ("one", "all"), ``repetitions`` times. The
     ``seed`` makes the order, another one in each repetition.
+
+    With ``constraints``, each of them makes another machine of this one, on whose ``processor`` the stressors
+    run on one thread, and beside them the ``programs``.
     """
 
     SAME: ClassVar[Mapping[str, str]] = {"stress-ng": "stress-ng"}
@@ -29,6 +34,9 @@ class FingerprintSuite(Suite):
     repetitions: Count
     threads: Annotated[tuple[Literal["one", "all"], ...], Field(min_length=1)]
     stressors: Annotated[tuple[str, ...], Field(min_length=1)]
+    processor: Annotated[int, Field(ge=0)] | None = None
+    constraints: tuple[Constraint, ...] = ()
+    programs: tuple[Program, ...] = ()
 
 
 def load(path: Path) -> FingerprintSuite:
@@ -36,4 +44,10 @@ def load(path: Path) -> FingerprintSuite:
     suite = typed(FingerprintSuite, content(path), path)
     unique(suite.stressors, "stressor", path)
     unique(suite.threads, "threads", path)
+    unique([one.name for one in suite.constraints], "constraint", path)
+    unique([one.name for one in suite.programs], "program", path)
+    if suite.programs and not suite.constraints:
+        raise InputError("programs need constraints to run under", file=path)
+    if suite.constraints and suite.threads != ("one",):
+        raise InputError(f"threads={list(suite.threads)}: expected [one] under constraints", file=path)
     return suite

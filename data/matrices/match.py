@@ -54,7 +54,7 @@ def matched(tables: MatrixTables, metrics: pd.DataFrame, groups: Collection[str]
     extra = [name for name in tables.all_metrics if name not in units]
     other = [name for name in known if name in theirs and len({theirs[name], units[name]} - {""}) > 1]
     measured = [name for name in known if name in there]
-    nothing = np.isnan(tables.numbers(measured)).all(axis=0)
+    nothing = np.asarray(np.isnan(tables.numbers(measured)).all(axis=0))
     empty = [name for name, is_empty in zip(measured, nothing.tolist(), strict=True) if is_empty]
     raw = [name for name in known if not name.startswith(SUMMARY)]
     unusable = {*lacking, *other, *empty}.intersection(raw)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +16,8 @@ CPU_TIMES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "stea
 #: What is waited for, as far as the kernel counts it.
 PRESSURES = ("cpu", "memory", "io")
 _NAME_END = ")"
+#: Column of /proc/PID/stat after the name: when it started, in ticks since boot.
+_STARTED = 19
 
 
 def lines(path: Path) -> list[str]:
@@ -40,6 +43,14 @@ def pressure(path: Path) -> dict[str, float]:
 def stat(pid: int) -> list[str]:
     """Return the words of ``/proc/PID/stat`` after the name, none if it is gone."""
     return "".join(lines(PROC / str(pid) / "stat")).rpartition(_NAME_END)[2].split()
+
+
+def running_seconds(pid: int) -> float:
+    """Return for how many seconds a process has run; 0 if it is gone."""
+    words = stat(pid)
+    if not words:
+        return 0.0
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - int(words[_STARTED]) / TICKS_PER_SECOND
 
 
 def threads(pid: int) -> Iterator[Path]:

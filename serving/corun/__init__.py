@@ -48,6 +48,7 @@ def _doors() -> Sequence[Door]:
             LIMIT,
             _ONLINE,
             ONLINE,
+            without=True,
         ),
     ]
 

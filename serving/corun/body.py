@@ -12,9 +12,9 @@ import pandas as pd
 
 from data.corun.tables import CorunTables
 from data.errors import InputError
+from data.measure.intervals import TIME
 from serving.corun.model import Online, Static
-from serving.corun.online import answer
-from serving.corun.samples import ALIASES, TIME
+from serving.corun.online.answer import CONFIDENCE, PROGRESS, answer
 from serving.corun.schemas import FirstSeconds, OnlineAnswer, OnlineRequest, SoloRun, StaticRequest
 from serving.corun.static import Question, ask_each, machine_of
 from serving.doors.bodies import Answered, request_of
@@ -38,22 +38,21 @@ def answer_static(body: bytes, static: Static) -> Answered:
     return Answered.of(ask_each(questions, known, notes))
 
 
-def answer_online(body: bytes, online: Online) -> Answered:
+def answer_online(body: bytes, online: Online | None) -> Answered:
     """Answer from the samples of a request, if they can be used; raises as `answer_static`."""
     request = request_of(body, OnlineRequest)
-    events = online.model.card.events
     try:
         solo, corun = (
-            _samples(run, events, name) for name, run in (("solo", request.solo), ("corun", request.corun))
+            _samples(run, name) for name, run in (("solo", request.solo), ("corun", request.corun))
         )
-        found = answer(solo, corun, request.machine, online)
+        found = answer(solo, corun, request.machine, online, whole=request.solo_is_whole)
     except InputError as exc:
         found = OnlineAnswer(
-            model=online.ref.answer,
+            model=PROGRESS if online is None else online.ref.answer,
             impact=None,
             low=None,
             high=None,
-            confidence=online.model.card.confidence,
+            confidence=CONFIDENCE if online is None else online.model.card.confidence,
             sampled_seconds=0.0,
             drivers=[],
             notes=[str(exc)],
@@ -81,12 +80,13 @@ def _rows(runs: Sequence[SoloRun], static: Static, notes: list[str]) -> Iterator
         }
 
 
-def _samples(run: FirstSeconds, events: Sequence[str], name: str) -> pd.DataFrame:
+def _samples(run: FirstSeconds, name: str) -> pd.DataFrame:
     rows = len(run.t_seconds)
     for event, counts in run.events.items():
         if len(counts) != rows:
             problem = f"has {len(counts)} counts; expected {rows}, one per interval"
             raise InputError(problem, place=f"{name}.events.{event}")
-    taken = {*events, *ALIASES}
-    counted = {event: np.array(run.events[event], np.float64) for event in run.events if event in taken}
+        if event == TIME:
+            raise InputError("is the name of the column of time", place=f"{name}.events.{event}")
+    counted = {event: np.array(counts, np.float64) for event, counts in run.events.items()}
     return pd.DataFrame({TIME: run.t_seconds, **counted})

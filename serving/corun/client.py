@@ -63,6 +63,8 @@ class AsksCoruns(Asking):
         solo: FirstSeconds | Mapping[str, Any],
         corun: FirstSeconds | Mapping[str, Any],
         machine: str | None = None,
+        *,
+        whole: bool | None = None,
     ) -> OnlineAnswer:
         """Have a co-run predicted from the first seconds of a task alone and beside others.
 
@@ -72,6 +74,8 @@ class AsksCoruns(Asking):
             As docs/http.md has them.
         machine : str, optional
             By default one that the model was trained on.
+        whole : bool, optional
+            Whether `solo` is a whole run, not only its beginning. By default, if it lasts longer.
 
         Raises
         ------
@@ -80,5 +84,6 @@ class AsksCoruns(Asking):
         """
         from serving.corun.schemas import OnlineAnswer
 
-        content = {"solo": solo, "corun": corun} | ({} if machine is None else {"machine": machine})
+        told = {"machine": machine, "solo_is_whole": whole}
+        content = {"solo": solo, "corun": corun} | {key: one for key, one in told.items() if one is not None}
         return self.ask("/v1/corun/online", content, OnlineAnswer)

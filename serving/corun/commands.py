@@ -30,6 +30,13 @@ Further = Annotated[
         "--tasks", metavar="DIR", help="Tables with solo runs of further tasks, as `collect` writes them."
     ),
 ]
+Whole = Annotated[
+    bool | None,
+    typer.Option(
+        "--whole/--beginning",
+        help="SOLO.csv is a whole run, or only a beginning. Default: whole if it lasts longer.",
+    ),
+]
 
 
 def add(app: typer.Typer) -> None:
@@ -61,26 +68,62 @@ def corun_static(  # noqa: PLR0917 - typer hands options over by name
 def corun_online(  # noqa: PLR0917 - typer hands options over by name
     solo: Annotated[
         Path,
-        typer.Argument(metavar="SOLO.csv", help="perf stat -I 200 -x, of the task alone."),
+        typer.Argument(metavar="SOLO.csv", help="perf stat -I 200 -x, (or -j) of the task alone."),
     ],
     together: Annotated[
         Path, typer.Argument(metavar="CORUN.csv", help="The same of the task beside the others.")
     ],
     machine: Machine = None,
     model: Model = None,
+    whole: Whole = None,
     as_json: PrintJson = False,
     output: Output = None,
 ) -> int:
     """Tell how much slower a new task gets, from its first seconds alone and beside the others."""
     from data.corun.tables import SAMPLE_DTYPES
-    from data.measure.perf_stat import intervals
-    from serving.corun.model import load_online
-    from serving.corun.online import answer
+    from data.measure.intervals import read
+    from serving.corun.model import known_online
+    from serving.corun.online.answer import answer
     from serving.corun.text import online_text
 
-    tables = [intervals(path, SAMPLE_DTYPES) for path in (solo, together)]
-    found = answer(tables[0], tables[1], machine, load_online(model), (str(solo), str(together)))
+    alone, beside = (read(path, SAMPLE_DTYPES) for path in (solo, together))
+    names = (str(solo), str(together))
+    found = answer(alone, beside, machine, known_online(model), names, whole=whole)
     return _give(found, online_text, output, as_json=as_json)
+
+
+@group.command("watch", context_settings={"ignore_unknown_options": True})
+def corun_watch(  # noqa: PLR0917 - typer hands options over by name
+    target: Annotated[
+        list[str],
+        typer.Argument(metavar="PID|COMMAND...", help="A process that runs, or a command that is run."),
+    ],
+    solo: Annotated[
+        Path,
+        typer.Option("--solo", metavar="FILE", help="perf stat -I 200 -x, (or -j) of a whole run alone."),
+    ],
+    interval: Annotated[
+        float, typer.Option("--interval", min=0.05, max=60.0, metavar="S", help="Seconds between samples.")
+    ] = 0.2,
+    machine: Machine = None,
+    model: Model = None,
+    as_json: PrintJson = False,
+    output: Output = None,
+) -> int:
+    """Sample a task with perf while it runs, and show how its impact settles (--json: a line each time)."""
+    from serving.answering import write
+    from serving.corun.model import known_online
+    from serving.corun.online.shown import shown
+    from serving.corun.online.watch import Watching
+    from serving.corun.text import online_text
+
+    watching = Watching(target, solo, interval, machine, known_online(model))
+    found = shown(watching, as_json=as_json)
+    if output is not None:
+        write(f"{found.model_dump_json(indent=1)}\n" if as_json else online_text(found), output)
+    elif not as_json:
+        write(online_text(found), None)
+    return 0
 
 
 @group.command("place")
@@ -99,6 +142,7 @@ def corun_place(  # noqa: PLR0917 - typer hands options over by name
     output: Output = None,
 ) -> int:
     """Tell which tasks to put together, so that they slow one another down least."""
+    from serving.corun.measured import checked_on
     from serving.corun.model import load_static
     from serving.corun.place import place
     from serving.corun.text import place_text
@@ -106,6 +150,7 @@ def corun_place(  # noqa: PLR0917 - typer hands options over by name
 
     static = load_static(model, further)
     found = place(tasks or (), Room(machines, slots), machine, static, SEED if seed is None else seed)
+    found.checked = checked_on(found.machine)
     return _give(found, place_text, output, as_json=as_json)
 
 

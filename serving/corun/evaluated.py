@@ -18,12 +18,11 @@ from data.corun.validity import CorunDecisions
 from data.places import Places
 from data.tables.files import read_json
 from data.tables.specs import read_table
-from serving.corun.measured import MeasuredPlacements, read_measured
+from serving.corun.measured import PLACEMENTS, MeasuredPlacements, read_measured
 from serving.pages import evaluated as pages
 from serving.pages.evaluated import Score
 
 #: Where ``perfjudge corun measure`` of the shipped tasks lies.
-PLACEMENTS = Path("data/raw/placements")
 _NAMES = dict.fromkeys(("task", "corunners", "machine"), "str")
 INSTANCES = _NAMES | {"solo_seconds": "float64", "impact": "float64"}
 RESIDUALS = _NAMES | dict.fromkeys(

@@ -13,10 +13,12 @@ from data.corun.placements import DTYPES, FILE
 from data.errors import InputError
 from data.tables.given import said
 from data.tables.specs import read_table
-from serving.corun.schemas import PlaceAnswer
+from serving.corun.schemas import CheckedAnswer, PlaceAnswer, SavingAnswer
 from serving.pages.apart import ERRORS
 from serving.pages.tables import tabulated
 
+#: Where the measured placements of a project lie.
+PLACEMENTS = Path("data/raw/placements")
 PLAN = "plan.json"
 BEST, WORST, RANDOM = "best", "worst", "random-"
 
@@ -54,6 +56,37 @@ class MeasuredPlacements:
             f"({random:.1f} s on average; it beat {(drawn > took).sum()} of them{_chance(took, drawn)}); "
             f"the predicted worst took {worst.mean():.1f} s"
         )
+
+    @property
+    def checked(self) -> CheckedAnswer:
+        """What the predicted best saved of the run time of those at random."""
+        drawn = self.totals["placement"].str.startswith(RANDOM)
+        predicted = self._saving("predicted", drawn)
+        return CheckedAnswer(
+            tasks=self.tasks,
+            draws=int(drawn.sum()),
+            saved_against_random=self._saving("measured", drawn),
+            predicted=predicted if np.isfinite(predicted.seconds) else None,
+        )
+
+    def _saving(self, how: str, drawn: pd.Series) -> SavingAnswer:
+        took = float(self.totals[how][self.totals["placement"] == BEST].mean())
+        random = float(self.totals[how][drawn].mean())
+        return SavingAnswer(seconds=random - took, share=1 - took / random)
+
+
+def checked_on(machine: str, directory: Path = PLACEMENTS) -> CheckedAnswer | None:
+    """Return what a plan for `machine` saved when it was run; None where none was.
+
+    Raises
+    ------
+    InputError
+        If one of the files is broken.
+    """
+    if not (directory / FILE).is_file():
+        return None
+    found = read_measured(directory)
+    return found.checked if found.plan.machine == machine else None
 
 
 def _chance(took: float, drawn: pd.Series) -> str:

@@ -20,7 +20,7 @@ from serving.models import Head, ModelRef, Served, Source, loaded
 from serving.supply import Loader
 from training.corun.known_tasks import KnownTasks
 from training.corun.stored import ImpactCard, OnlineCard, TrainedImpact, TrainedOnline
-from training.registry.champions import Address, Located, project_params
+from training.registry.champions import CHAMPION, Address, Located, project_params, registered
 
 #: Co-runs that arrays answer sooner than the model itself, which has to be read first.
 FEW = 5000
@@ -134,5 +134,20 @@ def _try_online(online: Online) -> None:
 IMPACTS = Source(static_name, TrainedImpact.read, ImpactCard.read)
 SECONDS = Source(online_name, TrainedOnline.read, OnlineCard.read)
 load_online = SECONDS.load
+
+
+def known_online(uri: Address = None) -> Online | None:
+    """Load the online model, by default the champion; None where there is no champion.
+
+    Raises
+    ------
+    InputError
+        As of `serving.models.loaded`, if one is named, or the champion cannot be read.
+    """
+    if uri is None and registered(f"models:/{online_name()}@{CHAMPION}") is None:
+        return None
+    return load_online(uri)
+
+
 STATIC = Loader(static_name, _ready, _told, ServedCorun, IMPACTS.head, _try_static)
 ONLINE = Loader(online_name, load_online, _told, ServedCorun, SECONDS.head, _try_online)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import BaseModel, Field
@@ -93,18 +94,47 @@ class OnlineRequest(Given):
 
     solo: FirstSeconds
     corun: FirstSeconds
+    solo_is_whole: bool | None = Field(
+        default=None,
+        description="Whether solo is a whole run, not a beginning. Default: if it lasts longer than corun.",
+    )
     machine: Name | None = Field(default=None, description="Default: one that the model was trained on.")
+
+
+class ImpactShareAnswer(BaseModel):
+    """What one thing adds to the impact of the usual co-run."""
+
+    feature: str = Field(
+        description="own_<event>, others_<event>: events per second; own_seconds, others_seconds: run times; "
+        "own_coruns, others_coruns: what other co-runs of that side showed; own_rest, others_rest: the sum "
+        "of all that is not named."
+    )
+    #: Of this co-run; null where it was not counted, or is the rest.
+    value: float | None
+    usual: float | None = Field(description="The median over the known tasks of the machine.")
+    contribution: float = Field(description="0.08: adds 0.08 to the impact; all of a co-run add up.")
+    corunners: list[str] = Field(description="Of which co-run, where those with each are added up.")
+
+    @classmethod
+    def of(
+        cls, feature: str, value: float, usual: float, contribution: float, corunners: Sequence[str]
+    ) -> ImpactShareAnswer:
+        """Describe a share; NaN becomes null."""
+        return cls(
+            feature=feature,
+            value=finite(value),
+            usual=finite(usual),
+            contribution=contribution,
+            corunners=list(corunners),
+        )
 
 
 class ImpactDriverAnswer(BaseModel):
     """What drives an answer."""
 
-    #: ``own_<event>`` or ``others_<event>`` (events per second), or ``own_seconds``, ``others_seconds``;
-    #: ``own_all``, ``others_all``: all of that side at once, and which tasks they are.
     feature: str
-    #: Of this co-run; null where it was not counted, or is all.
     value: float | None
-    usual: float | None = Field(description="The median over the known tasks of the machine.")
+    usual: float | None
     contribution: float = Field(description="0.08: with the usual value the impact would be 8 % smaller.")
 
     @classmethod
@@ -114,12 +144,15 @@ class ImpactDriverAnswer(BaseModel):
 
 
 class ExplainedAnswer(BaseModel):
-    """Which co-run the drivers explain: of several co-runners that are added up, the strongest alone."""
+    """A co-run that drivers explain: the whole, or with each of several co-runners that are added up."""
 
     corunners: list[str]
     machine: str = Field(description="Whose solo runs they are.")
-    impact: float
+    impact: float = Field(description="usual_impact, own and others in sum.")
     model: str = Field(description="Name and version.")
+    usual_impact: float = Field(description="Of the usual task beside usual ones: medians on that machine.")
+    own: float = Field(description="What is known of the task adds so much to it.")
+    others: float = Field(description="And so much what is known of its co-runners.")
 
 
 class Estimate(BaseModel):
@@ -141,8 +174,10 @@ class StaticPrediction(Estimate):
     corun_seconds: float | None
     corun_seconds_low: float | None
     corun_seconds_high: float | None
-    drivers: list[ImpactDriverAnswer] = Field(description="The strongest first.")
-    drivers_explain: ExplainedAnswer | None = Field(description="null where nothing drives the answer.")
+    drivers: list[ImpactShareAnswer] = Field(
+        description="The strongest first; with usual_impact they add up to the impact of each co-run."
+    )
+    drivers_explain: list[ExplainedAnswer] = Field(description="Of which co-runs; their impacts - 1 add up.")
     notes: list[str] = Field(
         description="What to know about it: why an interval is wide, or why nothing can be told."
     )
@@ -156,6 +191,16 @@ class StaticAnswer(BaseModel):
     notes: list[str] = Field(default=[], description="What of the solo runs could not be used.")
 
 
+class OnlineOpinion(Estimate):
+    """What one way of telling says, before they are brought together."""
+
+    by: str = Field(description="The event whose progress is told, such as instructions; or trained.")
+    so_far: float | None = Field(default=None, description="The impact of what was seen of both runs.")
+    seen: float | None = Field(
+        default=None, description="The share of the whole run alone that it is; null where it is not known."
+    )
+
+
 class OnlineAnswer(Estimate):
     """How much slower the task gets, from its first seconds."""
 
@@ -163,6 +208,9 @@ class OnlineAnswer(Estimate):
     sampled_seconds: float = Field(description="Of both runs, that the answer is made from.")
     drivers: list[ImpactDriverAnswer] = Field(
         description="Events whose rate changed: value is the rate together, usual that alone."
+    )
+    opinions: list[OnlineOpinion] = Field(
+        default=[], description="By progress, and by the trained model, where they have one."
     )
     notes: list[str] = Field(
         description="What was wrong with the samples: why an interval is wide, or why nothing can be told."
@@ -197,6 +245,15 @@ class SavingAnswer(BaseModel):
     share: float = Field(description="Of the run time of the other placement.")
 
 
+class CheckedAnswer(BaseModel):
+    """What a plan for such a machine saved when it was really run."""
+
+    tasks: int
+    draws: int = Field(description="Placements at random that were run.")
+    saved_against_random: SavingAnswer = Field(description="Measured, on average.")
+    predicted: SavingAnswer | None = Field(description="Of that plan.")
+
+
 class PlaceAnswer(BaseModel):
     """Where to put tasks; such a file is what ``perfjudge corun measure`` takes."""
 
@@ -210,6 +267,9 @@ class PlaceAnswer(BaseModel):
         default=None, description="On average; null where a solo time is unknown."
     )
     saved_against_worst: SavingAnswer | None = None
+    checked: CheckedAnswer | None = Field(
+        default=None, description="null where data/raw/placements has no run of a plan for that machine."
+    )
     random: RandomAnswer
     #: The best, the first of those at random, and the worst.
     placements: list[PlacementAnswer]

@@ -6,30 +6,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from data.errors import InputError
 from data.tables.nearest import nearest
-from features.corun.rates import MOST, OTHERS, OWN, Placed
+from features.corun.rates import Placed
+from serving.corun.drivers import explained, strength
 from serving.corun.model import Static
-from serving.corun.samples import some
-from serving.corun.schemas import ExplainedAnswer, ImpactDriverAnswer, StaticAnswer, StaticPrediction
+from serving.corun.named import some
+from serving.corun.schemas import ImpactDriverAnswer, StaticAnswer, StaticPrediction
 from serving.doors.schemas import finite
 
 Floats = NDArray[np.float64]
 #: How many single reasons an answer gives.
 REASONS = 3
-#: Names all features of a side.
-ALL = "all"
-#: No task has this name.
-_NOBODY = "+"
 #: Names that an error lists.
 _LISTED = 5
 #: What is null where a question cannot be answered.
 _UNTOLD = (
     *("impact", "low", "high", "solo_seconds"),
-    *("corun_seconds", "corun_seconds_low", "corun_seconds_high", "drivers_explain"),
+    *("corun_seconds", "corun_seconds_low", "corun_seconds_high"),
 )
 ONLINE_HINT = (
     "measure 2 s of it alone and of it beside them, and ask: perfjudge corun online SOLO.csv CORUN.csv"
@@ -148,6 +144,7 @@ def _told(question: Question, static: Static) -> StaticPrediction:
             corunners=sorted(question.beside),
             machine=question.machine,
             drivers=[],
+            drivers_explain=[],
             notes=[str(exc)],
         )
     return _answered(*meant, static)
@@ -156,12 +153,12 @@ def _told(question: Question, static: Static) -> StaticPrediction:
 def _answered(asked: Question, sources: list[str], static: Static) -> StaticPrediction:
     machine = str(asked.machine)
     found = _impacts(asked, sources, static)
-    # of several machines the middle one stands for the unknown
-    impact = float(np.median(found))
+    # of several machines the middle one stands for the unknown, itself, so that its drivers add up
+    middle = int(np.argsort(found, kind="stable")[(len(found) - 1) // 2])
+    impact = float(found[middle])
     width, notes = _width(asked, sources, static)
     low, high = impact / np.exp(width), impact * np.exp(width)
-    pair, explained = _strongest(asked, sources[int(np.abs(found - impact).argmin())], static)
-    drivers = _drivers(pair, explained.machine, static)
+    parts = [explained(one.task, one.beside, sources[middle], static) for one in _parts(asked, static)]
     seconds = static.known.seconds(machine, asked.task)
     return StaticPrediction(
         impact=impact,
@@ -175,8 +172,8 @@ def _answered(asked: Question, sources: list[str], static: Static) -> StaticPred
         corun_seconds=finite(seconds * impact),
         corun_seconds_low=finite(seconds * low),
         corun_seconds_high=finite(seconds * high),
-        drivers=drivers,
-        drivers_explain=explained if drivers else None,
+        drivers=sorted((one for _, own in parts for one in own), key=strength),
+        drivers_explain=[told for told, _ in parts],
         notes=notes,
     )
 
@@ -226,75 +223,10 @@ def _width(question: Question, sources: list[str], static: Static) -> tuple[floa
     return width, notes
 
 
-def _strongest(question: Question, machine: str, static: Static) -> tuple[Question, ExplainedAnswer]:
-    """Return what drivers can explain: all of the co-run, or the strongest of the pairs that are added up."""
-    parts = _parts(question, static)
-    found = [float(_impacts(part, [machine], static)[0]) for part in parts]
-    impact, part = max(found), parts[int(np.argmax(found))]
-    model = f"{static.ref.name} {static.ref.version}"
-    return part, ExplainedAnswer(corunners=list(part.beside), machine=machine, impact=impact, model=model)
-
-
-def _drivers(question: Question, machine: str, static: Static) -> list[ImpactDriverAnswer]:
-    """Replace one thing after the other by what is usual on that machine, and see what that changes."""
-    known, columns = static.known, static.card.features
-    row = known.rows(_placed(question, [machine]), columns)
-    tasks = sorted(known.on[machine])
-    number = len(question.beside)
-    everyone = Placed(tasks, [question.beside] * len(tasks), [machine] * len(tasks))
-    around = Placed([question.task] * len(tasks), [(task,) * number for task in tasks], everyone.machines)
-    own, others = (known.rows(placed, columns)[list(columns)].median() for placed in (everyone, around))
-    groups = _sides(columns) | _groups(columns, list(known.solo.rates.columns))
-    changed = pd.concat([row] * (len(groups) + 1), ignore_index=True)
-    for place, (name, members) in enumerate(groups.items(), 1):
-        usual = own if name.startswith(OWN) else others
-        changed.loc[place, members] = usual[members].to_numpy()
-    for name, who in ((f"{OTHERS}{ALL}", "corunners"), (f"{OWN}{ALL}", "task")):
-        changed.loc[1 + list(groups).index(name), who] = _NOBODY
-    impact = static.impacts(changed)
-    found = []
-    for place, (name, members) in enumerate(groups.items(), 1):
-        usual = own if name.startswith(OWN) else others
-        value, typical = (float(values[members[0]]) for values in (row.iloc[0], usual))
-        if members[0].endswith("_seconds"):
-            value, typical = np.exp(value), np.exp(typical)
-        if name.endswith(f"_{ALL}"):
-            value = typical = float("nan")
-        found.append(ImpactDriverAnswer.of(name, value, typical, impact[0] / impact[place] - 1))
-    # the sides as wholes say most, as events go together and none alone tells much
-    sides = len(_sides(columns))
-    return [*(one for one in found[:sides] if one.contribution), *strongest(found[sides:])]
-
-
 def strongest(drivers: Sequence[ImpactDriverAnswer]) -> list[ImpactDriverAnswer]:
     """Return the few that change the answer most, the strongest first."""
     ranked = sorted(drivers, key=lambda one: (-abs(np.log1p(one.contribution)), one.feature))
     return [one for one in ranked[:REASONS] if one.contribution]
-
-
-def _sides(columns: Sequence[str]) -> dict[str, list[str]]:
-    """Return the columns of each side."""
-    sides = {OTHERS: (OTHERS, MOST), OWN: (OWN,)}
-    return {
-        f"{side}{ALL}": [name for name in columns if name.startswith(prefixes)]
-        for side, prefixes in sides.items()
-    }
-
-
-def _groups(columns: Sequence[str], events: list[str]) -> dict[str, list[str]]:
-    """Return the columns that change together: the rates of an event on one side, all times of a side."""
-    groups = {
-        f"{side}{event}": [f"{side}{event}", *([f"{MOST}{event}"] if side == OTHERS else [])]
-        for side in (OWN, OTHERS)
-        for event in events
-    }
-    rates = {name for members in groups.values() for name in members}
-    for side in (OWN, OTHERS):
-        times = [name for name in columns if name.startswith(side) and name not in rates]
-        first = f"{side}seconds"
-        groups[first] = sorted(times, key=lambda name: name != first)
-    found = {name: [member for member in members if member in columns] for name, members in groups.items()}
-    return {name: members for name, members in found.items() if name in members}
 
 
 def _some(names: Sequence[str]) -> str:

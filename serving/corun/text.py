@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from features.corun.rates import OTHERS, OWN
+from serving.corun.drivers import CORUNS, REST, SECONDS
 from serving.corun.schemas import (
+    CheckedAnswer,
     Estimate,
     ExplainedAnswer,
     ImpactDriverAnswer,
+    ImpactShareAnswer,
     OnlineAnswer,
+    OnlineOpinion,
     PlaceAnswer,
     SavingAnswer,
     StaticAnswer,
     StaticPrediction,
 )
-from serving.corun.static import ALL
 from serving.doors.schemas import ModelAnswer
 from serving.pages.tables import tabulated
+
+_SHARES = ("here", "usual", "adds")
+_ADDED = "adds: to the impact of the usual co-run; they sum to the impact"
 
 
 def static_text(answer: StaticAnswer) -> str:
@@ -30,20 +36,31 @@ def static_text(answer: StaticAnswer) -> str:
     if found.solo_seconds is not None:
         low, middle, high = (found.corun_seconds_low, found.corun_seconds, found.corun_seconds_high)
         told.append(f"{found.solo_seconds:.4g} s alone, {middle:.4g} s together ({low:.4g} to {high:.4g} s)")
-    explained = found.drivers_explain
-    drivers = [explained_text(found, explained), drivers_table(found.drivers)] if explained else []
+    drivers = [shares_text(found)] if found.drivers else []
     return _text(told, found.notes, drivers, answer.model)
 
 
-def explained_text(found: StaticPrediction, explained: ExplainedAnswer) -> str:
-    """Say which co-run the drivers explain, and which model's answer about it."""
-    several = len(found.corunners)
-    whole = several == len(explained.corunners)
-    strongest = "" if whole else f", the strongest of the {several} co-runners, alone"
-    return (
-        f"what drives it: of {found.task} beside {', '.join(explained.corunners)}{strongest} "
-        f"(impact {explained.impact:.3f} by {explained.model})"
-    )
+def shares_text(found: StaticPrediction) -> str:
+    """Return what is added to the usual co-run, and what that is, for each that is added up."""
+    several = len(found.drivers_explain) > 1
+    sums = [
+        f"{found.task} beside {_others(one)}: {one.impact:.3f} is {one.usual_impact:.3f} (the usual co-run) "
+        f"{one.own:+.3f} (by what is known of {found.task}) {one.others:+.3f} (of {_others(one)})"
+        for one in found.drivers_explain
+    ]
+    rows = [
+        (
+            driver_name(one.feature) + (f", beside {_others(one)}" if several else ""),
+            _number(one.value), _number(one.usual), f"{one.contribution:+.4f}",
+        )
+        for one in found.drivers
+    ]  # fmt: skip
+    table = tabulated(("what drives it", *_SHARES), rows, numbers=_SHARES, caption=_ADDED).rstrip()
+    return "\n".join([*sums, table])
+
+
+def _others(told: ExplainedAnswer | ImpactShareAnswer) -> str:
+    return ", ".join(told.corunners)
 
 
 def online_text(found: OnlineAnswer) -> str:
@@ -52,9 +69,23 @@ def online_text(found: OnlineAnswer) -> str:
         f"{impact_text(found.impact)}, from {found.sampled_seconds:.1f} s of samples alone and together",
         interval_text(found),
     ]
+    told += [opinion_text(one) for one in found.opinions if one.so_far is not None]
     columns = ("together (1/s)", "alone (1/s)")
     drivers = [drivers_table(found.drivers, columns, "an unchanged rate")] if found.drivers else []
     return _text(told, found.notes, drivers, found.model)
+
+
+def opinion_text(told: OnlineOpinion) -> str:
+    """Say how much slower it was so far, and how much of the run alone that is."""
+    share = "" if told.seen is None else f", {told.seen:.0%} of the run alone"
+    return f"so far, by {told.by}: {impact_text(told.so_far)}{share}"
+
+
+def settling_text(found: OnlineAnswer) -> str:
+    """Return the answer in a line, while it settles."""
+    told = f"{found.sampled_seconds:.1f} s: {impact_text(found.impact)}, {found.low:.3f} to {found.high:.3f}"
+    seen = next((one.seen for one in found.opinions if one.seen is not None), None)
+    return told if seen is None else f"{told}, {seen:.0%} done"
 
 
 def place_text(found: PlaceAnswer) -> str:
@@ -90,7 +121,16 @@ def _run_times(found: PlaceAnswer) -> list[str]:
         f"{best.seconds:.4g} s of run time in all, predicted",
         f"{_saved(found.saved_against_random)} than at random ({draws})",
         f"{_saved(found.saved_against_worst)} than the worst ({worst.seconds:.4g} s)",
+        *([_checked(found.checked)] if found.checked else []),
     ]
+
+
+def _checked(checked: CheckedAnswer) -> str:
+    promised = f"; {checked.predicted.share:.1%} was predicted" if checked.predicted else ""
+    return (
+        f"when such a plan was run ({checked.tasks} tasks): {_saved(checked.saved_against_random)} "
+        f"than {checked.draws} placements at random{promised}"
+    )
 
 
 def _saved(saving: SavingAnswer) -> str:
@@ -132,7 +172,11 @@ def driver_name(feature: str) -> str:
     if f"{side}_" not in (OWN, OTHERS):
         return feature
     whose = "the task" if f"{side}_" == OWN else "the others"
-    told = {"seconds": f"solo time of {whose} (s)", ALL: f"all that is known of {whose}"}
+    told = {
+        SECONDS: f"solo time of {whose} (s)",
+        CORUNS: f"what other co-runs of {whose} showed",
+        REST: f"all else that is known of {whose}",
+    }
     return told.get(what, f"{what} of {whose} (1/s)")
 
 

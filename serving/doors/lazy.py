@@ -17,7 +17,7 @@ from data.errors import InputError
 from data.tables.files import write_json
 from serving.models import ModelRef
 from serving.supply import Loader, Registered, doors
-from training.registry.champions import Version, follows, found
+from training.registry.champions import CHAMPION, Version, follows, found, registered
 
 LOG = logging.getLogger("perfjudge")
 #: After so many seconds a version that could not be loaded is tried again: at first, then ever later.
@@ -128,6 +128,15 @@ class Lazy:
         """Which version answers; None while there is none."""
         ref: ModelRef | None = None if self._standing is None else self._standing.known.ref
         return ref
+
+    @property
+    def absent(self) -> bool:
+        """Whether nobody named one, and the registry has no champion."""
+        if self.uri is not None or self.ref is not None:
+            return False
+        with suppress(InputError):
+            return registered(f"models:/{self.loader.name()}@{CHAMPION}") is None
+        return False
 
     @property
     def since(self) -> datetime | None:

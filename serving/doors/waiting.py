@@ -117,13 +117,15 @@ class Desk:
         return await to_the_end(partial(self._answer, media_type, body), self.limiter)
 
     def _answer(self, media_type: str, body: bytes) -> tuple[Answered, Any]:
-        model = None if self.model is None else loaded(self.model)
+        model = None if self.model is None else loaded(self.model, without=self.door.without)
         return self.door.handlers[media_type](body, model), model
 
 
-def loaded(model: Lazy) -> Any:
-    """Return a model; RefusedError with 503 if there is none."""
+def loaded(model: Lazy, *, without: bool = False) -> Any:
+    """Return a model; RefusedError with 503 if there is none, unless the door answers `without`, too."""
     try:
         return model.get()
     except InputError as exc:
+        if without and model.absent:
+            return None
         raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, str(exc)) from exc

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from data.fingerprints.params import TrustLimits
 from serving.fingerprints.profiled import ProfiledPage, Reported
 from serving.pages.apart import listed
 from serving.pages.charts import counted, percent
 from serving.pages.papers import worded
 from training.fingerprints.differences import ProfileDifference
 from training.fingerprints.prediction import Prediction
-from training.fingerprints.profiles import Profile, Trust
+from training.fingerprints.profiles import Profile
 
 #: An interval that is wider than this, as a share of the value, decides little.
 _WIDE = 1.0
 
 
-def report_advice(given: ProfiledPage, limits: TrustLimits) -> Iterator[str]:
+def report_advice(given: ProfiledPage) -> Iterator[str]:
     """Yield sentences for whoever reads the report of all profiles."""
     trusted = [one for one in given.profiles.values() if one.trust.enough]
     refused = [one for one in given.profiles.values() if not one.trust.enough]
-    for one in sorted(trusted, key=lambda one: (-one.trust.r2, one.application))[: 1 if refused else 2]:
+    for one in sorted(trusted, key=_clearest)[: 1 if refused else 2]:
         yield _lean(one)
     if trusted:
         yield (
@@ -30,9 +29,9 @@ def report_advice(given: ProfiledPage, limits: TrustLimits) -> Iterator[str]:
         )
     if refused:
         names = listed([one.application for one in refused])
-        best = max((one.trust for one in refused), key=lambda trust: (trust.machines, trust.cpus))
+        nearest = min(refused, key=lambda one: (len(one.trust.reasons), one.trust.chance))
         yield f"Decide nothing by the rankings of {names}: they are shown, but cannot be told from chance."
-        yield _more(best, limits.machines, limits.cpus)
+        yield f"For {nearest.application}, which is nearest to an answer: {worded(nearest.trust.reasons[0])}."
     errors = given.accuracy.drop(columns="application").median()
     if errors.notna().any():
         yield (
@@ -52,7 +51,9 @@ def profile_advice(found: Profile, predictions: Sequence[Prediction]) -> Iterato
         )
     else:
         yield "Decide nothing by this ranking: a regression always returns one, and this one may be chance."
-        yield f"Measure more machines of other CPU models first: {worded('; '.join(found.trust.reasons))}."
+        yield f"What is lacking: {worded('; '.join(found.trust.reasons))}."
+    if found.trust.unpredicted:
+        yield f"Plan nothing by its predictions: {worded('; '.join(found.trust.unpredicted))}."
     yield (
         f"Do not carry it over to other hardware: it holds for {counted(found.trust.machines, 'machine')} of "
         f"{counted(found.trust.cpus, 'CPU model')}, where the median error is "
@@ -91,24 +92,13 @@ def difference_advice(found: ProfileDifference) -> Iterator[str]:
     )
 
 
+def _clearest(one: Reported) -> tuple[float, float, str]:
+    return one.trust.chance, -one.trust.leading, one.application
+
+
 def _lean(one: Reported | Profile) -> str:
-    first = one.features["stressor"].iloc[0]
+    first = listed(one.trust.leaders)
     return (
         f"Look at what {first} exercises before anything else if {one.application} is slow: it explains most "
-        f"(R² {one.trust.r2:.2f} on CPU models that were held out)."
-    )
-
-
-def _more(trust: Trust, machines: int, cpus: int) -> str:
-    """Say how many machines and CPU models are lacking at least."""
-    lacking = [
-        counted(most - have, f"more {what}")
-        for most, have, what in ((machines, trust.machines, "machine"), (cpus, trust.cpus, "CPU model"))
-        if most > have
-    ]
-    if lacking:
-        return f"Measure {' and '.join(lacking)} at least, as different as you can get them."
-    return (
-        "Measure CPU models that differ more, or more stressors: the number of machines is not what "
-        "is lacking."
+        f"in {percent(one.trust.leading, 0)} of resamples of the machines."
     )

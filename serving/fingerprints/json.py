@@ -32,7 +32,18 @@ def nothing_learned(request: IrupRequest, reason: str, warnings: Sequence[str]) 
     """Return what HTTP answers where too little was given to learn anything, and why."""
     about = request.application
     trust = TrustAnswer(
-        verdict=NOT_ENOUGH, reasons=[reason], machines=0, cpus=0, r2=None, median_error=None, stability=None
+        verdict=NOT_ENOUGH,
+        reasons=[reason],
+        leaders=[],
+        leading=None,
+        by=None,
+        chance=None,
+        unpredicted=[reason],
+        machines=0,
+        cpus=0,
+        r2=None,
+        median_error=None,
+        stability=None,
     )
     return ProfileAnswer(
         application=about.name,

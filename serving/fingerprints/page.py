@@ -59,7 +59,7 @@ PAIRS = 6
 FEW = 3
 #: What the entries of the evaluation are called for a reader.
 METHODS = {
-    "ensemble": "ours (three regressions)",
+    "ensemble": "ours (four regressions)",
     "forest": "plain forest",
     "seed": "the paper's boosted trees",
     "median": "median of the others",
@@ -110,6 +110,7 @@ def page(root: Path) -> str:
         trusted=[one for one in profiles if one.profile.trust.enough],
         refused=[one for one in profiles if not one.profile.trust.enough],
         limits=params.trust,
+        significance=params.significance,
         absent=", ".join(name for name in PROFILES if name not in given.profiles),
         differences=differences(given, params),
         alarms=false_alarms(given.table, list(given.profiles), params, given.metrics.seed),
@@ -121,7 +122,7 @@ def page(root: Path) -> str:
         stability=stability_told(given.stability),
         stability_figure=stability_chart("stability-chart", given.stability),
         accuracy=accuracy_told(given.accuracy),
-        points=list(report_advice(given, params.trust)),
+        points=list(report_advice(given)),
         papers=[QUIHO],
         methods={name: METHODS.get(name, name) for name in given.accuracy.columns if name != "application"},
     )

@@ -13,8 +13,9 @@ from data.fingerprints.stressors import CATEGORIES
 from features.fingerprints.matrix import stressor_of
 from serving.fingerprints.advice import difference_advice, profile_advice
 from serving.fingerprints.profiled import Reported
+from serving.pages.apart import listed
 from serving.pages.charts import counted, figures, percent, plain
-from serving.pages.papers import QUIHO
+from serving.pages.papers import QUIHO, worded
 from serving.pages.render import render
 from training.fingerprints.differences import ProfileDifference
 from training.fingerprints.prediction import Prediction
@@ -22,8 +23,6 @@ from training.fingerprints.profiles import Profile
 
 #: Bars that are open to be seen; the others are folded away. Of a difference more are open.
 SHOWN, CHANGED = 5, 8
-#: From this importance on, the second stressor is worth naming.
-SECOND = 10.0
 #: Importances below this are named without their number.
 NAMED = 1.0
 
@@ -74,27 +73,22 @@ class ProfileBars:
     @property
     def title(self) -> str:
         """What the application leans on, or that this cannot be told."""
-        application, features = self.profile.application, self.profile.features
+        application, leaders = self.profile.application, self.profile.trust.leaders
         if not self.profile.trust.enough:
             return f"{application}: what it leans on cannot be told from these machines"
-        first, *others = features["stressor"].head(2)
-        second = features["importance"].iloc[1:2]
-        if not (second >= SECOND).any():
-            return f"{application} leans on {first}"
-        low, high = features["low"].iloc[0], features["high"].iloc[1]
-        if low <= high:
-            return f"{application} leans on {first} and {others[0]}; which of them more cannot be told"
-        return f"{application} leans on {first} first, then on {others[0]}"
+        which = "; which of them more cannot be told" if len(leaders) > 1 else ""
+        return f"{application} leans on {listed(leaders)}{which}"
 
     @property
     def told(self) -> str:
         """The figures of trust in one line."""
         trust = self.profile.trust
         return (
-            f"{trust.machines} machines of {trust.cpus} CPU models. With whole CPU models held out, "
-            f"R\N{SUPERSCRIPT TWO} is {figures(trust.r2)} and the median error "
-            f"{percent(trust.median_error)}. The top five overlap by {figures(trust.stability)} between "
-            "resamples"
+            f"{trust.machines} machines of {trust.cpus} CPU models. What comes first does so by "
+            f"{trust.by} in {percent(trust.leading, 0)} of resamples; that chance would do as well has p "
+            f"{trust.chance:.3f}. With whole CPU models held out, R\N{SUPERSCRIPT TWO} is "
+            f"{figures(trust.r2)} and the median error {percent(trust.median_error)}: "
+            f"{worded(trust.predicting)}"
         )
 
     @property

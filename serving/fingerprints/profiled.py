@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,13 @@ from data.tables.files import read_json
 from data.tables.specs import read_table
 from features.fingerprints.matrix import FingerprintTable
 from serving.pages.evaluated import Entry, Metrics
-from training.fingerprints.profiles import Trust
+from training.fingerprints.trust import Trust
 
 TRUST_DTYPES = (
-    dict.fromkeys(("application", "reasons"), "str")
+    dict.fromkeys(("application", "leaders", "by", "reasons", "unpredicted"), "str")
     | dict.fromkeys(("machines", "cpus"), "int64")
-    | dict.fromkeys(("r2", "median_error", "stability", "seed_stability", "our_stability"), "float64")
+    | dict.fromkeys(("r2", "median_error", "stability", "leading", "chance"), "float64")
+    | dict.fromkeys(("seed_stability", "our_stability"), "float64")
 )
 _RANKED = {"application": "str"} | dict.fromkeys(("importance", "low", "high"), "float64")
 PROFILE_DTYPES = _RANKED | {
@@ -127,5 +128,6 @@ def _profiles(reports: Path, trust: pd.DataFrame) -> dict[str, Reported]:
 
 
 def _trust(row: Mapping[str, Any]) -> Trust:
-    reasons = tuple(part for part in row["reasons"].split("; ") if part)
-    return Trust(row["machines"], row["cpus"], row["r2"], row["median_error"], row["stability"], reasons)
+    several = {"leaders": ", ", "reasons": "; ", "unpredicted": "; "}
+    lists = {name: tuple(part for part in row[name].split(by) if part) for name, by in several.items()}
+    return Trust(**{one.name: lists.get(one.name, row[one.name]) for one in fields(Trust)})

@@ -85,10 +85,27 @@ class IrupRequest(Given):
 
 
 class TrustAnswer(BaseModel):
-    """How far the profile can be trusted."""
+    """How far the profile can be trusted: its ranking, and predictions."""
 
-    verdict: Literal["trusted", "not enough diversity"]
-    reasons: list[str] = Field(description="Why it cannot be trusted; empty where it can.")
+    verdict: Literal["trusted", "not enough diversity"] = Field(description="Of the ranking.")
+    reasons: list[str] = Field(
+        description="Why the ranking cannot be trusted, and which machines would help; empty where it can."
+    )
+    leaders: list[str] = Field(
+        description="The stressors that come before all others, in any order; empty if not trusted."
+    )
+    leading: Known = Field(
+        description="Share of resamples in which they do, or the first stressor does if there are none."
+    )
+    by: Literal["importance", "correlation"] | None = Field(
+        description="What they lead by: shared importance, or correlation with the performance."
+    )
+    chance: Known = Field(
+        description="How often chance would let any stressor go with the performance as closely (p-value)."
+    )
+    unpredicted: list[str] = Field(
+        description="Why predictions on other CPU models cannot be trusted; empty where they can."
+    )
     machines: int = Field(description="That were learned from.")
     cpus: int = Field(description="Their distinct CPU models.")
     r2: Known = Field(description="Of the logarithm, with whole CPU models held out; null if unknown.")

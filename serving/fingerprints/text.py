@@ -26,8 +26,7 @@ def profile_text(profile: Profile, predictions: Sequence[Prediction], *, predict
         f"{profile.application} ({measured.metric}, {measured.better} is better): {trust.verdict}",
         (
             f"{trust.machines} machines of {trust.cpus} CPU models; with whole CPU models held out R2 "
-            f"{_number(trust.r2)}, median error {error}; top five overlap by {_number(trust.stability)} "
-            "between resamples\n"
+            f"{_number(trust.r2)}, median error {error}: {trust.predicting}\n"
         ),
         _ranking(profile),
     ]

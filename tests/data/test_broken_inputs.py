@@ -86,6 +86,16 @@ def trees(directory):
     )
 
 
+def smooth():
+    of_columns = dict.fromkeys(("middle_", "centre_"), np.ones(3))
+    turns = {f"{side}_turn_": np.ones((3, 2)) for side in ("task", "beside", "machine")}
+    at = {f"{side}_at_": np.ones((4, 2)) for side in ("task", "beside", "machine")}
+    who = {f"{side}_who_": np.array([0, 1, 0, -1]) for side in ("task", "beside", "machine")}
+    names = {"tasks_": np.array(["a"]), "besides_": np.array(["b"]), "machines_": np.array(["m"])}
+    numbers = {"rates_": np.zeros(3, bool), "mean_": 0.1, "spread_": 1.0, "weights_": np.ones(4)}
+    return of_columns | turns | at | who | names | numbers
+
+
 def impact(directory):
     (directory / "model.skops").write_bytes(b"its pipeline")
     arrays = {
@@ -93,11 +103,12 @@ def impact(directory):
         "fill": np.ones(3), "base": 0.1, "roots": np.array([0, 1]), "feature": np.array([1, 4, -1, -1, -1]),
         "threshold": np.zeros(5), "gap": np.zeros(5, bool), "value": np.ones(5),
         "children": np.array([[2, 1], [4, 3], [-1, -1], [-1, -1], [-1, -1]]),
-        "pairs_": np.array(["a\nb", "b\na"]), "known_": np.ones(2), "shares_new_": np.array([0.5, 0.5, 0]),
-        "shares_known_": np.array([0.5, 0.2, 0.3]), "tasks_": np.array(["a", "b"]),
+        "pairs_": np.array(["a\nb", "b\na"]), "known_": np.ones(2), "shares_new_": np.array([0.5, 0.5, 0, 0]),
+        "shares_known_": np.array([0.3, 0.2, 0.3, 0.2]),
+        "shares_strange_": np.array([1.0, 0, 0, 0]), "tasks_": np.array(["a", "b"]),
         "machines_": np.array(["m"]), "corunners_": np.array(["a", "b"]), "sensitivity_": np.ones(2),
         "pressure_": np.ones(2), "shift_": np.ones((1, 2)),
-    }  # fmt: skip
+    } | {f"smooth_{name}": values for name, values in smooth().items()}  # fmt: skip
     np.savez(directory / impact_arrays.FILE, **arrays)
 
 

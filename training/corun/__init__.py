@@ -36,6 +36,7 @@ def _unseen() -> UnseenSupply:
 _TRUSTED = (
     "training.corun.estimators.contention.ContentionRegressor",
     "training.corun.estimators.pressure.PressureRegressor",
+    "training.corun.estimators.smooth.SmoothRegressor",
 )
 SUPPLY = TrainingSupply(
     tune=_tune, train=_train, evaluate=_evaluate, promote=_promote, trusted=_TRUSTED, unseen=_unseen

@@ -9,11 +9,14 @@ from typing import ClassVar, Self
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from data.corun.tables import HOST_DTYPES, PAIR_DTYPES, SAMPLE_DTYPES, TASK_DTYPES, CorunTables
 from data.tables.specs import Spec, Tables, as_number, typed
 from features.corun.rates import MOST, OTHERS, Placed, Solo, vectors
 from training.registry.stored import beside_model
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,20 @@ class KnownTasks(Tables):
     def seconds(self, machine: str, task: str) -> float:
         """Return the median solo time; NaN where the task never ran there."""
         return float(np.exp(self.solo.log_seconds([machine], [task])[0]))
+
+    def usual(self, machine: str, beside: int, columns: tuple[str, ...]) -> Floats:
+        """Return the medians of `columns` over the tasks of a machine, each beside so many others."""
+        key = machine, beside, columns
+        if key not in self._usual:
+            tasks = sorted(self.on[machine])
+            others = [(task,) * beside for task in [*tasks[1:], tasks[0]]]
+            rows = self.rows(Placed(tasks, others, [machine] * len(tasks)), columns)
+            self._usual[key] = rows[list(columns)].median().to_numpy(np.float64)
+        return self._usual[key]
+
+    @cached_property
+    def _usual(self) -> dict[tuple[str, int, tuple[str, ...]], Floats]:
+        return {}
 
     def rows(self, placed: Placed, columns: tuple[str, ...]) -> pd.DataFrame:
         """Return the vectors of co-runs as models take them: ``task, corunners, machine`` and `columns`.

@@ -85,8 +85,8 @@ def claims(
     """Hold the seed's claims against the data.
 
     A claim is supported if it holds over resamples of the machines (the stressors are among the top five in
-    half of them; the first three are of memory in half of them) or by the test of two profiles, and the
-    profiles can be trusted, which needs accuracy on held-out CPU models.
+    half of them; the first three are of memory in half of them) and the ranking can be trusted, or by the
+    test of two profiles.
 
     Parameters
     ----------
@@ -119,10 +119,11 @@ def _row(
     seed: int,
 ) -> tuple[str, ...]:
     if claim.kind == "differs":
-        holds, told = _differs(claim, difference(sides[0], sides[1], params, seed))
+        found = difference(sides[0], sides[1], params, seed)
+        (holds, told), untrusted = _differs(claim, found), found.reasons
     else:
         holds, told = _leads(claim, sides[0]) if claim.kind == "leads" else _memory(sides[0])
-    untrusted = [f"{side.application}: {side.trust.verdict}" for side in sides if not side.trust.enough]
+        untrusted = sides[0].trust.reasons
     verdict: Verdict = "not enough diversity" if untrusted else "supported" if holds else "not supported"
     says = "; ".join(_five(side, seed_shares[side.application]) for side in sides)
     applications = ", ".join(claim.applications)

@@ -9,7 +9,7 @@ models of 3 machines are called different.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import comb, prod
 
@@ -21,6 +21,7 @@ from data.fingerprints.params import Profiling
 from features.fingerprints.matrix import FingerprintTable, Measured, categories
 from training.fingerprints.importance import car_operator, car_scores, log_rates
 from training.fingerprints.profiles import Profile, shares_of, sums_of
+from training.fingerprints.trust import few
 
 Floats = NDArray[np.float64]
 #: CPU models (or machines) below which no exchange can be significant after allowing for all stressors.
@@ -54,7 +55,8 @@ class ProfileDifference:
     tolerance : float
         Of the seed's algorithm, on the scale of 100.
     reasons : tuple of str
-        Why the test must not be relied upon (a profile is not trusted, few machines); may be empty.
+        Why the test must not be relied upon (few machines); may be empty. It holds its level whatever the
+        two rankings are worth.
     """
 
     a: str
@@ -129,7 +131,7 @@ def difference(a: Profile, b: Profile, params: Profiling, seed: int) -> ProfileD
         _compared(a.categories, b.categories, kinds, least),
         stops_at(a, b, params.tolerance),
         params.tolerance,
-        _reasons(a, b, scores, least),
+        tuple(_reasons(a, b, scores, params)),
     )
 
 
@@ -252,15 +254,16 @@ def _compared(a: pd.DataFrame, b: pd.DataFrame, p_values: pd.Series, significanc
     return table.drop(columns="size").reset_index()
 
 
-def _reasons(a: Profile, b: Profile, scores: Exchanged, significance: float) -> tuple[str, ...]:
-    found = [f'"{side.application}": {side.trust.verdict}' for side in (a, b) if not side.trust.enough]
+def _reasons(a: Profile, b: Profile, scores: Exchanged, params: Profiling) -> Iterator[str]:
+    for side in (a, b):
+        for reason in few(side.trust.machines, side.trust.cpus, params.trust):
+            yield f'"{side.application}": {reason}'
     what = "CPU models" if scores.paired else "machines or CPU models"
     if scores.units < FEW:
-        found.append(f"{scores.units} {what} to exchange, fewer than {FEW}")
-    elif scores.least > significance:
+        yield f"{scores.units} {what} to exchange, fewer than {FEW}"
+    elif scores.least > params.significance:
         problem = f"{scores.units} {what} to exchange give no p-value below {scores.least:.2g}"
-        found.append(f"{problem}; expected {significance:g} or less")
-    return tuple(found)
+        yield f"{problem}; expected {params.significance:g} or less"
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 FOLDS = 5
 TREES = 50
+HALVES = 2
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,37 @@ def held_out(measured: Measured, groups: Sequence[Sequence[int]], seed: int) -> 
         float(np.median(np.abs(np.expm1(error)))),
         np.maximum(growth, 0),
     )
+
+
+def more_for(measured: Measured, reached: float, wanted: float, seed: int) -> float:
+    """Estimate how many times as many machines like these a regression needs for some R2 on other CPU models.
+
+    The unexplained part is taken to fall as a power of the number of CPU models, whose exponent is read off
+    folds that learn from half of them and from most of them.
+
+    Parameters
+    ----------
+    measured : Measured
+        One row per machine.
+    reached, wanted : float
+        R2; what `held_out` reached.
+    seed : int
+
+    Returns
+    -------
+    float
+        Infinite where half of the machines teach as much as most of them.
+    """
+    parts = min(FOLDS, len(np.unique(measured.cpus)))
+    if parts <= HALVES:
+        return float("inf")
+    halved = np.zeros(len(measured.y))
+    for train, test in folds(measured.cpus, HALVES):
+        model, logs = _forest(measured, train, seed)
+        halved[test] = model.predict(logs[test]) - measured.speed[test]
+    fallen = (1 - r2(halved, measured.speed)) / (1 - reached)
+    exponent = float(np.log(fallen) / np.log((1 - 1 / parts) * HALVES))
+    return ((1 - reached) / (1 - wanted)) ** (1 / exponent) if exponent > 0 else float("inf")
 
 
 def r2(misses: Floats, truth: Floats) -> float:

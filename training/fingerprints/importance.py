@@ -71,6 +71,31 @@ def car_scores(measured: Measured, weights: Floats | None = None) -> Floats:
     return np.concatenate(blocks)
 
 
+def correlations(measured: Measured, weights: Floats) -> Floats:
+    """Return how closely each column alone goes with the performance, without sign.
+
+    Parameters
+    ----------
+    measured : Measured
+        One row per machine.
+    weights : ndarray of shape (n_resamples, n_rows)
+        How often each row counts.
+
+    Returns
+    -------
+    ndarray of shape (n_resamples, n_columns)
+        0 where a column does not vary.
+    """
+    logs, speed = log_rates(measured.x), measured.speed
+    logs, speed = logs - logs.mean(axis=0), speed - speed.mean()
+    shares = weights / weights.sum(axis=1, keepdims=True)
+    mean, middle = shares @ logs, shares @ speed
+    together = shares @ (logs * speed[:, None]) - mean * middle[:, None]
+    spread = shares @ logs**2 - mean**2
+    scale = np.sqrt(spread * (shares @ speed**2 - middle**2)[:, None])
+    return np.asarray(np.abs(together) / np.where(spread > STILL**2, scale, np.inf), np.float64)
+
+
 def car_operator(logs: Floats) -> Floats:
     """Return the matrix that turns standardised performances into scores, every row counting alike.
 

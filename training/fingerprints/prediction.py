@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +19,10 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 #: CPU models below which held-out errors say little about the next one.
 FEW_CPUS = 5
+#: To what power of their relevance scores are stretched, by support vector machine.
+POWERS = (0, 1, 2)
+#: Of the kernel, for scores that are as many as there are columns.
+WIDTH = 0.01
 
 
 @dataclass(frozen=True)
@@ -46,13 +51,26 @@ class Prediction:
 
 
 @dataclass(frozen=True)
-class Predictor:
-    """Three regressions on standardised logarithms of the rates, whose predictions are averaged.
+class Member:
+    """A regression of the standardised speed, and what each score is multiplied by before it."""
 
-    Two support vector machines, one wide and one narrow, are smooth and can leave the range that they have
-    seen; boosted trees follow steps. Beside the rates they see how each stressor scales from one thread to
-    all of them. Servers of a common CPU model are many near-copies, so a server weighs one over the square
-    root of their number.
+    stretch: Floats
+    regression: Any
+
+    def predict(self, scores: Floats) -> Floats:
+        """Return the standardised speed."""
+        return np.asarray(self.regression.predict(scores * self.stretch), np.float64)
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """Four regressions on standardised logarithms of the rates, whose predictions are averaged.
+
+    Support vector machines are smooth and can leave the range that they have seen; boosted trees follow
+    steps. To a kernel all scores are alike, and most have nothing to do with the application, so two of the
+    three are stretched by their correlation with it, once and twice. Beside the rates they see how each
+    stressor scales from one thread to all of them. Servers of a common CPU model are many near-copies, so a
+    server weighs one over the square root of their number.
 
     Attributes
     ----------
@@ -62,8 +80,8 @@ class Predictor:
         Of what was learned from; gaps take the mean.
     centre, scale : float
         Of the speeds.
-    models : tuple
-        Fitted regressors of the standardised speed.
+    members : tuple of Member
+        Fitted.
     """
 
     scaling: Rows
@@ -71,12 +89,12 @@ class Predictor:
     spread: Floats
     centre: float
     scale: float
-    models: tuple[Any, ...]
+    members: tuple[Member, ...]
 
     def predict(self, x: Floats) -> Floats:
         """Return the speed (logarithm, more is better) of machines with these rates."""
         scores = self.standard(np.log(x))
-        average = np.mean([model.predict(scores) for model in self.models], axis=0)
+        average = np.mean([member.predict(scores) for member in self.members], axis=0)
         return np.asarray(self.centre + self.scale * average, np.float64)
 
     def standard(self, logs: Floats) -> Floats:
@@ -108,12 +126,22 @@ def learn(measured: Measured, seed: int) -> Predictor:
     scores = blank.standard(logs)
     target = (speed - blank.centre) / blank.scale
     _, rows, counts = np.unique(measured.cpus, return_inverse=True, return_counts=True)
-    weights = counts[rows] ** -0.5
+    weights = np.asarray(counts[rows] ** -0.5, np.float64)
     weights /= weights.mean()
     fitted = tuple(
-        model.fit(scores, target, sample_weight=weights) for model in _models(scores.shape[1], seed)
+        Member(stretch, regression.fit(scores * stretch, target, sample_weight=weights))
+        for stretch, regression in _members(relevance(scores, target, weights), seed)
     )
-    return replace(blank, models=fitted)
+    return replace(blank, members=fitted)
+
+
+def relevance(scores: Floats, target: Floats, weights: Floats) -> Floats:
+    """Return how closely each column goes with the target: the weighted correlation, without its sign."""
+    product = np.abs((weights[:, None] * scores * target[:, None]).mean(axis=0))
+    spread = np.sqrt((weights[:, None] * scores**2).mean(axis=0) * (weights * target**2).mean())
+    return np.asarray(
+        np.divide(product, spread, out=np.zeros_like(product), where=spread > STILL), np.float64
+    )
 
 
 def _scaling(columns: tuple[str, ...]) -> Rows:
@@ -126,11 +154,20 @@ def _scaled(logs: Floats, scaling: Rows) -> Floats:
     return np.column_stack([logs, logs[:, scaling[:, 0]] - logs[:, scaling[:, 1]]])
 
 
-def _models(columns: int, seed: int) -> tuple[Any, ...]:
+def _members(relevant: Floats, seed: int) -> Iterator[tuple[Floats, Any]]:
+    """Yield the regressions, unfitted, and what their scores are multiplied by."""
     from sklearn.svm import SVR
     from xgboost import XGBRegressor
 
-    return (
+    columns = len(relevant)
+    for power in POWERS:
+        stretch = relevant**power
+        size = float(np.sqrt((stretch**2).mean()))
+        # as far apart as unstretched scores are, for one width of the kernel to fit
+        alike = stretch / size if size > 0 else np.ones(columns)
+        yield alike, SVR(C=10, gamma=WIDTH / columns, epsilon=0.02)
+    yield (
+        np.ones(columns),
         XGBRegressor(
             n_estimators=300,
             max_depth=4,
@@ -140,7 +177,6 @@ def _models(columns: int, seed: int) -> tuple[Any, ...]:
             n_jobs=1,
             random_state=seed,
         ),
-        *(SVR(C=10, gamma=width / columns, epsilon=0.02) for width in (0.1, 0.01)),
     )
 
 

@@ -13,65 +13,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.errors import InputError
-from data.fingerprints.params import Profiling, TrustLimits
+from data.fingerprints.params import Profiling
 from data.fingerprints.stressors import CATEGORIES
 from features.fingerprints.matrix import Measured, categories, stressor_of
 from training.fingerprints.heldout import held_out
-from training.fingerprints.importance import car_scores, clusters
-
-
-@dataclass(frozen=True)
-class Trust:
-    """What speaks for and against a profile, which must be falsifiable (seed 003, section 7).
-
-    Attributes
-    ----------
-    machines, cpus : int
-        Distinct machines, and distinct CPU models.
-    r2 : float
-        Of the logarithm of the performance, with whole CPU models held out; negative is worse than the mean.
-    median_error : float
-        Median relative error of the same predictions.
-    stability : float
-        Mean overlap (Jaccard) of the top five stressors between bootstrap resamples of the machines.
-    reasons : tuple of str
-        Why the answer is "not enough diversity"; empty where the profile can be trusted.
-    """
-
-    machines: int
-    cpus: int
-    r2: float
-    median_error: float
-    stability: float
-    reasons: tuple[str, ...]
-
-    @property
-    def enough(self) -> bool:
-        """Whether the machines are diverse enough."""
-        return not self.reasons
-
-    @property
-    def verdict(self) -> str:
-        """One line for people."""
-        return "trusted" if self.enough else f"not enough diversity: {'; '.join(self.reasons)}"
-
-
-def reasons(machines: int, cpus: int, r2: float, stability: float, limits: TrustLimits) -> tuple[str, ...]:
-    """Say which limits are not met."""
-    found = (
-        (machines < limits.machines, f"{machines} machines, fewer than {limits.machines}"),
-        (cpus < limits.cpus, f"{cpus} CPU models, fewer than {limits.cpus}"),
-        (
-            not r2 >= limits.r2,
-            f"R2 {r2:.2f} on held-out CPU models, less than {limits.r2:g}",
-        ),
-        (
-            not stability >= limits.stability,
-            f"the top five overlap by {stability:.2f} between resamples, less than {limits.stability:g}",
-        ),
-    )
-    return tuple(reason for failed, reason in found if failed)
-
+from training.fingerprints.importance import car_scores, clusters, correlations
+from training.fingerprints.trust import Evidence, Trust, Unit, chance, lead, trust
 
 Floats = NDArray[np.float64]
 #: Stressors whose ranking is judged by its stability.
@@ -156,9 +103,12 @@ def profile(measured: Measured, params: Profiling, seed: int) -> Profile:
     named = categories(machines.columns)
     worth = held_out(machines, [*singles, *alike, *named.values()], seed)
     single, cluster, category = np.split(worth.growth, np.cumsum([len(singles), len(alike)]))
-    count, cpus = len(machines.y), len(np.unique(machines.cpus))
+    level, limits = params.significance, params.trust
+    related = correlations(machines, np.concatenate([np.ones((1, len(machines.y))), weights]))
+    leading = lead(every, related, limits.leading)
+    dealt = chance(machines, params.resamples, level, seed)
+    evidence = Evidence(machines, resampled_unit(machines), leading, dealt, worth)
     stability = overlap([top(row) for row in every[1:]])
-    unmet = reasons(count, cpus, worth.r2, stability, params.trust)
     shares, names = _Shares(every, params.confidence), machines.columns
     told = {
         "cluster": range(1, len(alike) + 1),
@@ -169,7 +119,7 @@ def profile(measured: Measured, params: Profiling, seed: int) -> Profile:
         _described(shares.table({"stressor": names}, singles, single, score=scores[0]), names, alike),
         shares.table(told, alike, cluster),
         shares.table({"category": list(named)}, named.values(), category),
-        Trust(count, cpus, worth.r2, worth.median_error, stability, unmet),
+        trust(evidence, stability, limits, level, seed),
         every[0],
         every[1:],
     )
@@ -183,9 +133,14 @@ def _described(features: pd.DataFrame, columns: tuple[str, ...], alike: list[lis
     return features.assign(cluster=stressors.map(cluster_of), categories=kinds)
 
 
+def resampled_unit(measured: Measured) -> Unit:
+    """Say what is resampled: whole CPU models, or machines where there are only a few CPU models."""
+    return "CPU models" if len(np.unique(measured.cpus)) >= MANY_CPUS else "machines"
+
+
 def units(measured: Measured) -> NDArray[np.str_]:
-    """Return what is resampled: whole CPU models, or machines where there are only a few CPU models."""
-    return measured.cpus if len(np.unique(measured.cpus)) >= MANY_CPUS else measured.machines
+    """Return what is resampled, by row."""
+    return measured.cpus if resampled_unit(measured) == "CPU models" else measured.machines
 
 
 def top(shares: Floats, number: int = TOP) -> frozenset[int]:

@@ -67,8 +67,8 @@ def tables(found: list[Profiled]) -> dict[str, pd.DataFrame]:
     dict
         ``profiles`` (`Profile.features`, with ``seed_importance`` beside it), ``clusters``, ``categories``
         (as in `Profile`), each with a column ``application`` first; ``trust``, one row per application:
-        ``metric, better, enough, reasons, machines, cpus, r2, median_error, stability``, and the overlap of
-        the top five over the same few resamples by both methods, ``seed_stability`` and ``our_stability``.
+        ``metric, better, enough``, the fields of `Trust` (several in one cell are separated), and the overlap
+        of the top five over the same few resamples by both methods, ``seed_stability`` and ``our_stability``.
     """
     return {
         "profiles": _together(found, _features),
@@ -90,11 +90,15 @@ def _features(one: Profiled) -> pd.DataFrame:
 
 def _trust(one: Profiled) -> dict[str, Any]:
     measured, trust = one.ours.measured, one.ours.trust
-    reasons = "; ".join(trust.reasons)
     first = {name: getattr(measured, name) for name in ("application", "metric", "better")}
-    worth = {name: value for name, value in asdict(trust).items() if name != "reasons"}
+    several = {
+        "leaders": ", ".join(trust.leaders),
+        "reasons": "; ".join(trust.reasons),
+        "unpredicted": "; ".join(trust.unpredicted),
+    }
+    worth = asdict(trust) | several
     both = {"seed_stability": one.seed_stability, "our_stability": one.our_stability}
-    return {**first, "enough": trust.enough, "reasons": reasons, **worth, **both}
+    return {**first, "enough": trust.enough, **worth, **both}
 
 
 def profile_stage() -> None:

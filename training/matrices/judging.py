@@ -220,18 +220,18 @@ def _pairs(runs: pd.DataFrame, invalid: Sequence[InvalidRun | None]) -> Iterable
 def _invalid(trained: TrainedEngine, tables: MatrixTables) -> list[InvalidRun | None]:
     """Say of each run whether a rule or the tree finds it invalid."""
     runs = tables.runs
-    about = list(zip(*(runs[name].to_numpy(object) for name in ("run_id", "side")), strict=True))
+    names, sides = (runs[name].to_numpy(object).tolist() for name in ("run_id", "side"))
     broken = zip(*first_broken(tables, trained.card.missing, tables.raw, []), strict=True)
     found = [
-        InvalidRun(*one, "rule", rule, reason) if rule else None
-        for one, (rule, reason) in zip(about, broken, strict=True)
+        InvalidRun(run, side, "rule", rule, reason) if rule else None
+        for run, side, (rule, reason) in zip(names, sides, broken, strict=True)
     ]
     kept = np.array([run is None for run in found], bool)
     if trained.validity is not None and kept.any():
         left = tables if kept.all() else tables.of_runs(kept)
         for row, path in zip(np.flatnonzero(kept), trained.validity.paths(left), strict=True):
             if path is not None:
-                found[row] = InvalidRun(*about[row], "tree", "", path)
+                found[row] = InvalidRun(names[row], sides[row], "tree", "", path)
     return found
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from data.corun.placements import plan
 from data.errors import InputError
+from serving.corun.online.samples import looked
 from serving.corun.placement_check import check
-from serving.corun.samples import looked
 from training.corun.stored import OnlineCard
 
 NAN = float("nan")
@@ -18,8 +18,9 @@ def samples(ends, **counts):
 
 
 def test_samples_without_a_flaw_are_taken_as_they_are():
-    found = looked(samples([0.2, 0.4, 0.6], faults=[1.0, 2.0, 3.0], other=[9.0, 9.0, 9.0]), ["faults"], "f")
-    assert found.table.to_dict("list") == {"t_seconds": [0.2, 0.4, 0.6], "faults": [1.0, 2.0, 3.0]}
+    given = {"t_seconds": [0.2, 0.4, 0.6], "own": [1.0, 2.0, 3.0], "instructions": [9.0, 9.0, 9.0]}
+    found = looked(pd.DataFrame(given), "f", ["own"])
+    assert found.table.to_dict("list") == found.stretch.to_dict("list") == given
     assert found.notes == ()
 
 
@@ -33,13 +34,13 @@ def test_samples_without_a_flaw_are_taken_as_they_are():
     ids=["gap late", "gap early", "a late start is no gap"],
 )
 def test_the_longest_stretch_without_a_gap_is_looked_at(ends, left):
-    found = looked(samples(ends, faults=[1.0] * len(ends)), ["faults"], "f")
-    assert found.table["t_seconds"].tolist() == pytest.approx(left)
+    found = looked(samples(ends, instructions=[1.0] * len(ends)), "f")
+    assert found.stretch["t_seconds"].tolist() == pytest.approx(left)
     assert len(found.notes) == (left[-1] < 1 < ends[-1] < 5)
 
 
 def test_events_by_their_short_names_are_known():
-    found = looked(samples([0.2, 0.4], cycles=[5.0, 6.0]), ["cpu-cycles"], "f")
+    found = looked(samples([0.2, 0.4], cycles=[5.0, 6.0]), "f", ["cpu-cycles"])
     assert found.table["cpu-cycles"].tolist() == [5.0, 6.0]
 
 
@@ -49,18 +50,35 @@ def test_events_by_their_short_names_are_known():
         (samples([0.2, 0.2], faults=[1.0, 1.0]), "f row 2: t_seconds=0.2 must be after 0.2 s"),
         (samples([0.0, 0.4], faults=[1.0, 1.0]), "f row 1: t_seconds=0 must be above 0"),
         (samples([0.2, 0.4], faults=[1.0, -1.0]), "f row 2: faults=-1 must be 0 or more"),
-        (samples([0.2, 0.4], faults=[NAN, NAN]), "f: counts none of the 1 events"),
+        (
+            samples([0.2, 0.4], faults=[NAN, NAN]),
+            "f: counts none of instructions, cycles or task-clock, nor any event of the model",
+        ),
         (samples([0.1, 0.2], faults=[1.0, 1.0]), "f: 0.2 s of samples are too few"),
     ],
 )
 def test_samples_that_cannot_be_used_say_where(given, told):
     with pytest.raises(InputError, match=told):
-        looked(given, ["faults"], "f")
+        looked(given, "f", ["faults"])
 
 
 def test_an_event_that_was_counted_now_and_then_stays_with_a_line():
-    found = looked(samples([0.2, 0.4, 0.6], faults=[1.0, NAN, 3.0]), ["faults"], "f")
+    found = looked(samples([0.2, 0.4, 0.6], faults=[1.0, NAN, 3.0], cycles=[1.0, 1.0, 1.0]), "f", ["faults"])
     assert found.notes == ("f: did not count faults in every interval; the others stand for these",)
+
+
+def test_an_interval_in_which_nothing_was_counted_is_one_that_the_task_slept_in():
+    found = looked(samples([0.2, 0.4, 0.6], instructions=[1.0, NAN, 3.0], cs=[1.0, NAN, 0.0]), "f")
+    assert found.table["instructions"].tolist() == [1.0, 0.0, 3.0]
+    assert found.notes == ()
+
+
+def test_events_that_nobody_knows_are_listed_once_with_the_nearest_known():
+    given = samples([0.2, 0.4], instrutions=[1.0, 1.0], zzz=[1.0, 1.0], cycles=[1.0, 1.0])
+    (note,) = looked(given, "f").notes
+    assert note == "f: nobody knows the events instrutions (did you mean instructions?), zzz"
+    with pytest.raises(InputError, match="did you mean instructions"):
+        looked(given[["t_seconds", "instrutions"]], "f")
 
 
 def card(**changes):

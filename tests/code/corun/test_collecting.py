@@ -15,7 +15,7 @@ from data.corun.run import TaskRun, intervals
 from data.corun.suite import CorunSuite
 from data.corun.tables import SAMPLE_DTYPES
 from data.errors import InputError
-from data.measure import perf_stat
+from data.measure import intervals as perf_intervals
 from data.measure.journal import Journal
 from data.measure.proc import descendants
 from data.measure.process_counts import ProcessTree
@@ -151,14 +151,14 @@ def test_both_directions_become_rows_and_both_of_two_equal_tasks():
 
 def test_what_perf_prints_becomes_one_row_per_interval(tmp_path):
     (tmp_path / "perf.csv").write_text(PERF)
-    found = perf_stat.intervals(tmp_path / "perf.csv")
+    found = perf_intervals.read(tmp_path / "perf.csv")
     assert found["t_seconds"].tolist() == [0.203876159, 0.404217677]
     assert found["task-clock"].tolist() == [84.26, 79.64]
     assert found["context-switches"].isna().tolist() == [True, False]
     (tmp_path / "perf.csv").write_text(PERF.replace(",", ";"))
-    assert perf_stat.intervals(tmp_path / "perf.csv").equals(found)
+    assert perf_intervals.read(tmp_path / "perf.csv").equals(found)
     (tmp_path / "perf.csv").write_text(f"\N{BYTE ORDER MARK}{PERF}")
-    assert perf_stat.intervals(tmp_path / "perf.csv").equals(found)
+    assert perf_intervals.read(tmp_path / "perf.csv").equals(found)
 
 
 @pytest.mark.parametrize(
@@ -166,8 +166,8 @@ def test_what_perf_prints_becomes_one_row_per_interval(tmp_path):
     [
         ("", ": holds no interval; expected the output of perf stat -I 200 -x,"),
         (
-            "task,seconds\n",
-            ":1: 'task,seconds': expected time,count,unit,event as perf stat -I 200 -x, prints",
+            "task,share\n",
+            ":1: 'task,share': expected the output of perf stat -I 200 with -x, or -j, or a CSV whose header",
         ),
         (PERF.replace(",22,", ",many,"), ':6: context-switches="many" is not a count'),
         *(
@@ -189,7 +189,7 @@ def test_what_perf_never_prints_is_told_in_one_line(tmp_path, text, message):
     path = tmp_path / "perf.csv"
     path.write_text(text)
     with pytest.raises(InputError) as error:
-        perf_stat.intervals(path, SAMPLE_DTYPES)
+        perf_intervals.read(path, SAMPLE_DTYPES)
     assert str(error.value).startswith(f"{path}{message}")
 
 

@@ -17,6 +17,7 @@ from training.corun.estimators.fitting import ImpactRecipe, Ranges
 from training.corun.estimators.models import CATALOGUE
 from training.corun.estimators.pressure import BESIDE, Named, PressureRegressor
 from training.corun.estimators.scores import log_width, repeatability, with_intervals
+from training.corun.estimators.smooth import sides_of
 from training.corun.online import SampledRuns, fitted
 from training.corun.splits import DESIGNS, possible
 from training.corun.stored import ImpactCard, TrainedImpact
@@ -148,7 +149,7 @@ def test_pressures_have_a_share_only_where_impact_is_such_a_product(product_of_b
     x = generator.choice([0.1, 0.4], (len(pairs), 2))
     logs = np.array([pressed(pair) for pair in pairs]) if product_of_both else x[:, 0]
     model = ContentionRegressor(trees=60, forest=10).fit(x, np.exp(logs), on("m", pairs))
-    assert model.shares_new_.tolist() == ([0, 1, 0] if product_of_both else [1, 0, 0])
+    assert model.shares_new_.tolist() == ([0, 1, 0, 0] if product_of_both else [1, 0, 0, 0])
 
 
 def test_a_range_is_as_wide_as_its_share_of_the_mean_impact_of_the_task() -> None:
@@ -184,7 +185,7 @@ def test_a_stored_model_answers_alike_and_widens_for_an_unknown_machine(
     columns = ("own_rate", "others_rate")
     params = {**CATALOGUE["contention"].start, "trees": 5, "forest": 3}
     model = ImpactRecipe("contention", params, columns, 0.03, 1).fit(table).model
-    model.shares_known_ = np.array([0.2, 0.4, 0.4])
+    model.shares_known_ = np.array([0.2, 0.4, 0.3, 0.1])
     widths = {"pairs": 0.02, "tasks": 0.05, "machines": 0.2}
     card = ImpactCard("contention", columns, params, widths, ("m1", "m2"), tuple(TASKS), "", 1, 0.9)
     TrainedImpact(model, card).write(tmp_path)
@@ -229,9 +230,11 @@ def test_a_stored_model_answers_from_arrays_as_by_itself(tmp_path: Path) -> None
     pairs = np.array([f"{one}{BESIDE}{other}" for one in names for other in names])
     x = generator.normal(size=(len(pairs), 4))
     pressed = np.outer(generator.random(12), generator.random(12)).ravel()
+    impact = 1 + pressed + 0.3 * np.tanh(x[:, 1])
     known = on("m", pairs)[np.arange(0, 120)]
-    model = ContentionRegressor(trees=30, forest=10).fit(x[:120], 1 + pressed[:120], known)
-    assert model.shares_new_[1] > 0  # pressures are stored too
+    sides = sides_of(["own_a", "own_b", "others_a", "longer"])
+    model = ContentionRegressor(trees=30, forest=10).fit(x[:120], impact[:120], known, sides)
+    assert min(model.shares_new_[1], model.shares_new_[3]) > 0  # pressures and the smooth one are stored too
     card = ImpactCard("contention", tuple("abcd"), {}, {"pairs": 0.1}, ("m",), (), "", 1, 0.9)
     TrainedImpact(model, card).write(tmp_path)
     quick = TrainedImpact.read_quick(tmp_path).model

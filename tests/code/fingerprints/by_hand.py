@@ -5,7 +5,7 @@ import pandas as pd
 
 from serving.fingerprints.profiled import Reported
 from training.fingerprints.differences import ProfileDifference
-from training.fingerprints.profiles import Trust
+from training.fingerprints.trust import Trust
 
 CATEGORIES = {
     "cache": "Cache",
@@ -18,7 +18,7 @@ CATEGORIES = {
 REASON = "2 machines, fewer than 15"
 
 
-def profile(importances, *, application="app", reasons=(), cluster=None):
+def profile(importances, *, application="app", reasons=(), leaders=("cache",), cluster=None):
     """Make a profile whose importances are given, most important first."""
     names = list(importances)
     number = np.arange(len(names))
@@ -33,7 +33,9 @@ def profile(importances, *, application="app", reasons=(), cluster=None):
     category = pd.DataFrame(
         {"category": ["Mem"], "importance": [100.0], "low": [50.0], "high": [100.0], "permutation": [1.0]}
     )
-    trust = Trust(20, 8, 0.9, 0.05, 0.6, tuple(reasons))
+    trust = Trust(
+        20, 8, 0.9, 0.05, 0.6, () if reasons else leaders, 0.95, "importance", 0.005, tuple(reasons), ()
+    )
     whole = clusters.assign(low=0.0, high=100.0, permutation=0.0)
     return Reported(application, features, whole, category, trust)
 

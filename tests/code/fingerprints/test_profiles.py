@@ -11,11 +11,12 @@ from tests.fingerprint_machines import application, machines
 from training.evaluation.intervals import half_width
 from training.fingerprints.claims import claims
 from training.fingerprints.forecasts import Forecast, forecast
-from training.fingerprints.heldout import folds
+from training.fingerprints.heldout import HeldOut, folds
 from training.fingerprints.importance import SHRINKAGE, car_operator, car_scores
-from training.fingerprints.profiles import ENOUGH, overlap, profile, reasons, resamples
+from training.fingerprints.profiles import ENOUGH, overlap, profile, resamples
 from training.fingerprints.seed import seed_shares
 from training.fingerprints.stages import evaluate_stage
+from training.fingerprints.trust import Chance, Evidence, Lead, lead, trust
 
 QUICK = Profiling(resamples=80)
 
@@ -102,19 +103,83 @@ def test_a_held_out_cpu_model_cannot_change_what_it_is_predicted_from():
     assert one["predicted"].tolist() == two["predicted"].tolist()
 
 
+def evidence(measured, settled=True, p_value=0.01, times=2.0, r2=0.9):
+    """What a profile of three stressors is judged by; they are first, second and third."""
+    leading = Lead("importance", (0,), 0.95 if settled else 0.6, settled, 1, times)
+    closest = Chance(0, 0.5, 0.6, p_value)
+    return Evidence(measured, "machines", leading, closest, HeldOut(r2, 0.1, np.zeros(8)))
+
+
+def said(given):
+    found = trust(given, 0.5, TrustLimits(), 0.025, 0)
+    return list(found.reasons), list(found.unpredicted)
+
+
+ENOUGH_MACHINES = application(machines(20, cpus=5), {"cache": 1})
+
+
+def test_a_profile_is_trusted_at_the_limits_and_a_ranking_apart_from_its_predictions():
+    assert said(evidence(ENOUGH_MACHINES)) == ([], [])
+    ranking, predictions = said(evidence(ENOUGH_MACHINES, r2=0.4))
+    assert not ranking
+    assert predictions[0].startswith("R2 0.40 on held-out CPU models, 0.10 less than 0.5: ")
+
+
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("count", "cpus", "told"),
     [
-        ((15, 5, 0.5, 0.2), []),
-        ((14, 5, 0.5, 0.2), ["14 machines, fewer than 15"]),
-        ((15, 4, 0.5, 0.2), ["4 CPU models, fewer than 5"]),
-        ((15, 5, 0.49, 0.2), ["R2 0.49 on held-out CPU models, less than 0.5"]),
-        ((15, 5, float("nan"), 0.2), ["R2 nan on held-out CPU models, less than 0.5"]),
-        ((15, 5, 0.5, 0.19), ["the top five overlap by 0.19 between resamples, less than 0.2"]),
+        (14, 5, "14 machines, fewer than 15: 1 more are needed at least"),
+        (15, 3, "3 CPU models, fewer than 5: 2 more are needed at least"),
     ],
 )
-def test_a_profile_is_trusted_at_the_limits_and_not_below_any_of_them(given, told):
-    assert list(reasons(*given, TrustLimits())) == told
+def test_too_few_machines_are_told_with_how_many_are_lacking(count, cpus, told):
+    few = application(machines(count, cpus=cpus), {"cache": 1})
+    assert said(evidence(few)) == ([told], [told])
+
+
+def test_each_reason_says_what_fell_short_and_which_machines_would_help():
+    measured = ENOUGH_MACHINES
+    alike = np.corrcoef(np.log(measured.x[:, 0]), np.log(measured.x[:, 1]))[0, 1]
+    rivals = (
+        "cache comes first by importance in 60% of resamples, less than 90%, its rival being cpu "
+        f"(their rates correlate by {alike:.2f}): "
+    )
+    assert said(evidence(measured, settled=False))[0] == [
+        rivals + "about 21 more machines on which cache and cpu differ would tell"
+    ]
+    assert said(evidence(measured, settled=False, times=50))[0] == [
+        rivals + "only machines on which cache and cpu differ would tell, no number of others"
+    ]
+    chance = (
+        "no stressor stands out from chance: cache goes with it most, by a correlation of 0.50, and chance "
+        "alone reaches 0.60 (p 0.300, more than 0.025): about 10 more machines on which cache differs would "
+        "tell whether it is the cause"
+    )
+    assert said(evidence(measured, p_value=0.3))[0] == [chance]
+
+
+CACHE, VM, ZERO = np.array([[0.6, 0.3, 0.1]]), np.array([[0.3, 0.6, 0.1]]), np.array([[0.1, 0.2, 0.7]])
+
+
+def often(*rows):
+    """Stack values, each as often as said; the first stands for all machines."""
+    return np.concatenate([rows[0][0], *(np.repeat(row, times, axis=0) for row, times in rows)])
+
+
+@pytest.mark.parametrize(
+    ("shares", "related", "by", "leading"),
+    [
+        (often((CACHE, 10)), often((ZERO, 10)), "importance", (0,)),
+        (often((CACHE, 6), (VM, 4)), often((ZERO, 10)), "importance", (0, 1)),
+        (often((CACHE, 5), (ZERO, 5)), often((CACHE, 10)), "correlation", (0,)),
+        (often((CACHE, 5), (ZERO, 5)), often((VM, 10)), "importance", None),
+        (often((CACHE, 5), (ZERO, 5)), often((CACHE, 6), (ZERO, 4)), "correlation", None),
+    ],
+)
+def test_leaders_are_the_smallest_group_that_is_ahead_of_all_others_often(shares, related, by, leading):
+    found = lead(shares, related, 0.9)
+    assert (found.by, found.settled) == (by, leading is not None)
+    assert found.columns == (leading or (0,))
 
 
 def test_overlap_is_the_mean_of_all_pairs():

@@ -8,6 +8,7 @@ import pytest
 
 from data.errors import InputError
 from data.fingerprints import formats as fingerprint_formats
+from data.fingerprints import suite as fingerprint_suite
 from data.fingerprints.formats import quiho, sparecores
 from data.fingerprints.stressors import CATEGORIES
 from data.fingerprints.tables import FingerprintTables
@@ -15,7 +16,9 @@ from data.fingerprints.validity import FingerprintDecisions, decide
 from data.tables.problems import Problems
 from tests.data.fingerprints.rows import MACHINES, STRESSORS, host, measured, rate, small
 
-SHIPPED = Path(__file__).parents[3] / "data/raw/fingerprints"
+ROOT = Path(__file__).parents[3]
+SHIPPED, SUITES = ROOT / "data/raw/fingerprints", ROOT / "data/suites"
+SAMPLE = ROOT / "docs/samples/figure-4.csv"
 CELL = (
     'machine "a" stressor "qsort" threads {} repetition 1: bogo_ops_per_second={} must be above 0 and finite'
 )
@@ -388,16 +391,20 @@ def test_spare_cores_has_both_numbers_of_threads_and_one_latency(shared_data):
     assert decide(tables.without_flaws(Problems()), 0.2).machines["kept"].all()
 
 
-def test_the_shipped_fingerprints_are_figure_4_and_this_machine_s_own():
+def test_the_shipped_fingerprints_are_of_machines_that_constraints_made():
     tables = fingerprint_formats.read("tables", [SHIPPED]).tables
-    figure = fingerprint_formats.read("tables", [SHIPPED / "figure_4.csv"]).tables
+    suite = fingerprint_suite.load(SUITES / "constrained.yaml")
+    assert set(tables.hosts["machine"]) == {one.name for one in suite.constraints}
+    assert tables.hosts["cpu"].nunique() == len({one.kind for one in suite.constraints}) >= 12
+    assert tables.hosts["source"].str.endswith("under constraints").all()
+    assert set(tables.applications["application"]) == {one.name for one in suite.programs}
+    decisions = decide(tables.without_flaws(Problems()), 0.2)
+    assert decisions.machines["kept"].all()
+    assert decisions.applications["kept"].all()
+
+
+def test_figure_4_of_the_paper_is_a_sample():
+    figure = fingerprint_formats.read("tables", [SAMPLE]).tables
     assert len(figure.hosts) == 13
     assert set(figure.machines["stressor"]) == {"mmap", "crypt", "cpu", "mremap", "shm-sysv", "longjmp"}
-    own = tables.hosts[~tables.hosts["machine"].isin(figure.hosts["machine"])]
-    assert own["stress_ng"].notna().tolist() == [True]
-    decisions = decide(tables, 0.2)
-    assert decisions.machines["kept"].tolist() == [True] * 14
-    assert set(decisions.stressors.loc[decisions.stressors["kept"], "stressor"]) == set(
-        figure.machines["stressor"]
-    )
-    assert len(decisions.warnings) == 1
+    assert set(figure.applications["application"]) == {"zlog"}

@@ -56,6 +56,12 @@ def predicted(static, *arguments):
     return one
 
 
+def added_up(one):
+    """Return the impact of the usual co-run of each that is added up, and all that drives it from there."""
+    usual = sum(explained["usual_impact"] - 1 for explained in one["drivers_explain"])
+    return 1 + usual + sum(driver["contribution"] for driver in one["drivers"])
+
+
 def width(one):
     return one["high"] / one["low"]
 
@@ -71,11 +77,13 @@ def test_a_known_pair_is_answered_with_an_interval_seconds_and_what_drives_it(st
     assert one["low"] < one["impact"] < one["high"]
     assert one["corun_seconds"] == pytest.approx(one["solo_seconds"] * one["impact"])
     assert (one["machine"], one["confidence"], one["notes"]) == (MACHINE, 0.9, [])
-    features = [driver["feature"] for driver in one["drivers"]]
-    assert (features[:2], len(features)) == (["others_all", "own_all"], 5)
-    assert {feature.partition("_")[0] for feature in features} == {"own", "others"}
-    # task-5 presses less than the usual one, task-7 suffers more
-    assert one["drivers"][1]["contribution"] > abs(one["drivers"][2]["contribution"])
+    # task-7 suffers more than the usual one, task-5 presses more, and task-1 does not press at all
+    (explained,) = one["drivers_explain"]
+    assert min(explained["own"], explained["others"]) > 0
+    (quiet,) = predicted(static, "--task", "task-7", "--with", "task-1")["drivers_explain"]
+    assert quiet["own"] > 0 > quiet["others"]
+    assert {driver["feature"].partition("_")[0] for driver in one["drivers"]} == {"own", "others"}
+    assert added_up(one) == pytest.approx(one["impact"], rel=1e-9)
     text = in_process("static", "--task", "task-7", "--with", "task-5", "--model", static).stdout
     assert text.startswith(f"task-7 beside task-5 on {MACHINE}: {one['impact'] - 1:.1%} slower")
 
@@ -97,24 +105,21 @@ def test_several_co_runners_count_in_any_order_and_more_than_one(static):
     assert "added up" in both["notes"][0]
 
 
-def test_drivers_say_which_co_runner_and_which_model_they_explain(static):
+def test_drivers_add_up_to_the_impact_those_of_each_co_runner_too(static):
     names = ("task-3", "task-5", "task-7")
-    alone = {name: predicted(static, "--task", "task-7", "--with", name) for name in names}
-    strongest = max(alone.values(), key=lambda one: one["impact"])
     several = predicted(static, "--task", "task-7", "--with", *names)
-    assert several["drivers"] == strongest["drivers"]
-    assert several["drivers_explain"] == strongest["drivers_explain"]
-    explained = several["drivers_explain"]
-    assert (explained["corunners"], explained["machine"]) == (strongest["corunners"], MACHINE)
-    assert explained["impact"] == strongest["impact"] < several["impact"]
+    assert added_up(several) == pytest.approx(several["impact"], rel=1e-9)
+    assert [one["corunners"] for one in several["drivers_explain"]] == [[name] for name in names]
+    for name, explained in zip(names, several["drivers_explain"], strict=True):
+        alone = predicted(static, "--task", "task-7", "--with", name)
+        assert [one for one in several["drivers"] if one["corunners"] == [name]] == alone["drivers"]
+        assert [explained] == alone["drivers_explain"]
+        sides = explained["usual_impact"] + explained["own"] + explained["others"]
+        assert sides == pytest.approx(explained["impact"], rel=1e-9)
+        assert explained["model"].startswith("random-forest ")
     said = perfjudge("static", "--task", "task-7", "--with", *names, "--model", static).stdout
-    assert (
-        f"what drives it: of task-7 beside {strongest['corunners'][0]}, the strongest of the 3 co-runners, "
-        f"alone (impact {explained['impact']:.3f} by {explained['model']})"
-    ) in said
-    assert explained["model"].startswith("random-forest ")
-    one = perfjudge("static", "--task", "task-7", "--with", "task-5", "--model", static).stdout
-    assert "\nwhat drives it: of task-7 beside task-5 (impact " in one
+    assert "task-7 beside task-3: " in said
+    assert ", beside task-5 " in said
 
 
 def test_solo_runs_of_further_tasks_make_them_known_with_a_wider_interval(static, tmp_path):
@@ -196,13 +201,13 @@ def test_swapped_files_are_asked_about_and_right_ones_are_not(tmp_path, online, 
     ("corun", "told"),
     [
         (perf_csv("task-7", seconds=0.2), "0.2 s of samples are too few; expected at least 0.4 s"),
-        (perf_csv("task-7", without=EVENTS[:-1]).replace("task-clock", "x"), "counts none of the"),
+        (perf_csv("task-7", without=EVENTS[:-1]).replace("task-clock", "x"), "counts none of instr"),
         (
             perf_csv("task-7").replace(",1000,,context", ",-1,,context").replace(",11,,", ",-1,,"),
             "-1 must be 0",
         ),
         ("", "holds no interval"),
-        ("time,value\n1,2\n", "expected time,count,unit,event"),
+        ("clock,value\n1,2\n", "a CSV whose header has t_seconds and events"),
     ],
     ids=["too few", "no event", "negative", "empty", "no perf"],
 )
@@ -403,10 +408,10 @@ UNTOLD = {
     "a count too many": (sampled(RUN | {"t_seconds": [0.2]}), "page-faults: has 3 counts"),
     "too few seconds": (request(seconds=0.2), "too few"),
     "none of the events": (sampled(events={"x": [1, 1, 1]}), "counts none"),
-    "no event called t_seconds": (sampled(events={"t_seconds": [1, 2, 3]}), "counts none"),
+    "no event called t_seconds": (sampled(events={"t_seconds": [1, 2, 3]}), "the column of time"),
     "other events alone": (
         sampled(RUN | {"events": {"page-faults": [1, 2, 3]}}, events={"instructions": [1, 2, 3]}),
-        "solo: counts none of the model's events that corun counts",
+        "solo: counts none of the events that corun counts",
     ),
 }
 
@@ -448,6 +453,9 @@ def test_without_a_champion_only_questions_about_co_runs_are_refused(model_direc
         answer = post(listening, "static", {"coruns": [QUESTION]})
         assert (answer.status_code, answer.json()["status"]) == (503, 503)
         assert "dvc repro" in answer.json()["detail"]
+        # progress needs no model
+        sampled = post(listening, "online", request()).json()
+        assert (sampled["impact"], sampled["model"]["name"]) == (pytest.approx(1.4, rel=0.1), "progress")
         assert httpx.get(f"{listening.url}/readyz").status_code == 200
     finally:
         listening.stop()

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from data.errors import InputError
 from data.tables import arrays
 from data.tables.arrays import ArraySpec
-from training.corun.estimators.contention import ContentionRegressor
+from training.corun.estimators.contention import PARTS, ContentionRegressor
 from training.corun.estimators.pressure import PressureRegressor
+from training.corun.estimators.smooth import SmoothRegressor
 from training.estimators import forest
 from training.estimators.forest import LEAF, Forest, Single, Tree, Whole, chained
 from training.estimators.frozen import belongs, by_name, write_arrays
@@ -27,13 +28,14 @@ Floats = NDArray[np.float64]
 #: The file beside ``model.skops``.
 FILE = "model.npz"
 #: Of the file's content; another version is not read.
-VERSION = 2
+VERSION = 3
 #: What a `ContentionRegressor` and its `PressureRegressor` know of pairs beside their trees.
 _OF_PAIRS = {
     "pairs_": ArraySpec("U", ("pairs",)),
     "known_": ArraySpec("f", ("pairs",)),
-    "shares_new_": ArraySpec("f", (3,)),
-    "shares_known_": ArraySpec("f", (3,)),
+    "shares_new_": ArraySpec("f", (PARTS,)),
+    "shares_known_": ArraySpec("f", (PARTS,)),
+    "shares_strange_": ArraySpec("f", (PARTS,)),
 }
 _OF_PRESSURES = {
     "tasks_": ArraySpec("U", ("tasks",)),
@@ -43,6 +45,28 @@ _OF_PRESSURES = {
     "pressure_": ArraySpec("f", ("corunners",)),
     "shift_": ArraySpec("f", ("machines", "tasks")),
 }
+_OF_SMOOTH = {
+    "middle_": ArraySpec("f", ("features",)),
+    "rates_": ArraySpec("b", ("features",)),
+    "centre_": ArraySpec("f", ("features",)),
+    "mean_": ArraySpec("f", ()),
+    "spread_": ArraySpec("f", ()),
+    "task_turn_": ArraySpec("f", ("features", "own")),
+    "beside_turn_": ArraySpec("f", ("features", "others")),
+    "machine_turn_": ArraySpec("f", ("features", "here")),
+    "tasks_": ArraySpec("U", ("names",)),
+    "besides_": ArraySpec("U", ("groups",)),
+    "machines_": ArraySpec("U", ("places",)),
+    "task_at_": ArraySpec("f", ("kept", "own")),
+    "beside_at_": ArraySpec("f", ("kept", "others")),
+    "machine_at_": ArraySpec("f", ("kept", "here")),
+    "task_who_": ArraySpec("i", ("kept",)),
+    "beside_who_": ArraySpec("i", ("kept",)),
+    "machine_who_": ArraySpec("i", ("kept",)),
+    "weights_": ArraySpec("f", ("kept",)),
+}
+#: Two parts of a model have arrays of one name.
+_SMOOTH = {f"smooth_{name}": spec for name, spec in _OF_SMOOTH.items()}
 _TREES = {
     **forest.SPECS,
     "fill": ArraySpec("f", ("features",)),
@@ -92,8 +116,11 @@ class ImpactArrays(Forest):
 
     def logs(self, x: Floats) -> Floats:
         """Return log impacts by the trees, shape (n_rows,)."""
-        values = np.hstack([x, np.where(np.isnan(x), self.fill, x)]).astype(np.float32)
-        return self.base + self.summed(values)
+        return self.base + self.summed(self.looked_at(x))
+
+    def looked_at(self, x: Floats) -> Single:
+        """Return rows as trees look at them: as they are, then with gaps filled."""
+        return np.hstack([x, np.where(np.isnan(x), self.fill, x)]).astype(np.float32)
 
     def below(self, values: Single, nodes: Whole) -> NDArray[np.bool_]:
         """Tell which values go below; a gap goes where its node sends it."""
@@ -119,10 +146,11 @@ class QuickContention(ContentionRegressor):
 def write(path: Path, model: ContentionRegressor, stored: Path) -> None:
     """Write the arrays of a fitted model, with the SHA-256 of the file `stored` that it lies in."""
     content = by_name(ImpactArrays.of(model)) | {name: getattr(model, name) for name in _OF_PAIRS}
-    # pressures that have no share were not fitted
-    content |= {
-        name: getattr(model.pressures_, name) for name in _OF_PRESSURES if hasattr(model.pressures_, name)
-    }
+    # what has no share was not fitted
+    if model.mixes:
+        content |= {name: getattr(model.pressures_, name) for name in _OF_PRESSURES}
+    if model.smoothed:
+        content |= {f"smooth_{name}": getattr(model.smooth_, name) for name in _OF_SMOOTH}
     write_arrays(path, VERSION, stored, content)
 
 
@@ -141,15 +169,21 @@ def read(path: Path, stored: Path) -> QuickContention | None:
     """
     if not path.is_file() or not belongs(path, VERSION, stored):
         return None
-    found = arrays.read(path, {**_TREES, **_OF_PAIRS, **_OF_PRESSURES}, optional=_OF_PRESSURES)
-    if found["shares_new_"][1] or found["shares_known_"][1]:
-        arrays.read(path, _OF_PRESSURES)
+    found = arrays.read(
+        path, {**_TREES, **_OF_PAIRS, **_OF_PRESSURES, **_SMOOTH}, optional=(*_OF_PRESSURES, *_SMOOTH)
+    )
     quick = QuickContention()
-    quick.pressures_ = PressureRegressor()
+    quick.pressures_, quick.smooth_ = PressureRegressor(), SmoothRegressor()
     for name in _OF_PAIRS:
         setattr(quick, name, found[name])
+    if quick.mixes:
+        arrays.read(path, _OF_PRESSURES)
+    if quick.smoothed:
+        arrays.read(path, _SMOOTH)
     for name in found.keys() & _OF_PRESSURES:
         setattr(quick.pressures_, name, found[name])
+    for name in found.keys() & _SMOOTH:
+        setattr(quick.smooth_, name.removeprefix("smooth_"), found[name])
     try:
         quick.arrays_ = ImpactArrays(**{name: found[name] for name in _TREES})
     except ValueError as exc:

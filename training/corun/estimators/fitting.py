@@ -16,6 +16,7 @@ from data.tables.digest import digest_of
 from features.corun.rates import KEYS, MOST, OTHERS, OWN
 from training.corun.estimators.models import CATALOGUE, prepared
 from training.corun.estimators.pressure import BESIDE, Named
+from training.corun.estimators.smooth import sides_of
 from training.estimators.catalogue import Params
 
 Floats = NDArray[np.float64]
@@ -223,7 +224,7 @@ class ImpactRecipe:
             tasks = rows["task"].to_numpy(np.str_)
             return Learned(RangeModel.fitted(unfitted, x, y, tasks, self.share), columns)
         if not CATALOGUE[self.model].prepared:
-            return Learned(unfitted.fit(x, y, named_of(rows)), columns)
+            return Learned(unfitted.fit(x, y, named_of(rows), sides_of(columns)), columns)
         return Learned(unfitted.fit(x, np.log(y)), columns)
 
 

@@ -85,6 +85,28 @@ class _Together:
         return np.asarray(np.linalg.solve(below + prior * np.eye(self.number), above))
 
 
+@dataclass(frozen=True)
+class PressureParts:
+    """Why a `PressureRegressor` says what it says of a co-run.
+
+    Attributes
+    ----------
+    sensitivity, pressure : float
+        Of the task, and of its co-runners together; their product and `shift` add up to log impact. NaN
+        where it never saw one of them.
+    shift : float
+        By how much the task suffers more on that machine, in log impact.
+    usual_sensitivity, usual_pressure : float
+        In the median over tasks, and over as many co-runners.
+    """
+
+    sensitivity: float
+    pressure: float
+    shift: float
+    usual_sensitivity: float
+    usual_pressure: float
+
+
 class PressureRegressor:
     """Log impact as a product: how sensitive the task is, times how much its co-runners press together.
 
@@ -144,6 +166,21 @@ class PressureRegressor:
         place, here = placed(self.machines_, machines.astype(np.str_))
         shift = np.where(here[machine], self.shift_[place[machine], task[pair]], 0.0)
         return np.asarray(product[pair] + shift)
+
+    def told(self, named: Named) -> PressureParts:
+        """Return why it says what it says of one co-run, the only row of `named`."""
+        task, *beside = members(str(named.pairs[0]))
+        sensitivities = dict(zip(self.tasks_.tolist(), self.sensitivity_.tolist(), strict=True))
+        pressures = dict(zip(self.corunners_.tolist(), self.pressure_.tolist(), strict=True))
+        sensitivity = sensitivities.get(task, np.nan)
+        pressure = sum(pressures.get(name, np.nan) for name in beside)
+        return PressureParts(
+            sensitivity,
+            pressure,
+            float(self.predict(named)[0]) - sensitivity * pressure,
+            float(np.median(self.sensitivity_)),
+            len(beside) * float(np.median(self.pressure_)),
+        )
 
 
 def members(pair: str) -> list[str]:

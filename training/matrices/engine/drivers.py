@@ -102,9 +102,10 @@ class _Taking:
         removed = np.zeros((count, len(inside), self.removal.sizes.shape[1]), bool)
         places = np.broadcast_to(metric[:, None], (count, len(inside), n))
         np.put_along_axis(removed, places, np.broadcast_to(inside, places.shape), axis=2)
-        contribution = np.round(0.0 - self._odds(removed) @ _weights(inside), 12)
+        contribution = np.round(-self._odds(removed) @ _weights(inside), 12) + 0.0
         order = np.argsort(-np.round(contribution, DIGITS), axis=1, kind="stable")
-        return NamedDrivers(*(np.take_along_axis(found, order, axis=1) for found in (metric, contribution)))
+        metric = np.take_along_axis(metric, order, axis=1)
+        return NamedDrivers(metric, np.take_along_axis(contribution, order, axis=1))
 
     def _odds(self, removed: NDArray[np.bool_]) -> Floats:
         """Return the log-odds of versions of every pair, of whose metrics some are `removed`."""

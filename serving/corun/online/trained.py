@@ -1,82 +1,80 @@
-"""Impact from the first seconds of a task, alone and beside others (seed 002, equations 2 to 5)."""
+"""The trained model's opinion of the first seconds (the co-run paper, equations 2 to 5)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data.errors import InputError
+from data.measure.intervals import TIME
 from serving.corun.model import Online
-from serving.corun.samples import TIME, looked
-from serving.corun.schemas import ImpactDriverAnswer, OnlineAnswer
+from serving.corun.online.samples import Looked
+from serving.corun.schemas import ImpactDriverAnswer
 from serving.corun.static import strongest
 from training.corun import online as trained
 
 Floats = NDArray[np.float64]
-#: What the two runs are called where they are no files.
-NAMES = ("solo", "corun")
 #: Logarithm of the odds from which it is asked whether the two are swapped: 3 to 1.
 ASKED = math.log(3)
 
 
-def answer(
-    solo: pd.DataFrame,
-    corun: pd.DataFrame,
-    machine: str | None,
-    online: Online,
-    names: Sequence[str] = NAMES,
-) -> OnlineAnswer:
-    """Answer from samples of the same task alone and beside others.
+@dataclass(frozen=True)
+class TrainedOpinion:
+    """What the trained model says.
+
+    Attributes
+    ----------
+    impact : float
+    width : float
+        Half the interval, as a logarithm.
+    missing : float
+        The share of the model's events that nobody counted.
+    swapped : bool
+        Whether events changed as from together to alone.
+    drivers : list of ImpactDriverAnswer
+    notes : list of str
+    """
+
+    impact: float
+    width: float
+    missing: float
+    swapped: bool
+    drivers: list[ImpactDriverAnswer]
+    notes: list[str]
+
+
+def opinion(pair: Sequence[Looked], machine: str | None, online: Online) -> TrainedOpinion | None:
+    """Ask the trained model; None if the two runs have none of its events in common.
 
     Parameters
     ----------
-    solo, corun : DataFrame
-        ``t_seconds`` and a column per event, as `data.measure.perf_stat.intervals` reads them.
+    pair : sequence of Looked
+        The task alone, and beside others.
     machine : str or None
         Where they were measured; None: on one that the model was trained on.
-    names : sequence of str
-        What notes and errors call the two runs.
-
-    Raises
-    ------
-    InputError
-        If one of them cannot be used, see `serving.corun.samples.looked`, or they have no event in common.
+    online : Online
     """
     card = online.model.card
-    pair = [looked(table, card.events, name) for table, name in zip((solo, corun), names, strict=True)]
-    seconds = min(card.seconds, *(one.seconds for one in pair))
-    # what was counted beside a gap alone is gone with it
-    there = [set(one.table.columns[one.table.notna().any()]) for one in pair]
-    counted = [event for event in card.events if all(event in one for one in there)]
+    counted = [event for event in card.events if all(event in one.counted for one in pair)]
     if not counted:
-        raise InputError(f"counts none of the model's events that {names[1]} counts", file=names[0])
-    start = np.stack([_start(one.table, card.events, counted, seconds) for one in pair])
+        return None
+    seconds = min(card.seconds, *(one.seconds for one in pair))
+    start = np.stack([_start(one.stretch, card.events, counted, seconds) for one in pair])
     done = online.model.model.completed(start)
     known = np.isin(card.events, counted)
     changes = online.model.model.changes
     ratios = changes.filled(done[1] - done[0], known)
     impact, drivers = _impact(ratios, start, known, online)
     missing = 1 - len(counted) / len(card.events)
-    width = card.half_width(machine, seconds, missing)
-    notes = [note for one in pair for note in one.notes]
+    swapped = changes.swapped(ratios, known) > ASKED
+    notes = [note for one in pair for note in one.lacking(card.events)]
     notes += _notes(machine, seconds, missing, online)
-    if impact < 1:
-        notes.append(f"faster together than alone: are {names[0]} and {names[1]} swapped?")
-    elif changes.swapped(ratios, known) > ASKED:
-        notes.append(f"events changed as from together to alone: are {names[0]} and {names[1]} swapped?")
-    return OnlineAnswer(
-        model=online.ref.answer,
-        impact=impact,
-        low=impact / np.exp(width),
-        high=impact * np.exp(width),
-        confidence=card.confidence,
-        sampled_seconds=seconds,
-        drivers=drivers,
-        notes=list(dict.fromkeys(notes)),
+    return TrainedOpinion(
+        impact, card.half_width(machine, seconds, missing), missing, swapped, drivers, notes
     )
 
 

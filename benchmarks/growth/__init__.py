@@ -1,0 +1,1 @@
+"""What training costs every family where there is ten and a hundred times as much to learn from."""

@@ -1,0 +1,170 @@
+"""What each family learns from, so many times over, and how: the shipped champion, as its stage trains it.
+
+Copies of the shipped rows differ by noise, and in the names of what is held out whole: operations, test
+cases, programs, CPU models. So there is more of everything; for speed and memory only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from benchmarks.table import SEED
+from features.corun.rates import AND
+from features.fingerprints.matrix import PLACES, FingerprintTable, Measured
+
+Words = NDArray[np.str_]
+#: Of a value, or of a column's standard deviation where values may be 0.
+NOISE = 0.02
+#: Of the pairs of matrices, every tenth is learned from: a hundred times all of them take hours and 10 GB.
+PAIRS = 10
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What is learned from, and how.
+
+    Attributes
+    ----------
+    what : str
+        The model.
+    cases, columns : int
+    learn : callable
+    """
+
+    what: str
+    cases: int
+    columns: int
+    learn: Callable[[], object]
+
+
+def comparisons(times: int) -> Lesson:
+    """Return the champion of comparisons, with the parameters of its search."""
+    from training.comparisons.decision import examples_of
+    from training.comparisons.examples import Examples, FeatureTable
+    from training.comparisons.family import bound
+    from training.comparisons.labels.beside import known_of
+    from training.comparisons.train import Fit, fitted
+    from training.comparisons.tune import Classified
+    from training.evaluation.tuned import read_tuned
+
+    family = bound()
+    table = FeatureTable.read(family.features, family.columns())
+    name = _champion(family.places.metrics)
+    tuned = read_tuned(family.places.tuned, Classified)["all"][name]
+    known = known_of(family.features, table, examples_of(family, table)).learnt
+    x = np.tile(known.x, (times, 1))
+    x += np.nanstd(known.x, axis=0) * _noise(x.shape)
+    train = Examples(x, np.tile(known.y, times), _named(known.groups, times))
+    fit = Fit(name, tuned, train, x[:0], SEED, table.guide)
+    return Lesson(name, *x.shape, lambda: fitted(fit))
+
+
+def matrices(times: int) -> Lesson:
+    """Return the champion of matrices, its search included."""
+    from data.matrices.params import Matrices
+    from data.params import load
+    from data.places import Places
+    from training.matrices.engine.engine import FULL, Engine
+    from training.matrices.examples import MatrixExamples
+    from training.matrices.schemes import candidates
+
+    places, how = Places("matrices"), load(Matrices).section.evaluate
+    wanted = {cell.entry: cell for cell in candidates(how.models, replace(FULL, components=how.components))}
+    cell = wanted[_champion(places.metrics)]
+    tables = MatrixExamples.read(places.interim, places.valid).tables
+    some = tables.runs["pair_id"].unique()[::PAIRS]
+    tables = tables.of_runs(tables.runs["pair_id"].isin(some).to_numpy(bool))
+    metrics = [*tables.raw, *tables.summary]
+    runs = _copies(tables.runs, times, ("run_id", "pair_id", "workload"))
+    runs[metrics] *= 1 + _noise(runs[metrics].shape)
+    engine = Engine(cell.scheme, cell.model, how.trials, SEED)
+    many = replace(tables, runs=runs)
+    return Lesson(cell.entry, len(runs), len(metrics), lambda: engine.fit(many))
+
+
+def corun(times: int) -> Lesson:
+    """Return the champion of static co-runs, with the parameters of its search."""
+    from data.corun.params import Corun
+    from data.params import load
+    from data.places import Places
+    from training.corun.estimators.fitting import ImpactTable
+    from training.corun.stages import FEATURES, recipe_of
+    from training.evaluation.tuned import Tuned, read_tuned
+
+    places, table = Places("corun"), ImpactTable.read(FEATURES)
+    name = _champion(places.metrics)
+    tuned = read_tuned(places.tuned, Tuned)["all"][name]
+    rows = _copies(table.frame, times, ("task", "corunners", "families"))
+    measured = ["impact", *table.rates]
+    rows[measured] *= np.exp(_noise(rows[measured].shape))
+    recipe = recipe_of(table, name, load(Corun).section, SEED, tuned.params)
+    return Lesson(name, len(rows), len(recipe.columns), lambda: recipe.fit(rows))
+
+
+def profile(times: int) -> Lesson:
+    """Return the profile of an application, with its trust figures."""
+    from data.fingerprints.params import Fingerprints
+    from data.params import load
+    from training.fingerprints.profiles import profile
+
+    measured, how = _machines(times), load(Fingerprints).section.profile
+    return Lesson("profile", *measured.x.shape, lambda: profile(measured, how, SEED))
+
+
+def prediction(times: int) -> Lesson:
+    """Return the prediction of an application on other machines."""
+    from training.fingerprints.prediction import learn
+
+    measured = _machines(times).by_machine()
+    return Lesson("prediction", *measured.x.shape, lambda: learn(measured, SEED))
+
+
+LESSONS: Mapping[str, Callable[[int], Lesson]] = {
+    "comparisons": comparisons,
+    "matrices": matrices,
+    "corun": corun,
+    "fingerprints, profile": profile,
+    "fingerprints, prediction": prediction,
+}
+
+
+def _champion(metrics: Path) -> str:
+    return str(json.loads(metrics.read_text())["champion"])
+
+
+def _copies(rows: pd.DataFrame, times: int, names: Sequence[str]) -> pd.DataFrame:
+    """Repeat rows; what these columns name, also side by side, is of the copy alone."""
+    copies = []
+    for copy in range(times):
+        own = {name: rows[name].str.replace(AND, f"#{copy}{AND}", regex=False) + f"#{copy}" for name in names}
+        copies.append(rows.assign(**own))
+    return pd.concat(copies, ignore_index=True)
+
+
+def _machines(times: int) -> Measured:
+    """Return what the first application of the fingerprints was measured on, so many times."""
+    table = FingerprintTable.read(PLACES.processed)
+    one = table.measured(table.covering(1)[0])
+    many = one.rows(np.tile(np.arange(len(one.y)), times))
+    return replace(
+        many,
+        x=many.x * np.exp(_noise(many.x.shape)),
+        y=many.y * np.exp(_noise(many.y.shape)),
+        machines=_named(one.machines, times),
+        cpus=_named(one.cpus, times),
+    )
+
+
+def _named(names: Words, times: int) -> Words:
+    return np.char.add(np.tile(names, times), np.repeat([f"#{copy}" for copy in range(times)], len(names)))
+
+
+def _noise(shape: tuple[int, ...]) -> NDArray[np.float64]:
+    return NOISE * np.random.default_rng(SEED).standard_normal(shape)

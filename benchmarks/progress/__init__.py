@@ -1,0 +1,1 @@
+"""What progress makes of simulated and of shipped runs."""

@@ -1,0 +1,130 @@
+"""The impact by progress: on simulated programs with phases, and on the shipped samples.
+
+Run it with ``uv run python -m benchmarks.progress``; it writes ``docs/results/progress.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import typer
+from numpy.typing import NDArray
+
+from benchmarks.progress.simulated import SLOWING, sampled, task
+from benchmarks.table import SEED, Table
+from data.corun.tables import CorunTables
+from data.measure.intervals import TIME
+from features.corun.rates import Solo, instances
+from serving.corun.online.answer import answer
+from serving.corun.schemas import OnlineAnswer
+from training.corun.online import SampledRuns, paired
+
+Floats = NDArray[np.float64]
+SHIPPED = Path("data/raw/corun")
+#: Of the shipped co-runs every so many is asked about.
+EVERY = 8
+TOLERANCE = 0.05
+COLUMNS = {
+    "runs": "", "alone": "", "together, s": "g", "judge": "", "cases": "d", "within 5 %": ".1%",
+    "mean error": ".2%", "R2": ".2f", "interval of 90 % holds": ".1%", "its width": ".1%",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    """A truth, what progress says, and how much slower it was so far."""
+
+    truth: float
+    told: OnlineAnswer
+
+    @property
+    def so_far(self) -> float:
+        """The impact of what was seen."""
+        return self.told.opinions[0].so_far or np.nan
+
+
+def simulated(seconds: float, runs: int, *, recurring: bool, whole: bool) -> Iterator[Case]:
+    """Yield programs of 60 s with phases, of which so many seconds are seen."""
+    for place, slowing in enumerate(SLOWING.values()):
+        for number in range(runs):
+            rng = np.random.default_rng([SEED, place, number, recurring])
+            program = task(rng, slowing, recurring=recurring)
+            alone = sampled(rng, program, together=False, until=np.inf if whole else seconds)
+            together = sampled(rng, program, together=True, until=seconds)
+            yield Case(program.impact, answer(alone, together, None, None, whole=whole))
+
+
+def shipped(seconds: float, *, whole: bool) -> Iterator[Case]:
+    """Yield shipped co-runs, of which perf counted no event of the processor."""
+    tables = CorunTables.read(SHIPPED)
+    sampled_runs = SampledRuns.of(tables.samples, seconds)
+    pairs = paired(sampled_runs.runs, instances(tables, Solo.of(tables))).iloc[::EVERY]
+    keys = list(sampled_runs.runs.columns)
+    by_run = dict(tuple(tables.samples.groupby(keys, sort=False)))
+
+    def counts(row: int) -> pd.DataFrame:
+        found = by_run[tuple(sampled_runs.runs.iloc[row])].sort_values(TIME)
+        return found[[TIME, "task-clock", "context-switches", "page-faults"]].reset_index(drop=True)
+
+    for pair in pairs.itertuples():
+        alone, together = counts(int(pair.solo)), counts(int(pair.corun))
+        first = together[together[TIME] <= seconds + 1e-9]
+        alone = alone if whole else alone[alone[TIME] <= seconds + 1e-9]
+        yield Case(float(pair.impact), answer(alone, first, None, None, whole=whole))
+
+
+def rows(about: tuple[object, ...], cases: list[Case]) -> Iterator[tuple[object, ...]]:
+    """Yield what progress is worth, and what the ratio so far is."""
+    truth = np.array([case.truth for case in cases])
+    told = np.array([[case.told.impact, case.told.low, case.told.high] for case in cases], np.float64)
+    holds = float(((told[:, 1] <= truth) & (truth <= told[:, 2])).mean())
+    width = float((told[:, 2] / told[:, 1] - 1).mean())
+    yield (*about, "progress", *_worth(truth, told[:, 0]), holds, width)
+    yield (*about, "the ratio so far", *_worth(truth, np.array([case.so_far for case in cases])), None, None)
+
+
+def _worth(truth: Floats, predicted: Floats) -> tuple[int, float, float, float]:
+    error = np.abs(predicted / truth - 1)
+    r2 = 1 - ((truth - predicted) ** 2).sum() / ((truth - truth.mean()) ** 2).sum()
+    return len(truth), float((error <= TOLERANCE).mean()), float(error.mean()), float(r2)
+
+
+def main(runs: int = 4) -> None:
+    """Ask about simulated programs, `runs` of each kind, and about shipped co-runs."""
+    found: list[tuple[object, ...]] = []
+    for recurring, whole, seconds in (
+        (recurring, whole, seconds)
+        for recurring in (True, False)
+        for whole in (True, False)
+        for seconds in (2.0, 10.0, 30.0)
+    ):
+        about = f"simulated, phases come {'again and again' if recurring else 'once'}"
+        alone = "whole" if whole else "its beginning"
+        cases = list(simulated(seconds, runs, recurring=recurring, whole=whole))
+        found += rows((about, alone, seconds), cases)
+    for seconds in (2.0, 10.0):
+        found += rows(("shipped", "whole", seconds), list(shipped(seconds, whole=True)))
+    title = "The impact by progress, without training"
+    command = "uv run python -m benchmarks.progress"
+    Table(title, command, COLUMNS, found, _notes(runs)).publish("progress")
+
+
+def _notes(runs: int) -> list[str]:
+    programs = f"{runs} programs of 60 s for each of {len(SLOWING)} ways in which phases are slowed down"
+    others = "the programs of tests/model/corun/phases.py are others"
+    uncounted = "perf counts no event of the processor on that machine"
+    return [
+        f"Simulated: {programs}, 3 to 8 phases, counts with 2 % of noise.",
+        f"What is believed beforehand was found on other seeds of these than {SEED}; {others}.",
+        "The ratio so far: seconds together over seconds alone to the same instruction.",
+        f"Shipped: every {EVERY}th of the co-runs in data/raw/corun, by task-clock alone: {uncounted}.",
+        "Most of their impacts lie between 1.00 and 1.05. R2 below 0: their mean would have been nearer.",
+    ]
+
+
+if __name__ == "__main__":
+    typer.run(main)

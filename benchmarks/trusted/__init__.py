@@ -1,0 +1,1 @@
+"""Which rankings of profiles are trusted: those with one cause, and those with none."""

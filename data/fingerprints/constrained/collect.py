@@ -1,0 +1,200 @@
+"""Measuring stressors and programs under each constraint, as if on a machine of its own."""
+
+from __future__ import annotations
+
+import random
+import shlex
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from data.errors import InputError
+from data.fingerprints import stress_ng
+from data.fingerprints.constrained.confinement import Wrap, confined
+from data.fingerprints.constrained.suite import Constraint, Program
+from data.fingerprints.stress_ng import PATIENCE, PlannedStressor
+from data.fingerprints.suite import FingerprintSuite
+from data.fingerprints.tables import FingerprintTables
+from data.measure import machine
+from data.measure.child import execute
+from data.measure.disturbance import Disturbance
+from data.measure.pinning import Pinned
+from data.measure.screen import Screen
+from data.measure.session import Session, shuffled
+
+PROGRAMS = Path(__file__).parents[2] / "suites/programs"
+STRESSOR, PROGRAM = "stressor", "program"
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A stressor or a program to run under a constraint."""
+
+    constraint: str
+    kind: str
+    name: str
+    repetition: int
+
+    @property
+    def key(self) -> tuple[str, str, str, int]:
+        """What tells one from another."""
+        return self.constraint, self.kind, self.name, self.repetition
+
+    @property
+    def told(self) -> str:
+        """What runs where, for people."""
+        return f"{self.name} ({self.constraint})"
+
+
+@dataclass(frozen=True)
+class ConstrainedRun(PlannedRun):
+    """The rate of a stressor or the seconds of a program; ``problem`` says why there is none.
+
+    ``at`` is a UTC time, ``foreign`` the share of the processor that others used meanwhile.
+    """
+
+    at: str
+    value: float | None
+    problem: str
+    foreign: float
+
+
+def plan(suite: FingerprintSuite, stressors: frozenset[str]) -> list[PlannedRun]:
+    """List what to run: constraint by constraint in random order, and so within each; then all over again."""
+    shuffle = random.Random(suite.seed)
+    here = [(STRESSOR, stressor) for stressor in suite.stressors if stressor in stressors]
+    every = [*here, *((PROGRAM, program.name) for program in suite.programs)]
+    order = [
+        (constraint.name, repetition)
+        for repetition in range(1, suite.repetitions + 1)
+        for constraint in shuffled([suite.constraints], shuffle)
+    ]
+    blocks = [[PlannedRun(name, *what, repetition) for what in every] for name, repetition in order]
+    return shuffled(blocks, shuffle)
+
+
+def collect(suite: FingerprintSuite, stressors: frozenset[str], directory: Path, screen: Screen) -> bool:
+    """Measure a suite with constraints, as `data.collect.collect` says.
+
+    Raises
+    ------
+    InputError
+        If this machine does not let us put a constraint on, or a program is missing.
+    """
+    session = Session.begin(directory, suite, screen, "runs", ConstrainedRun)
+    with session, Pinned(suite.processor, None):
+        measure(session, suite, stressors)
+    runs = session.journal.entries
+    without = sorted({f"{one.name} under {one.constraint}: it {one.problem}" for one in runs if one.problem})
+    for problem in without:
+        screen.say(f"no value of {problem}")
+    foreign = sorted(entry.foreign for entry in runs)
+    return session.end(suite, tables(suite, runs, machine.settings()), without_value=without, foreign=foreign)
+
+
+def measure(session: Session[ConstrainedRun], suite: FingerprintSuite, stressors: frozenset[str]) -> None:
+    """Measure what the journal lacks, a constraint at a time."""
+    tasks, at = plan(suite, stressors), {one.name: one for one in suite.constraints}
+    programs = {program.name: program for program in suite.programs}
+    processor = suite.processor or 0
+    beside = 0 if processor else 1
+
+    def made(planned: Sequence[PlannedRun]) -> tuple[list[ConstrainedRun], float]:
+        found: list[ConstrainedRun] = []
+        for name in dict.fromkeys(task.constraint for task in planned):
+            with confined(at[name], beside) as wrap:
+                here = [task for task in planned if task.constraint == name]
+                found += [run(task, programs.get(task.name), suite, wrap) for task in here]
+        return found, max(entry.foreign for entry in found)
+
+    session.measure(tasks, made, batch=len(tasks) // (len(at) * suite.repetitions))
+
+
+def run(task: PlannedRun, program: Program | None, suite: FingerprintSuite, wrap: Wrap) -> ConstrainedRun:
+    """Run a stressor or a program; what fails or hangs has no value."""
+    at, watch = datetime.now(UTC).isoformat(), Disturbance(processor=suite.processor)
+    with tempfile.TemporaryDirectory(prefix="perfjudge-", dir=Path.cwd()) as scratch:
+        if task.kind == STRESSOR or program is None:
+            value, problem = _rate(task, suite.seconds, wrap, Path(scratch))
+        else:
+            value, problem = _seconds(program, wrap, Path(scratch))
+    foreign = round(watch.share(), 4)
+    return ConstrainedRun(**asdict(task), at=at, value=value, problem=problem, foreign=foreign)
+
+
+def _rate(task: PlannedRun, seconds: int, wrap: Wrap, scratch: Path) -> tuple[float | None, str]:
+    report, planned = scratch / "report.yaml", PlannedStressor(task.name, 1, task.repetition)
+    command = wrap(stress_ng.command(planned, seconds, report))
+    done = execute(command, "fingerprint", scratch, seconds + PATIENCE)
+    rate = stress_ng.reported(report)
+    problem = stress_ng.why_no_rate(task.name, done) if rate is None or done.code else ""
+    return (None if problem else rate), problem
+
+
+def _seconds(program: Program, wrap: Wrap, scratch: Path) -> tuple[float | None, str]:
+    done = execute(wrap(words(program, scratch)), f'program "{program.name}"', scratch, PATIENCE)
+    if done.code:
+        return None, f"ended with exit code {done.code} ({done.last_line})"
+    try:
+        return float(done.last_line.split()[0]), ""
+    except ValueError:
+        return None, f"printed no seconds ({done.last_line})"
+
+
+def words(program: Program, scratch: Path) -> list[str]:
+    """Return the command of a program; InputError if it has a placeholder that there is not."""
+    runner = f"{sys.executable} -S {PROGRAMS / 'runner.py'}"
+    site = f"env PYTHONPATH={sysconfig.get_path('purelib')} {runner}"
+    try:
+        return shlex.split(program.command.format(run=runner, site=site, scratch=scratch))
+    except (KeyError, IndexError, ValueError) as exc:
+        problem = f"command={program.command!r}: expected no placeholders but {{run}}, {{site}}, {{scratch}}"
+        raise InputError(problem, place=f'program "{program.name}"') from exc
+
+
+def tables(
+    suite: FingerprintSuite, runs: Sequence[ConstrainedRun], described: dict[str, str]
+) -> FingerprintTables:
+    """Make the tables of what is measured: each constraint stands for a machine, its kind for a CPU model.
+
+    Parameters
+    ----------
+    described : dict
+        As `data.measure.machine.settings` describes the machine.
+    """
+    machines = [
+        {"machine": one.constraint, "stressor": one.name, "threads": 1, "repetition": one.repetition,
+         "bogo_ops_per_second": one.value}
+        for one in runs
+        if one.kind == STRESSOR
+    ]  # fmt: skip
+    applications = [
+        {"machine": one.constraint, "application": one.name, "metric": "seconds", "better": "lower",
+         "repetition": one.repetition, "value": one.value}
+        for one in runs
+        if one.kind == PROGRAM
+    ]  # fmt: skip
+    hosts = [_host(one, suite, runs, described) for one in suite.constraints]
+    return FingerprintTables.of_rows(machines, applications, hosts)
+
+
+def _host(
+    constraint: Constraint, suite: FingerprintSuite, runs: Sequence[ConstrainedRun], described: dict[str, str]
+) -> dict[str, object]:
+    foreign = [one.foreign for one in runs if one.constraint == constraint.name]
+    return {
+        "machine": constraint.name,
+        "cpu": f"{described['processor']}, {constraint.kind}",
+        "cores": 1,
+        "stress_ng": described["stress-ng"],
+        "source": f"suite {suite.name}: {described['processor']} under constraints",
+        "seconds": suite.seconds,
+        "foreign": float(np.median(foreign)) if foreign else np.nan,
+        **{key: described[key] for key in ("memory", "kernel", "distribution", "nice")},
+    }

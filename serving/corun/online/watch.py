@@ -1,0 +1,173 @@
+"""A run that is sampled while it runs, and what its impact seems to be by then."""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from data.corun.run import STOPPED
+from data.corun.tables import SAMPLE_DTYPES
+from data.errors import InputError
+from data.measure.child import Child
+from data.measure.intervals import TIME, parsed, read
+from data.measure.perf_stat import Counting, uncountable
+from data.measure.proc import descendants, running_seconds
+from serving.corun.model import Online
+from serving.corun.named import some
+from serving.corun.online.answer import answer
+from serving.corun.schemas import OnlineAnswer
+from training.corun.progress.kinds import KINDS
+
+#: What notes call the run that is watched.
+_NAME = "the task beside others"
+#: Seconds after its start from which a process is told to be watched late.
+_LATE = 0.5
+
+
+@dataclass(frozen=True)
+class Watching:
+    """What is watched, and what it is held against.
+
+    Attributes
+    ----------
+    target : sequence of str
+        The number of a process, or a command.
+    solo : Path
+        The samples of a whole run alone.
+    interval : float
+        Seconds.
+    machine : str or None
+    online : Online or None
+        The trained model, if there is one.
+    """
+
+    target: Sequence[str]
+    solo: Path
+    interval: float
+    machine: str | None
+    online: Online | None
+
+    def answers(self, say: Callable[[str], None]) -> Iterator[OnlineAnswer]:
+        """Yield what is known of the impact after each interval, until the task ends or Ctrl-C.
+
+        Parameters
+        ----------
+        say : callable
+            Takes what a person should know beforehand, a line each.
+
+        Raises
+        ------
+        InputError
+            If the samples alone cannot be read, perf counts none of their events here, there is no such
+            process, or it ended before anything could be told.
+        """
+        alone = read(self.solo, SAMPLE_DTYPES)
+        events = _countable(alone, self.solo, say)
+        before, slower = _age(self.target), 1.0
+        if before > _LATE:
+            say(f"it has run for {before:.1f} s: what is left is told, as if it had run so from its start")
+        problem = "ended before anything was counted"
+        for samples, ended in _sampled(self.target, events, self.interval):
+            after = before + samples[TIME].iloc[-1] if ended else None
+            try:
+                found = self._answer(alone if ended else _after(alone, before / slower), samples, after)
+            except InputError as exc:
+                problem = str(exc)
+                continue
+            problem, slower = "", found.impact or 1.0
+            yield found
+        if problem:
+            raise InputError(problem, place="watch")
+
+    def _answer(self, alone: pd.DataFrame, samples: pd.DataFrame, ended: float | None) -> OnlineAnswer:
+        names = (str(self.solo), _NAME)
+        return answer(alone, samples, self.machine, self.online, names, whole=True, ended=ended)
+
+
+def _countable(alone: pd.DataFrame, solo: Path, say: Callable[[str], None]) -> list[str]:
+    """Return the events of the run alone that this machine counts; say which it doesn't."""
+    wanted = [str(name) for name in alone.columns.drop(TIME)]
+    lacking = uncountable(wanted)
+    found = [name for name in wanted if name not in lacking]
+    if lacking:
+        say(f"this machine does not count {some(list(lacking))}, which {solo} has")
+    if not found:
+        tellers = ", ".join(kind.event for kind in KINDS[:1]) + " or task-clock"
+        raise InputError(f"has no event that perf counts here; expected {tellers}", file=solo)
+    return found
+
+
+def _sampled(
+    target: Sequence[str], events: Sequence[str], interval: float
+) -> Iterator[tuple[pd.DataFrame, bool]]:
+    """Yield all samples so far, after each interval, and whether the task has ended."""
+    with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch, ExitStack() as stack:
+        pid, ended = _running(target, stack)
+        counting = Counting(list(descendants(pid)), events, interval, Path(scratch) / "samples")
+        stack.callback(counting.close)
+        counting.enable()
+        if not _is_pid(target):
+            os.kill(pid, signal.SIGCONT)
+        lines, going = 0, True
+        try:
+            while going:
+                going = not select.select([ended], [], [], interval / 2)[0]
+                text = _whole_lines(counting.output)
+                if text.count("\n") > lines and going:
+                    lines = text.count("\n")
+                    yield parsed(text, _NAME, SAMPLE_DTYPES), False
+        except KeyboardInterrupt:
+            pass
+        yield counting.stop(), not going
+
+
+def _whole_lines(path: Path) -> str:
+    """Return what perf has written of whole intervals: the last may lack events yet."""
+    try:
+        text = path.read_text()
+    except OSError:
+        return ""
+    return text[: text.rfind("\n") + 1]
+
+
+def _running(target: Sequence[str], stack: ExitStack) -> tuple[int, int]:
+    """Return the process that is watched, and what can be read from when it has ended."""
+    if not _is_pid(target):
+        if shutil.which(target[0]) is None:
+            raise InputError(f"needs the program {target[0]!r}, which is not installed", place="watch")
+        child = Child([*STOPPED, *target], f'command "{target[0]}"')
+        stack.callback(child.end)
+        os.waitpid(child.pid, os.WUNTRACED)
+        return child.pid, child.ended
+    try:
+        ended = os.pidfd_open(int(target[0]))
+    except (OSError, OverflowError) as exc:
+        raise InputError(f"there is no process {target[0]} ({exc})", place="watch") from exc
+    stack.callback(os.close, ended)
+    return int(target[0]), ended
+
+
+def _age(target: Sequence[str]) -> float:
+    """Return for how many seconds a process has run before it is watched."""
+    return running_seconds(int(target[0])) if _is_pid(target) else 0.0
+
+
+def _after(alone: pd.DataFrame, seconds: float) -> pd.DataFrame:
+    """Return what is left of the samples alone after some seconds."""
+    left = alone[alone[TIME] > seconds]
+    if seconds < _LATE or left.empty:
+        return alone
+    return left.assign(**{TIME: left[TIME] - seconds})
+
+
+def _is_pid(target: Sequence[str]) -> bool:
+    return len(target) == 1 and target[0].isdecimal()

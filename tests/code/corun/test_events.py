@@ -1,0 +1,90 @@
+"""Events under the names that vendors, kernels and perf give them, in all forms that perf prints."""
+
+import json
+
+import pandas as pd
+import pytest
+
+from data.corun.synonyms import EventName, canonical, unknown
+from data.errors import InputError
+from data.measure.intervals import TIME, parsed
+
+SEPARATED = "0.2,7,,instructions:u,1,100.00,,\n0.2,<not counted>,,cs,0,0.00,,\n0.4,8,,instructions:u,1,1,,\n"
+LINES = "".join(
+    json.dumps({"interval": time, "counter-value": count, "unit": "", "event": event}) + "\n"
+    for time, count, event in [
+        (0.2, "7.000000", "instructions:u"), (0.2, "<not counted>", "cs"), (0.4, "8.0", "instructions:u"),
+    ]
+)  # fmt: skip
+NAMED = "time;instructions:u;cs\n0.2;7;<not counted>\n0.4;8;\n"
+
+
+@pytest.mark.parametrize("text", [SEPARATED, LINES, NAMED], ids=["-x", "-j", "a table"])
+def test_all_forms_say_the_same(text):
+    found = parsed(text, "f").set_index(TIME)
+    assert found["instructions:u"].to_dict() == {0.2: 7.0, 0.4: 8.0}
+    assert found["cs"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"interval": 0.2}\n', 'f:1: \'{"interval": 0.2}\': expected {"interval", "counter-value"'),
+        ("t,instructions\n0.2,1\n0.4\n", "f:3: has 1 cells; expected 2 as in the header"),
+        ("t,instructions\n0.2,-1\n", "f:2: instructions=-1 must be 0 or more"),
+        ("t\n0.2\n", "f:1: 't': expected the output of perf stat"),
+    ],
+)
+def test_what_has_no_such_form_is_told_in_one_line(text, told):
+    with pytest.raises(InputError) as error:
+        parsed(text, "f")
+    assert str(error.value).startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("written", "event", "privileges"),
+    [
+        ("cycles", "cpu-cycles", ""),
+        ("cycles:u", "cpu-cycles", "u"),
+        ("instructions:ukP", "instructions", ""),
+        ("cpu_core/instructions/", "instructions", ""),
+        ("cpu_atom/INST_RETIRED.ANY/u", "instructions", "u"),
+        ("ex_ret_instr", "instructions", ""),
+        ("l3_cache_refill", "cache-misses", ""),
+        ("LLC-load-misses", "LLC-load-misses", ""),
+        ("branches", "branch-instructions", ""),
+        ("something-else:k", "something-else", "k"),
+    ],
+)
+def test_an_event_has_one_name(written, event, privileges):
+    found = EventName.of(written)
+    assert (found.event, found.privileges) == (event, privileges)
+
+
+def test_what_kinds_of_processor_counted_is_added_up_and_user_and_kernel_mode_too():
+    table = pd.DataFrame(
+        {
+            TIME: [0.2, 0.4],
+            "cpu_core/instructions/": [5.0, 6.0],
+            "cpu_atom/instructions/": [None, 1.0],
+            "cycles:u": [2.0, 2.0],
+            "cycles:k": [1.0, 1.0],
+            "branches:u": [1.0, 1.0],
+            "faults": [3.0, 3.0],
+            "page-faults": [4.0, 4.0],
+        }
+    )
+    found = canonical(table, TIME)
+    assert found.table.to_dict("list") == {
+        TIME: [0.2, 0.4],
+        "instructions": [5.0, 7.0],
+        "cpu-cycles": [3.0, 3.0],
+        "branch-instructions": [1.0, 1.0],
+        "page-faults": [3.0, 3.0],
+    }
+    assert found.privileges == {"branch-instructions": "u"}
+
+
+def test_an_event_that_nobody_knows_comes_with_the_nearest():
+    found = unknown(["instrucions", "LLC-loads", "own-event", "zzz"], ["own-event"])
+    assert found == {"instrucions": "instructions", "zzz": None}

@@ -1,0 +1,116 @@
+"""Impacts that are split: shares add up, and are those of Shapley by hand."""
+
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from training.corun.estimators.arrays import ImpactArrays
+from training.corun.estimators.contention import ContentionRegressor
+from training.corun.estimators.fitting import Learned
+from training.corun.estimators.pressure import BESIDE, Named
+from training.corun.estimators.smooth import SmoothRegressor, sides_of
+from training.corun.estimators.splitting import Way, of_trees, split
+
+TASKS = [f"t{n}" for n in range(10)]
+COLUMNS = ("own_a", "own_b", "others_a", "others_b", "longer")
+#: The things that the columns belong to.
+OWNERS = np.array([0, 1, 2, 2, 3])
+
+
+class Made:
+    """Co-runs of tasks with two properties each, and a gap here and there."""
+
+    def __init__(self) -> None:
+        generator = np.random.default_rng(3)
+        traits = generator.normal(size=(len(TASKS), 2))
+        both = list(product(range(len(TASKS)), repeat=2))
+        self.named = Named(
+            np.array([f"{TASKS[one]}{BESIDE}{TASKS[other]}" for one, other in both]),
+            np.full(len(both), "m"),
+        )
+        own, others = (traits[[pair[side] for pair in both]] for side in (0, 1))
+        self.x = np.column_stack([own, others, own[:, 0] - others[:, 0]])
+        logs = 0.1 * np.exp(own[:, 0] / 2) * np.exp(others[:, 0]) + 0.02 * own[:, 1]
+        self.impact = np.exp(logs + 0.01 * generator.normal(size=len(both)))
+        self.x[generator.random(self.x.shape) < 0.05] = np.nan
+
+    def way(self, row: int, named: Named | None = None) -> Way:
+        """Return the way from the medians to a row."""
+        usual = np.nanmedian(self.x, axis=0)
+        return Way(self.x[row], usual, OWNERS, 4, named or self.named[np.array([row])])
+
+
+@pytest.fixture(scope="module")
+def made() -> Made:
+    return Made()
+
+
+@pytest.fixture(scope="module")
+def model(made: Made) -> ContentionRegressor:
+    small = ContentionRegressor(trees=30, forest=10)
+    return small.fit(made.x, made.impact, made.named, sides_of(COLUMNS))
+
+
+def by_hand(trees: ImpactArrays, way: Way) -> NDArray[np.float64]:
+    """Go through all orders of the four things."""
+    shares = np.zeros(4)
+    orders = list(permutations(range(4)))
+    for order in orders:
+        row = way.usual.copy()
+        for thing in order:
+            before = trees.logs(row[None])[0]
+            row = np.where(way.owners == thing, way.row, row)
+            shares[thing] += (trees.logs(row[None])[0] - before) / len(orders)
+    return shares
+
+
+@pytest.mark.parametrize("row", [7, 42, 95])
+def test_shares_of_trees_are_the_means_over_all_orders(
+    made: Made, model: ContentionRegressor, row: int
+) -> None:
+    trees, way = ImpactArrays.of(model), made.way(row)
+    np.testing.assert_allclose(of_trees(trees, way).shares, by_hand(trees, way), atol=1e-12)
+
+
+@pytest.mark.parametrize("pair", ["t1\nt2", "new\nt2", "t1\nnew", "t1\nt2+t3"])
+@pytest.mark.parametrize("row", [7, 42])
+def test_shares_add_up_to_what_the_model_says(
+    made: Made, model: ContentionRegressor, row: int, pair: str
+) -> None:
+    way = made.way(row, Named(np.array([pair]), np.array(["m"])))
+    found = split(Learned(model, COLUMNS), way)
+    said = float(model.predict(made.x[row][None], way.named)[0])
+    assert np.exp(found.impact) == pytest.approx(said, rel=1e-5)
+    points = (found.shares.sum() + found.own.share + found.others.share) * found.points
+    assert np.exp(found.usual) + points == pytest.approx(np.exp(found.impact), rel=1e-9)
+
+
+def test_what_does_not_differ_has_no_share(made: Made, model: ContentionRegressor) -> None:
+    way = made.way(7)
+    same = Way(np.where(OWNERS == 2, way.usual, way.row), way.usual, OWNERS, 4, way.named)
+    assert split(Learned(model, COLUMNS), same).shares[2] == 0
+
+
+def test_shares_of_a_model_that_is_not_ours_add_up(made: Made) -> None:
+    class Plain:
+        """Log impact with an interaction."""
+
+        def predict(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+            return np.asarray(np.tanh(x[:, 0]) * x[:, 2] + 0.1 * x[:, 1])
+
+    way = made.way(3)
+    found = split(Learned(Plain(), COLUMNS), way)
+    assert found.usual + found.shares.sum() == pytest.approx(found.impact, abs=1e-12)
+    # nothing goes together with it, so that the order does not matter
+    assert found.shares[1] == pytest.approx(0.1 * (way.row[1] - way.usual[1]))
+
+
+def test_a_smooth_function_knows_tasks_between_those_that_it_saw(made: Made) -> None:
+    last = np.char.endswith(made.named.pairs, "t9") | np.char.startswith(made.named.pairs, "t9")
+    train, test = np.flatnonzero(~last), np.flatnonzero(last)
+    logs = np.log(made.impact)
+    smooth = SmoothRegressor().fit(made.x[train], logs[train], made.named[train], sides_of(COLUMNS))
+    error = np.abs(smooth.predict(made.x[test], made.named[test]) - logs[test]).mean()
+    assert error < 0.5 * np.abs(logs[test] - np.median(logs[train])).mean()

@@ -1,0 +1,110 @@
+"""The impact of programs with phases by progress, where the truth is known."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from serving.corun.online.answer import answer
+from tests.model.corun.phases import Phased
+from training.corun.progress.estimate import Mixture
+
+RUNS = 200
+
+
+@dataclass
+class Judged:
+    """How far answers were off, whether their intervals held, and how wide these are."""
+
+    error: np.ndarray
+    held: np.ndarray
+    width: np.ndarray
+
+
+def judged(runs, seconds, *, whole, counted=("instructions", "cycles", "task-clock"), seed=20261123):
+    rows = []
+    for number in range(runs):
+        rng = np.random.default_rng([seed, number])
+        program = Phased.of(rng)
+        columns = ["t_seconds", *counted]
+        alone = program.sampled(rng, until=np.inf if whole else seconds)[columns]
+        together = program.sampled(rng, program.slower, seconds)[columns]
+        found = answer(alone, together, None, None)
+        truth = program.impact
+        held = found.low <= truth <= found.high
+        rows.append((abs(found.impact / truth - 1), held, np.log(found.high / found.low)))
+    return Judged(*np.array(rows).T)
+
+
+@pytest.fixture(scope="module")
+def with_a_whole_run():
+    return judged(RUNS, 10.0, whole=True)
+
+
+@pytest.fixture(scope="module")
+def with_a_beginning():
+    return judged(RUNS, 10.0, whole=False)
+
+
+@pytest.mark.parametrize("given", ["with_a_whole_run", "with_a_beginning"])
+def test_after_10_of_60_seconds_four_of_five_are_within_5_percent_and_intervals_hold(given, request):
+    found = request.getfixturevalue(given)
+    assert (found.error <= 0.05).mean() >= 0.8
+    assert 0.88 <= found.held.mean() <= 0.96
+
+
+def test_the_interval_narrows_with_what_was_seen():
+    widths = [judged(12, seconds, whole=True).width.mean() for seconds in (4.0, 16.0, 50.0)]
+    assert widths[0] > widths[1] > widths[2]
+
+
+def test_two_whole_runs_are_held_against_each_other_to_their_ends():
+    rng = np.random.default_rng(5)
+    program = Phased.of(rng)
+    alone, together = program.sampled(rng), program.sampled(rng, program.slower)
+    found = answer(alone, together, None, None)
+    assert found.impact == pytest.approx(program.impact, rel=0.002)
+    assert found.high / found.low < 1.03
+
+
+def test_whole_runs_of_threads_that_spin_are_still_of_the_same_task():
+    rng = np.random.default_rng(8)
+    program = Phased.of(rng)
+    alone, together = program.sampled(rng), program.sampled(rng, program.slower)
+    together["instructions"] *= 1.03
+    assert answer(alone, together, None, None).impact == pytest.approx(program.impact, rel=0.002)
+
+
+def test_the_less_is_counted_the_wider_the_interval():
+    counts = [("instructions",), ("cycles",), ("task-clock",)]
+    found = [judged(10, 10.0, whole=True, counted=counted) for counted in counts]
+    assert found[0].width.mean() < found[1].width.mean() < found[2].width.mean()
+
+
+def test_swapped_runs_are_asked_about():
+    rng = np.random.default_rng(6)
+    program = Phased.of(rng)
+    alone, together = program.sampled(rng, until=10.0), program.sampled(rng, program.slower * 1.1, 10.0)
+    assert answer(alone, together, None, None).notes == []
+    assert answer(together, alone, None, None).notes == [
+        "faster together than alone: are solo and corun swapped?"
+    ]
+
+
+def test_drivers_divide_what_was_seen_into_factors():
+    rng = np.random.default_rng(7)
+    program = Phased.of(rng)
+    alone, together = program.sampled(rng), program.sampled(rng, program.slower, 20.0)
+    together["task-clock"] *= 0.8
+    found = answer(alone, together, None, None)
+    (told,) = found.opinions
+    factors = [1 + one.contribution for one in found.drivers]
+    assert [one.feature for one in found.drivers] == ["task-clock", "cpu-cycles", "instructions"]
+    assert factors[0] == pytest.approx(1.25, rel=0.01)
+    assert np.prod(factors) == pytest.approx(told.so_far, rel=0.01)
+
+
+def test_a_model_that_is_far_off_sways_no_progress():
+    believed = Mixture(np.ones(1), np.array([0.5]), np.array([0.02]))
+    assert believed.with_opinion(0.0, 0.05).quantile(0.5) == pytest.approx(0.5, abs=0.01)
+    assert 0.4 < believed.with_opinion(0.45, 0.02).quantile(0.5) < 0.49

@@ -1,0 +1,281 @@
+"""Log impact as a smooth function of what a task, its co-runners and the machine are like."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from features.corun.rates import MOST, OTHERS, OWN
+from training.corun.estimators.pressure import BESIDE, Named, Words, placed
+
+Floats = NDArray[np.float64]
+Whole = NDArray[np.intp]
+#: Whose a column is: the task's, its co-runners', the machine's, or nobody's.
+TASK, BESIDES, MACHINE, NOBODY = range(4)
+_PREFIXES = {OWN: TASK, OTHERS: BESIDES, MOST: BESIDES, "machine_": MACHINE, "engine_": MACHINE}
+#: Values above which a column is taken for a rate, of which the logarithm counts.
+_RATE = 50.0
+#: Columns that go together so far (1 - correlation, on average) are one direction.
+_ALIKE = 0.3
+#: Lengths over which impacts are alike, in spreads of the direction that tells most.
+_LENGTHS = np.array([1.0, 2.0, 4.0])
+#: What a task, its co-runners and a machine have of their own that no column shows, as a share.
+_OF_ITS_OWN = (0.05, 0.05, 0.1)
+#: The variance of a measurement's error, and what is the same everywhere, as shares of that of log impact.
+_NOISE, _COMMON = 0.03, 0.5
+#: Training rows, drawn at random, that a row is compared with.
+_COMPARED = 800
+_BLOCK = 4096
+_ROUNDS = 2
+#: Errors beyond this many spreads weigh less.
+_FAR = 1.5
+#: Half of the rows of a spread are nearer than this.
+_HALF = 0.6745
+_TINY = 1e-9
+#: Steps from the usual co-run to the one in question.
+_STEPS = 32
+
+
+@dataclass(frozen=True)
+class Spots:
+    """Rows as they are compared: where they lie in the directions of each side, and who they are.
+
+    Attributes
+    ----------
+    at : tuple of ndarray of shape (n_rows, n_directions)
+        Of the task, its co-runners and the machine.
+    who : tuple of ndarray of int, shape (n_rows,)
+        Numbers; below 0 for whom training never saw.
+    """
+
+    at: tuple[Floats, ...]
+    who: tuple[Whole, ...]
+
+    def __getitem__(self, rows: Whole | slice) -> Spots:
+        return Spots(tuple(one[rows] for one in self.at), tuple(one[rows] for one in self.who))
+
+
+def sides_of(columns: Sequence[str]) -> Whole:
+    """Return whose each column is."""
+    return np.array(
+        [
+            next((side for prefix, side in _PREFIXES.items() if name.startswith(prefix)), NOBODY)
+            for name in columns
+        ],
+        np.intp,
+    )
+
+
+class SmoothRegressor:
+    """Gaussian process on log impact: alike are co-runs of tasks that are alike, beside such that are alike.
+
+    Columns of a side that go together are one direction, which counts as far as it goes with log impact. Two
+    co-runs are as alike as their tasks, their co-runners and both, each times their machines. A task that
+    training saw is a little more like itself than like one with the same columns. Errors that are far off
+    weigh less. Where rows are many, some stand for all (the projected process).
+
+    Notes
+    -----
+    Rasmussen and Williams, "Gaussian processes for machine learning", MIT Press 2006, chapters 2 and 8.3.4.
+    Kernels of pairs as products and sums of kernels of their members: Bonilla, Chai and Williams, "Multi-task
+    Gaussian process prediction", NIPS 2007.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = seed
+
+    def fit(self, x: Floats, logs: Floats, named: Named, sides: Whole) -> SmoothRegressor:
+        """Fit to log impacts.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_rows, n_features)
+            May hold NaN.
+        logs : ndarray of shape (n_rows,)
+        named : Named
+        sides : ndarray of int, shape (n_features,)
+            As of `sides_of`.
+        """
+        self.middle_ = _middle(x)
+        self.rates_ = self._filled(x).max(axis=0) > _RATE
+        turned = self._turned(x)
+        self.centre_ = turned.mean(axis=0)
+        self.mean_, self.spread_ = float(logs.mean()), float(logs.std()) or 1.0
+        aims = (logs - self.mean_) / self.spread_
+        turns = [_directions(turned - self.centre_, aims, sides == side) for side in (TASK, BESIDES, MACHINE)]
+        self.task_turn_, self.beside_turn_, self.machine_turn_ = turns
+        self.tasks_, self.besides_, self.machines_ = (np.unique(words) for words in _words(named))
+        standing = self._standing(x, named)
+        compared = np.sort(np.random.default_rng(self.seed).permutation(len(x))[:_COMPARED])
+        kept = standing[compared]
+        self.task_at_, self.beside_at_, self.machine_at_ = kept.at
+        self.task_who_, self.beside_who_, self.machine_who_ = kept.who
+        self.weights_ = self._weights(standing, aims)
+        return self
+
+    def predict(self, x: Floats, named: Named) -> Floats:
+        """Return log impacts, shape (n_rows,)."""
+        standing = self._standing(x, named)
+        found = [
+            self._alike(standing[slice(start, start + _BLOCK)]) @ self.weights_
+            for start in range(0, max(len(x), 1), _BLOCK)
+        ]
+        return self.mean_ + self.spread_ * np.concatenate(found)
+
+    def shares(self, row: Floats, usual: Floats, named: Named) -> tuple[float, Floats, Floats]:
+        """Split what is said of one co-run along the straight way from the usual one, which is nobody.
+
+        Returns
+        -------
+        usual : float
+            Log impact of the usual co-run.
+        features : ndarray of shape (n_features,)
+        who : ndarray of shape (2,)
+            What the task and its co-runners add for being known. With `features` they are the whole way.
+
+        Notes
+        -----
+        Aumann and Shapley, "Values of non-atomic games", 1974: what each adds on every step of the way, in
+        sum. The integral is Gauss and Legendre's; what it errs by is shared out.
+        """
+        steps, weights = np.polynomial.legendre.leggauss(_STEPS)
+        steps, weights = (steps + 1) / 2, weights / 2
+        here, there = self._turned(np.stack([row, usual]))
+        nobody = Named(np.array([BESIDE]), named.machines)
+        base = float(self.predict(usual[None], nobody)[0])
+        way = here - there
+        found = np.zeros(len(row) + 2)
+        kept, one = self._kept, self._standing(row[None], named)
+        known = [(whose >= 0) & (kept.who[side] == whose) for side, whose in enumerate(w[0] for w in one.who)]
+        for step, weight in zip(steps, weights, strict=True):
+            at = there + step * way - self.centre_
+            spots = [at @ turn for turn in self._turns]
+            each = [
+                _steps_of(spot, kept.at[side], own, share, step if side < MACHINE else 1.0)
+                for side, (spot, own, share) in enumerate(zip(spots, known, _OF_ITS_OWN, strict=True))
+            ]
+            (task, d_task, i_task), (beside, d_beside, i_beside), (machine, _, _) = each
+            by_task, by_beside = (machine * (1 + other) * self.weights_ for other in (beside, task))
+            found[:-2] += (
+                weight
+                * way
+                * (self.task_turn_ @ (by_task @ d_task) + self.beside_turn_ @ (by_beside @ d_beside))
+            )
+            found[-2:] += weight * np.array([by_task @ i_task, by_beside @ i_beside])
+        found *= self.spread_
+        left = float(self.predict(row[None], named)[0]) - base - found.sum()
+        size = np.abs(found)
+        found += left * (size / size.sum() if size.any() else np.full(len(found), 1 / len(found)))
+        return base, found[:-2], found[-2:]
+
+    @property
+    def _turns(self) -> tuple[Floats, Floats, Floats]:
+        return self.task_turn_, self.beside_turn_, self.machine_turn_
+
+    @property
+    def _kept(self) -> Spots:
+        return Spots(
+            (self.task_at_, self.beside_at_, self.machine_at_),
+            (self.task_who_, self.beside_who_, self.machine_who_),
+        )
+
+    def _filled(self, x: Floats) -> Floats:
+        return np.where(np.isnan(x), self.middle_, x)
+
+    def _turned(self, x: Floats) -> Floats:
+        filled = self._filled(x)
+        return np.where(self.rates_, np.log1p(np.maximum(filled, 0)), filled)
+
+    def _standing(self, x: Floats, named: Named) -> Spots:
+        turned = self._turned(x) - self.centre_
+        known = (self.tasks_, self.besides_, self.machines_)
+        numbers = [placed(names, words) for names, words in zip(known, _words(named), strict=True)]
+        return Spots(
+            tuple(turned @ turn for turn in self._turns),
+            tuple(np.where(seen, number, -1) for number, seen in numbers),
+        )
+
+    def _alike(self, rows: Spots) -> Floats:
+        """Return how alike rows are to those that training kept, shape (n_rows, n_kept)."""
+        kept = self._kept
+        task, beside, machine = (
+            _near(rows.at[side], kept.at[side], rows.who[side], kept.who[side], _OF_ITS_OWN[side])
+            for side in (TASK, BESIDES, MACHINE)
+        )
+        return np.asarray(machine * (task * beside + task + beside + _COMMON))
+
+    def _weights(self, standing: Spots, aims: Floats) -> Floats:
+        """Return the weights of the kept rows; all rows are fitted, those that are far off less."""
+        root = np.linalg.cholesky(self._alike(self._kept) + 1e-6 * np.eye(len(self.task_at_)))
+        looked = np.concatenate(
+            [
+                np.linalg.solve(root, self._alike(standing[slice(start, start + _BLOCK)]).T).T
+                for start in range(0, len(aims), _BLOCK)
+            ]
+        )
+        trusted = np.ones(len(aims))
+        for _ in range(_ROUNDS):
+            inner = np.linalg.inv((looked.T * trusted) @ looked / _NOISE + np.eye(looked.shape[1]))
+            found = inner @ (looked.T @ (trusted * aims)) / _NOISE
+            held = np.einsum("ij,ij->i", looked @ inner, looked) * trusted / _NOISE
+            # as if each row had been left out
+            errors = np.abs(aims - looked @ found) / np.maximum(1 - held, 0.05)
+            spread = float(np.median(errors)) / _HALF
+            trusted = np.clip(_FAR * spread / np.maximum(errors, _TINY), 0.02, 1.0)
+        return np.asarray(np.linalg.solve(root.T, found))
+
+
+def _words(named: Named) -> tuple[Words, Words, Words]:
+    parted = np.array([str(pair).partition(BESIDE)[::2] for pair in named.pairs], np.str_).reshape(-1, 2)
+    return parted[:, 0], parted[:, 1], named.machines
+
+
+def _middle(x: Floats) -> Floats:
+    """Return medians; 0 where a column is empty."""
+    empty = np.isnan(x).all(axis=0)
+    return np.asarray(np.nanmedian(np.where(empty, 0.0, x), axis=0))
+
+
+def _directions(centred: Floats, aims: Floats, own: NDArray[np.bool_]) -> Floats:
+    """Return how the columns of one side turn into directions, shape (n_features, n_directions)."""
+    from scipy.cluster.hierarchy import fcluster, linkage
+
+    spread = centred.std(axis=0)
+    columns = np.flatnonzero(own & (spread > _TINY))
+    if not len(columns):
+        return np.zeros((len(own), 1))
+    standard = centred[:, columns] / spread[columns]
+    alike = np.atleast_2d(np.corrcoef(standard.T))
+    label = np.ones(1, np.intp)
+    if len(columns) > 1:
+        apart = 1 - np.abs(alike[np.triu_indices(len(columns), 1)])
+        label = fcluster(linkage(np.maximum(apart, 0), "average"), _ALIKE, "distance")
+    turn = np.zeros((len(own), int(label.max())))
+    for number in range(turn.shape[1]):
+        members = np.flatnonzero(label == number + 1)
+        turn[columns[members], number] = np.sign(alike[members[0], members]) / spread[columns[members]]
+    found = centred @ turn
+    turn /= found.std(axis=0)
+    tells = np.abs((found / found.std(axis=0) * aims[:, None]).mean(axis=0)) + _TINY
+    return np.asarray(turn * (tells / tells.max()) ** 2)
+
+
+def _near(rows: Floats, kept: Floats, who: Whole, whose: Whole, own: float) -> Floats:
+    """Return how alike two sides are: by their directions, and whether they are the same."""
+    far = (rows**2).sum(axis=1)[:, None] + (kept**2).sum(axis=1) - 2 * rows @ kept.T
+    alike = np.mean([np.exp(-np.maximum(far, 0) / (2 * length**2)) for length in _LENGTHS], axis=0)
+    return np.asarray((1 - own) * alike + own * (who[:, None] == whose))
+
+
+def _steps_of(
+    spot: Floats, kept: Floats, same: NDArray[np.bool_], own: float, known: float
+) -> tuple[Floats, Floats, Floats]:
+    """Return how alike a spot is to kept ones, and how that changes with the spot and with being known."""
+    apart = kept - spot
+    far = (apart**2).sum(axis=1)[:, None]
+    each = np.exp(-far / (2 * _LENGTHS**2)) / len(_LENGTHS)
+    slope = (1 - own) * (each / _LENGTHS**2).sum(axis=1)[:, None] * apart
+    return (1 - own) * each.sum(axis=1) + own * known * same, slope, own * same.astype(np.float64)

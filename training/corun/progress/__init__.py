@@ -1,0 +1,1 @@
+"""Impact without training: fixed work means that the same instructions are retired, alone and together."""

@@ -1,0 +1,352 @@
+"""How far a profile can be trusted, asked of each thing that it says: who leads, and what it predicts.
+
+A ranking is an answer if two things hold. Some stressor goes with the performance by more than performances
+that were dealt anew to the CPU models do, and the same stressors lead when the machines are drawn again. How
+well a regression predicts CPU models that were held out is another question, with an answer of its own: few
+machines may show clearly what an application follows and still not say how fast the next CPU will be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from data.fingerprints.params import TrustLimits
+from features.fingerprints.matrix import Measured
+from training.fingerprints.heldout import HeldOut, more_for
+from training.fingerprints.importance import STILL, log_rates
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+Unit = Literal["CPU models", "machines"]
+Lens = Literal["importance", "correlation"]
+#: The largest group of leaders: with more of them, little is said.
+LEADERS = 5
+#: Beyond so many times as many machines, more of the same are no advice.
+MANY_TIMES = 10.0
+
+
+@dataclass(frozen=True)
+class Trust:
+    """What speaks for and against a profile, which must be falsifiable (seed 003, section 7).
+
+    Attributes
+    ----------
+    machines, cpus : int
+        Distinct machines, and distinct CPU models.
+    r2 : float
+        Of the logarithm of the performance, with whole CPU models held out; negative is worse than the mean.
+    median_error : float
+        Median relative error of the same predictions.
+    stability : float
+        Mean overlap (Jaccard) of the top five stressors between bootstrap resamples of the machines.
+    leaders : tuple of str
+        The stressors that come before all others, in any order among them; none where `reasons` say why.
+    leading : float
+        Share of the resamples in which they do; of the first stressor alone where there are no leaders.
+    by : {"importance", "correlation"}
+        What they lead by: shared importance, or how closely each stressor alone goes with the performance.
+    chance : float
+        How often performances dealt anew to the CPU models go with any stressor as closely (p-value).
+    reasons : tuple of str
+        Why the ranking is "not enough diversity"; empty where it can be trusted.
+    unpredicted : tuple of str
+        Why predictions on other CPU models cannot be trusted; empty where they can.
+    """
+
+    machines: int
+    cpus: int
+    r2: float
+    median_error: float
+    stability: float
+    leaders: tuple[str, ...]
+    leading: float
+    by: Lens
+    chance: float
+    reasons: tuple[str, ...]
+    unpredicted: tuple[str, ...]
+
+    @property
+    def enough(self) -> bool:
+        """Whether the machines are diverse enough to tell what leads."""
+        return not self.reasons
+
+    @property
+    def verdict(self) -> str:
+        """One line for people."""
+        return f"trusted: {self.told}" if self.enough else f"not enough diversity: {'; '.join(self.reasons)}"
+
+    @property
+    def told(self) -> str:
+        """Who leads, and how surely."""
+        names = self.leaders
+        who = f"{names[0]} comes" if len(names) == 1 else f"{', '.join(names)} in any order come"
+        return f"{who} first by {self.by} in {self.leading:.0%} of resamples"
+
+    @property
+    def predicting(self) -> str:
+        """The same of predictions."""
+        why = "; ".join(self.unpredicted)
+        return f"predictions are not to be trusted: {why}" if why else "predictions are trusted"
+
+
+@dataclass(frozen=True)
+class Lead:
+    """Who leads a ranking, over resamples of the machines.
+
+    Attributes
+    ----------
+    by : {"importance", "correlation"}
+    columns : tuple of int
+        The smallest group that comes before all others in enough resamples; the first alone if there is none.
+    share : float
+        Of the resamples in which it does.
+    settled : bool
+        Whether these are enough.
+    rival : int
+        The column outside of the group that is ahead of it most often.
+    times : float
+        How many times as many machines would settle it, were they like these: the distance to the best of
+        the others, in its standard deviations, grows with the square root of their number.
+    """
+
+    by: Lens
+    columns: tuple[int, ...]
+    share: float
+    settled: bool
+    rival: int
+    times: float
+
+
+def lead(shares: Floats, related: Floats, limit: float) -> Lead:
+    """Find the stressors that come before all others, by importance or, the same ones, by correlation.
+
+    Importance is shared among stressors that rise and fall together, which hides a cause among many that
+    resemble it; alone, it still goes with the performance more closely than they do.
+
+    Parameters
+    ----------
+    shares : ndarray of shape (1 + n_resamples, n_columns)
+        Of the importance, as it is (first row) and in each resample.
+    related : ndarray of shape (1 + n_resamples, n_columns)
+        Correlations with the performance.
+    limit : float
+        Share of the resamples in which a group must be ahead of every other column.
+    """
+    by_importance, by_correlation = (
+        leaders("importance", shares, limit),
+        leaders("correlation", related, limit),
+    )
+    first = np.argsort(-shares[0], kind="stable")[: len(by_correlation.columns)]
+    same = set(first.tolist()) == set(by_correlation.columns)
+    return by_correlation if same and by_correlation.share > by_importance.share else by_importance
+
+
+def leaders(by: Lens, values: Floats, limit: float) -> Lead:
+    """Find the smallest group that leads; the first alone if there is none."""
+    order = np.argsort(-values[0], kind="stable")
+    largest = min(LEADERS, len(order) - 1)
+    groups = [_ahead(by, order[:most], order[most:], values[1:], limit) for most in range(1, largest + 1)]
+    alone = Lead(by, (0,), 1.0, True, 0, 1.0)
+    return next((group for group in groups if group.settled), groups[0] if groups else alone)
+
+
+def _ahead(by: Lens, group: Rows, others: Rows, resampled: Floats, limit: float) -> Lead:
+    from scipy.stats import norm
+
+    best = others[resampled[:, others].argmax(axis=1)]
+    distance = resampled[:, group].min(axis=1) - resampled[np.arange(len(resampled)), best]
+    ahead = distance > 0
+    rivals, counts = np.unique(best if ahead.all() else best[~ahead], return_counts=True)
+    clear = float(distance.mean() / max(distance.std(), STILL))
+    times = (float(norm.ppf(limit)) / clear) ** 2 if clear > 0 else np.inf
+    share, members = float(ahead.mean()), tuple(group.tolist())
+    return Lead(by, members, share, share >= limit, int(rivals[counts.argmax()]), max(times, 1.0))
+
+
+@dataclass(frozen=True)
+class Chance:
+    """How closely some stressor goes with the performance, and how closely chance would have it.
+
+    Attributes
+    ----------
+    closest : int
+        The column that correlates most with the performance.
+    correlation : float
+        Its correlation, without sign.
+    usual : float
+        What the closest column reaches in all but `level` of the deals.
+    p_value : float
+    """
+
+    closest: int
+    correlation: float
+    usual: float
+    p_value: float
+
+    @property
+    def times(self) -> float:
+        """How many times as many machines would make this correlation stand out."""
+        return (self.usual / self.correlation) ** 2 if self.correlation > 0 else np.inf
+
+
+def chance(measured: Measured, deals: int, level: float, seed: int) -> Chance:
+    """Deal the performances anew to the CPU models, and compare the closest correlation.
+
+    The machines of a CPU model are near-copies: what they have in common is dealt as a whole, and what is
+    left of each machine among all machines. Looking at the closest of all stressors allows for their number
+    (Westfall and Young 1993).
+
+    Parameters
+    ----------
+    measured : Measured
+        One row per machine.
+    deals : int
+    level : float
+        Between 0 and 1.
+    seed : int
+    """
+    dealt = np.column_stack([measured.speed, _dealt(measured, deals, np.random.default_rng(seed))])
+    correlations = np.abs(_standard(log_rates(measured.x)).T @ _standard(dealt)) / len(dealt)
+    largest = correlations.max(axis=0)
+    # a deal that changes nothing must count as equal in spite of rounding
+    reached = largest >= largest[0] * (1 - STILL)
+    return Chance(
+        int(correlations[:, 0].argmax()),
+        float(largest[0]),
+        float(np.quantile(largest[1:], 1 - level)),
+        float(reached.mean()),
+    )
+
+
+def _dealt(measured: Measured, deals: int, generator: np.random.Generator) -> Floats:
+    """Return performances dealt anew, shape (n_machines, deals)."""
+    names, rows = np.unique(measured.cpus, return_inverse=True)
+    common = np.bincount(rows, measured.speed) / np.bincount(rows)
+    left = measured.speed - common[rows]
+    order = generator.permuted(np.tile(np.arange(len(names)), (deals, 1)), axis=1)
+    return (common[order][:, rows] + generator.permuted(np.tile(left, (deals, 1)), axis=1)).T
+
+
+def _standard(values: Floats) -> Floats:
+    centred = values - values.mean(axis=0)
+    spread = centred.std(axis=0)
+    return np.asarray(centred / np.where(spread > STILL, spread, np.inf), np.float64)
+
+
+def few(machines: int, cpus: int, limits: TrustLimits) -> Iterator[str]:
+    """Say of which there are too few to look at anything."""
+    for have, least, what in ((machines, limits.machines, "machines"), (cpus, limits.cpus, "CPU models")):
+        if have < least:
+            yield f"{have} {what}, fewer than {least}: {least - have} more are needed at least"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a profile is judged by.
+
+    Attributes
+    ----------
+    measured : Measured
+        One row per machine.
+    unit : Unit
+        What was drawn again.
+    lead : Lead
+    chance : Chance
+    worth : HeldOut
+    """
+
+    measured: Measured
+    unit: Unit
+    lead: Lead
+    chance: Chance
+    worth: HeldOut
+
+    @property
+    def cpus(self) -> int:
+        """How many CPU models there are."""
+        return len(np.unique(self.measured.cpus))
+
+    @property
+    def units(self) -> int:
+        """How many of the unit there are."""
+        return self.cpus if self.unit == "CPU models" else len(self.measured.y)
+
+    def ranking(self, limits: TrustLimits, level: float) -> Iterator[str]:
+        """Say what the ranking falls short of, by how much, and which machines would help."""
+        yield from few(len(self.measured.y), self.cpus, limits)
+        if self.chance.p_value > level:
+            yield self._by_chance(level)
+        if not self.lead.settled:
+            yield self._unsettled(limits.leading)
+
+    def predictions(self, limits: TrustLimits, seed: int) -> Iterator[str]:
+        """Say the same of predictions."""
+        yield from few(len(self.measured.y), self.cpus, limits)
+        if not self.worth.r2 >= limits.r2:
+            yield self._unpredicted(limits.r2, seed)
+
+    def _by_chance(self, level: float) -> str:
+        found, named = self.chance, self.measured.columns[self.chance.closest]
+        fewer, hopeless = (
+            f"on which {named} differs would tell whether it is the cause",
+            "it follows nothing that was measured: other stressors are needed, not other machines",
+        )
+        return (
+            f"no stressor stands out from chance: {named} goes with it most, by a correlation of "
+            f"{found.correlation:.2f}, and chance alone reaches {found.usual:.2f} (p {found.p_value:.3f}, "
+            f"more than {level:g}): {self._more(found.times, fewer, hopeless)}"
+        )
+
+    def _unsettled(self, limit: float) -> str:
+        columns, scores = self.measured.columns, _standard(log_rates(self.measured.x))
+        first, rival = self.lead.columns[0], self.lead.rival
+        alike = float(scores[:, first] @ scores[:, rival]) / len(scores)
+        pair = f"on which {columns[first]} and {columns[rival]} differ"
+        advice = self._more(
+            self.lead.times, f"{pair} would tell", f"only machines {pair} would tell, no number of others"
+        )
+        return (
+            f"{columns[first]} comes first by {self.lead.by} in {self.lead.share:.0%} of resamples, less "
+            f"than {limit:.0%}, its rival being {columns[rival]} (their rates correlate by {alike:.2f}): "
+            f"{advice}"
+        )
+
+    def _unpredicted(self, limit: float, seed: int) -> str:
+        reached = self.worth.r2
+        times = more_for(self.measured, reached, limit, seed)
+        fewer, hopeless = (
+            "like these would reach it",
+            "more machines like these would hardly reach it, only more different ones",
+        )
+        short = f"R2 {reached:.2f} on held-out CPU models, {limit - reached:.2f} less than {limit:g}"
+        return f"{short}: {self._more(times, fewer, hopeless)}"
+
+    def _more(self, times: float, fewer: str, hopeless: str) -> str:
+        if not times <= MANY_TIMES:
+            return hopeless
+        return f"about {ceil(self.units * max(times - 1, 0)) + 1} more {self.unit} {fewer}"
+
+
+def trust(given: Evidence, stability: float, limits: TrustLimits, level: float, seed: int) -> Trust:
+    """Judge a profile; ``stability`` is the overlap of the top five, ``level`` what chance may reach."""
+    found = tuple(given.ranking(limits, level))
+    names = () if found else tuple(given.measured.columns[column] for column in given.lead.columns)
+    return Trust(
+        len(given.measured.y),
+        given.cpus,
+        given.worth.r2,
+        given.worth.median_error,
+        stability,
+        names,
+        given.lead.share,
+        given.lead.by,
+        given.chance.p_value,
+        found,
+        tuple(given.predictions(limits, seed)),
+    )
