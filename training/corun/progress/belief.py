@@ -28,7 +28,7 @@ class SlowdownPrior:
     Attributes
     ----------
     scales : tuple of float
-        Of slow-downs, as logarithms; a smaller one is believed in more by `shrinkage` a step.
+        Of slow-downs, as logarithms; each is believed in `shrinkage` times as much as the next.
     shrinkage : float
     mean, common, own : float
         The mean slow-down, the deviation that all blocks have in common, and that of blocks of one nature, in
@@ -43,6 +43,10 @@ class SlowdownPrior:
         How alike blocks are of which nothing is known.
     longer : tuple of float
         How much longer the whole run is than what was seen of it, where the run alone is only a beginning.
+    new, returning : float
+        The odds that what is unknown is new, not what was seen again: each phase that came back divides them.
+    blurred : float
+        How much noise of natures is added to `alike`, as a multiple of what was found.
     """
 
     scales: tuple[float, ...] = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
@@ -60,7 +64,7 @@ class SlowdownPrior:
     blurred: float = 1.0
 
     def anew(self, returned: int) -> float:
-        """Return the chance that the rest is new."""
+        """Return the chance that the rest is new, where so many phases came back."""
         return self.new / (self.new + self.returning**returned)
 
 
