@@ -44,8 +44,8 @@ def _hidden(*beliefs: tuple[float, float, float]) -> Mixture:
     return Mixture(*map(np.array, zip(*beliefs, strict=True)))
 
 
-#: Most co-runs cost little that such events don't show, one in eight a good deal. Time: what they don't show of the
-#: shipped co-runs, of every other task (`benchmarks.progress` reports the others); cycles: that but for the clock.
+#: Most co-runs cost little that such events don't show, one in eight a good deal. Of time: as found in every
+#: other one of the shipped tasks (`benchmarks.progress` reports the rest); of cycles: that without the clock.
 _CYCLES = _hidden((0.6, 0.004, 0.01), (0.28, 0.015, 0.03), (0.12, 0.12, 0.09))
 _TIME = _hidden((0.6, 0.004, 0.012), (0.28, 0.015, 0.035), (0.12, 0.13, 0.1))
 CLOCKS = (

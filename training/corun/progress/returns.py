@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-#: Natures that lie closer, as a mean square of logarithms of rates, are of one phase, and by how many times
-#: the noise.
+#: Natures that lie closer, as a mean square of logarithms, are of one phase; or than so many times their noise.
 _SAME, _TIMES = 0.01, 9.0
 #: Of neighbours, a share that surely lies within one phase.
 _WITHIN = 0.3
@@ -43,6 +42,5 @@ class Returned:
     @staticmethod
     def noise(natures: Floats) -> float:
         """Return the mean square by which neighbours of one phase differ."""
-        if len(natures) < 2:
-            return 0.0
-        return float(np.quantile((np.diff(natures, axis=0) ** 2).mean(axis=1), _WITHIN))
+        differ = (np.diff(natures, axis=0) ** 2).mean(axis=1)
+        return float(np.quantile(differ, _WITHIN)) if len(differ) else 0.0
