@@ -120,8 +120,7 @@ class MatrixTables(Tables):
         runs = frames["runs"]
         names = sorted(metrics_of(runs), key=lambda name: name.startswith(SUMMARY))
         known = frames["metrics"].drop_duplicates("metric")
-        every = pd.DataFrame({"metric": pd.Series(names, dtype="str")})
-        every = every.merge(known, on="metric", how="left", validate="one_to_one")
+        every = known.set_index("metric").reindex(pd.Index(names, dtype="str", name="metric")).reset_index()
         described = typed(every, METRIC_DTYPES).fillna({"unit": "", "note": ""})
         # a source may have rows under any index, even twice under one
         whole = pd.concat([runs[list(RUN_DTYPES)], runs[names].astype("float64")], axis="columns")

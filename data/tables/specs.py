@@ -186,8 +186,10 @@ class Tables:
 def typed(rows: Rows, dtypes: Mapping[str, str]) -> pd.DataFrame:
     """Return `rows` with the columns of `dtypes` first, with those types, and others after them."""
     frame = pd.DataFrame([] if rows is None else rows)
-    others = [column for column in frame.columns if column not in dtypes]
-    return frame.reindex(columns=[*dtypes, *others]).astype(dict(dtypes))
+    others = frame.loc[:, ~frame.columns.isin([*dtypes])]
+    known = frame.reindex(columns=[*dtypes]).astype(dict(dtypes))
+    # to give a type to some columns of many takes as long as to all
+    return pd.concat([known, others], axis="columns") if others.shape[1] else known
 
 
 def read_table(
