@@ -14,7 +14,7 @@ import psutil
 
 from benchmarks.table import SEED, clocked
 from data.sidebyside import Compute
-from training.matrices.engine.engine import FULL
+from training.matrices.engine.engine import LARGE
 from training.matrices.pieces.fit import LargeRecipe
 from training.matrices.schemes import Cell
 
@@ -30,7 +30,7 @@ def _processor() -> float:
 
 def main(source: Path, work: Path, jobs: int) -> None:
     """Learn, step by step."""
-    recipe = LargeRecipe(Cell(MODEL, FULL), TRIALS, SEED, MISSING, Compute(jobs))
+    recipe = LargeRecipe(Cell(MODEL, LARGE), TRIALS, SEED, MISSING, Compute(jobs))
     clean, (pieces, _) = clocked(lambda: recipe.cleaned(source, work))
     features, shaped = clocked(lambda: recipe.shaped(pieces))
     fit, engine = clocked(lambda: recipe.learned(shaped))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from data.matrices.params import Matrices
-from training.matrices.engine.engine import FULL
+from training.matrices.engine.engine import LARGE
 from training.matrices.pieces.fit import LargeRecipe
 from training.matrices.schemes import Cell
 from training.registry.champions import project_params
@@ -23,7 +23,7 @@ def fit(source: Path, output: Path, model: str, trials: int | None, work: Path |
         As of `training.matrices.pieces.fit.LargeRecipe.train`.
     """
     knobs = project_params(Matrices)
-    how, scheme = knobs.section.evaluate, replace(FULL, components=knobs.section.evaluate.components)
+    how, scheme = knobs.section.evaluate, replace(LARGE, components=knobs.section.evaluate.components)
     tried = how.trials if trials is None else trials
     missing = knobs.section.checks.missing
     recipe = LargeRecipe(Cell(model, scheme), tried, knobs.seed, missing, knobs.compute)

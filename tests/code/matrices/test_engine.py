@@ -6,7 +6,7 @@ import pytest
 from data.errors import InputError
 from data.matrices.tables import MatrixTables
 from tests.matrix_pairs import MOVED, of_groups, pairs
-from training.matrices.engine.engine import FULL, NAIVE, Engine, Scheme
+from training.matrices.engine.engine import FULL, LARGE, NAIVE, Engine, Scheme
 from training.matrices.engine.grouping import Grouping
 from training.matrices.engine.judges import Cases, resampled
 from training.matrices.engine.models import CATALOGUE
@@ -40,11 +40,13 @@ def versions(tables, numbers):
 
 @pytest.mark.parametrize("model", CATALOGUE)
 def test_every_model_tells_abnormal_pairs_that_it_has_not_seen(model, tables):
-    learned, unseen = tables, pairs(seed=2)
-    if model == "similarity-logistic":  # knows levels, not differences: those of its own test cases
-        of_all = pairs(versions=9)
+    learned, unseen, scheme = tables, pairs(seed=2), FULL
+    if (
+        model == "similarity-logistic"
+    ):  # knows levels, not differences: those of its own test cases and groups
+        of_all, scheme = pairs(versions=9), LARGE
         learned, unseen = versions(of_all, range(6)), versions(of_all, range(6, 9))
-    judged = Engine(FULL, model, 3, SEED).fit(learned).judged(unseen)
+    judged = Engine(scheme, model, 3, SEED).fit(learned).judged(unseen)
     assert accuracy(judged, unseen) > 0.9
     assert judged["probability"].between(0, 1).all()
     assert ((judged["probability"] >= judged["threshold"]) == judged["abnormal"]).all()

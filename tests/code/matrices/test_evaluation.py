@@ -165,7 +165,7 @@ def test_the_ablation_of_single_runs_has_the_seeds_remedies_and_a_vector_a_run()
     first, *steps = singles(["tan"], FULL)
     assert first.cell.scheme == NAIVE
     whole = next(step.cell.scheme for step in steps if step.step == 0)
-    assert changes(whole, FULL) == {"form", "tuned"}
+    assert changes(whole, FULL) == {"form", "grouping", "tuned"}
     without = [step.cell.scheme for step in steps if step.part == "single runs, left out"]
     assert [len(changes(scheme, whole)) for scheme in without] == [0, *[1] * 6]
 

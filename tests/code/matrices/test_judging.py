@@ -8,7 +8,7 @@ from data.errors import InputError
 from data.matrices.tables import MatrixTables
 from data.matrices.validity import decide
 from tests.matrix_pairs import MOVED, pairs
-from training.matrices.engine.engine import FULL
+from training.matrices.engine.engine import LARGE
 from training.matrices.engine.models import CATALOGUE
 from training.matrices.engine.stored import TrainedEngine
 from training.matrices.examples import MatrixExamples
@@ -21,7 +21,7 @@ SEED = 1
 
 def trained_on(tables, model="extra-trees"):
     examples = MatrixExamples.of(tables, decide(tables, 0.5), "digest")
-    return EngineRecipe(Cell(model, FULL), 2, SEED, examples.flagged, 0.5, "digest").train(examples.tables)
+    return EngineRecipe(Cell(model, LARGE), 2, SEED, examples.flagged, 0.5, "digest").train(examples.tables)
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from data.matrices.tables import MatrixTables
 from data.matrices.validity import decide
 from data.sidebyside import Compute
 from tests.matrix_pairs import pairs
-from training.matrices.engine.engine import FULL
+from training.matrices.engine.engine import LARGE
 from training.matrices.engine.stored import TrainedEngine
 from training.matrices.examples import MatrixExamples
 from training.matrices.pieces.fit import LargeRecipe
@@ -18,7 +18,7 @@ from training.matrices.schemes import Cell
 from training.matrices.training import EngineRecipe
 
 SEED, MISSING, TRIALS = 7, 0.5, 3
-CELL = Cell("logistic", FULL)
+CELL = Cell("logistic", LARGE)
 
 
 def at_once(tables):
@@ -97,4 +97,4 @@ def test_what_no_engine_can_learn_from_is_told_in_one_line(spoil, told, tmp_path
 
 def test_a_model_that_compares_single_runs_is_refused(tmp_path):
     with pytest.raises(InputError, match='model="similarity-logistic"; expected one of: '):
-        in_pieces(pairs(cases=3), tmp_path, 100, Cell("similarity-logistic", FULL))
+        in_pieces(pairs(cases=3), tmp_path, 100, Cell("similarity-logistic", LARGE))

@@ -15,7 +15,7 @@ from tests.system.scale.cluster import Cluster, squared, written
 from training.comparisons.evaluate import evaluate
 from training.comparisons.train import train
 from training.comparisons.tune import tune
-from training.matrices.engine.engine import FULL
+from training.matrices.engine.engine import LARGE
 from training.matrices.pieces.fit import LargeRecipe
 from training.matrices.schemes import Cell
 
@@ -87,7 +87,7 @@ def test_an_engine_learns_from_pieces_on_workers_what_it_learns_here(cluster, tm
     unseen = pairs(groups=3, cases=5, seed=2)
     told = []
     for compute in (Compute(2), cluster.compute):
-        recipe = LargeRecipe(Cell("logistic", FULL), 2, 7, 0.5, compute, 90)
+        recipe = LargeRecipe(Cell("logistic", LARGE), 2, 7, 0.5, compute, 90)
         work = tmp_path / str(compute.jobs)
         told.append(recipe.train(tmp_path / "source", work).engine.judged(unseen)["probability"].tolist())
     assert told[0] == told[1]

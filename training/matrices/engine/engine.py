@@ -66,7 +66,9 @@ class Scheme:
 
 
 NAIVE = Scheme("summary", "flattened", prune=False, grouping="none", components=None, balance=False)
-FULL = Scheme("raw", "contrasted", prune=True, grouping="given", components=100, balance=True, tuned=True)
+FULL = Scheme("raw", "contrasted", prune=True, grouping="automatic", components=100, balance=True, tuned=True)
+#: Of what is larger than memory: groups that somebody named are parted while it is read.
+LARGE = replace(FULL, grouping="given")
 
 
 @dataclass(frozen=True)
