@@ -54,7 +54,7 @@ class SlowdownPrior:
     mean: float = 1.3
     common: float = 0.65
     own: float = 0.9
-    alike: tuple[float, ...] = (0.06, 0.2, 0.8)
+    alike: tuple[float, ...] = (0.04, 0.12)
     neighbours: tuple[float, ...] = (0.01, 0.15)
     lengths: tuple[float, ...] = (0.03, 0.15)
     again: float = 0.2
