@@ -7,7 +7,7 @@ import pytest
 
 from serving.corun.online.answer import answer
 from tests.model.corun.phases import Phased
-from training.corun.progress.estimate import Mixture
+from training.corun.progress.estimate import ImpactBelief
 from training.corun.progress.returns import Returned
 
 RUNS = 200
@@ -113,6 +113,6 @@ def test_drivers_divide_what_was_seen_into_factors():
 
 
 def test_a_model_that_is_far_off_sways_no_progress():
-    believed = Mixture(np.ones(1), np.array([0.5]), np.array([0.02]))
+    believed = ImpactBelief(np.ones(1), np.array([0.5]), np.array([0.02]))
     assert believed.with_opinion(0.0, 0.05).quantile(0.5) == pytest.approx(0.5, abs=0.01)
     assert 0.4 < believed.with_opinion(0.45, 0.02).quantile(0.5) < 0.49
