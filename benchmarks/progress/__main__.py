@@ -117,13 +117,13 @@ def main(runs: int = 4) -> None:
 
 def _notes(runs: int) -> list[str]:
     programs = f"{runs} programs of 60 s for each of {len(SLOWING)} ways in which phases are slowed down"
-    others = "the programs of tests/model/corun/phases.py are others"
     uncounted = "perf counts no event of the processor on that machine"
     return [
         f"Simulated: {programs}, 3 to 8 phases, counts with 2 % of noise.",
-        f"What is believed beforehand was found on other seeds of these than {SEED}; {others}.",
+        "What is believed beforehand was chosen on other seeds, of programs like these and of others.",
         "The ratio so far: seconds together over seconds alone to the same instruction.",
         f"Shipped: every {EVERY}th of the co-runs in data/raw/corun, by task-clock alone: {uncounted}.",
+        "Of the tasks every other one: what task-clock hides was found on those that are left out, from 2 s.",
         "Most of their impacts lie between 1.00 and 1.05. R2 below 0: their mean would have been nearer.",
     ]
 

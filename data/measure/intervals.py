@@ -22,7 +22,8 @@ _TIME = re.compile(r"\s*(?P<time>\d+\.\d+)(?P<separator>\D)")
 _COUNT, _EVENT = 0, 2
 #: What a column of time may be called.
 TIMES = (TIME, "time", "seconds", "t", "time_s")
-_MISSING = {"", "nan", "na", "null", "none", *UNCOUNTED}
+#: What tables that are not perf's have where nothing was counted.
+_MISSING = ("", "nan", "na", "null", "none")
 EXPECTED = (
     "expected the output of perf stat -I 200 with -x, or -j, or a CSV whose header has t_seconds and events"
 )
@@ -92,7 +93,7 @@ def _add(rows: dict[float, dict[str, float]], told: CountedEvent, reserved: Cont
     within = rows.setdefault(_number(number, time, TIME), {})
     if event in within:
         raise _WrongError(number, f'counts "{event}" twice in one interval')
-    within[event] = np.nan if count.casefold() in _MISSING else _number(number, count, event)
+    within[event] = np.nan if count in UNCOUNTED else _number(number, count, event)
 
 
 class _WrongError(Exception):
@@ -149,7 +150,8 @@ def _named(lines: list[tuple[int, str]]) -> Iterator[CountedEvent]:
             raise _WrongError(number, f"has {len(row)} cells; expected {len(columns)} as in the header")
         for place, (event, count) in enumerate(zip(columns, row, strict=True)):
             if place != time:
-                yield CountedEvent(number, row[time], event, count)
+                blank = count.casefold() in _MISSING
+                yield CountedEvent(number, row[time], event, UNCOUNTED[0] if blank else count)
 
 
 def _number(line: int, told: str, name: str) -> float:

@@ -16,7 +16,7 @@ from serving.corun.online.samples import looked
 from serving.corun.online.trained import TrainedOpinion
 from serving.corun.schemas import ImpactDriverAnswer, OnlineAnswer, OnlineOpinion
 from serving.doors.schemas import ModelAnswer
-from training.corun.progress.estimate import Mixture
+from training.corun.progress.estimate import ImpactBelief
 
 #: What the two runs are called where they are no files.
 NAMES = ("solo", "corun")
@@ -102,7 +102,7 @@ def _interval(
     return _quantiles(mixture, confidence)
 
 
-def _quantiles(mixture: Mixture, confidence: float) -> tuple[float, float, float]:
+def _quantiles(mixture: ImpactBelief, confidence: float) -> tuple[float, float, float]:
     shares = ((1 - confidence) / 2, 0.5, (1 + confidence) / 2)
     low, middle, high = (float(np.exp(mixture.quantile(share))) for share in shares)
     return low, middle, high

@@ -13,7 +13,7 @@ from data.measure.intervals import TIME
 from serving.corun.online.samples import Looked
 from serving.corun.schemas import ImpactDriverAnswer
 from training.corun.progress.course import AlignedRuns, WorkCourse, beside, have_ended, is_longer
-from training.corun.progress.estimate import Mixture, believed
+from training.corun.progress.estimate import ImpactBelief, believed
 from training.corun.progress.kinds import NATURE, ProgressKind, kind
 
 Floats = NDArray[np.float64]
@@ -31,7 +31,7 @@ class ProgressOpinion:
     ----------
     kind : ProgressKind
         What it is told by.
-    mixture : Mixture
+    mixture : ImpactBelief
         What is believed of the impact.
     so_far : float
         The impact of what was seen.
@@ -44,7 +44,7 @@ class ProgressOpinion:
     """
 
     kind: ProgressKind
-    mixture: Mixture
+    mixture: ImpactBelief
     so_far: float
     seen: float
     whole: bool
@@ -79,7 +79,7 @@ def opinion(
     if ended is not None and complete:
         impact = ended / alone.seconds
         return ProgressOpinion(
-            ProgressKind(by.event), Mixture.known(impact), impact, 1.0, complete, drivers, []
+            ProgressKind(by.event), ImpactBelief.known(impact), impact, 1.0, complete, drivers, []
         )
     if both:
         by = ProgressKind(by.event)

@@ -153,7 +153,7 @@ def test_what_perf_prints_becomes_one_row_per_interval(tmp_path):
     (tmp_path / "perf.csv").write_text(PERF)
     found = perf_intervals.read(tmp_path / "perf.csv")
     assert found["t_seconds"].tolist() == [0.203876159, 0.404217677]
-    assert found["task-clock"].tolist() == [84.26, 79.64]
+    assert found[["task-clock", "task-clock:u"]].sum().tolist() == [84.26, 79.64]
     assert found["context-switches"].isna().tolist() == [True, False]
     (tmp_path / "perf.csv").write_text(PERF.replace(",", ";"))
     assert perf_intervals.read(tmp_path / "perf.csv").equals(found)

@@ -7,7 +7,7 @@ import pytest
 
 from serving.corun.online.answer import answer
 from tests.model.corun.phases import Phased
-from training.corun.progress.estimate import Mixture
+from training.corun.progress.estimate import ImpactBelief
 from training.corun.progress.returns import Returned
 
 RUNS = 200
@@ -51,7 +51,7 @@ def with_a_beginning():
 def test_after_10_of_60_seconds_four_of_five_are_within_5_percent_and_intervals_hold(given, request):
     found = request.getfixturevalue(given)
     assert (found.error <= 0.05).mean() >= 0.8
-    assert 0.88 <= found.held.mean() <= 0.96
+    assert 0.88 <= found.held.mean() <= 0.93
 
 
 @pytest.mark.parametrize(("phases", "times"), [("aabbcc", 0), ("aabbccaabb", 2), ("aaaaaa", 0)])
@@ -113,6 +113,6 @@ def test_drivers_divide_what_was_seen_into_factors():
 
 
 def test_a_model_that_is_far_off_sways_no_progress():
-    believed = Mixture(np.ones(1), np.array([0.5]), np.array([0.02]))
+    believed = ImpactBelief(np.ones(1), np.array([0.5]), np.array([0.02]))
     assert believed.with_opinion(0.0, 0.05).quantile(0.5) == pytest.approx(0.5, abs=0.01)
     assert 0.4 < believed.with_opinion(0.45, 0.02).quantile(0.5) < 0.49

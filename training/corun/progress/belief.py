@@ -50,18 +50,18 @@ class SlowdownPrior:
     """
 
     scales: tuple[float, ...] = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
-    shrinkage: float = 0.55
+    shrinkage: float = 0.4
     mean: float = 1.3
     common: float = 0.65
     own: float = 0.9
-    alike: tuple[float, ...] = (0.06, 0.2, 0.8)
-    neighbours: tuple[float, ...] = (0.01, 0.15)
+    alike: tuple[float, ...] = (0.04, 0.12)
+    neighbours: tuple[float, ...] = (0.003, 0.08)
     lengths: tuple[float, ...] = (0.03, 0.15)
-    again: float = 0.2
+    again: float = 0.3
     longer: tuple[float, ...] = (1.3, 2.5, 5.0, 10.0)
     new: float = 8.0
     returning: float = 6.0
-    blurred: float = 1.0
+    blurred: float = 4.0
 
     def anew(self, returned: int) -> float:
         """Return the chance that the rest is new, where so many phases came back."""

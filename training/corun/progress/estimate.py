@@ -20,7 +20,7 @@ WRONG, _ANYWHERE = 0.1, 1.0
 
 
 @dataclass(frozen=True)
-class Mixture:
+class ImpactBelief:
     """Normal distributions of the logarithm of an impact, and how much each is believed in.
 
     Attributes
@@ -42,14 +42,14 @@ class Mixture:
 
         return float(brentq(beyond, lowest, highest, xtol=1e-7))
 
-    def hidden(self, other: Mixture) -> Mixture:
+    def hidden(self, other: ImpactBelief) -> ImpactBelief:
         """Return the sum with another, which is independent of it."""
         weights = np.outer(self.weights, other.weights).ravel()
         means = np.add.outer(self.means, other.means).ravel()
         deviations = np.sqrt(np.add.outer(self.deviations**2, other.deviations**2)).ravel()
-        return Mixture(weights, means, deviations)
+        return ImpactBelief(weights, means, deviations)
 
-    def with_opinion(self, mean: float, deviation: float) -> Mixture:
+    def with_opinion(self, mean: float, deviation: float) -> ImpactBelief:
         """Return what is believed after an independent opinion, itself a normal distribution.
 
         It is worth nothing with a chance of `WRONG`: one far from all that is believed sways nothing.
@@ -59,20 +59,20 @@ class Mixture:
         swayed = (1 - WRONG) * self.weights * likely
         weights = np.concatenate([swayed, WRONG / _ANYWHERE * self.weights])
         means = (self.means * deviation**2 + mean * self.deviations**2) / both
-        return Mixture(
+        return ImpactBelief(
             weights / weights.sum(),
             np.concatenate([means, self.means]),
             np.concatenate([self.deviations * deviation / np.sqrt(both), self.deviations]),
         )
 
     @classmethod
-    def known(cls, impact: float) -> Mixture:
+    def known(cls, impact: float) -> ImpactBelief:
         """Return what is believed of an impact that was measured to the end."""
         return cls(np.ones(1), np.log([impact]), np.array([REPEATS]))
 
 
-def believed(runs: AlignedRuns, prior: SlowdownPrior = PRIOR) -> Mixture:
+def believed(runs: AlignedRuns, prior: SlowdownPrior = PRIOR) -> ImpactBelief:
     """Return what is believed of the impact of the whole run."""
     found = guesses(runs, prior)
     weights = np.exp(found.weights - found.weights.max())
-    return Mixture(weights / weights.sum(), found.means, np.sqrt(found.variances + REPEATS**2))
+    return ImpactBelief(weights / weights.sum(), found.means, np.sqrt(found.variances + REPEATS**2))

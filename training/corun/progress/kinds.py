@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from training.corun.progress.estimate import Mixture
+from training.corun.progress.estimate import ImpactBelief
 
 #: Events that the same work counts alike, however long it takes; the best first.
 WORK = (
@@ -28,7 +28,7 @@ class ProgressKind:
     Attributes
     ----------
     event : str
-    hides : Mixture or None
+    hides : ImpactBelief or None
         What the event does not show of a slow-down, on the scale of log impact: of cycles that more of them
         are needed for the same work, of time on a processor that its clock is slower, too. None: nothing.
     says : str
@@ -36,12 +36,12 @@ class ProgressKind:
     """
 
     event: str
-    hides: Mixture | None = None
+    hides: ImpactBelief | None = None
     says: str = ""
 
 
-def _hidden(*beliefs: tuple[float, float, float]) -> Mixture:
-    return Mixture(*map(np.array, zip(*beliefs, strict=True)))
+def _hidden(*beliefs: tuple[float, float, float]) -> ImpactBelief:
+    return ImpactBelief(*map(np.array, zip(*beliefs, strict=True)))
 
 
 #: Most co-runs cost little that such events don't show, one in eight a good deal. Of time: as found in every

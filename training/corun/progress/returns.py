@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-#: Natures that lie closer, as a mean square of logarithms, are of one phase; or than so many times their noise.
+#: Natures closer than this mean square of logarithms, or than so many times their noise, are of one phase.
 _SAME, _TIMES = 0.01, 9.0
 #: Of neighbours, a share that surely lies within one phase.
 _WITHIN = 0.3
