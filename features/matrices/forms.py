@@ -279,7 +279,7 @@ def noise(matrices: MatrixPairs, known: Known, place: Whole) -> Floats:
 
 def flags(runs: pd.DataFrame) -> Floats:
     """Return the flag ``abnormal`` of each run: 1, 0, or NaN."""
-    return runs["abnormal"].astype("Float64").to_numpy(np.float64, na_value=np.nan)
+    return runs["abnormal"].astype("boolean").to_numpy(np.float64, na_value=np.nan)
 
 
 FORMS: dict[str, Form] = {
