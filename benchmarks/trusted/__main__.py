@@ -51,7 +51,7 @@ FLAT = "hpccg"
 
 
 @dataclass(frozen=True)
-class Case:
+class MadeCase:
     """One application to make and to profile."""
 
     data: str
@@ -95,15 +95,15 @@ def main() -> None:
     ).publish("fingerprints-trust")
 
 
-def drawn(name: str, seeds: int) -> Iterator[Case]:
+def drawn(name: str, seeds: int) -> Iterator[MadeCase]:
     """Yield the applications to make on the machines of a public data set."""
     every = table(name).measured(MEASURED[name][0]).by_machine()
     for what in MADE:
         for seed in range(seeds):
-            yield Case(name, what, every, seed)
+            yield MadeCase(name, what, every, seed)
 
 
-def judged(case: Case) -> tuple[bool, bool]:
+def judged(case: MadeCase) -> tuple[bool, bool]:
     """Tell whether the ranking is trusted, and whether the cause is then among the leaders."""
     generator = np.random.default_rng([SEED, case.seed, crc32(case.what.encode())])
     draw: Callable[[Measured, np.random.Generator], Measured] = MEASURED[case.data][1]

@@ -18,14 +18,14 @@ POWER = 0.9
 
 
 @dataclass(frozen=True)
-class Made:
+class MadeUp:
     """An application and the stressor that it follows; None where it follows none alone."""
 
     measured: Measured
     cause: str | None
 
 
-Maker = Callable[[Measured, np.random.Generator], Made]
+Maker = Callable[[Measured, np.random.Generator], MadeUp]
 
 
 def some(every: Measured, generator: np.random.Generator) -> Measured:
@@ -53,31 +53,31 @@ def _complete(measured: Measured) -> Measured:
 def following(noise: float, stressor: str | None = None) -> Maker:
     """Make applications whose time is a power of one rate, `noise` aside; of any stressor without one."""
 
-    def made(machines: Measured, generator: np.random.Generator) -> Made:
+    def made(machines: Measured, generator: np.random.Generator) -> MadeUp:
         cause = stressor or str(generator.choice(machines.columns))
         rate = np.log(machines.x[:, machines.columns.index(cause)])
-        return Made(timed(machines, -POWER * rate + generator.normal(0, noise, len(rate))), cause)
+        return MadeUp(timed(machines, -POWER * rate + generator.normal(0, noise, len(rate))), cause)
 
     return made
 
 
-def unrelated(machines: Measured, generator: np.random.Generator) -> Made:
+def unrelated(machines: Measured, generator: np.random.Generator) -> MadeUp:
     """Make an application that every CPU model runs at a speed of its own."""
     names, rows = np.unique(machines.cpus, return_inverse=True)
     noise = generator.normal(0, 0.02, len(rows))
-    return Made(timed(machines, generator.normal(0, 0.3, len(names))[rows] + noise), None)
+    return MadeUp(timed(machines, generator.normal(0, 0.3, len(names))[rows] + noise), None)
 
 
-def scattered(machines: Measured, generator: np.random.Generator) -> Made:
+def scattered(machines: Measured, generator: np.random.Generator) -> MadeUp:
     """Make an application whose time has nothing to do with the machine."""
-    return Made(timed(machines, generator.normal(0, 0.3, len(machines.y))), None)
+    return MadeUp(timed(machines, generator.normal(0, 0.3, len(machines.y))), None)
 
 
-def flat(machines: Measured, generator: np.random.Generator) -> Made:
+def flat(machines: Measured, generator: np.random.Generator) -> MadeUp:
     """Make an application that leans on everything alike."""
     logs = np.log(machines.x)
     common = ((logs - logs.mean(axis=0)) / logs.std(axis=0)).mean(axis=1)
-    return Made(timed(machines, -0.3 * common + generator.normal(0, 0.02, len(common))), None)
+    return MadeUp(timed(machines, -0.3 * common + generator.normal(0, 0.02, len(common))), None)
 
 
 def timed(machines: Measured, logs: Floats) -> Measured:

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from data.errors import InputError
-from data.fingerprints.constrained.suite import Constraint, Program
+from data.fingerprints.constrained.suite import Constraint, TimedProgram
 from data.fingerprints.tables import ALL_THREADS
 from data.measure.suite import Count, Suite, content, typed, unique
 
@@ -36,7 +36,7 @@ class FingerprintSuite(Suite):
     stressors: Annotated[tuple[str, ...], Field(min_length=1)]
     processor: Annotated[int, Field(ge=0)] | None = None
     constraints: tuple[Constraint, ...] = ()
-    programs: tuple[Program, ...] = ()
+    programs: tuple[TimedProgram, ...] = ()
 
 
 def load(path: Path) -> FingerprintSuite:

@@ -265,7 +265,8 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
             measure(session, suite, plan(suite, causes, kinds), run=bench.run, cost=cost)
     entries = session.journal.entries
     made = tables(suite, entries, machine.name())
-    others_busy = round(float(made.runs[summaries.CPU_OTHERS].median()), 1)
+    busy = made.runs[summaries.CPU_OTHERS].dropna()
+    others_busy = round(float(busy.median()), 1) if len(busy) else None
     foreign = sorted(entry.foreign for entry in entries)
     return session.end(suite, made, lacking=lacking, foreign=foreign, others_busy=others_busy)
 

@@ -59,7 +59,7 @@ class TestCase(Section):
         return {self.workload: 1 - self.share} | ({self.second: self.share} if self.second else {})
 
 
-class Kind(Section):
+class CaseGroup(Section):
     """A group of test cases: any of its ``workloads`` comes first."""
 
     group: str
@@ -67,7 +67,7 @@ class Kind(Section):
     pace: Pace = CLOSED
 
 
-class Mixture(Section):
+class MixedCases(Section):
     """Test cases by a rule: ``each`` of a group has one of its workloads and another of any other group.
 
     The others are drawn without putting back, all else for each test case: the ``shares`` of the second,
@@ -79,11 +79,11 @@ class Mixture(Section):
     transactions: Annotated[tuple[Count, ...], Field(min_length=1)]
     lengths: Annotated[tuple[Positive, ...], Field(min_length=1)] = (1.0,)
     loads: Annotated[tuple[Annotated[float, Field(gt=0, le=1)], ...], Field(min_length=1)] = (0.5,)
-    groups: tuple[Kind, ...]
+    groups: tuple[CaseGroup, ...]
 
     def cases(self, seed: int) -> Iterator[TestCase]:
         """Yield the test cases, drawn by `seed`."""
-        every = dict.fromkeys(name for kind in self.groups for name in kind.workloads)
+        every = dict.fromkeys(name for group in self.groups for name in group.workloads)
         for kind in self.groups:
             draw = random.Random(f"{seed} {kind.group}")
             others = [name for name in every if name not in kind.workloads]
@@ -126,7 +126,7 @@ class MatrixSuite(CountedSuite):
     invalid_kinds: tuple[str, ...] = INVALID_KINDS
     sessions: Annotated[tuple[dict[str, str], ...], Field(min_length=1)] = ({},)
     cases: tuple[TestCase, ...] = ()
-    mixture: Mixture | None = None
+    mixture: MixedCases | None = None
 
     @cached_property
     def test_cases(self) -> dict[str, TestCase]:

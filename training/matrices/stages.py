@@ -252,7 +252,7 @@ def _steps(champion: Cell, full: Scheme) -> list[AblationStep]:
     """Return the ablation: of the seed's classifiers, and what the champion is without a remedy."""
     steps = [step for model in FOLLOWED for step in added(model, full)]
     steps += left_out(champion.model, full)
-    steps += [step for model in FOLLOWED for step in singles(model, full)]
+    steps += singles(FOLLOWED, full)
     steps += [step for model in FOLLOWED for step in grouped(RAW, model)]
     return [*steps, *grouped(full, champion.model)]
 

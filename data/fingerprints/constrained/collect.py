@@ -17,7 +17,7 @@ import numpy as np
 from data.errors import InputError
 from data.fingerprints import stress_ng
 from data.fingerprints.constrained.confinement import Wrap, confined
-from data.fingerprints.constrained.suite import Constraint, Program
+from data.fingerprints.constrained.suite import Constraint, TimedProgram
 from data.fingerprints.stress_ng import PATIENCE, PlannedStressor
 from data.fingerprints.suite import FingerprintSuite
 from data.fingerprints.tables import FingerprintTables
@@ -33,7 +33,7 @@ STRESSOR, PROGRAM = "stressor", "program"
 
 
 @dataclass(frozen=True)
-class PlannedRun:
+class PlannedConstrained:
     """A stressor or a program to run under a constraint."""
 
     constraint: str
@@ -53,7 +53,7 @@ class PlannedRun:
 
 
 @dataclass(frozen=True)
-class ConstrainedRun(PlannedRun):
+class ConstrainedRun(PlannedConstrained):
     """The rate of a stressor or the seconds of a program; ``problem`` says why there is none.
 
     ``at`` is a UTC time, ``foreign`` the share of the processor that others used meanwhile.
@@ -65,7 +65,7 @@ class ConstrainedRun(PlannedRun):
     foreign: float
 
 
-def plan(suite: FingerprintSuite, stressors: frozenset[str]) -> list[PlannedRun]:
+def plan(suite: FingerprintSuite, stressors: frozenset[str]) -> list[PlannedConstrained]:
     """List what to run: constraint by constraint in random order, and so within each; then all over again."""
     shuffle = random.Random(suite.seed)
     here = [(STRESSOR, stressor) for stressor in suite.stressors if stressor in stressors]
@@ -75,7 +75,7 @@ def plan(suite: FingerprintSuite, stressors: frozenset[str]) -> list[PlannedRun]
         for repetition in range(1, suite.repetitions + 1)
         for constraint in shuffled([suite.constraints], shuffle)
     ]
-    blocks = [[PlannedRun(name, *what, repetition) for what in every] for name, repetition in order]
+    blocks = [[PlannedConstrained(name, *what, repetition) for what in every] for name, repetition in order]
     return shuffled(blocks, shuffle)
 
 
@@ -105,7 +105,7 @@ def measure(session: Session[ConstrainedRun], suite: FingerprintSuite, stressors
     processor = suite.processor or 0
     beside = 0 if processor else 1
 
-    def made(planned: Sequence[PlannedRun]) -> tuple[list[ConstrainedRun], float]:
+    def made(planned: Sequence[PlannedConstrained]) -> tuple[list[ConstrainedRun], float]:
         found: list[ConstrainedRun] = []
         for name in dict.fromkeys(task.constraint for task in planned):
             with confined(at[name], beside) as wrap:
@@ -116,7 +116,9 @@ def measure(session: Session[ConstrainedRun], suite: FingerprintSuite, stressors
     session.measure(tasks, made, batch=len(tasks) // (len(at) * suite.repetitions))
 
 
-def run(task: PlannedRun, program: Program | None, suite: FingerprintSuite, wrap: Wrap) -> ConstrainedRun:
+def run(
+    task: PlannedConstrained, program: TimedProgram | None, suite: FingerprintSuite, wrap: Wrap
+) -> ConstrainedRun:
     """Run a stressor or a program; what fails or hangs has no value."""
     at, watch = datetime.now(UTC).isoformat(), Disturbance(processor=suite.processor)
     with tempfile.TemporaryDirectory(prefix="perfjudge-", dir=Path.cwd()) as scratch:
@@ -128,7 +130,7 @@ def run(task: PlannedRun, program: Program | None, suite: FingerprintSuite, wrap
     return ConstrainedRun(**asdict(task), at=at, value=value, problem=problem, foreign=foreign)
 
 
-def _rate(task: PlannedRun, seconds: int, wrap: Wrap, scratch: Path) -> tuple[float | None, str]:
+def _rate(task: PlannedConstrained, seconds: int, wrap: Wrap, scratch: Path) -> tuple[float | None, str]:
     report, planned = scratch / "report.yaml", PlannedStressor(task.name, 1, task.repetition)
     command = wrap(stress_ng.command(planned, seconds, report))
     done = execute(command, "fingerprint", scratch, seconds + PATIENCE)
@@ -137,7 +139,7 @@ def _rate(task: PlannedRun, seconds: int, wrap: Wrap, scratch: Path) -> tuple[fl
     return (None if problem else rate), problem
 
 
-def _seconds(program: Program, wrap: Wrap, scratch: Path) -> tuple[float | None, str]:
+def _seconds(program: TimedProgram, wrap: Wrap, scratch: Path) -> tuple[float | None, str]:
     done = execute(wrap(words(program, scratch)), f'program "{program.name}"', scratch, PATIENCE)
     if done.code:
         return None, f"ended with exit code {done.code} ({done.last_line})"
@@ -147,7 +149,7 @@ def _seconds(program: Program, wrap: Wrap, scratch: Path) -> tuple[float | None,
         return None, f"printed no seconds ({done.last_line})"
 
 
-def words(program: Program, scratch: Path) -> list[str]:
+def words(program: TimedProgram, scratch: Path) -> list[str]:
     """Return the command of a program; InputError if it has a placeholder that there is not."""
     runner = f"{sys.executable} -S {PROGRAMS / 'runner.py'}"
     site = f"env PYTHONPATH={sysconfig.get_path('purelib')} {runner}"

@@ -28,7 +28,7 @@ class Constraint(Section):
     traced: Annotated[int, Field(ge=0, le=16)] = 0
 
 
-class Program(Section):
+class TimedProgram(Section):
     """An application: a command that prints the seconds its work took as the first word of its last line.
 
     In the ``command``, ``{run}`` runs a program of ``data/suites/programs``, ``{site}`` does so with

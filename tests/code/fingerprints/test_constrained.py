@@ -11,7 +11,7 @@ from data.fingerprints import suite as fingerprint_suite
 from data.fingerprints.constrained import collect, confinement
 from data.fingerprints.constrained.collect import ConstrainedRun, plan, tables, words
 from data.fingerprints.constrained.confinement import confined
-from data.fingerprints.constrained.suite import Constraint, Program
+from data.fingerprints.constrained.suite import Constraint, TimedProgram
 from data.fingerprints.suite import FingerprintSuite
 from data.measure.child import Finished
 from data.measure.journal import Journal
@@ -101,11 +101,11 @@ def test_a_machine_that_does_not_let_itself_be_constrained_says_so(tmp_path, mon
 
 
 def test_commands_of_programs_have_their_places_filled():
-    found = words(Program(name="p", command="{run} system writing 3 where={scratch}"), Path("/s"))
+    found = words(TimedProgram(name="p", command="{run} system writing 3 where={scratch}"), Path("/s"))
     assert found[1:2] == ["-S"]
     assert found[-4:] == ["system", "writing", "3", "where=/s"]
     with pytest.raises(InputError, match=r'program "p": command=.*expected no placeholders but \{run\}'):
-        words(Program(name="p", command="{cc} x"), Path("/s"))
+        words(TimedProgram(name="p", command="{cc} x"), Path("/s"))
 
 
 @pytest.mark.parametrize(

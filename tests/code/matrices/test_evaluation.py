@@ -162,7 +162,7 @@ def test_the_ablation_takes_one_remedy_at_a_time():
 
 
 def test_the_ablation_of_single_runs_has_the_seeds_remedies_and_a_vector_a_run():
-    first, *steps = singles("tan", FULL)
+    first, *steps = singles(["tan"], FULL)
     assert first.cell.scheme == NAIVE
     whole = next(step.cell.scheme for step in steps if step.step == 0)
     assert changes(whole, FULL) == {"form", "tuned"}

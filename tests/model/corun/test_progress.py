@@ -8,6 +8,7 @@ import pytest
 from serving.corun.online.answer import answer
 from tests.model.corun.phases import Phased
 from training.corun.progress.estimate import Mixture
+from training.corun.progress.returns import Returned
 
 RUNS = 200
 
@@ -51,6 +52,13 @@ def test_after_10_of_60_seconds_four_of_five_are_within_5_percent_and_intervals_
     found = request.getfixturevalue(given)
     assert (found.error <= 0.05).mean() >= 0.8
     assert 0.88 <= found.held.mean() <= 0.96
+
+
+@pytest.mark.parametrize(("phases", "times"), [("aabbcc", 0), ("aabbccaabb", 2), ("aaaaaa", 0)])
+def test_phases_that_come_back_are_counted(phases, times):
+    natures = np.array([[float(ord(phase))] for phase in phases])
+    natures += np.random.default_rng(3).normal(0, 0.01, natures.shape)
+    assert Returned.of(natures).times == times
 
 
 def test_the_interval_narrows_with_what_was_seen():

@@ -198,4 +198,4 @@ def test_the_benchmark_writes_the_same_figures_as_markdown(root, metrics, monkey
 @pytest.mark.browser
 def test_a_browser_shows_the_page_without_errors_requests_or_overflow(root, browser):
     assert faults(browser, root / PAGE) == []
-    assert len(charts(browser)) == 9
+    assert len(charts(browser)) == 11

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training.corun.progress.course import AlignedRuns
+from training.corun.progress.returns import Returned
 
 Floats = NDArray[np.float64]
 
@@ -27,7 +28,7 @@ class SlowdownPrior:
     Attributes
     ----------
     scales : tuple of float
-        Of slow-downs, as logarithms; a smaller one is believed in more by `shrinkage` a step.
+        Of slow-downs, as logarithms; each is believed in `shrinkage` times as much as the next.
     shrinkage : float
     mean, common, own : float
         The mean slow-down, the deviation that all blocks have in common, and that of blocks of one nature, in
@@ -42,6 +43,10 @@ class SlowdownPrior:
         How alike blocks are of which nothing is known.
     longer : tuple of float
         How much longer the whole run is than what was seen of it, where the run alone is only a beginning.
+    new, returning : float
+        The odds that what is unknown is new, not what was seen again: each phase that came back divides them.
+    blurred : float
+        How much noise of natures is added to `alike`, as a multiple of what was found.
     """
 
     scales: tuple[float, ...] = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
@@ -54,6 +59,13 @@ class SlowdownPrior:
     lengths: tuple[float, ...] = (0.03, 0.15)
     again: float = 0.2
     longer: tuple[float, ...] = (1.3, 2.5, 5.0, 10.0)
+    new: float = 8.0
+    returning: float = 6.0
+    blurred: float = 1.0
+
+    def anew(self, returned: int) -> float:
+        """Return the chance that the rest is new, where so many phases came back."""
+        return self.new / (self.new + self.returning**returned)
 
 
 PRIOR = SlowdownPrior()
@@ -83,6 +95,10 @@ class Guesses:
     means: Floats
     variances: Floats
 
+    def weighed(self, chance: float, variance: float = 0.0) -> Guesses:
+        """Return them believed in with a chance, and wider by a variance."""
+        return Guesses(self.weights + np.log(chance), self.means, self.variances + variance)
+
     @classmethod
     def joined(cls, parts: Iterable[Guesses]) -> Guesses:
         """Put several into one."""
@@ -96,18 +112,42 @@ def guesses(runs: AlignedRuns, prior: SlowdownPrior = PRIOR) -> Guesses:
 
 
 def _each(runs: AlignedRuns, prior: SlowdownPrior) -> Iterator[Guesses]:
-    known = runs.natures if runs.whole else runs.natures[: len(runs.solo)]
+    seen = runs.natures[: len(runs.solo)]
+    if runs.whole:
+        yield from _guessed(runs, runs.rest, runs.natures, prior)
+        return
+    returned = Returned.of(seen)
+    anew = prior.anew(returned.times)
+    for longer in prior.longer:
+        blocks = np.full(_UNKNOWN, (longer - 1) * runs.seen / _UNKNOWN)
+        for guess in _guessed(runs, blocks, seen, prior):
+            yield guess.weighed(anew)
+        mixed = _mixed(runs, returned.stretches) * (1 - 1 / longer) ** 2
+        for guess in _guessed(runs, (longer - 1) * runs.solo, np.concatenate([seen, seen]), prior):
+            yield guess.weighed(1 - anew, mixed)
+
+
+def _guessed(runs: AlignedRuns, rest: Floats, known: Floats, prior: SlowdownPrior) -> Iterator[Guesses]:
+    """Yield what is believed where the rest lasts so long, and the first blocks have these natures."""
+    seen = len(runs.solo)
     apart = ((known[:, None] - known) ** 2).mean(axis=2)
+    noise = Returned.noise(known[:seen]) * prior.blurred
     for alike, length in product(prior.alike, prior.lengths):
-        for longer in (1.0,) if runs.whole else prior.longer:
-            rest = runs.rest if runs.whole else np.full(_UNKNOWN, (longer - 1) * runs.seen / _UNKNOWN)
-            near = _near(runs.solo, rest, length)
-            same = prior.again + (1 - prior.again) * near
-            # what is unknown has little in common with what was seen, and is like its own neighbours
-            same[: len(runs.solo), len(runs.solo) :] = same[len(runs.solo) :, : len(runs.solo)] = prior.again
-            same[: len(known), : len(known)] = np.exp(-apart / (2 * alike**2))
-            for share in prior.neighbours:
-                yield _scaled(runs, rest, (1 - share) * same + share * near, prior)
+        near = _near(runs.solo, rest, length)
+        same = prior.again + (1 - prior.again) * near
+        # what is unknown has little in common with what was seen, and is like its own neighbours
+        same[:seen, seen:] = same[seen:, :seen] = prior.again
+        same[: len(known), : len(known)] = np.exp(-apart / (2 * (alike**2 + noise)))
+        for share in prior.neighbours:
+            yield _scaled(runs, rest, (1 - share) * same + share * near, prior)
+
+
+def _mixed(runs: AlignedRuns, stretches: int) -> float:
+    """Return the variance of the logarithm of a rest that has the same phases, in other shares."""
+    ratios = np.log(runs.corun / runs.solo)
+    mean = np.average(ratios, weights=runs.solo)
+    between = np.average((ratios - mean) ** 2, weights=runs.solo) - _noise(ratios)
+    return float(max(between, 0.0)) / stretches
 
 
 def _near(solo: Floats, rest: Floats, length: float) -> Floats:

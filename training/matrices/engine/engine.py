@@ -45,7 +45,7 @@ class Scheme:
         Whether runs flagged invalid are left out of training; section 4.1. If not, they carry the label of
         their matrix, as in the seed.
     grouping : "none", "given" or "automatic"
-        Section 4.3.
+        Section 4.3. Given groups have classifiers of their own; automatic ones only say what is noisy where.
     components : int or None
         The projection has at most so many components, searched; None: no projection. Section 4.2.
     balance : bool
@@ -128,7 +128,8 @@ class Engine:
         """Learn from what an engine of the same shape and number of components has prepared."""
         scheme, model, cases = self.scheme, CATALOGUE[self.model], prepared.cases
         counted = counts(cases.group[cases.target], cases.y[cases.target])
-        groups = with_cases(counted) if scheme.grouping != "none" else ()
+        # groups that nobody named say what is noisy where; what is abnormal is learned from all
+        groups = with_cases(counted) if scheme.grouping == "given" else ()
         question = SearchQuestion(
             model,
             cases,
