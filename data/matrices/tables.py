@@ -338,7 +338,7 @@ def _in_place(runs: pd.DataFrame) -> bool:
     if not (isinstance(runs.index, pd.RangeIndex) and runs.index.start == 0 and runs.index.step == 1):
         return False
     columns = {rule.column for rule in spec.rules}
-    if any(name not in runs or runs[name].dtype != "str" for name in columns):
+    if any(name not in runs or not isinstance(runs[name].dtype, pd.StringDtype) for name in columns):
         return False
     found = {name: pd.unique(runs[name].to_numpy(object)) for name in columns}
     named = all(isinstance(value, str) and value for values in found.values() for value in values)
