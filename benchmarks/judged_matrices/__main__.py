@@ -61,8 +61,8 @@ def _speed(examples: MatrixExamples, before: float) -> Table:
         rows,
         [
             f"The shipped measurement; models are fitted to all of it with {TRIALS} trials, seed {SEED}.",
-            "An answer is made of rules, validity tree, verdict, notes and five drivers; a command starts",
-            "and reads the model and the tables, too.",
+            "An answer is made of rules, validity tree, verdict, notes and five drivers.",
+            "A command starts, and reads the model and the tables, too.",
             "The first row is what perfjudge did before: a table of runs for each version of a pair.",
             "The shorter of two runs each, on one core; a command has all there are.",
             busy(before),
@@ -137,10 +137,11 @@ def _falls(examples: MatrixExamples) -> Table:
         },
         rows,
         [
-            f"The shipped measurement in {FOLDS} folds of whole test cases, {TRIALS} trials, seed {SEED}:",
-            "every pair that an engine which has not seen its test case calls abnormal.",
-            "Fall: of the log-odds of abnormal, on average, once the target's runs are moved so that the",
-            "middles of the first 1, 3 or 5 named metrics are the baseline's. Pass: verdicts that turn.",
+            f"The shipped measurement in {FOLDS} folds of whole test cases, {TRIALS} trials, seed {SEED}.",
+            "Fails: pairs that an engine which has not seen their test case calls abnormal.",
+            "Fall: of the log-odds of abnormal, on average, without the first 1, 3 or 5 named metrics.",
+            "Without: the target's runs are moved so that the metrics' middles are the baseline's.",
+            "Pass: verdicts that turn.",
             "Most defects move dozens of metrics, so that few verdicts turn without five.",
         ],
     )  # fmt: skip

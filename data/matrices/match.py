@@ -83,10 +83,9 @@ def matched(tables: MatrixTables, metrics: pd.DataFrame, groups: Collection[str]
         *_more(strange, "are unknown groups"),
     ]
     runs, columns = tables.runs, [*RUN_DTYPES, *known]
-    if columns != runs.columns.tolist():
-        runs = runs.reindex(columns=columns)
-    if other:
-        runs = runs.assign(**dict.fromkeys(other, np.nan))
+    if columns == runs.columns.tolist() and not other:
+        return Matched(tables.known_as(metrics), tuple(notes))
+    runs = runs.reindex(columns=columns).assign(**dict.fromkeys(other, np.nan))
     return Matched(MatrixTables(runs, tables.causes, metrics), tuple(notes))
 
 

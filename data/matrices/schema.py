@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,13 +19,15 @@ ALL, OVER = 100.0, 5.0
 #: No count is larger, and squares and ratios of what is smaller are finite.
 LARGEST = 1e100
 RULE_DTYPES = {"run_id": "str", "metric": "str", "rule": "str", "value": "float64"}
+#: Columns, one number each that may break a rule.
+Cells = dict[str, NDArray[Any]]
 
 
 #: By their words, what must hold of a number that a run can have, in the columns that `cells` makes.
 #: Every metric is finite where it was measured, and `LARGEST` at most; one that is not signed is 0 or more;
 #: a share is no more than all; the elapsed time is above 0, and there where others of the matrix have it.
-POSSIBLE: dict[str, Callable[[pd.DataFrame], pd.Series]] = {
-    "measured": lambda cells: cells["value"].notna() | ~cells["clock"],
+POSSIBLE: dict[str, Callable[[Cells], NDArray[np.bool_]]] = {
+    "measured": lambda cells: ~np.isnan(cells["value"]) | ~cells["clock"],
     "finite": lambda cells: ~np.isinf(cells["value"]),
     f"{LARGEST:g} at most in size": lambda cells: (
         ~np.isfinite(cells["value"]) | (np.abs(cells["value"]) <= LARGEST)
@@ -38,9 +41,10 @@ POSSIBLE: dict[str, Callable[[pd.DataFrame], pd.Series]] = {
 def impossible(tables: MatrixTables) -> pd.DataFrame:
     """Return what breaks `POSSIBLE`: ``run_id, metric, rule, value``, in the order of runs and metrics."""
     found = cells(tables)
-    broken = [found[~holds(found)].assign(rule=rule) for rule, holds in POSSIBLE.items()]
-    told = pd.concat(broken).sort_index(kind="stable", ignore_index=True)
-    return told[list(RULE_DTYPES)].astype(RULE_DTYPES)
+    cell, rule = np.nonzero(np.array([~holds(found) for holds in POSSIBLE.values()]).T)
+    told = {name: found[name][cell] for name in ("run_id", "metric", "value")}
+    told["rule"] = np.array([*POSSIBLE], object)[rule]
+    return pd.DataFrame({name: pd.Series(told[name], dtype=kind) for name, kind in RULE_DTYPES.items()})
 
 
 def signed(tables: MatrixTables) -> pd.Series:
@@ -69,28 +73,26 @@ def _kinds(tables: MatrixTables) -> tuple[NDArray[np.bool_], NDArray[np.bool_], 
     return unit == "%", name == ELAPSED, signed(tables).to_numpy(bool)
 
 
-def cells(tables: MatrixTables) -> pd.DataFrame:
-    """Return one row per number that may break a rule.
+def cells(tables: MatrixTables) -> Cells:
+    """Return the numbers that may break a rule.
 
     Returns
     -------
-    DataFrame
+    dict of ndarray
         ``run_id, metric, value, signed, share, clock``: whether the metric may be negative, is a percentage,
         is the elapsed time.
     """
     metrics, values = tables.metrics, tables.numbers(tables.all_metrics)
     share, clock, may_be_negative = _kinds(tables)
     rows, columns = np.nonzero(odd(tables))
-    return pd.DataFrame(
-        {
-            "run_id": tables.runs["run_id"].to_numpy()[rows],
-            "metric": metrics["metric"].to_numpy()[columns],
-            "value": values[rows, columns],
-            "signed": may_be_negative[columns],
-            "share": share[columns],
-            "clock": clock[columns],
-        }
-    )
+    return {
+        "run_id": tables.runs["run_id"].to_numpy(object)[rows],
+        "metric": metrics["metric"].to_numpy(object)[columns],
+        "value": values[rows, columns],
+        "signed": may_be_negative[columns],
+        "share": share[columns],
+        "clock": clock[columns],
+    }
 
 
 def _timed(runs: pd.DataFrame) -> NDArray[np.bool_]:

@@ -159,6 +159,13 @@ class MatrixTables(Tables):
         """Return the tables with the runs that are `chosen` (bool, row by row)."""
         return self.with_runs(self.runs[chosen].reset_index(drop=True))
 
+    def known_as(self, metrics: pd.DataFrame) -> MatrixTables:
+        """Return the same runs, of whose metrics something else is told."""
+        found = MatrixTables(self.runs, self.causes, metrics)
+        # what was found out of the runs holds
+        vars(found).update({name: value for name, value in vars(self).items() if name not in vars(found)})
+        return found
+
     def with_runs(self, runs: pd.DataFrame) -> MatrixTables:
         """Return the tables with these of its runs, and what is known of them."""
         causes = self.causes
@@ -325,7 +332,7 @@ def _comparable(runs: pd.DataFrame) -> bool:
         return False
     differ = np.zeros(len(first[0]), np.intp)
     for field in METADATA:
-        value, _ = pd.factorize(runs[field].fillna("").to_numpy(object))
+        value, _ = pd.factorize(runs[field].to_numpy(object))
         if (value != value[np.where(target, first[1][pair], first[0][pair])]).any():
             return False
         differ += value[first[0]] != value[first[1]]
@@ -338,7 +345,7 @@ def _in_place(runs: pd.DataFrame) -> bool:
     if not (isinstance(runs.index, pd.RangeIndex) and runs.index.start == 0 and runs.index.step == 1):
         return False
     columns = {rule.column for rule in spec.rules}
-    if any(name not in runs or runs[name].dtype != "str" for name in columns):
+    if any(name not in runs or not isinstance(runs[name].dtype, pd.StringDtype) for name in columns):
         return False
     found = {name: pd.unique(runs[name].to_numpy(object)) for name in columns}
     named = all(isinstance(value, str) and value for values in found.values() for value in values)

@@ -279,7 +279,7 @@ def noise(matrices: MatrixPairs, known: Known, place: Whole) -> Floats:
 
 def flags(runs: pd.DataFrame) -> Floats:
     """Return the flag ``abnormal`` of each run: 1, 0, or NaN."""
-    return runs["abnormal"].astype("Float64").to_numpy(np.float64, na_value=np.nan)
+    return runs["abnormal"].astype("boolean").to_numpy(np.float64, na_value=np.nan)
 
 
 FORMS: dict[str, Form] = {
@@ -338,14 +338,21 @@ def sizes_told(units: Floats) -> dict[str, Floats]:
     units : ndarray of shape (n_pairs, n_metrics)
         Differences in units of their noise.
     """
-    sizes, last = np.abs(units), units.shape[1] - 1
-    largest = np.sort(sizes, axis=1)[:, ::-1]
-    found = {f"largest difference {rank}": np.arcsinh(largest[:, min(rank - 1, last)]) for rank in LEADING}
-    found |= {f"difference at {share:.0%}": np.arcsinh(largest[:, int(share * last)]) for share in SHARES}
-    for words, values in (("", sizes), (" that rise", units), (" that fall", -units)):
-        found |= {f"metrics{words} beyond {bound:g}": (values > bound).mean(axis=1) for bound in BEYOND}
+    sizes, metrics = np.abs(units), units.shape[1]
+    ranks = {f"largest difference {rank}": min(rank, metrics) for rank in LEADING}
+    ranks |= {f"difference at {share:.0%}": int(share * (metrics - 1)) + 1 for share in SHARES}
+    # of all metrics in order only a few are told
+    ordered = np.partition(sizes, sorted({metrics - rank for rank in ranks.values()}), axis=1)
+    found = {name: np.arcsinh(ordered[:, metrics - rank]) for name, rank in ranks.items()}
+    rise, fall = ([(way > bound).sum(axis=1) for bound in BEYOND] for way in (units, -units))
+    either = [up + down for up, down in zip(rise, fall, strict=True)]
+    for words, counts in (("", either), (" that rise", rise), (" that fall", fall)):
+        told = zip(BEYOND, counts, strict=True)
+        found |= {f"metrics{words} beyond {bound:g}": count / metrics for bound, count in told}
     for power in POWERS:
-        found[f"mean difference of power {power}"] = np.log1p((sizes**power).mean(axis=1) ** (1 / power))
+        # even: to square twice takes a fraction of raising to the fourth power
+        raised = (sizes**2) ** (power // 2)
+        found[f"mean difference of power {power}"] = np.log1p(raised.mean(axis=1) ** (1 / power))
     return found
 
 

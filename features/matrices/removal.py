@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -88,11 +89,18 @@ class Removal:
         row = self.starts[pair][version] + np.arange(len(version)) - (np.cumsum(counts) - counts)[version]
         return self._exchanged(self.rows.x[row], row, removed[version]), version
 
+    @cached_property
+    def _units(self) -> Floats:
+        """The differences of rows that are differences, in units of noise."""
+        return np.asarray(np.sinh(self.rows.x[:, : self.sizes.shape[1]]))
+
     def _exchanged(self, x: Floats, row: Whole, removed: Flags) -> Floats:
         metrics = removed.shape[1]
         if self.still is None:
             x[:, :metrics][removed] = 0
-            for place, told in enumerate(sizes_told(np.sinh(x[:, :metrics])).values(), start=metrics):
+            units = self._units[row]
+            units[removed] = 0
+            for place, told in enumerate(sizes_told(units).values(), start=metrics):
                 x[:, place] = told
             return x
         # of two blocks the first is the baseline's, which stays
