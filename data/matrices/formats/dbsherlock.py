@@ -4,8 +4,8 @@ A run lasts about 132 s, with one faulty stretch. Its seconds are cut into measu
 `WINDOW` seconds; a window's mean is one row. Every measurement is a target once: of faulty seconds it is
 abnormal, of normal seconds it is not. Its baseline are other measurements of normal seconds of the same run.
 
-A run of Poor Physical Design stands still for about half a minute before its faulty stretch, and after its load
-has ended. Nobody calls these seconds faulty, but a measurement of them is no normal one: it is left out.
+A run of Poor Physical Design stands still for about half a minute before its faulty stretch, and again after
+it. Nobody calls these seconds faulty, but a measurement of them is no normal one: it is left out.
 """
 
 from __future__ import annotations
