@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,8 @@ from data.matrices.validity import decide
 from data.tables.problems import Problems
 from training.evaluation.metrics import Scores, scores
 from training.matrices.engine.alarms import Alarms
-from training.matrices.engine.engine import FULL, Engine, pruned
+from training.matrices.engine.engine import FULL, Engine
+from training.matrices.engine.shape import pruned
 from training.matrices.examples import MatrixExamples
 from training.matrices.fitting import FoldPart, parts_of_causes
 
@@ -33,10 +35,10 @@ EVEN = 0.5
 
 
 def rows(shared: Path, seed: int) -> Iterator[TransferRow]:
-    """Yield what ours and a plain XGBoost come to on DBSherlock's causes."""
+    """Yield what ours, a plain XGBoost and a plain forest come to on DBSherlock's causes."""
     examples = _examples(read(shared / "dbsherlock"))
     parts, truth = parts_of_causes(examples, FOLDS, seed), examples.pairs.set_index("pair_id")["abnormal"]
-    for judge, ask in (("ours", _ours), ("plain XGBoost", _plain)):
+    for judge, ask in (("ours", _ours), ("plain XGBoost", _xgboost), ("plain forest", _forest)):
         told = [ask(part, seed) for part in parts]
         folds = [_scored(one, truth) for one in told]
         whole = _scored(pd.concat(told), truth)
@@ -64,15 +66,24 @@ def _ours(part: FoldPart, seed: int) -> pd.DataFrame:
     return judged.assign(judged=judged["abnormal"])
 
 
-def _plain(part: FoldPart, seed: int) -> pd.DataFrame:
-    """Return what XGBoost says as it comes, of the medians of both sides and their difference."""
+def _xgboost(part: FoldPart, seed: int) -> pd.DataFrame:
     from xgboost import XGBClassifier
 
+    return _plain(part, XGBClassifier(random_state=seed, n_jobs=1))
+
+
+def _forest(part: FoldPart, seed: int) -> pd.DataFrame:
+    from sklearn.ensemble import RandomForestClassifier
+
+    return _plain(part, RandomForestClassifier(random_state=seed))
+
+
+def _plain(part: FoldPart, classifier: Any) -> pd.DataFrame:
+    """Return what is said by a classifier as it comes, of the medians of both sides and their difference."""
     train = pruned(part.train)
     (x, pairs), (asked, names) = _medians(train, train.raw), _medians(part.test, train.raw)
     y = train.runs.groupby("pair_id")["abnormal"].any().reindex(pairs).astype(int)
-    fitted = XGBClassifier(random_state=seed, n_jobs=1).fit(x, y)
-    told = fitted.predict_proba(asked)[:, 1]
+    told = classifier.fit(x, y).predict_proba(asked)[:, 1]
     return pd.DataFrame({"pair_id": names, "probability": told, "judged": told >= EVEN})
 
 

@@ -3,6 +3,9 @@
 A run lasts about 132 s, with one faulty stretch. Its seconds are cut into measurements of `SIDE` windows of
 `WINDOW` seconds; a window's mean is one row. Every measurement is a target once: of faulty seconds it is
 abnormal, of normal seconds it is not. Its baseline are other measurements of normal seconds of the same run.
+
+A run of Poor Physical Design stands still for about half a minute before its faulty stretch, and again after
+it. Nobody calls these seconds faulty, but a measurement of them is no normal one: it is left out.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ KNOWN = {"cause": "str", "run": "int64", "second": "int64", "abnormal": "bool"}
 CLOCKS = ("Epoch", "dbmsCumChangedRows", "dbmsCumFlushedPages")
 #: Counts what was dirtied less what was flushed.
 SIGNED = ("dbmsDirtyPages",)
-#: The run begins with its first transaction.
+#: The run begins with its first transaction; where there is none, there is no load.
 TRANSACTIONS = "dbmsCommittedCommands"
 #: Seconds in a window; windows in a measurement; measurements in a baseline, where there are as many.
 WINDOW, SIDE, BASELINE = 3, 4, 3
@@ -65,10 +68,12 @@ def _pairs(
     seconds: pd.DataFrame, metrics: list[str], draw: np.random.Generator
 ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64], bool]]:
     """Yield baseline, target and whether the target is abnormal, for each measurement of one run."""
+    loaded = np.ones(len(seconds), bool)
     if TRANSACTIONS in seconds:
         seconds = seconds[(seconds[TRANSACTIONS] > 0).cummax()]
+        loaded = seconds[TRANSACTIONS].to_numpy(np.float64) > 0
     values, faulty = seconds[metrics].to_numpy(np.float64), seconds["abnormal"].to_numpy(bool)
-    measurements = list(_measurements(values, faulty))
+    measurements = list(_measurements(values, faulty, loaded))
     normal = [number for number, (_, abnormal) in enumerate(measurements) if not abnormal]
     # no more where there is one more to draw from: the size of a baseline must not tell what its target is
     count = min(BASELINE, len(normal) - 1)
@@ -80,12 +85,16 @@ def _pairs(
 
 
 def _measurements(
-    values: NDArray[np.float64], faulty: NDArray[np.bool_]
+    values: NDArray[np.float64], faulty: NDArray[np.bool_], loaded: NDArray[np.bool_]
 ) -> Iterator[tuple[NDArray[np.float64], bool]]:
-    """Yield windows x metrics and whether they are faulty; no measurement spans the two."""
+    """Yield windows x metrics and whether they are faulty; no measurement spans the two.
+
+    What is not faulty and has no second under load is left out.
+    """
     bounds = [0, *(np.flatnonzero(np.diff(faulty)) + 1), len(faulty)]
     length = WINDOW * SIDE
     for begin, end in pairwise(bounds):
         for at in range(begin, end - length + 1, length):
-            windows = values[at : at + length].reshape(SIDE, WINDOW, -1)
-            yield windows.mean(axis=1), bool(faulty[begin])
+            if faulty[begin] or loaded[at : at + length].any():
+                windows = values[at : at + length].reshape(SIDE, WINDOW, -1)
+                yield windows.mean(axis=1), bool(faulty[begin])
