@@ -95,7 +95,7 @@ def _worth(truth: Floats, predicted: Floats) -> tuple[int, float, float, float]:
     return len(truth), float((error <= TOLERANCE).mean()), float(error.mean()), float(r2)
 
 
-def main(runs: int = 4) -> None:
+def main(runs: int = 8) -> None:
     """Ask about simulated programs, `runs` of each kind, and about shipped co-runs."""
     found: list[tuple[object, ...]] = []
     for recurring, whole, seconds in (
