@@ -112,7 +112,12 @@ def _body(one: MatrixTables) -> str:
         sides[side] = Matrix(version=own["version"].iloc[0], metrics=columns)
     first = runs.iloc[0]
     pair = Pair(
-        pair_id=first["pair_id"], workload=first["workload"], group=first["group"], machine="m", **sides
+        pair_id=first["pair_id"],
+        workload=first["workload"],
+        group=first["group"],
+        machine="m",
+        baseline=sides["baseline"],
+        target=sides["target"],
     )
     return MatricesRequest(pairs=[pair]).model_dump_json(exclude_none=True)
 

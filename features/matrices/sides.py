@@ -41,8 +41,10 @@ class MatrixPairs:
         pair, side, pairs = tables.standing.pair, tables.standing.target, len(tables.standing.names)
         order = np.lexsort((np.arange(len(pair)), ~side, pair))
         first = order[np.searchsorted(pair[order], np.arange(pairs))]
-        shape = (2, pairs, scaled.shape[1])
-        summed = (found.reshape(shape) for found in summarised(side * pairs + pair, scaled, 2 * pairs))
+        summed = (
+            found.reshape(2, pairs, found.shape[1])
+            for found in summarised(side * pairs + pair, scaled, 2 * pairs)
+        )
         return cls(about(tables.runs, first), *summed)
 
     @property

@@ -313,7 +313,8 @@ class FittedEngine:
     ) -> Iterator[tuple[MatrixDriver, ...]]:
         """Yield the drivers of some pairs, with the medians of both sides."""
         standing, values = tables.standing, tables.numbers(self.metrics)
-        pair = pd.Index(removal.pairs[here]).get_indexer(standing.names)[standing.pair]
+        of_name = {name: number for number, name in enumerate(removal.pairs[here])}
+        pair = np.array([of_name.get(name, -1) for name in standing.names], np.intp)[standing.pair]
         rows = np.flatnonzero(pair >= 0)
         count = len(found.metric)
         place = standing.target[rows] * count + pair[rows]
