@@ -5,12 +5,14 @@ A run lasts about 132 s, with one faulty stretch. Its seconds are cut into measu
 abnormal, of normal seconds it is not. Its baseline are other measurements of normal seconds of the same run.
 
 A run of Poor Physical Design stands still for about half a minute before its faulty stretch, and again after
-it. Nobody calls these seconds faulty, but a measurement of them is no normal one: it is left out.
+it. Nobody calls these seconds faulty, and so they are asked about as normal ones; but no baseline is made of
+them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -32,6 +34,15 @@ TRANSACTIONS = "dbmsCommittedCommands"
 #: Seconds in a window; windows in a measurement; measurements in a baseline, where there are as many.
 WINDOW, SIDE, BASELINE = 3, 4, 3
 SEED = 1
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """A measurement: ``windows`` of shape (`SIDE`, n_metrics); ``loaded``: a transaction was committed."""
+
+    windows: NDArray[np.float64]
+    abnormal: bool
+    loaded: bool
 
 
 def read(path: Path) -> MatrixTables:
@@ -74,27 +85,24 @@ def _pairs(
         loaded = seconds[TRANSACTIONS].to_numpy(np.float64) > 0
     values, faulty = seconds[metrics].to_numpy(np.float64), seconds["abnormal"].to_numpy(bool)
     measurements = list(_measurements(values, faulty, loaded))
-    normal = [number for number, (_, abnormal) in enumerate(measurements) if not abnormal]
+    normal = [number for number, one in enumerate(measurements) if one.loaded and not one.abnormal]
     # no more where there is one more to draw from: the size of a baseline must not tell what its target is
     count = min(BASELINE, len(normal) - 1)
-    for number, (target, abnormal) in enumerate(measurements):
+    for number, one in enumerate(measurements):
         if count > 0:
             others = [other for other in normal if other != number]
             drawn = sorted(draw.choice(others, count, replace=False))
-            yield np.concatenate([measurements[other][0] for other in drawn]), target, abnormal
+            baseline = np.concatenate([measurements[other].windows for other in drawn])
+            yield baseline, one.windows, one.abnormal
 
 
 def _measurements(
     values: NDArray[np.float64], faulty: NDArray[np.bool_], loaded: NDArray[np.bool_]
-) -> Iterator[tuple[NDArray[np.float64], bool]]:
-    """Yield windows x metrics and whether they are faulty; no measurement spans the two.
-
-    What is not faulty and has no second under load is left out.
-    """
+) -> Iterator[Excerpt]:
+    """Yield what is cut from a run; nothing spans what is faulty and what is not."""
     bounds = [0, *(np.flatnonzero(np.diff(faulty)) + 1), len(faulty)]
     length = WINDOW * SIDE
     for begin, end in pairwise(bounds):
         for at in range(begin, end - length + 1, length):
-            if faulty[begin] or loaded[at : at + length].any():
-                windows = values[at : at + length].reshape(SIDE, WINDOW, -1)
-                yield windows.mean(axis=1), bool(faulty[begin])
+            windows = values[at : at + length].reshape(SIDE, WINDOW, -1).mean(axis=1)
+            yield Excerpt(windows, bool(faulty[begin]), bool(loaded[at : at + length].any()))
