@@ -17,13 +17,14 @@ class TrustLimits(Section):
     """What a profile must reach, or the answer is "not enough diversity".
 
     The same stressors must come first in the share ``leading`` of the resamples, and stand out from chance
-    at the ``significance`` of the section; ``r2`` is for predictions alone.
+    at the ``significance`` of the section; ``r2`` and ``error``, the median one, are for predictions alone.
     """
 
     machines: Count = 15
     cpus: Count = 5
     leading: Share = 0.9
     r2: float = 0.5
+    error: Share = 0.25
 
 
 class Profiling(Section):

@@ -290,6 +290,9 @@ class Evidence:
         yield from few(len(self.measured.y), self.cpus, limits)
         if not self.worth.r2 >= limits.r2:
             yield self._unpredicted(limits.r2, seed)
+        if self.worth.median_error > limits.error:
+            off = f"median error {self.worth.median_error:.1%} on held-out CPU models"
+            yield f"{off}, more than {limits.error:.0%}"
 
     def _by_chance(self, level: float) -> str:
         found, named = self.chance, self.measured.columns[self.chance.closest]

@@ -103,11 +103,11 @@ def test_a_held_out_cpu_model_cannot_change_what_it_is_predicted_from():
     assert one["predicted"].tolist() == two["predicted"].tolist()
 
 
-def evidence(measured, settled=True, p_value=0.01, times=2.0, r2=0.9):
+def evidence(measured, settled=True, p_value=0.01, times=2.0, r2=0.9, error=0.1):
     """What a profile of three stressors is judged by; they are first, second and third."""
     leading = Lead("importance", (0,), 0.95 if settled else 0.6, settled, 1, times)
     closest = Chance(0, 0.5, 0.6, p_value)
-    return Evidence(measured, "machines", leading, closest, HeldOut(r2, 0.1, np.zeros(8)))
+    return Evidence(measured, "machines", leading, closest, HeldOut(r2, error, np.zeros(8)))
 
 
 def said(given):
@@ -123,6 +123,8 @@ def test_a_profile_is_trusted_at_the_limits_and_a_ranking_apart_from_its_predict
     ranking, predictions = said(evidence(ENOUGH_MACHINES, r2=0.4))
     assert not ranking
     assert predictions[0].startswith("R2 0.40 on held-out CPU models, 0.10 less than 0.5: ")
+    ranking, predictions = said(evidence(ENOUGH_MACHINES, error=0.68))
+    assert (ranking, predictions) == ([], ["median error 68.0% on held-out CPU models, more than 25%"])
 
 
 @pytest.mark.parametrize(
