@@ -48,7 +48,7 @@ def test_where_no_name_is_near_all_are_named():
         ("corun", {"tune": {"trails": 1}}, 'corun.tune.trails is unknown; did you mean "trials"?'),
         ("corun", {"tune": True}, "corun.tune=True: Input should be a valid dictionary"),
         ("comparisons", {"ingest": {}}, "comparisons.ingest.path: Field required"),
-        ("matrices", {1: 2}, "matrices.1 is unknown; there are ingest, validate, evaluate, promote"),
+        ("matrices", {1: 2}, "matrices.1 is unknown; there are ingest, validate, evaluate, decide, promote"),
     ],
 )
 def test_an_unknown_key_of_params_yaml_is_told_with_its_section(tmp_path, family, change, told):
@@ -91,12 +91,13 @@ def test_openapi_says_that_a_request_has_no_other_keys(request_):
 
 
 @pytest.mark.parametrize(
-    # plans of earlier versions lack what their best placement saves, which is told anew, and a digest
+    # plans of earlier versions lack what their best placement saves, which is told anew, what was measured, and a digest
     ("written", "told_anew"),
     [
         (
             PlaceAnswer,
             {
+                "checked",
                 "digest",
                 "saved_against_random",
                 "saved_against_worst",

@@ -87,7 +87,7 @@ def test_who_does_not_wait_any_more_keeps_nobody_from_an_answer():
 def test_large_bodies_other_types_and_models_that_must_be_loaded_go_to_a_thread(media_type, size, loaded):
     answering = Answering()
     handlers = {JSON: answering.handle, "text/xml": answering.handle}
-    door = SimpleNamespace(together=answering.together, handlers=handlers)
+    door = SimpleNamespace(together=answering.together, handlers=handlers, without=False)
     model = SimpleNamespace(loaded=MODEL if loaded else None, get=lambda: MODEL)
 
     async def asked():
