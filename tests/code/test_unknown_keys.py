@@ -91,7 +91,7 @@ def test_openapi_says_that_a_request_has_no_other_keys(request_):
 
 
 @pytest.mark.parametrize(
-    # plans of earlier versions lack what their best placement saves, which is told anew, what was measured, and a digest
+    # plans of earlier versions lack what their best placement saves, what was measured, and a digest
     ("written", "told_anew"),
     [
         (
