@@ -76,4 +76,4 @@ def test_an_application_whose_first_stressors_cannot_be_told_apart_is_refused(sh
 
     found = profile(table("quiho", shared_data).measured("hpccg"), Profiling(), 20261121).trust
     assert not found.enough
-    assert any("comes first in" in reason and "would tell" in reason for reason in found.reasons)
+    assert any("comes first by" in reason and "would tell" in reason for reason in found.reasons)
