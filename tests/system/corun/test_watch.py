@@ -8,7 +8,7 @@ import pytest
 
 from tests.system.corun.test_answers import perfjudge, refused
 
-BUSY = [sys.executable, "-c", "for number in range(6_000_000): number * number"]
+BUSY = [sys.executable, "-c", "for number in range(20_000_000): number * number"]
 
 
 @pytest.fixture
