@@ -6,7 +6,7 @@ from data.matrices import stages as ingested
 from data.matrices.tables import MatrixTables
 from tests.matrix_pairs import METRICS, pairs
 from training.matrices import stages as trained
-from training.matrices.engine.engine import FULL
+from training.matrices.engine.engine import LARGE
 from training.matrices.schemes import Cell
 from training.matrices.training import EngineRecipe
 
@@ -17,7 +17,7 @@ ABNORMAL, NORMAL = "g0 c0 v0", "g0 c0 v1"
 def engine(directory):
     """Write an engine and its validity tree as training leaves them."""
     learned = pairs(cases=8, invalid=0.1)
-    EngineRecipe(Cell("logistic", FULL), 2, 1, validity=True, missing=0.5, digest="ab" * 32).train(
+    EngineRecipe(Cell("logistic", LARGE), 2, 1, validity=True, missing=0.5, digest="ab" * 32).train(
         learned
     ).write(directory)
     return directory
