@@ -479,7 +479,9 @@ def test_a_pair_that_cannot_be_judged_is_invalid_and_the_others_get_their_verdic
     assert (first["pair_id"], first["verdict"], first["probability"]) == (ABNORMAL, "invalid", None)
     assert told in first["invalid_reason"]
     alone = post(listening_matrices, request()).json()["verdicts"]
-    assert verdicts[1:] == alone[1:] or content is UNJUDGED["other metrics only"][0]
+    # sums of several rows at once may end in another last digit
+    same = [one | {"probability": pytest.approx(one["probability"], rel=1e-12)} for one in alone[1:]]
+    assert verdicts[1:] == same or content is UNJUDGED["other metrics only"][0]
 
 
 def test_a_pair_that_stands_twice_is_judged_in_both_places(listening_matrices):
