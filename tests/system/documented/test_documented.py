@@ -16,7 +16,7 @@ REASONS = {
     "runs these tests": 1,
     "a public data set": 12,
     "a server of your own": 4,
-    "counts a program of your own": 1,
+    "counts a program of your own": 2,
     "needs docker": 1,
     "needs several terminals, and machines": 1,
     "needs that scheduler": 1,
