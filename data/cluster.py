@@ -6,6 +6,7 @@ What a worker was computing when it went away is computed by another one; the sc
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from socket import gethostname
 from typing import TYPE_CHECKING, TypeVar
 
 from data.errors import InputError
+from data.stage import PINNED
 from data.tables.digest import digest_of
 
 if TYPE_CHECKING:
@@ -57,7 +59,8 @@ class Installed:
         code = (path for room in _ROOMS for path in sorted((root / room).rglob("*.py")))
         python = ".".join(map(str, sys.version_info[:3]))
         own = {"perfjudge": digest_of(*code)[:12], "Python": python}
-        return cls(own | {name: version(name) for name in _LIBRARIES})
+        pinned = {name: os.environ.get(name, "unset") for name in PINNED}
+        return cls(own | {name: version(name) for name in _LIBRARIES} | pinned)
 
     def unlike(self, other: Installed) -> str:
         """Tell the first thing that differs; empty if nothing does."""

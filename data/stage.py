@@ -17,6 +17,14 @@ from data.orphans import alone
 Stage = Callable[[], None]
 #: Where compiled modules are kept if they may not lie beside their source.
 BYTECODE = Path(".bytecode")
+#: The instruction sets that x86-64-v3 adds, as Linux lists them ("abm" has lzcnt).
+X86_64_V3 = frozenset({"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave"})
+#: By which variables libraries are restricted to them.
+PINNED = {
+    "OPENBLAS_CORETYPE": "Haswell",
+    "NPY_ENABLE_CPU_FEATURES": "X86_V3",
+    "ARROW_USER_SIMD_LEVEL": "AVX2",
+}
 
 
 def run(verb: str, stage_of: Callable[[str], Stage | None]) -> None:
@@ -29,14 +37,20 @@ def run(verb: str, stage_of: Callable[[str], Stage | None]) -> None:
     stage_of : callable
         Returns what a family supplies for this verb; None where it has no such stage.
     """
-    keep_bytecode()
-    collect_rarely()
+    prepare_process()
     stages = {family: stage for family in FAMILIES if (stage := stage_of(family)) is not None}
     parser = argparse.ArgumentParser(prog=verb)
     parser.add_argument("families", metavar="FAMILY", nargs="+", choices=stages, help=", ".join(stages))
     for family in parser.parse_args().families:
         with alone(family):
             guard(stages[family])
+
+
+def prepare_process() -> None:
+    """Set up a process for a stage, before it imports NumPy."""
+    keep_bytecode()
+    pin_arithmetic()
+    collect_rarely()
 
 
 def keep_bytecode() -> None:
@@ -51,6 +65,38 @@ def keep_bytecode() -> None:
         # for the processes that fit models side by side
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         os.environ["PYTHONPYCACHEPREFIX"] = place
+
+
+def pin_arithmetic() -> None:
+    """Restrict NumPy, SciPy and Arrow to the instructions of x86-64-v3 in this process and its children.
+
+    These libraries choose their loops when they are loaded, by the instructions of the processor: sums are
+    added in another order, logarithms differ in the last bit, and an unstable sort orders equal keys
+    differently. Nearly all x86-64 processors since 2015 have the instructions of x86-64-v3, and compute the
+    same bits with them. OpenBLAS gets one thread, as it would take one per processor. Where an instruction is
+    missing, or on another architecture, the libraries choose as usual.
+
+    Raises
+    ------
+    RuntimeError
+        If NumPy has been imported: it would keep the loops that it has chosen.
+    """
+    if "numpy" in sys.modules:
+        raise RuntimeError("NumPy was imported before a stage could choose its instructions")
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    if processor_flags() >= X86_64_V3:
+        # NumPy accepts one of both variables
+        os.environ.pop("NPY_DISABLE_CPU_FEATURES", None)
+        os.environ.update(PINNED)
+
+
+def processor_flags() -> frozenset[str]:
+    """Return the names of the instruction sets of this processor; none where Linux does not list them."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return frozenset()
+    return next((frozenset(line.split()) for line in lines if line.startswith("flags")), frozenset())
 
 
 def collect_rarely() -> None:

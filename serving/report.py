@@ -10,7 +10,7 @@ from data.ending import end
 from data.families import FAMILIES
 from data.orphans import alone
 from data.places import Places
-from data.stage import collect_rarely, keep_bytecode
+from data.stage import prepare_process
 from data.tables.files import write_text
 from serving.supply import supply
 
@@ -31,6 +31,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    keep_bytecode()
-    collect_rarely()
+    prepare_process()
     sys.exit(main())

@@ -167,7 +167,9 @@ def _samples(tables: CorunTables, pairs: pd.DataFrame) -> pd.DataFrame:
     times = runs.groupby(RUN)["t_seconds"]
     seconds = times.diff().fillna(runs["t_seconds"])
     usual = float(seconds.median())
-    longest = runs.assign(seconds=seconds).sort_values("seconds").groupby(RUN).tail(1).set_index(RUN)
+    longest = (
+        runs.assign(seconds=seconds).sort_values("seconds", kind="stable").groupby(RUN).tail(1).set_index(RUN)
+    )
     told = [
         f"has a gap of {gap:.1f} s before {end:.1f} s, where intervals last {usual:.1f} s"
         for gap, end in zip(longest["seconds"], longest["t_seconds"], strict=True)

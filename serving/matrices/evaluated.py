@@ -214,7 +214,9 @@ class EvaluatedMatrices:
     metrics : Metrics
     notes : tuple of str
         What was left out and why, and what to know about the measurement.
-    verdicts, tables, ablation, curves, times, validity, groups, served : DataFrame
+    verdicts, tables, ablation, curves, validity, groups, served : DataFrame
+    times : DataFrame
+        Empty where the stage evaluate did not run here.
     """
 
     metrics: Metrics
@@ -223,10 +225,10 @@ class EvaluatedMatrices:
     tables: pd.DataFrame
     ablation: pd.DataFrame
     curves: pd.DataFrame
-    times: pd.DataFrame
     validity: pd.DataFrame
     groups: pd.DataFrame
     served: pd.DataFrame
+    times: pd.DataFrame
 
     @classmethod
     def read(cls, root: Path) -> EvaluatedMatrices:
@@ -238,9 +240,10 @@ class EvaluatedMatrices:
             If one is missing or broken.
         """
         places = Places("matrices", root)
+        times = places.reports / "times.parquet"
         frames = {
-            "oof": VERDICTS, "tables": TABLES, "ablation": ABLATION, "curves": CURVES, "times": TIMES,
-            "validity": VALIDITY, "groups": GROUPS, "served": SERVED,
+            "oof": VERDICTS, "tables": TABLES, "ablation": ABLATION, "curves": CURVES, "validity": VALIDITY,
+            "groups": GROUPS, "served": SERVED,
         }  # fmt: skip
         return cls(
             read_json(places.metrics, Metrics),
@@ -249,6 +252,8 @@ class EvaluatedMatrices:
                 read_table(places.evaluated / f"{name}.parquet", dtypes, ())
                 for name, dtypes in frames.items()
             ),
+            # missing where DVC took what it knows from its cache instead of running the stage
+            times=read_table(times, TIMES) if times.is_file() else pd.DataFrame(columns=[*TIMES]),
         )
 
     @property

@@ -25,6 +25,7 @@ def run(directory, module, *arguments):
         patch.chdir(directory)
         patch.setattr(sys, "argv", [module, *arguments])
         patch.setattr("data.stage.keep_bytecode", lambda: None)
+        patch.setattr("data.stage.pin_arithmetic", lambda: None)
         # runpy warns of a module that something has imported already
         patch.delitem(sys.modules, module, raising=False)
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):

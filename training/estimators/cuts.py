@@ -108,7 +108,7 @@ def _bounds(column: Floats, weights: Floats | None) -> tuple[Floats, Floats]:
     cuts : ndarray of shape (n_distinct - 1,)
     below : ndarray of shape (n_distinct - 1, n_kinds)
     """
-    order = None if weights is None else np.argsort(column)
+    order = None if weights is None else np.argsort(column, kind="stable")
     values = np.sort(column) if order is None else column[order]
     last = np.flatnonzero(values[1:] != values[:-1])
     below = last[:, None] + 1.0 if weights is None else np.cumsum(weights[order], axis=0)[last]

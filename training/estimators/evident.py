@@ -121,7 +121,7 @@ class Evident(ClassifierMixin, BaseEstimator):
 
 def _sure(steps: Floats, failed: NDArray[np.bool_]) -> float:
     """Return the least step such that `_PURE` of the rows with no smaller one failed."""
-    order = np.argsort(-steps)
+    order = np.argsort(-steps, kind="stable")
     pure = failed[order].cumsum() / np.arange(1, len(order) + 1) >= _PURE
     least = steps[order][pure].min() if pure.any() else steps.max()
     return max(LEAST_SURE, float(least))

@@ -51,7 +51,7 @@ def counts(verdicts: pd.DataFrame) -> pd.DataFrame:
 def predicted(predictions: pd.DataFrame) -> pd.DataFrame:
     """Return ``measured`` and ``predicted`` of all cases, or of `MOST_POINTS` evenly among them."""
     chosen = np.linspace(0, len(predictions) - 1, min(len(predictions), MOST_POINTS)).astype("int64")
-    return predictions[["measured", "predicted"]].sort_values("measured").iloc[chosen]
+    return predictions[["measured", "predicted"]].sort_values("measured", kind="stable").iloc[chosen]
 
 
 def coverage(predictions: pd.DataFrame) -> pd.DataFrame:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
-from zipfile import BadZipFile
+from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from data.errors import InputError
 from data.tables.files import read_json, replacing, write_json
 
 MODEL, CARD = "model.skops", "card.json"
+_SCHEMA = "schema.json"
+#: Where the schema of skops has the address of an object, or a random name for it.
+_ADDRESS = re.compile(r'(?<="__id__": )\d+|(?<="file": ")[^".]+')
 #: What skops raises at files that it did not write.
 _UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, ImportError, RuntimeError, BadZipFile)
 
@@ -66,13 +71,56 @@ class StoredModel(Generic[CardType]):
 
 
 def store(directory: Path, model: Any, card: StoredCard) -> Path:
-    """Write ``model.skops`` and ``card.json`` to `directory`; return the path of the former."""
+    """Write ``model.skops`` and ``card.json`` to `directory`; return the path of the former.
+
+    Equal models are written as equal bytes, so that DVC sees whether a model has changed.
+    """
     import skops.io
 
     with replacing(directory / MODEL) as path:
-        skops.io.dump(model, path)
+        path.write_bytes(_reproducible(skops.io.dumps(model)))
     write_json(directory / CARD, asdict(card))
     return directory / MODEL
+
+
+def _reproducible(archive: bytes) -> bytes:
+    """Remove what differs between archives of equal models: times, addresses in memory, bytes of padding.
+
+    Addresses become numbers, in the order in which the schema has them.
+    """
+    numbers: dict[str, str] = {}
+
+    def number(address: str) -> str:
+        return numbers.setdefault(address, str(len(numbers)))
+
+    written = BytesIO()
+    with ZipFile(BytesIO(archive)) as old, ZipFile(written, "w", ZIP_STORED) as new:
+        schema = _ADDRESS.sub(lambda found: number(found[0]), old.read(_SCHEMA).decode())
+        contents = {_SCHEMA: schema.encode()}
+        for name in old.namelist():
+            if name != _SCHEMA:
+                address, dot, suffix = name.partition(".")
+                content = old.read(name)
+                contents[number(address) + dot + suffix] = (
+                    _without_padding(content) if suffix == "npy" else content
+                )
+        for name in sorted(contents):
+            new.writestr(ZipInfo(name), contents[name])
+    return written.getvalue()
+
+
+def _without_padding(content: bytes) -> bytes:
+    """Zero the bytes between the fields of an array in NPY format; scikit-learn leaves them unset."""
+    import numpy as np
+
+    array = np.load(BytesIO(content), allow_pickle=False)
+    if array.dtype.names is None:
+        return content
+    written, clean = BytesIO(), np.zeros(array.shape, array.dtype)
+    for name in array.dtype.names:
+        clean[name] = array[name]
+    np.save(written, clean, allow_pickle=False)
+    return written.getvalue()
 
 
 def loaded(directory: Path) -> Any:

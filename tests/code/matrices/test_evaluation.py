@@ -306,7 +306,8 @@ def test_reports_hold_every_table_figure_and_step(project):
     assert curves[curves["figure"] == 4].groupby("model")["x"].min().to_dict() == dict.fromkeys(FOLLOWED, 1.0)
     assert (ablation["part"] == "added").sum() == 8 * len(FOLLOWED)
     assert set(reported(project, "groups").columns) == {"workload", "group", "automatic"}
-    assert set(reported(project, "times").columns) == {"model", "dimensions", "seconds"}
+    times = pd.read_parquet(project / "reports/matrices/times.parquet")
+    assert set(times.columns) == {"model", "dimensions", "seconds"}
 
 
 @pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as AnyType")

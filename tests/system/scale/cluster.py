@@ -23,14 +23,15 @@ class Cluster:
         options = ["--host", "127.0.0.1", "--port", port, "--dashboard-address", "127.0.0.1:0"]
         self.scheduler = self._start("scheduler", *options)
 
-    def work(self, threads=1, code=ROOT):
-        """Start a worker, of this code or of a copy."""
+    def work(self, threads=1, code=ROOT, **environment):
+        """Start a worker, of this code or of a copy, with further variables of its environment."""
         options = ["--nthreads", threads, "--no-nanny", "--no-dashboard", "--memory-limit", 0]
-        return self._start("worker", self.address, *options, code=code)
+        return self._start("worker", self.address, *options, code=code, **environment)
 
-    def _start(self, what, *options, code=ROOT):
+    def _start(self, what, *options, code=ROOT, **environment):
         command = [sys.executable, "-m", "dask", what, *map(str, options)]
-        environment = {**os.environ, "PYTHONPATH": f"{code}{os.pathsep}{ROOT}", "OMP_NUM_THREADS": "1"}
+        path = f"{code}{os.pathsep}{ROOT}"
+        environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", **environment}
         # what a worker finds beside it is not what tasks are about
         process = subprocess.Popen(
             command,

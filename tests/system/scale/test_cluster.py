@@ -115,6 +115,11 @@ def test_a_scheduler_that_cannot_be_used_is_told_in_one_line(cluster, tmp_path, 
     assert " as here" in line
 
 
+def test_a_worker_with_other_instructions_is_refused(cluster):
+    cluster.work(OPENBLAS_CORETYPE="Nehalem")
+    assert "has OPENBLAS_CORETYPE Nehalem; expected unset as here" in told(cluster)
+
+
 def test_a_scheduler_that_goes_away_is_told_in_one_line(cluster, tmp_path):
     sign = tmp_path / "sign"
     cluster.work()

@@ -251,7 +251,7 @@ def _typical(differences: Floats) -> Floats:
     Of two that is the smaller one, so that one invalid run of three does not make the others look odd; NaN
     where there is none. `differences` has the shape (n_rows, n_others, n_metrics).
     """
-    order = np.argsort(np.abs(differences), axis=1)
+    order = np.argsort(np.abs(differences), axis=1, kind="stable")
     middle = np.maximum(np.isfinite(differences).sum(axis=1) - 1, 0) // 2
     place = np.take_along_axis(order, middle[:, None], axis=1)
     return np.asarray(np.take_along_axis(differences, place, axis=1)[:, 0])

@@ -1,0 +1,79 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from data.stage import PINNED, X86_64_V3, pin_arithmetic, processor_flags
+from tests.system.matrices import inputs
+
+ROOT = Path(__file__).parents[2]
+#: How libraries compute on processors of other kinds.
+PROCESSORS = {
+    "as here": {},
+    "without AVX": {
+        "OPENBLAS_CORETYPE": "Nehalem",
+        "NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4 AVX512_ICL AVX512_SPR",
+    },
+    "with AVX2": {
+        "OPENBLAS_CORETYPE": "Haswell",
+        "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR",
+        "OPENBLAS_NUM_THREADS": "2",
+    },
+}
+#: Logarithms, a product, eigenvectors, and the order of equal keys.
+COMPUTED = """
+from hashlib import sha256
+import numpy as np
+from scipy.linalg import eigh
+x = np.random.default_rng(0).normal(size=(400, 200))
+results = np.log1p(np.abs(x)), x @ x.T, eigh(x.T @ x)[1], np.argsort(np.round(x.ravel(), 1))
+print(*(sha256(result.tobytes()).hexdigest() for result in results))
+"""
+PINS = "from data.stage import pin_arithmetic; pin_arithmetic()"
+
+pytestmark = pytest.mark.skipif(
+    not processor_flags() >= X86_64_V3, reason="this processor lacks instructions of x86-64-v3"
+)
+
+
+def environment(processor):
+    """Return the variables of a process that computes as another processor does."""
+    own = {name: value for name, value in os.environ.items() if name not in PINNED}
+    return {**own, "PYTHONPATH": str(ROOT), **PROCESSORS[processor]}
+
+
+def digests(processor, *statements):
+    """Return the digest of each result of `COMPUTED` after other statements."""
+    run = [sys.executable, "-W", "ignore", "-c", "\n".join([*statements, COMPUTED])]
+    done = subprocess.run(run, env=environment(processor), capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def test_pinned_processes_compute_the_same_bits_on_every_processor():
+    pinned = [digests(processor, PINS) for processor in PROCESSORS]
+    assert pinned[0] == pinned[1] == pinned[2]
+
+
+def test_unpinned_results_differ_between_kinds_of_processors():
+    # NumPy computes logarithms by the same loop with AVX2 and without it, and by another one with AVX-512
+    newer, older = digests("with AVX2")[1:], digests("without AVX")[1:]
+    assert all(ours != theirs for ours, theirs in zip(newer, older, strict=True))
+
+
+def test_pinning_is_refused_after_numpy_was_imported():
+    with pytest.raises(RuntimeError, match="NumPy was imported"):
+        pin_arithmetic()
+
+
+@pytest.mark.slow
+def test_matrices_have_the_same_figures_on_every_processor(tmp_path):
+    figures = []
+    for processor in PROCESSORS:
+        project = inputs.project(tmp_path / processor.replace(" ", "-"))
+        for stage in ("data.ingest", "data.validate", "training.evaluate"):
+            run = [sys.executable, "-m", stage, "matrices"]
+            subprocess.run(run, cwd=project, env=environment(processor), check=True, capture_output=True)
+        figures.append((project / "reports/matrices/metrics.json").read_bytes())
+    assert figures[0] == figures[1] == figures[2]
