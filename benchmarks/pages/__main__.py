@@ -33,6 +33,8 @@ from data.places import Places
 from data.tables.files import write_text
 
 MINUTES = 30
+#: The exit code after Ctrl-C.
+INTERRUPTED = 130
 #: A machine is idle that uses at most so many percent of its processors in one of so many spans of seconds.
 BUSY, LOOKS, SECONDS = 25, 10, 3
 PUBLIC = Path("../shared/data")
@@ -155,8 +157,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         listed()
         return 0
     failures: dict[str, str] = {}
-    if not options.documents:
-        failures = written(_asked(options), busy=options.busy)
+    try:
+        if not options.documents:
+            failures = written(_asked(options), busy=options.busy)
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted; the same command goes on with the pages that are not written yet\n")
+        return INTERRUPTED
     failures |= _documents()
     for name, why in failures.items():
         sys.stderr.write(f"{name}: {why}\n")

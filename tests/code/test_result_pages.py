@@ -84,6 +84,16 @@ def test_a_page_that_fails_is_named_and_others_are_written(checkout, capsys):
     assert "3 of 3: whole" in capsys.readouterr().out
 
 
+def test_an_interrupted_command_says_that_it_goes_on(monkeypatch, capsys):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "write", interrupted)
+    monkeypatch.setattr(command, "write_documents", pytest.fail)
+    assert command.main(["--only", "similarity", "--busy"]) == 130
+    assert "goes on" in capsys.readouterr().err
+
+
 def test_a_page_is_not_written_without_its_needs(checkout, monkeypatch):
     monkeypatch.setattr(command, "which", lambda _: None)
     monkeypatch.setattr("psutil.cpu_percent", lambda _: 80.0)
