@@ -224,14 +224,14 @@ PAGES = (
         "the same",
         "DBSherlock", "whole test cases; whole pairs", "20261121",
         _PUBLIC_MATRICES.format("dbsherlock"),
-        6, ("data",),
+        7, ("data",),
     ),
     ResultPage(
         _MATRICES, "matrices", "matrices-petshop",
         "the same",
         "PetShop", "whole test cases; whole pairs", "20261121",
         _PUBLIC_MATRICES.format("petshop"),
-        6, ("data",),
+        7, ("data",),
     ),
     ResultPage(
         _OTHERS, "corun", "corun-accuracy",
@@ -288,7 +288,7 @@ PAGES = (
         "false alarms of the test of two profiles",
         "quiho", "halves of the machines", "20261121",
         "python -m benchmarks.profiles alarms --data quiho",
-        5, ("data",),
+        3, ("data",),
     ),
     ResultPage(
         _OTHERS, "fingerprints", "fingerprints-alarms-sparecores",
@@ -317,7 +317,7 @@ PAGES = (
         "what 50 new labels cost",
         "shipped measurement", "as the pipeline has it", "20261121",
         "python -m benchmarks.retraining",
-        4, ("models", "idle"),
+        3, ("models", "idle"),
     ),
     ResultPage(
         _SPEED, "", "growth",
@@ -415,7 +415,7 @@ PAGES = (
         "models of impact",
         "made up", "nothing is scored", "20261121",
         "uv run python -m benchmarks.corun",
-        2, ("idle",),
+        3, ("idle",),
     ),
     ResultPage(
         _SPEED, "fingerprints", "profiles",
