@@ -6,10 +6,10 @@ import os
 import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from benchmarks.pages import PAGES, RESULTS, footer
 from data.measure.machine import settings
 from data.tables.files import write_text
 
@@ -59,10 +59,15 @@ class Table:
 
 
 def publish(name: str, tables: Sequence[Table]) -> None:
-    """Print tables, and write them to docs/results/`name`.md one after the other."""
-    page = "\n".join(table.markdown() for table in tables)
+    """Print tables, and write them to docs/results/`name`.md one after the other, with their origin below.
+
+    A page of `PAGES` has the command that stands there.
+    """
+    command = next((page.command for page in PAGES if page.name == name), None)
+    whole = [replace(table, command=command) if command else table for table in tables]
+    page = "\n".join(table.markdown() for table in whole) + footer(name)
     print(page)
-    write_text(Path("docs/results") / f"{name}.md", page)
+    write_text(RESULTS / f"{name}.md", page)
 
 
 def _told(value: object, form: str) -> str:

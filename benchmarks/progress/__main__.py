@@ -124,7 +124,7 @@ def _notes(runs: int) -> list[str]:
         "The ratio so far: seconds together over seconds alone to the same instruction.",
         f"Shipped: every {EVERY}th of the co-runs in data/raw/corun, by task-clock alone: {uncounted}.",
         "Of the tasks every other one: what task-clock hides was found on those that are left out, from 2 s.",
-        "Most of their impacts lie between 1.00 and 1.05. R2 below 0: their mean would have been nearer.",
+        "Most of their impacts are hardly above 1. R2 below 0: their mean would have been nearer.",
     ]
 
 

@@ -48,8 +48,8 @@ class Block:
 
 def pages():
     """Return the pages that tell what to type; tables of results name the benchmark that wrote them."""
-    found = [path for path in sorted((ROOT / "docs").rglob("*.md")) if "results" not in path.parts]
-    return [str(path.relative_to(ROOT)) for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *found)]
+    found = [path.relative_to(ROOT) for path in sorted((ROOT / "docs").rglob("*.md"))]
+    return ["README.md", "CONTRIBUTING.md", *(str(path) for path in found if "results" not in path.parts)]
 
 
 def blocks_of(page, text=None):

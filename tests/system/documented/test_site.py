@@ -61,14 +61,5 @@ def test_the_page_of_results_has_every_table_with_its_data_what_was_held_out_and
     assert {len(row.split("|")) for row in listed.values()} == {4}
 
 
-@pytest.mark.parametrize("path", sorted(RESULTS.glob("*.md")), ids=lambda path: path.stem)
-def test_a_table_says_which_command_wrote_it(path):
-    if path.stem != "index":
-        title, empty, command = path.read_text().splitlines()[:3]
-        assert title.startswith("# ")
-        assert empty == ""
-        assert re.match(r"    (uv run |dvc |python -m )", command)
-
-
 def test_model_cards_say_what_the_figures_say():
     assert page(ROOT) == (ROOT / PAGE).read_text(), "python -m benchmarks.cards writes them anew"

@@ -1,0 +1,230 @@
+"""Write the pages of docs/results, and the figures that other documents quote.
+
+    python -m benchmarks.pages              pages that are older than the code, as many as fit in 30 minutes
+    python -m benchmarks.pages --list       every page: minutes, commit, needs, command
+    python -m benchmarks.pages --only judging serving
+    python -m benchmarks.pages --documents  only the figures that documents quote
+
+Pages are written one after the other, those first of which most commits per minute are outdated. A page whose
+commit has the code of this checkout is left as it is, so that the same command goes on after an interruption.
+Where a page fails the others are still written; the command names it at the end and returns 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from importlib.util import find_spec
+from math import inf
+from pathlib import Path
+from shutil import which
+
+from benchmarks.pages import NEEDS, PAGES, ResultPage
+from benchmarks.pages.documents import write_documents
+from data.errors import InputError
+from data.places import Places
+from data.tables.files import write_text
+
+MINUTES = 30
+#: The exit code after Ctrl-C.
+INTERRUPTED = 130
+#: A machine is idle that uses at most so many percent of its processors in one of so many spans of seconds.
+BUSY, LOOKS, SECONDS = 25, 10, 3
+PUBLIC = Path("../shared/data")
+#: Commands run in the environment of this interpreter.
+_UV_RUN = re.compile(r"uv run (?:--group \w+ )?(?=python )")
+
+
+def missing(page: ResultPage, root: Path, *, busy: bool = False) -> list[str]:
+    """Return what the page needs and this machine lacks, as `NEEDS` words it.
+
+    Parameters
+    ----------
+    page : ResultPage
+    root : Path
+        The checkout.
+    busy : bool
+        Whether a busy machine is good enough.
+    """
+    there = {
+        "data": (root / PUBLIC).is_dir,
+        "models": Places("comparisons", root).models.is_dir,
+        "wrk": lambda: which("wrk") is not None,
+        "peers": lambda: find_spec("pgmpy") is not None and find_spec("pyagrum") is not None,
+        "idle": lambda: busy or _is_idle(),
+    }
+    return [NEEDS[need] for need in page.needs if not there[need]()]
+
+
+def _is_idle() -> bool:
+    import psutil
+
+    # what the page before has started may need a moment to end
+    return any(psutil.cpu_percent(SECONDS) <= BUSY for _ in range(LOOKS))  # type: ignore[no-untyped-call]
+
+
+def chosen(pages: Sequence[ResultPage], minutes: float, root: Path = Path()) -> list[ResultPage]:
+    """Return the pages to write, one per command, in the order in which they are to be written.
+
+    Parameters
+    ----------
+    pages : sequence of ResultPage
+    minutes : float
+        The budget; pages are added while they fit, those first that most commits per minute make outdated.
+    root : Path
+        The checkout.
+    """
+    stale = [page for page in pages if not is_current(page, root)]
+    found: list[ResultPage] = []
+    for page in sorted(stale, key=lambda page: (-page.commits_since(root) / page.minutes, page.minutes)):
+        fits = sum(other.minutes for other in found) + page.minutes <= minutes
+        if fits and page.command not in {other.command for other in found}:
+            found.append(page)
+    return found
+
+
+def is_current(page: ResultPage, root: Path = Path()) -> bool:
+    """Tell whether the code is still that which wrote the page."""
+    origin = page.origin(root)
+    return origin is not None and origin.is_current(root)
+
+
+def write(page: ResultPage, root: Path = Path()) -> str:
+    """Run the page's command, and return why that failed, or nothing if it did not.
+
+    Parameters
+    ----------
+    page : ResultPage
+    root : Path
+        The checkout whose docs/results is written to.
+    """
+    in_clone = page.command.startswith("dvc exp run")
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    command = _UV_RUN.sub("", page.command)
+    with _clone(root) if in_clone else nullcontext(root) as place, tempfile.TemporaryFile("w+") as output:
+        before = _written_at(page, place)
+        done = subprocess.run(  # noqa: S602 - the commands are those of PAGES
+            command, shell=True, cwd=place, env=environment, check=False, stdout=output, stderr=output
+        )
+        output.seek(0)
+        if done.returncode:
+            return f"exit {done.returncode}: {_last_line(output.read())}"
+        if _written_at(page, place) == before:
+            return f"it ended well and wrote no page: {_last_line(output.read())}"
+        if in_clone:
+            write_text(page.path(root), page.path(place).read_text(encoding="utf-8"))
+    return ""
+
+
+def _written_at(page: ResultPage, root: Path) -> int:
+    return page.path(root).stat().st_mtime_ns if page.path(root).is_file() else 0
+
+
+def _last_line(output: str) -> str:
+    return next((line for line in reversed(output.splitlines()) if line.strip()), "no output")
+
+
+@contextmanager
+def _clone(root: Path) -> Iterator[Path]:
+    """Clone the checkout, with the public data where its commands expect them."""
+    with tempfile.TemporaryDirectory(prefix="pages-") as scratch:
+        clone = Path(scratch) / "project"
+        subprocess.run(["git", "clone", "--quiet", str(root.resolve()), str(clone)], check=True)
+        (Path(scratch) / PUBLIC.parent.name).symlink_to((root / PUBLIC).resolve().parent)
+        yield clone
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the chosen pages, then the documents that quote them; return the exit code."""
+    names = [page.name for page in PAGES]
+    summary = __doc__.partition("\n")[0]
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.pages", description=summary)
+    parser.add_argument("--list", action="store_true", help="only print the table of pages")
+    parser.add_argument("--documents", action="store_true", help="only write what documents quote")
+    parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help="these pages")
+    parser.add_argument("--all", action="store_true", help="every outdated page, without a budget")
+    parser.add_argument("--minutes", type=float, default=MINUTES, help=f"budget (default: {MINUTES})")
+    parser.add_argument("--busy", action="store_true", help="measure speed although other programs run")
+    options = parser.parse_args(arguments)
+    if options.list:
+        listed()
+        return 0
+    failures: dict[str, str] = {}
+    try:
+        if not options.documents:
+            failures = written(_asked(options), busy=options.busy)
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted; the same command goes on with the pages that are not written yet\n")
+        return INTERRUPTED
+    failures |= _documents()
+    for name, why in failures.items():
+        sys.stderr.write(f"{name}: {why}\n")
+    return int(bool(failures))
+
+
+def _asked(options: argparse.Namespace) -> list[ResultPage]:
+    if options.only:
+        named = [page for page in PAGES if page.name in options.only]
+        return [*{page.command: page for page in named}.values()]
+    return chosen(PAGES, inf if options.all else options.minutes)
+
+
+def _documents() -> dict[str, str]:
+    try:
+        changed = write_documents()
+    except InputError as exc:
+        return {"documents": str(exc)}
+    print("documents: " + (", ".join(map(str, changed)) or "nothing to change"))
+    return {}
+
+
+def written(pages: Sequence[ResultPage], root: Path = Path(), *, busy: bool = False) -> dict[str, str]:
+    """Write pages one after the other, and return by name why some were not written.
+
+    Parameters
+    ----------
+    pages : sequence of ResultPage
+    root : Path
+        The checkout.
+    busy : bool
+        Whether speed is measured on a busy machine, too.
+    """
+    failures = {}
+    total = sum(page.minutes for page in pages)
+    print(f"{len(pages)} pages, about {total:.0f} minutes", flush=True)
+    for number, page in enumerate(pages, 1):
+        print(f"{number} of {len(pages)}: {page.name}, about {page.minutes:g} minutes", flush=True)
+        begun = time.monotonic()
+        lacks = missing(page, root, busy=busy)
+        failure = f"needs {', '.join(lacks)}" if lacks else write(page, root)
+        print(f"    {failure or 'written'} after {(time.monotonic() - begun) / 60:.1f} minutes", flush=True)
+        if failure:
+            failures[page.name] = failure
+    return failures
+
+
+def listed() -> None:
+    """Print every page with its minutes, its commit, what it needs, and whether it would be written now."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("page", "minutes", "written", "commit", "needs", "now", "command")
+    now = {page.command for page in chosen(PAGES, MINUTES)}
+    for page in sorted(PAGES, key=lambda page: page.minutes):
+        origin = page.origin()
+        known = (str(origin.day), origin.commit) if origin else ("", "")
+        later = "no, it is current" if is_current(page) else f"no: {page.why_long or 'the budget is spent'}"
+        state = "yes" if page.command in now else later
+        table.add_row(page.name, f"{page.minutes:g}", *known, ", ".join(page.needs), state, page.command)
+    Console(width=None if sys.stdout.isatty() else 230).print(table)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,485 @@
+"""The figures that README.md and docs/ quote: each is written from its source, or says why it has none.
+
+A block (a paragraph, a list, a table, or what a command prints) with figures has a comment before it::
+
+    <!-- figures: results/sap-hana-unseen: (champion) / missed fails; 5 % -->
+
+which gives the source of each figure in turn, or repeats a figure that is a limit or a setting. A source is
+
+    results/PAGE: KEY / KEY / COLUMN   a cell of a table of docs/results/PAGE.md, in the only row that has all
+                                       keys, or whose table's title has them
+    results/PAGE: KEY / KEY / #2       the second number of the only line that contains all keys
+    FAMILY: KEY / KEY / KEY            a value of reports/FAMILY/metrics.json; {champion} stands for its name
+
+and may be left out where it is that of the figure before. The value is rounded to the digits that the block
+has. Whole tables lie between ``<!-- table: NAME -->`` and ``<!-- /table -->``, NAME being one of `TABLES`.
+Blocks whose figures nobody measured say what they are: ``<!-- not measured: a limit -->``, in the words of
+`REASONS`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from decimal import ROUND_HALF_EVEN, Decimal
+from functools import partial
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from benchmarks.cards.__main__ import PAGE as CARDS
+from benchmarks.cards.__main__ import page as cards
+from benchmarks.pages import PAGES, RESULTS
+from data.errors import InputError
+from data.families import FAMILIES
+from data.places import Places
+from data.tables.files import write_text
+
+#: Why a block's figures have no source.
+REASONS = (
+    "a limit", "a definition", "a setting", "an example", "an estimate", "what a test requires",
+    "how the data were made",
+)  # fmt: skip
+_MARK = re.compile(r"<!--\s*(figures|not measured|table|/table)(?::\s*(.*?))?\s*-->", re.DOTALL)
+_NUMBER = re.compile(
+    r"(?<![\w.,/#:~^-])[-\u2212]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?!\.?\d)(?![\w-]*\w*\d)(?!,\d{3})"
+)
+_COUNTED = "comparisons|regressions|fails|passes|co-runs|verdicts|vectors|cases|answers|alarms|misses"
+#: What makes the number before it a figure.
+_UNIT = re.compile(
+    rf"\s?%|\s(?:of \d|(?:{_COUNTED}|times|points|[mnuµ]?s|seconds?|minutes?|hours?|[KMGT]i?B)\b)"
+)
+#: What joins a number to the next one, so that both are figures or neither.
+_JOINED = re.compile(r"(?:,| to| and| or|, and) (?=[-\u2212]?\d)")
+#: What stands before the whole of which a count is a part.
+_PART = re.compile(r"\d of $")
+_NOT_TEXT = re.compile(
+    r"<!--.*?-->|`[^`]*`|\]\([^)]*\)|https?://\S+"
+    r"|\b(?:[Ff]igures?|[Ss]ections?|[Cc]hapters?|[Tt]ables?|MLflow|OpenAPI|Python) "
+    r"\d[\d.]*(?:(?:,| and| to| or) \d[\d.]*)*",
+    re.DOTALL,
+)
+_TABLE = re.compile(r"<!-- table: ([\w-]+) -->\n.*?<!-- /table -->", re.DOTALL)
+#: How blocks of commands begin, and those of JSON and XML, which show a form: neither quotes anything.
+_COMMAND = re.compile(
+    r"\s*(?:[{<]|(?:[A-Z_]+=\S*\s+)*(?:cat|cp|createdb|curl|dask|docker|export|git|gzip|mkdir|perf|pip|printf|psql|python|sed|"
+    r"sqlite3|sudo|uv|TOKEN=\S+)\s)"
+)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number of a text: where it begins and ends, and whether it is a percentage."""
+
+    begin: int
+    end: int
+    text: str
+    percent: bool
+
+
+@dataclass(frozen=True)
+class Block:
+    """Lines between two empty ones, with the mark before them.
+
+    Attributes
+    ----------
+    line : int
+        The first line's number, from 1.
+    begin, end : int
+        The text's part.
+    kind, says : str
+        ``figures`` or ``not measured``, and what the mark says; empty without a mark.
+    """
+
+    line: int
+    begin: int
+    end: int
+    kind: str
+    says: str
+
+
+def figures(text: str) -> list[Figure]:
+    """Return the numbers of a text that say how much was measured, allowed or needed.
+
+    These are numbers with decimals, of thousands, before a unit or before what is counted, and those that are
+    joined to one (``1.5 to 3 %``). Code, links, numbers of figures, sections and tables are left out.
+    """
+    hidden = _NOT_TEXT.sub(lambda match: re.sub(r"\S", "x", match[0]), text)
+    found: list[Figure] = []
+    after: tuple[int, bool] | None = None
+    for match in reversed([*_NUMBER.finditer(hidden)]):
+        unit = _UNIT.match(hidden, match.end())
+        percent = unit is not None and "%" in unit[0]
+        joined = _JOINED.match(hidden, match.end())
+        if joined and after and joined.end() == after[0] and not unit:
+            percent = after[1] and joined[0] in {" to ", " or "}
+        elif not (unit or "." in match[0] or "," in match[0] or _PART.search(hidden, 0, match.start())):
+            continue
+        found.append(Figure(match.start(), match.end(), match[0], percent))
+        after = match.start(), percent
+    return found[::-1]
+
+
+def blocks(text: str) -> Iterator[Block]:
+    """Yield the blocks of a document that are neither generated nor commands nor input files."""
+    mark, at, number, generated = ("", ""), 0, 1, False
+    for part in re.split(r"(\n[ \t]*\n)", text):
+        begin, line = at, number + len(part) - len(part.lstrip("\n"))
+        at, number = at + len(part), number + part.count("\n")
+        named = _MARK.fullmatch(part.strip())
+        if named and named[1] in {"table", "/table"}:
+            generated = named[1] == "table"
+        elif named:
+            mark = named[1], " ".join((named[2] or "").split())
+        elif part.strip() and not generated:
+            yield Block(line, begin, at, *mark)
+            mark = "", ""
+
+
+def unsourced(text: str) -> Iterator[str]:
+    """Yield a line for each block that has figures without a mark, or a mark without figures."""
+    for block in blocks(_without_inputs(text)):
+        quoted = [figure.text for figure in figures(_without_inputs(text)[block.begin : block.end])]
+        if quoted and not block.kind:
+            yield f"{block.line}: {', '.join(quoted)}: no source"
+        elif block.kind and not quoted:
+            yield f"{block.line}: a mark, and no figure below it"
+        elif block.kind == "not measured" and block.says not in REASONS:
+            yield f"{block.line}: {block.says!r} is no reason; expected one of: {', '.join(REASONS)}"
+
+
+def _without_inputs(text: str) -> str:
+    """Return the text with headings, fenced blocks and commands blanked, at the same length."""
+
+    def blank(match: re.Match[str]) -> str:
+        return re.sub(r"[^\s]", "x", match[0])
+
+    text = re.sub(r"^```.*?^```", blank, text, flags=re.DOTALL | re.MULTILINE)
+
+    def blank_command(match: re.Match[str]) -> str:
+        return blank(match) if _COMMAND.match(match[0]) else match[0]
+
+    text = re.sub(r"^#.*$", blank, text, flags=re.MULTILINE)
+    return re.sub(r"(?:^    .*(?:\n|\Z))+", blank_command, text, flags=re.MULTILINE)
+
+
+def filled(text: str, root: Path = Path(), name: str = "") -> str:
+    """Return a document with its figures and tables as their sources have them.
+
+    Raises
+    ------
+    InputError
+        If a source is not there, is not the only one, or has fewer digits than are quoted; if a block has
+        another number of figures than its mark names.
+    """
+    text = _TABLE.sub(lambda match: _table(match[1], root), text)
+    result, done = [], 0
+    plain = _without_inputs(text)
+    for block in blocks(plain):
+        if block.kind != "figures":
+            continue
+        quoted, named = figures(plain[block.begin : block.end]), [*_items(block.says)]
+        place = f"{name}:{block.line}"
+        if len(quoted) != len(named):
+            told = ", ".join(figure.text for figure in quoted)
+            raise InputError(f"{place}: {len(quoted)} figures ({told}), and {len(named)} sources")
+        for figure, item in zip(quoted, named, strict=True):
+            result += [text[done : block.begin + figure.begin], _quoted(figure, item, root, place)]
+            done = block.begin + figure.end
+    return "".join([*result, text[done:]])
+
+
+def _table(name: str, root: Path) -> str:
+    if name not in TABLES:
+        raise InputError(f"{name!r} is no table of documents; expected one of: {', '.join(TABLES)}")
+    return f"<!-- table: {name} -->\n\n{TABLES[name](root).strip(chr(10))}\n\n<!-- /table -->"
+
+
+def _items(says: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield source and keys of each figure; the source of a repeated figure is empty."""
+    source = ""
+    for item in says.split(";"):
+        before, colon, keys = item.strip().partition(": ")
+        if colon:
+            source = before
+        elif re.fullmatch(r"[-\u2212\d.,]+", before):
+            yield "", [before]
+            continue
+        yield source, [key.strip() for key in (keys if colon else before).split(" / ")]
+
+
+def _quoted(figure: Figure, item: tuple[str, list[str]], root: Path, place: str) -> str:
+    source, keys = item
+    if not source:
+        if keys[0] != figure.text:
+            raise InputError(f"{place}: {figure.text!r}, where the mark has {keys[0]!r}")
+        return figure.text
+    try:
+        value = _value(source, keys, root)
+        return _rounded(value, figure)
+    except InputError as exc:
+        raise InputError(f"{place}: {figure.text!r}: {source}: {' / '.join(keys)}: {exc}") from None
+
+
+@dataclass(frozen=True)
+class Value:
+    """A number of a source, and whether it counts in percent."""
+
+    number: Decimal
+    percent: bool
+    digits: int | None
+
+
+def _rounded(value: Value, figure: Figure) -> str:
+    digits = len(figure.text.partition(".")[2])
+    number, has = value.number, value.digits
+    if figure.percent and not value.percent:
+        number, has = number * 100, None if has is None else max(has - 2, 0)
+    if value.percent and not figure.percent:
+        raise InputError("a percentage there, but not here")
+    if has is not None and digits > has:
+        raise InputError(f"only {has} digits behind the point")
+    exact = number.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_EVEN)
+    return f"{exact:,f}" if abs(exact) >= 10_000 or "," in figure.text else f"{exact:f}"  # noqa: PLR2004
+
+
+def _value(source: str, keys: Sequence[str], root: Path) -> Value:
+    if source in FAMILIES:
+        return _of_metrics(_metrics(root, source), keys)
+    path = (root / "docs" / f"{source}.md").resolve()
+    if not source.startswith("results/") or not path.is_file():
+        raise InputError("no such source; expected results/PAGE or a family")
+    return _of_page(path.read_text(encoding="utf-8"), keys)
+
+
+def _metrics(root: Path, family: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(Places(family, root).metrics.read_text(encoding="utf-8"))
+    return content
+
+
+def _of_metrics(metrics: Mapping[str, Any], keys: Sequence[str]) -> Value:
+    value: Any = metrics
+    for key in (metrics["champion"] if key == "{champion}" else key for key in keys):
+        if not isinstance(value, Mapping) or key not in value:
+            raise InputError(f"there is no {key!r}")
+        value = value[key]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InputError("that is no number")
+    return Value(Decimal(str(value)), percent=False, digits=None)
+
+
+def _of_page(page: str, keys: Sequence[str]) -> Value:
+    *keys, last = keys
+    if last.startswith("#"):
+        lines = [line for line in page.splitlines() if all(key in line for key in keys)]
+        numbers = [*_NUMBER.finditer(_only(lines))]
+        if len(numbers) < int(last[1:]):
+            raise InputError(f"only {len(numbers)} numbers in that line")
+        number = numbers[int(last[1:]) - 1]
+        return _read(_only(lines)[number.start() :])
+    return _read(_only(_cells(page, keys, last)))
+
+
+def _cells(page: str, keys: Sequence[str], column: str) -> list[str]:
+    """Return the cells of a column in the rows that contain all keys, their table's title included.
+
+    Of these, only the rows are returned in which the most keys are equal to a cell.
+    """
+    found: list[tuple[int, str]] = []
+    title, headings = "", list[str]()
+    for line in page.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("|") else []
+        if line.startswith("# "):
+            title = line
+        if not cells or not headings:
+            headings = cells
+        elif column in headings and set(cells) != {"---"} and all(key in title + line for key in keys):
+            found.append((sum(key in cells for key in keys), cells[headings.index(column)]))
+    most = max((equal for equal, _ in found), default=0)
+    return [cell for equal, cell in found if equal == most]
+
+
+def _only(found: Sequence[str]) -> str:
+    if len(found) != 1:
+        raise InputError(f"{len(found)} places have that, not one")
+    return found[0]
+
+
+def _read(cell: str) -> Value:
+    match = _NUMBER.match(cell.strip())
+    if match is None:
+        raise InputError(f"{cell!r} is no number")
+    number = Decimal(match[0].replace(",", "").replace("\u2212", "-"))
+    percent = re.match(r"\s?%", cell.strip()[match.end() :]) is not None
+    return Value(number, percent, len(match[0].partition(".")[2]))
+
+
+#: The page that lists all others.
+INDEX = RESULTS / "index.md"
+
+
+def documents(root: Path = Path()) -> list[Path]:
+    """Return the paths below `root` of all documents but the cards and the pages of results."""
+    docs = [path.relative_to(root) for path in sorted((root / "docs").rglob("*.md"))]
+    quoting = [path for path in docs if path != CARDS and (path == INDEX or path.parent != RESULTS)]
+    return [Path("README.md"), *quoting]
+
+
+def write_documents(root: Path = Path()) -> list[Path]:
+    """Write every document with the figures of its sources, and return those that changed.
+
+    Raises
+    ------
+    InputError
+        If a document names a source that is not there. The others are written first.
+    """
+    problems, changed = [], []
+    written: dict[Path, Callable[[], str]] = {path: partial(_filled, path, root) for path in documents(root)}
+    written[CARDS] = partial(cards, root)
+    for path, content in written.items():
+        try:
+            text = content()
+        except InputError as exc:
+            problems.append(str(exc))
+            continue
+        if text != (root / path).read_text(encoding="utf-8"):
+            write_text(root / path, text)
+            changed.append(path)
+    if problems:
+        raise InputError("; ".join(problems))
+    return changed
+
+
+def _filled(path: Path, root: Path) -> str:
+    return filled((root / path).read_text(encoding="utf-8"), root, str(path))
+
+
+def _markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    cells = [headings, ["---"] * len(headings), *rows]
+    return "\n".join(f"| {' | '.join(row)} |" for row in cells)
+
+
+def _percent(value: float, digits: int) -> str:
+    return f"{100 * value:.{digits}f} %"
+
+
+def _printed(root: Path) -> str:
+    """Return the table with which the stage promote of comparisons ends on a fresh clone."""
+    from training.evaluation.opponents import show
+
+    metrics = _metrics(root, "comparisons")
+    outcome = f"regression-comparison v1 ({metrics['champion']}) is champion: it is the first one"
+    with redirect_stdout(StringIO()) as output:
+        show(metrics, outcome)
+    return "".join(f"    {line.rstrip()}\n" for line in output.getvalue().splitlines())
+
+
+def _summaries(root: Path) -> str:
+    """Return the output of ``dvc metrics show``."""
+    paths = {family: Places(family, root).metrics.with_name("summary.json") for family in FAMILIES}
+    found = {family: json.loads(path.read_text(encoding="utf-8")) for family, path in paths.items()}
+    names = sorted({name for summary in found.values() for name in summary})
+    rows = [["Path", *names]]
+    for family, summary in found.items():
+        path = str(paths[family].relative_to(root))
+        rows.append([path, *(str(summary.get(name, "-")) for name in names)])
+    # as tabulate does, which dvc calls: a heading has two spaces more
+    widths = [max(len(head) + 2, *map(len, cells)) for head, *cells in zip(*rows, strict=True)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+    return "".join(f"    {line.rstrip()}\n" for line in lines)
+
+
+def _coruns(root: Path) -> str:
+    """Return the accuracy of the champion of static co-runs on each split, and the measurement's own."""
+    metrics = _metrics(root, "corun")
+    splits = {
+        "pairs": "pairs never seen",
+        "random": "at random, 4:1 (the paper's split)",
+        "tasks": "both tasks never seen",
+    }
+    rows = [
+        [
+            held_out,
+            _percent(scores["within_tolerance"]["pooled"], 1),
+            _percent(scores["mape"]["pooled"], 2),
+            _percent(scores["coverage"]["pooled"], 1),
+        ]
+        for split, held_out in splits.items()
+        for scores in [metrics["splits"][split]["entries"][metrics["champion"]]]
+    ]
+    again = metrics["repeatability"]
+    measured = [_percent(again["within_tolerance"], 1), _percent(again["mape"], 2), ""]
+    rows.append(["nothing: measured once more", *measured])
+    return _markdown(["held out", "within 3 %", "mean error", "interval of 90 % holds"], rows)
+
+
+def _online(root: Path) -> str:
+    """Return the accuracy of the champion of online co-runs by seconds."""
+    online = _metrics(root, "corun")["online"]
+    designs = {"random": "co-runs at random", "tasks": "tasks"}
+    entries = [one for one in online["entries"] if one["model"] == online["champion"]]
+    order = sorted(entries, key=lambda one: (one["seconds"], list(designs).index(one["design"])))
+    rows = [
+        [
+            f"{one['seconds']:g}",
+            designs[one["design"]],
+            _percent(one["within_tolerance"], 1),
+            _percent(one["mape"], 2),
+            f"{one['r2']:.2f}",
+        ]
+        for one in order
+    ]
+    return _markdown(["seconds", "held out", "within 3 %", "mean error", "R²"], rows)
+
+
+def _public_coruns(root: Path) -> str:
+    """Return the mean errors of docs/results/corun-accuracy.md, a column per model."""
+    page = (root / RESULTS / "corun-accuracy.md").read_text(encoding="utf-8")
+    columns = [_cells(page, (), name) for name in ("data", "held out", "seed", "model", "mean error")]
+    found = {tuple(key): error.replace("%", " %") for *key, error in zip(*columns, strict=True)}
+    models = {"contention": "ours", "xgboost": "plain XGBoost", "random-forest": "plain forest"}
+    rows = [
+        [data, held_out, seed, *(found.get((data, held_out, seed, model), "") for model in models)]
+        for data, held_out, seed in dict.fromkeys(key[:3] for key in found)
+    ]
+    return _markdown(["data", "held out", "seed", *models.values()], rows)
+
+
+def _progress(root: Path) -> str:
+    """Return the rows of docs/results/progress.md about 10 s of simulated programs."""
+    page = (root / RESULTS / "progress.md").read_text(encoding="utf-8")
+    columns = ("within 5 %", "mean error", "interval of 90 % holds", "its width")
+    rows = []
+    for phases in ("phases come again and again", "phases come once"):
+        for alone in ("whole", "its beginning"):
+            cells = (_only(_cells(page, (phases, alone, "10", "progress"), name)) for name in columns)
+            rows.append([phases, alone, *(cell.replace("%", " %") for cell in cells)])
+    return _markdown(["programs", "the run alone", *columns], rows)
+
+
+def _index(_: Path) -> str:
+    """Return the sections of docs/results/index.md, and every page in full."""
+    parts = []
+    for section in dict.fromkeys(page.section for page in PAGES):
+        rows = [
+            [f"[{page.name}]({page.name}.md)", page.about, page.data, page.held_out, page.seed]
+            for page in PAGES
+            if page.section == section
+        ]
+        parts += [f"## {section}", _markdown(["table", "what", "data", "held out", "seed"], rows)]
+    return "\n\n".join([*parts, "## All tables", *(f'--8<-- "results/{page.name}.md"' for page in PAGES)])
+
+
+#: By name, what writes a table that lies between two marks.
+TABLES: Mapping[str, Callable[[Path], str]] = {
+    "printed-by-the-pipeline": _printed,
+    "dvc-metrics-show": _summaries,
+    "co-runs": _coruns,
+    "online-co-runs": _online,
+    "public-co-runs": _public_coruns,
+    "progress": _progress,
+    "pages-of-results": _index,
+}

@@ -1,0 +1,140 @@
+"""The command that writes pages of results: which it chooses, and how it reports those that fail."""
+
+import subprocess
+from dataclasses import replace
+
+import pytest
+
+from benchmarks import pages as module
+from benchmarks.pages import PAGES, ResultPage, footer
+from benchmarks.pages import __main__ as command
+from tests.imports import ROOT
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A repository with one commit of code and no page."""
+    root = tmp_path / "project"
+    (root / "docs/results").mkdir(parents=True)
+    (root / "training").mkdir()
+    (root / "training/model.py").write_text("slow = True\n")
+    for arguments in (
+        ["init", "--quiet"],
+        ["config", "user.name", "nobody"],
+        ["config", "user.email", "nobody"],
+    ):
+        subprocess.run(["git", *arguments], cwd=root, check=True)
+    commit(root)
+    return root
+
+
+def commit(root):
+    subprocess.run(["git", "add", "--all"], cwd=root, check=True)
+    subprocess.run(["git", "commit", "--quiet", "--message", "More"], cwd=root, check=True)
+
+
+def page_of(name, minutes=1.0, run=None, needs=()):
+    own = f"echo '# {name}' > docs/results/{name}.md" if run is None else run
+    return ResultPage("Speed", "", name, "speed", "made up", "nothing", "1", own, minutes, needs)
+
+
+def write_now(root, name):
+    page_of(name).path(root).write_text(f"# {name}\n{footer(name, root)}")
+
+
+def test_pages_are_chosen_until_the_budget_is_spent(checkout):
+    pages = [page_of("long", 20), page_of("short", 2), page_of("longer", 25), page_of("middle", 8)]
+    assert [page.name for page in command.chosen(pages, 30, checkout)] == ["short", "middle", "long"]
+
+
+def test_a_page_of_the_present_code_is_not_chosen_again(checkout):
+    pages = [page_of("first"), page_of("second")]
+    write_now(checkout, "first")
+    assert [page.name for page in command.chosen(pages, 30, checkout)] == ["second"]
+    commit(checkout)
+    assert [page.name for page in command.chosen(pages, 30, checkout)] == ["second"], "a page is no code"
+    (checkout / "training/model.py").write_text("slow = False\n")
+    assert {page.name for page in command.chosen(pages, 30, checkout)} == {"first", "second"}
+
+
+def test_a_page_of_code_that_is_not_committed_is_never_current(checkout):
+    (checkout / "training/model.py").write_text("slow = False\n")
+    write_now(checkout, "first")
+    assert page_of("first").origin(checkout).changed
+    commit(checkout)
+    assert command.chosen([page_of("first")], 30, checkout)
+
+
+def test_a_command_that_writes_two_pages_runs_once(checkout):
+    both = page_of("one"), replace(page_of("one"), name="other")
+    assert len(command.chosen(both, 30, checkout)) == 1
+
+
+def test_a_page_that_fails_is_named_and_others_are_written(checkout, capsys):
+    (checkout / "docs/results/broken.md").write_text("as it was\n")
+    pages = [
+        page_of("broken", run="echo half; echo no data >&2; exit 3"),
+        page_of("silent", run="true"),
+        page_of("whole"),
+    ]
+    failures = command.written(pages, checkout)
+    assert failures == {"broken": "exit 3: no data", "silent": "it ended well and wrote no page: no output"}
+    assert (checkout / "docs/results/broken.md").read_text() == "as it was\n"
+    assert (checkout / "docs/results/whole.md").read_text() == "# whole\n"
+    assert "3 of 3: whole" in capsys.readouterr().out
+
+
+def test_an_interrupted_command_says_that_it_goes_on(monkeypatch, capsys):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "write", interrupted)
+    monkeypatch.setattr(command, "write_documents", pytest.fail)
+    assert command.main(["--only", "similarity", "--busy"]) == 130
+    assert "goes on" in capsys.readouterr().err
+
+
+def test_a_page_is_not_written_without_its_needs(checkout, monkeypatch):
+    monkeypatch.setattr(command, "which", lambda _: None)
+    monkeypatch.setattr("psutil.cpu_percent", lambda _: 80.0)
+    served = page_of("served", needs=("wrk", "models", "idle"))
+    (failure,) = command.written([served], checkout).values()
+    assert "apt-get install wrk" in failure
+    assert "dvc repro" in failure
+    assert "idle machine" in failure
+    assert not served.path(checkout).exists()
+    assert "idle" not in command.written([served], checkout, busy=True)["served"]
+
+
+def test_an_experiment_runs_in_a_clone_and_leaves_its_page_alone(checkout, monkeypatch):
+    (checkout.parent / "shared/data").mkdir(parents=True)
+    run = "dvc exp run -S a=b && mkdir -p docs/results && echo '# public' > docs/results/public.md"
+    page = page_of("public", run=run)
+    (checkout.parent / "bin").mkdir()
+    program = checkout.parent / "bin/dvc"
+    program.write_text("#!/bin/sh\ntest -d ../shared/data && echo changed > training/model.py\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(command.sys, "executable", str(checkout.parent / "bin/python"))
+    assert command.written([page], checkout) == {}
+    assert page.path(checkout).read_text() == "# public\n"
+    assert (checkout / "training/model.py").read_text() == "slow = True\n"
+
+
+def test_a_footer_names_day_commit_data_split_and_seed():
+    page = next(page for page in PAGES if page.name == "serving")
+    said = footer("serving", ROOT)
+    for part in (f"Data: {page.data}", f"Held out: {page.held_out}", f"Seed: {page.seed}"):
+        assert part in said
+    assert module._FOOTER.search(said)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_page_names_its_command_and_its_commit(page):
+    title, empty, line = page.path(ROOT).read_text().splitlines()[:3]
+    assert title.startswith("# ")
+    assert (empty, line) == ("", f"    {page.command}")
+    assert page.origin(ROOT) is not None
+
+
+def test_a_command_that_takes_longer_than_the_budget_says_why():
+    assert [page.name for page in PAGES if page.minutes > command.MINUTES and not page.why_long] == []

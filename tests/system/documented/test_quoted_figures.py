@@ -1,0 +1,179 @@
+"""Every figure that README.md and docs/ quote is that of its source, or says why it has none."""
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.pages.documents import REASONS, blocks, documents, figures, filled, unsourced
+from data.errors import InputError
+from tests.imports import ROOT
+
+DOCUMENTS = documents(ROOT)
+TEXTS = {str(path): (ROOT / path).read_text() for path in DOCUMENTS}
+PAGE = """# Speed of a server
+
+    python -m benchmarks.serving
+
+| what | answers a second | failed |
+| --- | --- | --- |
+| one comparison | 3,274 | 1.25% |
+| one matrix | 3 | 0.50% |
+| one | 7 | 0.00% |
+
+- A batch takes 0.30 s, and twice 0.61 s.
+"""
+METRICS = '{"champion": "trees", "entries": {"trees": {"missed": 0.03409}}}'
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    made = tmp_path_factory.mktemp("project")
+    for name, text in {
+        "docs/results/serving.md": PAGE,
+        "reports/comparisons/metrics.json": METRICS,
+    }.items():
+        (made / name).parent.mkdir(parents=True)
+        (made / name).write_text(text)
+    return made
+
+
+@pytest.mark.parametrize("path", TEXTS)
+def test_figures_of_a_document_are_those_of_their_sources(path):
+    written = filled(TEXTS[path], ROOT, path)
+    assert written == TEXTS[path], "python -m benchmarks.pages --documents writes them anew"
+
+
+@pytest.mark.parametrize("path", TEXTS)
+def test_every_figure_of_a_document_has_a_source(path):
+    assert [f"{path}:{line}" for line in unsourced(TEXTS[path])] == []
+
+
+def quoted_digits():
+    """Yield document and position of every digit that has a source."""
+    for path, text in TEXTS.items():
+        for block in blocks(text):
+            if block.kind == "figures":
+                for figure in figures(text[block.begin : block.end]):
+                    begin = block.begin + figure.begin
+                    yield from ((path, begin + place) for place in range(len(figure.text)))
+        for table in re.finditer(r"<!-- table: .*?<!-- /table -->", text, re.DOTALL):
+            yield from ((path, table.start() + digit.start()) for digit in re.finditer(r"\d", table[0]))
+
+
+DIGITS = [(path, place) for path, place in quoted_digits() if TEXTS[path][place].isdigit()]
+
+
+@settings(deadline=None)
+@given(st.sampled_from(DIGITS), st.sampled_from("0123456789"))
+def test_no_digit_of_a_sourced_figure_can_be_another_one(where, digit):
+    path, place = where
+    text = TEXTS[path]
+    altered = text[:place] + digit + text[place + 1 :]
+    try:
+        found = filled(altered, ROOT, path)
+    except InputError:
+        return
+    assert found == text
+
+
+NUMBERS = st.one_of(
+    st.integers(0, 10**7).map("{:,} comparisons".format),
+    st.integers(0, 100).map("{} %".format),
+    st.integers(0, 100).map("{}%".format),
+    st.decimals(0, 1000, places=2).map(str),
+    st.tuples(st.integers(0, 1000), st.sampled_from(["s", "ms", "minutes", "MB", "GiB", "times"])).map(
+        lambda both: f"{both[0]} {both[1]}"
+    ),
+    st.tuples(st.integers(0, 9), st.integers(10, 99)).map(lambda both: f"{both[0]} of {both[1]}"),
+)
+
+
+@given(
+    NUMBERS,
+    st.sampled_from(["It takes {} in all.", "- a list\n- with {}", "| a | {} |", "    it printed {}"]),
+)
+def test_a_figure_without_a_mark_is_reported(number, form):
+    assert [*unsourced(f"# Title\n\n{form.format(number)}\n")] != []
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_a_reason_stands_in_for_a_source(reason):
+    assert [*unsourced(f"<!-- not measured: {reason} -->\n\nAt most 5 % of it.\n")] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<!-- not measured: I say so -->\n\nAt most 5 % of it.\n",
+        "<!-- not measured: a limit -->\n\nNo figure.\n",
+        "<!-- figures: results/serving: a / b -->\n\nNo figure.\n",
+        "<!-- not measured: a limit -->\n\nAt most 5 %.\n\nAnd 6 %.\n",
+    ],
+)
+def test_a_mark_that_does_not_fit_is_reported(text):
+    assert len([*unsourced(text)]) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "figure 4.1, tables 2 and 4.5",
+        "`0.5 %` and [all](1.5.md)",
+        "Apache-2.0, seed 20261121, RFC 9457",
+        "    uv run perfjudge judge --floor 0.5\n\n    {\"value\": 0.5}",
+        "```yaml\nshare: 0.5\n```",
+        "# At 99 %",
+    ],
+)  # fmt: skip
+def test_code_and_names_quote_nothing(text):
+    assert [*unsourced(text)] == []
+
+
+@pytest.mark.parametrize(
+    ("mark", "before", "after"),
+    [
+        ("results/serving: one comparison / answers a second", "9,999 comparisons", "3,274 comparisons"),
+        ("results/serving: one comparison / failed", "9.9 % fail", "1.2 % fail"),
+        ("results/serving: one / failed", "9 % fail", "0 % fail"),
+        ("results/serving: A batch takes / #2", "9.9 s", "0.6 s"),
+        ("comparisons: entries / {champion} / missed", "9.9 % and", "3.4 % and"),
+        ("comparisons: entries / trees / missed; 5", "9.999, 5 %", "0.034, 5 %"),
+        (
+            "results/serving: one comparison / failed; one matrix / failed; 7.5",
+            "9 % to 9.9 % of 7.5",
+            "1 % to 0.5 % of 7.5",
+        ),
+    ],
+)
+def test_a_figure_is_rounded_to_the_digits_of_its_text(root, mark, before, after):
+    text = "<!-- figures: {} -->\n\nIt has {}.\n"
+    assert filled(text.format(mark, before), root) == text.format(mark, after)
+
+
+@pytest.mark.parametrize(
+    ("mark", "quoted", "why"),
+    [
+        ("results/serving: nothing / failed", "9 %", "0 places"),
+        ("results/serving: one co / answers", "9 ms", "0 places"),
+        ("results/serving: one / #1", "9 ms", "3 places"),
+        ("results/serving: A batch takes / #3", "9 ms", "only 2 numbers"),
+        ("results/serving: one comparison / failed", "9.999 %", "only 2 digits"),
+        ("results/serving: one comparison / failed", "9 ms", "a percentage"),
+        ("results/absent: one / failed", "9 %", "no such source"),
+        ("results/../../reports: one / failed", "9 %", "no such source"),
+        ("comparisons: entries / forest", "9 %", "there is no 'forest'"),
+        ("comparisons: entries", "9 %", "no number"),
+        ("5", "9 %", "where the mark has '5'"),
+        ("5; 6", "5 %", "1 figures (5), and 2 sources"),
+    ],
+)
+def test_a_source_that_is_not_there_is_named(root, mark, quoted, why):
+    with pytest.raises(InputError, match=re.escape(why)):
+        filled(f"<!-- figures: {mark} -->\n\nIt has {quoted}.\n", root, "docs/a.md")
+
+
+def test_a_table_that_nobody_writes_is_named(root):
+    with pytest.raises(InputError, match="'speed' is no table"):
+        filled("<!-- table: speed -->\n\n1\n\n<!-- /table -->\n", root)
