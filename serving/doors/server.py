@@ -101,10 +101,12 @@ def _begun(options: Options) -> Options:
 def _configured(settings: ServerSettings, app: Any, **further: Any) -> Any:
     import uvicorn
 
+    from serving.doors.heads import LimitedProtocol
+
     return uvicorn.Config(
         app,
         loop="uvloop",
-        http="httptools",
+        http=LimitedProtocol,
         ws="none",
         log_config=None,
         access_log=False,
