@@ -22,9 +22,9 @@ from serving.doors import front, logs, problems
 from serving.doors.bodies import Answered
 from serving.doors.exchange import note
 from serving.doors.settings import ServerSettings
-from serving.doors.threads import to_the_end
 from serving.doors.tokens import add
 from serving.doors.unpacked import PARTS, body_of
+from serving.doors.waiting import to_the_end
 from serving.models import ModelRef
 from serving.supply import Door, Registered
 
