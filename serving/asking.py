@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 from urllib.parse import urlsplit
 
 import urllib3
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import (
+    HTTPError,
+    NameResolutionError,
+    ProtocolError,
+    TimeoutError,  # noqa: A004 - of HTTP
+)
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from serving.doors.schemas import ModelAnswer
 
+LOG = logging.getLogger("perfjudge")
 T = TypeVar("T")
 Read = TypeVar("Read", bound="BaseModel")
 #: The variable that holds a token where none is given.
@@ -28,6 +36,8 @@ LARGE = 65_536
 PATIENCE = 60
 _TOO_LARGE, _UNSUPPORTED = 413, 415
 _BUSY = (429, 502, 503, 504)
+#: Seconds between two looks at a server that starts.
+_PAUSE = 0.2
 
 
 class JudgeError(Exception):
@@ -159,6 +169,10 @@ class Asking:
         once, after 0.4, 0.8, 1.6 seconds and so on, or when its ``Retry-After`` says.
     connections : int
         How many are kept open.
+    startup_timeout : float
+        Seconds for which the first question waits for a server that does not listen yet, or whose ``/readyz``
+        says 429, 502, 503 or 504; 0: none. A name that cannot be resolved, and a program that does not speak
+        HTTP, are errors at once.
 
     Raises
     ------
@@ -174,6 +188,7 @@ class Asking:
         timeout: float = 60.0,
         retries: int = 4,
         connections: int = 4,
+        startup_timeout: float = 60.0,
     ) -> None:
         address = urlsplit(url)
         if address.scheme not in {"http", "https"} or not address.hostname:
@@ -199,6 +214,7 @@ class Asking:
             ),
         )
         self._packed = True
+        self._startup_timeout, self._started = startup_timeout, startup_timeout <= 0
 
     def __enter__(self) -> Self:
         return self
@@ -250,6 +266,9 @@ class Asking:
         return read(response, answer)
 
     def _sent(self, path: str, body: bytes) -> urllib3.BaseHTTPResponse:
+        if not self._started:
+            self._wait_until_ready()
+            self._started = True
         headers = {**self._pool.headers, "content-type": "application/json"}
         if self._packed and len(body) > LARGE:
             import zstandard
@@ -259,6 +278,36 @@ class Asking:
             return self._pool.request("POST", self.url + path, body=body, headers=headers)
         except HTTPError as exc:
             raise JudgeError(f"{self.url} does not answer ({reason(exc)})") from exc
+
+    def _wait_until_ready(self) -> None:
+        """Wait for a server that starts; JudgeError if it takes too long, or another program answers."""
+        end, waits = time.monotonic() + self._startup_timeout, False
+        while (trouble := self._trouble(max(end - time.monotonic(), 1.0))) is not None:
+            if time.monotonic() > end:
+                raise JudgeError(f"{self.url} is not ready after {self._startup_timeout:g} s ({trouble})")
+            if not waits:
+                LOG.warning("%s is not ready (%s); waiting for it", self.url, trouble)
+            waits = True
+            time.sleep(_PAUSE)
+
+    def _trouble(self, seconds: float) -> str | None:
+        """Return why the server does not answer yet, None if it does; JudgeError if it never will."""
+        address = f"{self.url}/readyz"
+        try:
+            response = self._pool.request("GET", address, retries=False, timeout=min(seconds, 10.0))
+        except HTTPError as exc:
+            if not _may_pass(exc):
+                raise JudgeError(f"{self.url} does not answer ({reason(exc)})") from exc
+            return reason(exc)
+        # whatever else is said of this address may be said by a proxy, and not hold for the question
+        return f"{response.status} {refusal(response).detail}" if response.status in _BUSY else None
+
+
+def _may_pass(exc: HTTPError) -> bool:
+    """Tell whether an attempt failed because nobody listens yet, or no longer."""
+    if isinstance(exc, ProtocolError):
+        return isinstance(exc.args[-1], OSError)
+    return isinstance(exc, TimeoutError) and not isinstance(exc, NameResolutionError)
 
 
 def written(thing: Any, place: str = "") -> bytes:
@@ -296,6 +345,8 @@ def refusal(response: urllib3.BaseHTTPResponse) -> JudgeError:
     except (TypeError, ValueError):
         problem = {}
     detail = problem.get("detail") or response.reason or "no reason given"
+    if not problem and response.status == 404:  # noqa: PLR2004
+        detail = f"{detail}: what answers at this address is not perfjudge"
     return JudgeError(str(detail), response.status, _request_id(response, problem))
 
 

@@ -37,7 +37,11 @@ class FiveNumbers(RequestPart):
     stdev: FiniteFloat = Field(default_factory=float)
 
 
-Samples = Annotated[list[FiniteFloat] | FiveNumbers, Field(union_mode="left_to_right")]
+# lists end at their first mistake: millions of them, each with its place, would stop the process
+Samples = Annotated[
+    Annotated[list[FiniteFloat], Field(fail_fast=True)] | FiveNumbers, Field(union_mode="left_to_right")
+]
+Versions = Annotated[list[Samples], Field(fail_fast=True)]
 
 
 class Configuration(RequestPart):
@@ -46,8 +50,8 @@ class Configuration(RequestPart):
     threads: Annotated[int, Field(ge=1, le=MAX_THREADS), AS_WHOLE] = 1
     baseline: Samples
     target: Samples
-    history: list[Samples] = Field(default=[], description="One list per earlier version, oldest first.")
-    later: list[Samples] = Field(
+    history: Versions = Field(default=[], description="One list per earlier version, oldest first.")
+    later: Versions = Field(
         default=[],
         description="One list per version after the target, oldest first; only a model that judges in"
         " hindsight looks at it.",
@@ -74,8 +78,8 @@ class Comparison(RequestPart):
     machine: Name = "unknown"
     unit: Name = "unknown"
     better: Literal["lower", "higher"] = Field(description="Which values are better; it is never assumed.")
-    configurations: list[Configuration]
-    labels: list[PostedLabel] = []
+    configurations: Annotated[list[Configuration], Field(fail_fast=True)]
+    labels: Annotated[list[PostedLabel], Field(fail_fast=True)] = []
 
 
 #: Not looked at yet: each is read on its own, so that what is wrong with one can be skipped.

@@ -8,27 +8,29 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
+from xml.etree import ElementTree as ET
 from xml.parsers import expat
-
-from lxml import etree
 
 from data.errors import InputError, MalformedError
 
-Element = etree._Element  # noqa: SLF001 - lxml has no public name for it
+Element = ET.Element
+#: Bytes that are parsed at a time.
 CHUNK = 1 << 16
 MAX_DEPTH = 100
+#: Attributes of an element, its declarations of namespaces among them.
+MAX_ATTRIBUTES = 100
+#: Bytes of a tag, a comment or a processing instruction.
+MAX_TAG = 2**20
+#: Characters of text between two tags.
+MAX_TEXT = 10_000_000
+#: Different names of elements and attributes in a document.
+MAX_NAMES = 10_000
 #: Bytes of a document that is read whole.
 MAX_WHOLE = 64 * 2**20
 _QUOTED = 60
-_TOO_DEEP = f"is nested more than {MAX_DEPTH} elements deep"
-_CAREFUL: Any = {
-    "resolve_entities": False,
-    "no_network": True,
-    "load_dtd": False,
-    "remove_comments": True,
-    "remove_pis": True,
-}
+#: Whether an element begins, the element, the line where it begins, and the byte where the tag does.
+Event = tuple[bool, Element, int, int]
 
 
 @dataclass(frozen=True)
@@ -117,55 +119,35 @@ class Walk(Attributes):
     """One pass over the elements of a document.
 
     Iterating yields ``(opened, element)``: at the beginning of an element its attributes are there; at its
-    end, nothing of it. What has been passed is forgotten.
+    end, the first words of the text before its first child, too. What has been passed is forgotten.
+
+    Attributes
+    ----------
+    offset : int
+        Where in the document's bytes the tag stands, or for an element without end tag what follows it.
 
     Raises
     ------
     InputError
-        If the document is missing, empty, binary, malformed, nested deeper than `MAX_DEPTH`, or declares a
-        document type (and with it, perhaps, entities).
+        If the document is missing, empty, binary, malformed, beyond a limit (`MAX_DEPTH`, `MAX_ATTRIBUTES`,
+        `MAX_TAG`, `MAX_TEXT`, `MAX_NAMES`), or declares a document type (and with it, perhaps, entities).
     """
 
     def __init__(self, document: Document) -> None:
         self.document = document
-        self._started = 0
-        self._lines: _Lines | None = None
+        self._line, self.offset = 1, 0
 
     def __iter__(self) -> Iterator[tuple[bool, Element]]:
-        refuse_declarations(self.document)
-        try:
-            with self.document.open() as file:
-                yield from self._elements(file)
-        except etree.XMLSyntaxError as exc:
-            raise _malformed(self.document, exc) from exc
-        finally:
-            if self._lines is not None:
-                self._lines.close()
-
-    def _elements(self, file: BinaryIO) -> Iterator[tuple[bool, Element]]:
-        depth = 0
-        for event, element in etree.iterparse(
-            file,
-            events=("start", "end"),
-            **_CAREFUL,
-        ):
-            if event == "start":
-                depth += 1
-                self._started += 1
-                if depth > MAX_DEPTH:
-                    raise self.error(_TOO_DEEP)
-                yield True, element
-            else:
-                depth -= 1
-                yield False, element
-                _forget(element)
+        parser = _LimitedParser(self.document)
+        for _ in parser.chunks():
+            for opened, element, line, self.offset in parser.take():
+                self._line = line if opened else self._line
+                yield opened, element
 
     @property
     def line(self) -> int:
         """The line of the element that began last."""
-        if self._lines is None:
-            self._lines = _Lines(self.document)
-        return self._lines.of(self._started)
+        return self._line
 
 
 class WholeDocument(Attributes):
@@ -189,25 +171,16 @@ class WholeDocument(Attributes):
 
     def __init__(self, document: Document) -> None:
         self.document = document
-        refuse_declarations(document)
-        with document.open() as file:
-            content = file.read(MAX_WHOLE + 1)
-        if len(content) > MAX_WHOLE:
-            limit = MAX_WHOLE >> 20
-            raise InputError(f"is larger than {limit} MB; it is read whole, up to that", file=document.name)
-        try:
-            self.root = self.here = etree.fromstring(content, etree.XMLParser(**_CAREFUL))
-        except etree.XMLSyntaxError as exc:
-            raise _malformed(document, exc) from exc
-        too_deep: Any = self.root.xpath(f"({'/*' * (MAX_DEPTH + 1)})[1]")
-        if too_deep:
-            self.here = too_deep[0]
-            raise self.error(_TOO_DEEP)
+        parser = _LimitedParser(document, whole=True)
+        self._lines: dict[Element, int] = {}
+        for _ in parser.chunks(MAX_WHOLE):
+            self._lines |= {element: line for opened, element, line, _ in parser.take() if opened}
+        self.root = self.here = next(iter(self._lines))
 
     @property
     def line(self) -> int:
         """The line where the element begins."""
-        return self.lines([self.here])[0]
+        return self._lines[self.here]
 
     def each(self, elements: Sequence[Element], name: str, place: str | None = None) -> list[float]:
         """Return the attribute `name` of all these elements; as `number` does of each, but at once."""
@@ -226,129 +199,162 @@ class WholeDocument(Attributes):
         return self.number(element, name, place)
 
     def lines(self, elements: Sequence[Element]) -> list[int]:
-        """Return the lines where elements begin, which stand as they do in the document."""
-        wanted, lines = set(elements), _Lines(self.document)
-        try:
-            every = enumerate(self.root.iter(), start=1)
-            return [lines.of(ordinal) for ordinal, element in every if element in wanted]
-        finally:
-            lines.close()
+        """Return the lines where elements begin."""
+        return [self._lines[element] for element in elements]
 
 
 def _attribute(name: str, text: str) -> str:
     return f'{name}="{text if len(text) <= _QUOTED else text[:_QUOTED] + "…"}"'
 
 
-def _forget(element: Element) -> None:
-    element.clear()
-    parent = element.getparent()
-    if parent is not None:
-        while element.getprevious() is not None:
-            del parent[0]
+def root_of(document: Document) -> str:
+    """Return the name of the root element; raises as `Walk` for the document up to there."""
+    parser = _LimitedParser(document)
+    for _ in parser.chunks():
+        for _, element, *_ in parser.take():
+            return str(element.tag)
+    raise AssertionError("a document without elements is malformed")
 
 
-def refuse_declarations(document: Document) -> str:
-    """Look at a document up to its first element, before anything else does.
+class _LimitedParser:
+    """Expat over a document: linear time and bounded memory, whatever the document holds.
 
-    Returns
-    -------
-    str
-        The name of the root element.
+    Expat keeps a tag, comment or instruction until its end has come, and every name until the end of the
+    document, so that these are limited.
 
-    Raises
-    ------
-    InputError
-        If it is missing, empty, binary, no XML so far, or declares a document type.
+    Parameters
+    ----------
+    document : Document
+    whole : bool
+        Whether elements hold all of their text before the first child, and their children.
     """
-    root: list[str] = []
-    parser = expat.ParserCreate()
 
-    def declared(*_: object) -> None:
-        raise InputError(
-            "declares a document type; entities are not read",
-            file=document.name,
-            line=parser.CurrentLineNumber,
-        )
+    def __init__(self, document: Document, *, whole: bool = False) -> None:
+        self._document, self._whole = document, whole
+        self._names: dict[str, str] = {}
+        self._parser = expat.ParserCreate(namespace_separator="}", intern=self._names)
+        self._parser.buffer_text = True
+        self._parser.StartDoctypeDeclHandler = self._declared
+        self._parser.StartNamespaceDeclHandler = self._namespace
+        self._parser.StartElementHandler = self._started
+        self._parser.EndElementHandler = self._ended
+        self._parser.CharacterDataHandler = self._text
+        self._open: list[tuple[Element, int]] = []
+        self._namespaces = self._text_length = 0
+        # of the element that began last, until anything in it begins or ends; None behind that
+        self._text_before_child: list[str] | None = None
+        self._events: list[Event] = []
 
-    def started(name: str, _: object) -> None:
-        root.append(name)
-        parser.StartElementHandler = None
+    def take(self) -> list[Event]:
+        """Return the events since the last call."""
+        events, self._events = self._events, []
+        return events
 
-    parser.StartDoctypeDeclHandler = declared
-    parser.StartElementHandler = started
-    try:
-        with document.open() as file:
-            _feed(parser, file, document, root)
-    except OSError as exc:
-        raise InputError(_missing(exc), file=document.name) from exc
-    return root[0]
-
-
-def _feed(parser: expat.XMLParserType, file: BinaryIO, document: Document, root: list[str]) -> None:
-    first = True
-    while not root:
-        chunk = file.read(CHUNK)
-        if first and not chunk.strip():
-            raise MalformedError("is empty; expected XML", file=document.name)
-        if first and b"\0" in chunk and not chunk.startswith((b"\xff\xfe", b"\xfe\xff")):
-            raise MalformedError("is a binary file; expected XML", file=document.name)
-        first = False
+    def chunks(self, limit: int | None = None) -> Iterator[None]:
+        """Parse a chunk at a time; where an error is raised, what came before it has been yielded."""
         try:
-            parser.Parse(chunk, not chunk)
-        except (expat.ExpatError, ValueError, LookupError) as exc:
-            if root:
-                return  # lxml will meet it, and say it better
-            code = expat.ErrorString(exc.code) if isinstance(exc, expat.ExpatError) else str(exc)
-            line = exc.lineno if isinstance(exc, expat.ExpatError) else 1
-            raise MalformedError(f"is not well-formed XML ({code})", file=document.name, line=line) from exc
+            with self._document.open() as file:
+                yield from self._chunks(file, limit)
+        except OSError as exc:
+            raise InputError(_missing(exc), file=self._document.name) from exc
+
+    def _chunks(self, file: BinaryIO, limit: int | None) -> Iterator[None]:
+        fed = kept = 0
+        ended = False
+        while not ended:
+            # what expat has kept is scanned again with every chunk; chunks that grow with it keep that linear
+            chunk = file.read(max(CHUNK, kept))
+            ended = not chunk
+            if not fed:
+                self._require_text(chunk)
+            fed += len(chunk)
+            if limit is not None and fed > limit:
+                told = f"is larger than {limit >> 20} MB; it is read whole, up to that"
+                raise InputError(told, file=self._document.name)
+            try:
+                self._parser.Parse(chunk, ended)
+            except (InputError, expat.ExpatError, ValueError, LookupError) as exc:
+                yield
+                raise self._explained(exc) from exc
+            yield
+            kept = fed - self._parser.CurrentByteIndex
+            if kept > MAX_TAG:
+                raise self._error(f"has a tag, comment or instruction of more than {MAX_TAG} bytes")
+            if len(self._names) > MAX_NAMES:
+                raise self._error(f"has more than {MAX_NAMES} different names of elements and attributes")
+
+    def _require_text(self, chunk: bytes) -> None:
+        if not chunk.strip():
+            raise MalformedError("is empty; expected XML", file=self._document.name)
+        if b"\0" in chunk and not chunk.startswith((b"\xff\xfe", b"\xfe\xff")):
+            raise MalformedError("is a binary file; expected XML", file=self._document.name)
+
+    def _error(self, problem: str) -> InputError:
+        return InputError(problem, file=self._document.name, line=self._parser.CurrentLineNumber)
+
+    def _explained(self, exc: Exception) -> InputError:
+        if isinstance(exc, InputError):
+            return exc
+        if not isinstance(exc, expat.ExpatError):
+            return _malformed(self._document, str(exc), 1)
+        problem = expat.ErrorString(exc.code)
+        if problem == expat.errors.XML_ERROR_TAG_MISMATCH:
+            element, line = self._open[-1]
+            problem += f": <{element.tag}> of line {line} is open"
+        return _malformed(self._document, problem, exc.lineno)
+
+    def _declared(self, *_: object) -> None:
+        raise self._error("declares a document type; entities are not read")
+
+    def _namespace(self, *_: object) -> None:
+        self._namespaces += 1
+
+    def _started(self, name: str, attributes: dict[str, str]) -> None:
+        if len(self._open) == MAX_DEPTH:
+            raise self._error(f"is nested more than {MAX_DEPTH} elements deep")
+        if len(attributes) + self._namespaces > MAX_ATTRIBUTES:
+            raise self._error(f"<{_qualified(name)}> has more than {MAX_ATTRIBUTES} attributes")
+        self._namespaces = 0
+        self._end_text()
+        element = Element(_qualified(name), {_qualified(one): value for one, value in attributes.items()})
+        if self._whole and self._open:
+            self._open[-1][0].append(element)
+        line = self._parser.CurrentLineNumber
+        self._open.append((element, line))
+        self._text_before_child = []
+        self._events.append((True, element, line, self._parser.CurrentByteIndex))
+
+    def _ended(self, _: str) -> None:
+        self._end_text()
+        element, line = self._open.pop()
+        self._events.append((False, element, line, self._parser.CurrentByteIndex))
+
+    def _text(self, text: str) -> None:
+        # a walk looks at the first words only, however much there is
+        self._text_length += len(text)
+        if self._text_length > MAX_TEXT:
+            raise self._error(f"has a text of more than {MAX_TEXT} characters")
+        if self._text_before_child is None:
+            return
+        if self._whole:
+            self._text_before_child.append(text)
+        elif not self._text_before_child and (words := text.strip()):
+            self._text_before_child.append(words[:_QUOTED])
+
+    def _end_text(self) -> None:
+        if self._text_before_child:
+            self._open[-1][0].text = "".join(self._text_before_child)
+        self._text_before_child, self._text_length = None, 0
 
 
-def _malformed(document: Document, error: etree.XMLSyntaxError) -> InputError:
-    """Say what is malformed; where lxml does not know the place, expat does."""
-    problem, line = str(error.msg), error.lineno
-    if not line:
-        parser = expat.ParserCreate()
-        try:
-            with document.open() as file:
-                parser.ParseFile(file)
-        except expat.ExpatError as exc:
-            problem, line = expat.ErrorString(exc.code), exc.lineno
-    problem = problem.partition(", line ")[0]
-    return MalformedError(f"is not well-formed XML ({problem})", file=document.name, line=line or None)
+def _qualified(name: str) -> str:
+    """Return a name as lxml and ElementTree write it: ``{namespace}name``."""
+    return "{" + name if "}" in name else name
+
+
+def _malformed(document: Document, problem: str, line: int | None) -> MalformedError:
+    return MalformedError(f"is not well-formed XML ({problem})", file=document.name, line=line)
 
 
 def _missing(error: OSError) -> str:
     return "no such file" if isinstance(error, FileNotFoundError) else error.strerror or "cannot be read"
-
-
-class _Lines:
-    """The line where every element begins, in step with the walk: libxml2 counts in 16 bits only."""
-
-    def __init__(self, document: Document) -> None:
-        self._file = document.open()
-        self._parser = expat.ParserCreate()
-        self._parser.StartElementHandler = self._started
-        self._passed = 0
-        self._ahead: list[int] = []
-
-    def of(self, ordinal: int) -> int:
-        """Return the line of the element that began as number `ordinal`, counted from one."""
-        while self._passed + len(self._ahead) < ordinal:
-            self._passed += len(self._ahead)
-            self._ahead.clear()
-            chunk = self._file.read(CHUNK)
-            try:
-                self._parser.Parse(chunk, not chunk)
-            except expat.ExpatError:
-                break
-            if not chunk:
-                break
-        index = ordinal - self._passed - 1
-        return self._ahead[index] if 0 <= index < len(self._ahead) else self._parser.CurrentLineNumber
-
-    def close(self) -> None:
-        """Close the document."""
-        self._file.close()
-
-    def _started(self, _name: str, _attributes: object) -> None:
-        self._ahead.append(self._parser.CurrentLineNumber)

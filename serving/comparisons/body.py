@@ -13,9 +13,15 @@ from serving.comparisons import render
 from serving.comparisons.judge import Judgement, judge, judged
 from serving.comparisons.model import Judge, wishing
 from serving.comparisons.xml.verdict import verdicts_written
-from serving.doors.bodies import NAME, NOTES, Answered, parse_json
+from serving.doors.bodies import NAME, NOTES, Answered, parse_json, require_few, require_few_parts
 from serving.doors.problems import RefusedError
 
+#: Values of a request that is wrong, or right in an unusual way: finding out takes a second for as many.
+MOST_VALUES = 500_000
+_UNUSUAL = (
+    "values, and not all are as in most requests (a mistake, labels, numbers of threads with a decimal "
+    "point, a byte order mark)"
+)
 #: As they stand in a request.
 _WISHED = (b'"missed"', b'"false_alarms"', b'"costs"')
 
@@ -97,10 +103,12 @@ def _read(body: bytes) -> list[PostedComparison] | Exception:
 
 def _comparisons(body: bytes) -> list[PostedComparison]:
     """Return what is asked; what is not right at first sight is read again, to say what is wrong with it."""
+    require_few_parts(body)
     found = posted.read(body)
     if found is None:
         from data.comparisons.formats.comparison_json import checked
 
+        require_few(body, (b",",), MOST_VALUES, _UNUSUAL)
         content = parse_json(body)
         found = [posted.posted(one) for _, one in checked(content, NAME, Problems(), None)]
     return found

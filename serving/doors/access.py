@@ -85,7 +85,7 @@ class Access:
 
     @classmethod
     def of(cls, doors: Iterable[Door], tokens: str | None) -> Access:
-        """Read the tokens, if there are any; errors as of `serving.doors.tokens.read`."""
+        """Read the scopes of doors, and the file of tokens if there is one; a bad one gives nobody access."""
         needed = {door.path: door.scope for door in doors}
         patterns = tuple((compile_path(path)[0], scope) for path, scope in needed.items() if "{" in path)
         return cls(None if tokens is None else Tokens(Path(tokens)), needed, patterns)

@@ -19,6 +19,8 @@ from serving.pages.verdict_lines import Answer, VerdictLine
 #: What stands for a file's name in the messages about a body.
 NAME = "body"
 JSON = "application/json"
+#: Lists, objects and keys of one body of JSON.
+MOST_PARTS = 1_000_000
 #: The header with the notes on an answer that has no place for them.
 NOTES = "Perfjudge-Notes"
 Request = TypeVar("Request", bound=BaseModel)
@@ -83,8 +85,9 @@ def parse_json(body: bytes) -> Any:
     Raises
     ------
     RefusedError
-        400 if the body is anything else.
+        400 if the body is anything else, 413 as of `require_few_parts`.
     """
+    require_few_parts(body)
     try:
         content = json.loads(body.decode("utf-8-sig"), parse_constant=_not_json)
         if b"\\ud" in body.lower():
@@ -93,6 +96,21 @@ def parse_json(body: bytes) -> Any:
         told = f"the body is not JSON: {_wrong(exc)}"
         raise RefusedError(HTTPStatus.BAD_REQUEST, told) from exc
     return content
+
+
+def require_few(body: bytes, marks: Iterable[bytes], most: int, what: str) -> None:
+    """Raise a RefusedError with 413 if JSON holds more than `most` of `marks`, which stand for `what`.
+
+    Parsing holds the interpreter, so that no other request is answered before its end.
+    """
+    if sum(map(body.count, marks)) > most:
+        told = f"the body holds more than {most} {what}; send it in parts"
+        raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, told)
+
+
+def require_few_parts(body: bytes) -> None:
+    """Raise a RefusedError with 413 if JSON holds more lists, objects and keys than `MOST_PARTS`."""
+    require_few(body, (b"[", b"{", b":"), MOST_PARTS, "lists, objects and keys")
 
 
 def _wrong(exc: RecursionError | ValueError) -> str:

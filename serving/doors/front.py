@@ -47,13 +47,7 @@ _HEADERS = (
 
 
 def install(app: FastAPI, settings: ServerSettings) -> None:
-    """Stand before all that an application answers, which has its models in ``app.state``.
-
-    Raises
-    ------
-    InputError
-        As of `serving.doors.tokens.read`.
-    """
+    """Stand before all that an application answers, which has its models in ``app.state``."""
     allowed = Access.of(doors(), settings.tokens)
     app.state.csrf = Csrf(settings.secret, settings.hosts)
     app.state.drift = Drift(app.state.models, settings.shared)

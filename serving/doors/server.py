@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import ceil
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from data.errors import InputError
-from serving.doors import logs
+from serving.doors import logs, tokens
 from serving.doors.access import Address, address
 from serving.doors.api import create_app
 from serving.doors.lazy import Lazy, all_models
@@ -46,11 +47,14 @@ def serve(settings: ServerSettings, host: str, port: int, workers: int, *, shado
     Raises
     ------
     InputError
-        If there is no such model, the address cannot be taken, or others reach it and there are no tokens.
+        If there is no such model, the address cannot be taken, others reach it and there are no tokens, or
+        the file of tokens cannot be used.
     """
     # a tracking server that hangs is noticed after seconds, not after minutes
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
     place = address(host, port, settings.tokens)
+    if settings.tokens is not None:
+        tokens.read(Path(settings.tokens))
     logs.begin(settings.log_level, settings.log_format)
     settings = replace(settings, options=_begun(settings.options), hosts=None if settings.tokens else [host])
     models = all_models(settings.options)
@@ -97,10 +101,12 @@ def _begun(options: Options) -> Options:
 def _configured(settings: ServerSettings, app: Any, **further: Any) -> Any:
     import uvicorn
 
+    from serving.doors.heads import LimitedProtocol
+
     return uvicorn.Config(
         app,
         loop="uvloop",
-        http="httptools",
+        http=LimitedProtocol,
         ws="none",
         log_config=None,
         access_log=False,

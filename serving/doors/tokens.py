@@ -22,8 +22,8 @@ LOG = logging.getLogger("perfjudge")
 #: How programs that look for lost secrets recognise one.
 PREFIX = "pj_"
 SCOPES: tuple[Scope, ...] = get_args(Scope)
-#: Seconds between two looks at whether the file has changed.
-EVERY = 1.0
+#: Seconds after which the file is read again: a change counts within a second.
+EVERY = 0.5
 _NAME = re.compile(r"[A-Za-z0-9._@-]{1,64}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -52,18 +52,25 @@ def read(path: Path) -> list[Token]:
     Raises
     ------
     InputError
-        If it is missing, if others than its owner may write it, if it holds no token, or if a line is not
-        ``NAME SCOPES SHA256``. No error quotes what could be a token.
+        If it is missing or no regular file, if others than its owner may write it, if it holds no token, or
+        if a line is not ``NAME SCOPES SHA256``. No error quotes what could be a token.
     """
-    try:
-        if path.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            raise InputError("others than its owner may write it; expected chmod go-w", file=path)
-        tokens = list(_tokens(path.read_text("utf-8", "replace"), path))
-    except OSError as exc:
-        raise InputError(exc.strerror or "cannot be read", file=path) from exc
+    tokens = _read(path)
     if not tokens:
         raise InputError("holds no token; expected lines NAME SCOPES SHA256", file=path)
     return tokens
+
+
+def _read(path: Path) -> list[Token]:
+    try:
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode):
+            raise InputError("is no regular file", file=path)
+        if mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise InputError("others than its owner may write it; expected chmod go-w", file=path)
+        return list(_tokens(path.read_text("utf-8", "replace"), path))
+    except OSError as exc:
+        raise InputError(exc.strerror or "cannot be read", file=path) from exc
 
 
 def add(path: Path, name: str, scopes: str) -> str:
@@ -89,7 +96,7 @@ def add(path: Path, name: str, scopes: str) -> str:
     """
     if not _NAME.fullmatch(name):
         raise InputError(f"name={name!r}: expected up to 64 letters, digits and . _ @ -")
-    if path.exists() and any(token.name == name for token in read(path)):
+    if path.exists() and any(token.name == name for token in _read(path)):
         raise InputError(f'has a token named "{name}"; delete its line, or choose another name', file=path)
     token = PREFIX + secrets.token_urlsafe(32)
     line = f"{name} {scopes} {sha256(token.encode()).hexdigest()}\n"
@@ -102,11 +109,17 @@ def add(path: Path, name: str, scopes: str) -> str:
 
 
 class Tokens:
-    """The tokens of a file, which is read again when it has changed; raises at first as `read`."""
+    """The tokens of a file, which is read again while a server answers.
+
+    A file that `read` refuses, also because it is missing or empty, gives nobody access until it is mended.
+    The log says so once per change.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._stamp, self._tokens, self._looked = _stamp(path), read(path), monotonic()
+        self._tokens: list[Token] = []
+        self._problem: str | None = None
+        self._look()
 
     def known(self, presented: bytes) -> Token | None:
         """Return the token that somebody presents; it takes the same time whether and where it stands."""
@@ -117,23 +130,19 @@ class Tokens:
         return found[0] if found else None
 
     def _look(self) -> None:
+        # always the content: a second change within one tick of the clock leaves time and size as they were
         self._looked = monotonic()
-        stamp = _stamp(self._path)
-        if stamp == self._stamp:
-            return
-        self._stamp = stamp
+        problem = None
         try:
             self._tokens = read(self._path)
         except InputError as exc:
-            LOG.warning("%s; the tokens of before still hold", exc)
-
-
-def _stamp(path: Path) -> tuple[int, ...]:
-    try:
-        found = path.stat()
-    except OSError:
-        return ()
-    return found.st_mtime_ns, found.st_size, found.st_ino, found.st_mode
+            self._tokens, problem = [], str(exc)
+        if problem != self._problem:
+            if problem is None:
+                LOG.warning("%s: the tokens can be read again; they give access", self._path)
+            else:
+                LOG.error("%s; nobody has access until this is mended", problem)
+        self._problem = problem
 
 
 def _tokens(text: str, path: Path) -> Iterator[Token]:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
-from anyio import CapacityLimiter
+from anyio import CapacityLimiter, to_thread
 
 from data.errors import InputError
 from serving.doors.bodies import JSON, Answered
 from serving.doors.lazy import Lazy
 from serving.doors.problems import RefusedError
-from serving.doors.threads import to_the_end
 from serving.supply import Door, Together
 
+T = TypeVar("T")
 #: The largest body, in bytes, that is answered where requests are read, and how much of all that waits is
 #: answered before others are looked after.
 SMALL = 32 * 1024
@@ -129,3 +130,16 @@ def loaded(model: Lazy, *, without: bool = False) -> Any:
         if without and model.absent:
             return None
         raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, str(exc)) from exc
+
+
+async def to_the_end(work: Callable[[], T], limiter: CapacityLimiter) -> T:
+    """Do work in a thread.
+
+    Whoever waits may be cancelled before it begins, and gives up his place in the queue. What has begun
+    cannot be stopped: it keeps its place until it ends, and its result is thrown away.
+    """
+    place = object()
+    await limiter.acquire_on_behalf_of(place)
+    begun = asyncio.ensure_future(to_thread.run_sync(work))
+    begun.add_done_callback(lambda _: limiter.release_on_behalf_of(place))
+    return await asyncio.shield(begun)

@@ -25,7 +25,7 @@ from serving.pages.verdict_lines import Answer, VerdictLine
 PAIRS, RUNS = 1_000, 1_000
 Unit = Annotated[str, StringConstraints(max_length=40)]
 #: What a run can have is for the rules of validity to say: an impossible number makes one run invalid.
-Values = Annotated[list[float | None], Field(max_length=RUNS)]
+Values = Annotated[list[float | None], Field(max_length=RUNS, fail_fast=True)]
 Metric = Annotated[Name, OtherThan((*RUN_TEXTS, *RUN_FLAGS))]
 Run = Annotated[dict[Metric, float | None], Field(max_length=MOST_METRICS)]
 Median = Annotated[float | None, AfterValidator(finite)]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from data.errors import InputError
-from data.tables.xml_stream import Document, WholeDocument
+from data.tables.xml_stream import Document, Element, WholeDocument
 from serving.answering import Wanted
 from serving.doors.bodies import JSON
 from serving.doors.problems import RefusedError
@@ -147,13 +148,21 @@ def _values(shown: str, content: bytes) -> Iterator[tuple[str, Any]]:
     if shown == "json":
         yield from _of_json(json.loads(content), "")
     elif shown in {"xml", "junit"}:
-        for element in WholeDocument(Document.of_bytes(content, "the answer")).root.iter():
-            path = element.getroottree().getpath(element)
-            yield from ((f"{path}/@{name!s}", value) for name, value in element.attrib.items())
-            yield path, (element.text or "").strip()
+        root = WholeDocument(Document.of_bytes(content, "the answer")).root
+        yield from _of_xml(root, f"/{root.tag}")
     else:
         lines = content.decode(errors="replace").splitlines()
         yield from ((f"line {number}", line) for number, line in enumerate(lines, 1))
+
+
+def _of_xml(element: Element, path: str) -> Iterator[tuple[str, Any]]:
+    yield from ((f"{path}/@{name}", value) for name, value in element.attrib.items())
+    yield path, (element.text or "").strip()
+    alike, passed = Counter(child.tag for child in element), Counter[str]()
+    for child in element:
+        passed[child.tag] += 1
+        number = f"[{passed[child.tag]}]" if alike[child.tag] > 1 else ""
+        yield from _of_xml(child, f"{path}/{child.tag}{number}")
 
 
 def _of_json(content: Any, place: str) -> Iterator[tuple[str, Any]]:

@@ -1,11 +1,13 @@
 """What the client does with servers that are busy, gone, small, or not perfjudge at all."""
 
 import json
+import socket
 import subprocess
 import sys
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import cycle
-from threading import Thread
+from threading import Thread, Timer
 
 import numpy as np
 import pytest
@@ -67,6 +69,14 @@ class Scripted(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(answer)
 
+    def do_GET(self):
+        self.server.readiness.append(self.path)
+        content = b'{"status": "ok"}'
+        self.send_response(503 if len(self.server.readiness) <= self.server.starts else 200)
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
     def log_message(self, *_):
         pass
 
@@ -77,6 +87,7 @@ def server():
     listening = ThreadingHTTPServer(("127.0.0.1", 0), Scripted)
     listening.daemon_threads = True
     listening.heard, listening.asked, listening.ports = [], [], set()
+    listening.readiness, listening.starts = [], 0
     clients = []
 
     def says(*script, **given):
@@ -128,10 +139,76 @@ def test_what_is_not_perfjudge_is_told_apart_from_an_answer(server):
 
 def test_a_server_that_is_not_there_is_named():
     with pytest.raises(JudgeError, match=r"^http://127.0.0.1:1 does not answer \(.*refused") as told:
-        Judge("http://127.0.0.1:1", retries=0).comparisons([question("a")])
+        Judge("http://127.0.0.1:1", retries=0, startup_timeout=0).comparisons([question("a")])
     assert told.value.status is None
     with pytest.raises(JudgeError, match="expected http://HOST:PORT"):
         Judge("localhost:8000")
+
+
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def test_the_first_question_waits_for_a_server_that_does_not_listen_yet(server, caplog):
+    judge = server.says(judged)
+    port = free_port()
+    judge.url = f"http://127.0.0.1:{port}"
+    late = ThreadingHTTPServer(("127.0.0.1", port), Scripted, bind_and_activate=False)
+    late.__dict__ |= {name: vars(server)[name] for name in ("script", "heard", "asked", "ports")}
+    late.daemon_threads, late.readiness, late.starts = True, [], 2
+
+    def listen():
+        late.server_bind()
+        late.server_activate()
+        late.serve_forever(0.01)
+
+    starting = Timer(1.5, listen)
+    starting.start()
+    assert [one.comparison_id for one in judge.comparisons([question("a")])] == ["a"]
+    judge.comparisons([question("b")])
+    # twice not ready, then once ready, and never looked at again
+    assert (len(server.heard), late.readiness) == (2, ["/readyz"] * 3)
+    assert [record.getMessage().partition(" (")[0] for record in caplog.records] == [
+        f"{judge.url} is not ready"
+    ]
+    late.shutdown()
+    late.server_close()
+    starting.join()
+
+
+def test_a_server_that_does_not_start_is_given_up_after_the_time_to_wait(server):
+    server.starts = 10**6
+    for judge, why in (
+        (Judge(f"http://127.0.0.1:{free_port()}", startup_timeout=0.5), "Connection refused"),
+        (server.says(judged, startup_timeout=0.5), "503 Service Unavailable"),
+    ):
+        began = time.monotonic()
+        with pytest.raises(JudgeError, match=rf"is not ready after 0\.5 s \(.*{why}"):
+            judge.comparisons([question("a")])
+        assert 0.5 <= time.monotonic() - began < 3
+    assert server.heard == []
+
+
+def test_a_wrong_address_is_an_error_at_once(server):
+    began = time.monotonic()
+    with pytest.raises(JudgeError, match=r"nowhere\.invalid:80 does not answer \(.*[Nn]ame"):
+        Judge("http://nowhere.invalid:80").comparisons([question("a")])
+    with pytest.raises(JudgeError, match=r"what answers at this address is not perfjudge \(404\)"):
+        server.says(lambda _: (404, b"<html>", {})).comparisons([question("a")])
+    with socket.create_server(("127.0.0.1", 0)) as other:
+
+        def answer():
+            with other.accept()[0] as connection:
+                connection.sendall(b"SSH-2.0-other\r\n")
+
+        answering = Thread(target=answer)
+        answering.start()
+        with pytest.raises(JudgeError, match=r"does not answer \(.*SSH"):
+            Judge(f"http://127.0.0.1:{other.getsockname()[1]}").comparisons([question("a")])
+        answering.join()
+    assert time.monotonic() - began < 10
 
 
 def test_many_comparisons_go_in_requests_of_10000_over_one_connection_and_come_back_in_order(server):

@@ -7,10 +7,12 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import httpx
 import numpy as np
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from sklearn.linear_model import LogisticRegression
 
@@ -43,6 +45,39 @@ def test_a_token_is_printed_once_and_a_server_takes_its_file_from_the_environmen
     path.chmod(0o666)
     refused = perfjudge("serve", "--model", model_directory, "--port", "0", PERFJUDGE_TOKENS_FILE=str(path))
     assert (refused.returncode, "go-w" in refused.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("content", [None, "# nobody\n", "broken\n"])
+def test_a_server_does_not_start_with_a_bad_file_of_tokens(tmp_path, model_directory, content, workers):
+    path = tmp_path / "tokens"
+    if content is not None:
+        path.write_text(content)
+    done = perfjudge(
+        "serve", "--model", model_directory, "--port", "0", "--tokens", path, "--workers", workers
+    )
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert str(path) in done.stderr
+
+
+def test_the_last_token_is_revoked_within_a_second_and_holds_again_when_restored(tmp_path, model_directory):
+    path = tmp_path / "tokens"
+    token = perfjudge("token", "reports", "--tokens", path).stdout.strip()
+    server = Listening("--model", str(model_directory), "--tokens", str(path))
+    content = path.read_text()
+    try:
+        with httpx.Client(base_url=server.url, headers={"authorization": f"Bearer {token}"}) as client:
+            assert client.get("/v1/models").status_code == 200
+            for change in (partial(path.write_text, ""), path.unlink, partial(path.write_text, "broken\n")):
+                change()
+                time.sleep(1)
+                assert {client.get("/v1/models").status_code for _ in range(3)} == {401}
+                path.write_text(content)
+                time.sleep(1)
+                assert client.get("/v1/models").status_code == 200
+    finally:
+        _, said = server.stop()
+    assert said.count("nobody has access until this is mended") == 3
 
 
 class Guarded:

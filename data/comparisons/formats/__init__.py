@@ -250,9 +250,9 @@ def _sniff_file(path: Path) -> str:
 
 
 def _sniff_xml(path: Path) -> str:
-    from data.tables.xml_stream import Document, refuse_declarations
+    from data.tables.xml_stream import Document, root_of
 
-    root = refuse_declarations(Document.of_path(path))
+    root = root_of(Document.of_path(path))
     if root not in _ROOTS and not _may_hold_comparisons(path):
         known = ", ".join(f"<{tag}> ({name})" for tag, name in _ROOTS.items())
         raise InputError(f"is XML in no known format: <{root}> is none of {known}", file=path)

@@ -7,12 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
-from xml.parsers import expat
 from xml.sax.saxutils import quoteattr
 
 from data.comparisons.formats.comparison_xml import COMPARISON, VERDICT, ReportNames, identifier
-from data.errors import InputError, MalformedError
-from data.tables.xml_stream import Document, refuse_declarations
+from data.errors import InputError
+from data.tables.xml_stream import Document, Walk
 
 #: A start tag up to the end of its attributes, which may hold ``>``.
 _TAG = re.compile(rb"<[^\s/>]+(?:\s+[^\s=/>]+\s*=\s*(?:\"[^\"]*\"|'[^']*'))*")
@@ -48,7 +47,6 @@ def with_status(
         If the document is not well-formed, or not in an encoding that extends ASCII.
     """
     document = Document.of_bytes(source, name) if isinstance(source, bytes) else Document.of_path(source)
-    refuse_declarations(document)
     with document.open() as file:
         content = file.read()
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -83,28 +81,20 @@ class _Places:
 
     def look(self, content: bytes) -> None:
         """Walk over the document."""
-        parser = expat.ParserCreate()
-
-        def started(tag: str, attributes: dict[str, str]) -> None:
-            self._open.append(tag)
-            if self._is_verdict():
-                self._began = parser.CurrentByteIndex
-            self._start(tag, attributes, parser.CurrentByteIndex)
-
-        def ended(_: str) -> None:
+        walk = Walk(self._document)
+        for opened, element in walk:
+            if opened:
+                self._open.append(element.tag)
+                if self._is_verdict():
+                    self._began = walk.offset
+                self._start(element.tag, element.attrib, walk.offset)
+                continue
             if self._is_verdict():
                 # behind an element without content stands what follows, else its end tag
                 begins = _begins(content, self._began)
-                stop = begins.stop if begins.empty else content.index(b">", parser.CurrentByteIndex) + 1
+                stop = begins.stop if begins.empty else content.index(b">", walk.offset) + 1
                 self.earlier.append((self._began, stop))
             self._open.pop()
-
-        parser.StartElementHandler, parser.EndElementHandler = started, ended
-        try:
-            parser.Parse(content, True)
-        except expat.ExpatError as exc:
-            problem = f"is not well-formed XML ({expat.ErrorString(exc.code)})"
-            raise MalformedError(problem, file=self._document.name, line=exc.lineno) from exc
 
     def _is_verdict(self) -> bool:
         return self._open[-2:] == [COMPARISON, VERDICT]
@@ -141,7 +131,7 @@ class _StartTag(NamedTuple):
 
 
 def _begins(content: bytes, offset: int) -> _StartTag:
-    named = _TAG.match(content, offset).end()  # type: ignore[union-attr]  # expat has found a tag here
+    named = _TAG.match(content, offset).end()  # type: ignore[union-attr]  # a tag stands here
     close = _CLOSE.match(content, named)
     return _StartTag(named, close.end(), close[1] == b"/")  # type: ignore[union-attr, index]  # likewise
 

@@ -181,7 +181,7 @@ class _RunReader:
             raise self.tree.error(f'<threads number="{threads}"> stands twice', operation.place)
         here = operation.configurations[threads] = RunConfiguration(threads)
         self._samples(operation, here, list(element.iter("result")))
-        for one in () if here.samples else element.iterdescendants():
+        for one in () if here.samples else list(element.iter())[1:]:
             if "median" in one.attrib:
                 self._summary(operation, here, one)
         if not here.samples and not here.summary:

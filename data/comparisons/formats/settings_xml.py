@@ -41,7 +41,7 @@ def properties_in(tree: WholeDocument, settings: Element) -> dict[str, str]:
         If a property has no value.
     """
     properties = {}
-    for element in settings.iterdescendants():
+    for element in list(settings.iter())[1:]:
         tree.here, value = element, element.get("value")
         if value is None:
             raise tree.error(f"<{element.tag}> lacks the attribute value", place=ROOT)

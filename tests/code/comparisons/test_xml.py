@@ -246,7 +246,7 @@ def test_an_attribute_says_that_lower_is_better():
         ("hello", "r.xml:1: is not well-formed XML (syntax error)"),
         (
             "<a>\n<b>\n</a>",
-            "r.xml:3: is not well-formed XML (Opening and ending tag mismatch: b line 2 and a)",
+            "r.xml:3: is not well-formed XML (mismatched tag: <b> of line 2 is open)",
         ),
         (
             '<!DOCTYPE a [<!ENTITY b "cc"><!ENTITY d "&b;&b;">]>\n<a>&d;</a>',

@@ -18,14 +18,13 @@ from anyio import CapacityLimiter
 from fastapi import FastAPI, Request, Response
 from prometheus_client.parser import text_string_to_metric_families
 
-from data.errors import InputError
 from serving.doors import front, logs, problems
 from serving.doors.bodies import Answered
 from serving.doors.exchange import note
 from serving.doors.settings import ServerSettings
-from serving.doors.threads import to_the_end
 from serving.doors.tokens import add
 from serving.doors.unpacked import PARTS, body_of
+from serving.doors.waiting import to_the_end
 from serving.models import ModelRef
 from serving.supply import Door, Registered
 
@@ -357,8 +356,3 @@ def test_the_version_that_answers_its_trouble_and_its_swaps_are_counted():
     assert answers == {"1": 0, "2": 1}
     assert found["perfjudge_model_trouble", ("key", "key")] == 1
     assert found["perfjudge_model_swaps", ("key", "key")] == 1
-
-
-def test_a_file_of_tokens_that_is_not_there_is_told_at_the_start(tmp_path):
-    with pytest.raises(InputError, match="tokens"):
-        application(ServerSettings(tokens=str(tmp_path / "tokens")))

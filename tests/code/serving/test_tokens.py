@@ -4,6 +4,8 @@ import socket
 from hashlib import sha256
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from data.errors import InputError
 from serving.doors import tokens
@@ -84,17 +86,114 @@ def test_a_name_is_taken_once_and_an_impossible_one_is_refused(path):
         add(path, "two words", "read")
 
 
-def test_a_line_that_is_deleted_counts_no_more_and_a_file_that_breaks_changes_nothing(path, monkeypatch):
-    monkeypatch.setattr(tokens, "EVERY", -1)
-    first, second = add(path, "first", "read"), add(path, "second", "read")
-    known = Tokens(path)
-    path.write_text(path.read_text().splitlines()[1] + "\n")
-    assert known.known(first.encode()) is None
-    assert known.known(second.encode()).name == "second"
-    path.write_text("broken")
-    assert known.known(second.encode()).name == "second"
+def test_a_token_can_be_added_to_an_emptied_file(path):
+    path.touch(0o600)
+    token = add(path, "reports", "read").encode()
+    assert Tokens(path).known(token).name == "reports"
+
+
+#: Tokens that edits may write into a file, and the lines that give them access.
+WORDS = [f"word {number}".encode() for number in range(4)]
+LINES = [f"n{number} read {sha256(word).hexdigest()}" for number, word in enumerate(WORDS)]
+
+
+def restore(path):
+    if path.is_dir():
+        path.rmdir()
+    path.touch()
+    path.chmod(0o600)
+
+
+def write_line(path, line, at):
+    restore(path)
+    lines = path.read_text(errors="replace").splitlines()
+    path.write_text("\n".join([*lines[:at], LINES[line], *lines[at:]]))
+
+
+def delete_line(path, at):
+    restore(path)
+    lines = path.read_text(errors="replace").splitlines()
+    path.write_text("\n".join(lines[:at] + lines[at + 1 :]))
+
+
+def damage(path, noise, at):
+    restore(path)
+    content = path.read_bytes()
+    path.write_bytes(content[:at] + noise + content[at + len(noise) :])
+
+
+def truncate(path, size):
+    restore(path)
+    path.write_bytes(path.read_bytes()[:size])
+
+
+def delete(path):
+    restore(path)
     path.unlink()
-    assert known.known(second.encode()).name == "second"
+
+
+def put_directory(path):
+    delete(path)
+    path.mkdir()
+
+
+def change_mode(path, mode):
+    restore(path)
+    path.chmod(mode)
+
+
+def replace_all(path, lines):
+    restore(path)
+    path.write_text("\n".join(LINES[line] for line in lines))
+
+
+places, line_numbers = st.integers(0, 300), st.integers(0, len(LINES) - 1)
+edits = st.one_of(
+    st.tuples(st.just(write_line), line_numbers, st.integers(0, 4)),
+    st.tuples(st.just(delete_line), st.integers(0, 4)),
+    st.tuples(st.just(damage), st.binary(min_size=1, max_size=3), places),
+    st.tuples(st.just(truncate), places),
+    st.tuples(st.just(delete)),
+    st.tuples(st.just(put_directory)),
+    st.tuples(st.just(change_mode), st.sampled_from([0o600, 0o644, 0o620, 0o606])),
+    st.tuples(st.just(replace_all), st.lists(line_numbers, unique=True)),
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(edits, min_size=1, max_size=8))
+def test_no_edit_leaves_access_to_a_token_that_is_not_in_the_file(path, changes):
+    now = 0.0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokens, "monotonic", lambda: now)
+        replace_all(path, range(len(LINES)))
+        known = Tokens(path)
+        for change, *arguments in changes:
+            change(path, *arguments)
+            now += 1.0
+            accepted = {word for word in WORDS if known.known(word)}
+            try:
+                assert {sha256(word).digest() for word in accepted} == {one.digest for one in read(path)} & {
+                    sha256(word).digest() for word in WORDS
+                }
+            except InputError:
+                assert accepted == set()
+
+
+def test_the_log_tells_once_that_nobody_has_access_and_once_that_it_is_back(path, monkeypatch, caplog):
+    monkeypatch.setattr(tokens, "EVERY", -1)
+    token = add(path, "reports", "read").encode()
+    known, content = Tokens(path), path.read_text()
+    caplog.clear()
+    for text in ("", "broken", content):
+        path.write_text(text)
+        assert [known.known(token) is not None for _ in range(3)] == [text == content] * 3
+    told = [record.getMessage().removeprefix(f"{path}") for record in caplog.records]
+    assert told == [
+        ": holds no token; expected lines NAME SCOPES SHA256; nobody has access until this is mended",
+        ":1: has 1 words; expected NAME SCOPES SHA256; nobody has access until this is mended",
+        ": the tokens can be read again; they give access",
+    ]
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])

@@ -6,6 +6,7 @@ import pytest
 
 from data.comparisons import formats
 from data.errors import InputError
+from data.tables.xml_stream import MAX_ATTRIBUTES, MAX_NAMES
 from tests.data.comparisons.document import document, operation, result
 
 ENTITIES = "".join(f'<!ENTITY l{n + 1} "{f"&l{n};" * 10}">' for n in range(9))
@@ -19,7 +20,7 @@ WHOLE = {
     "binary": (b"\x7fELF\0\0\1\2" * 64, "in.xml: is a binary file; expected XML"),
     "malformed": (
         document().replace("</comparison_results>", "</x>"),
-        "in.xml:2: is not well-formed XML (Opening and ending tag mismatch: comparison_results line 1 and x)",
+        "in.xml:2: is not well-formed XML (mismatched tag: <comparison_results> of line 1 is open)",
     ),
     "bomb": (f"{BOMB}<comparison_results>&l9;</comparison_results>", DECLARED),
     "bomb in an attribute of the root": (f'{BOMB}<comparison_results report_uuid="&l9;"/>', DECLARED),
@@ -175,11 +176,46 @@ def test_an_unknown_format_is_answered_with_the_known_ones(tmp_path):
     assert refused(tmp_path, "yaml").startswith(told)
 
 
-@pytest.mark.parametrize("large", ["<a>{}</a>", '<a x="{}"/>', "<a><!--{}--></a>", "<a><![CDATA[{}]]></a>"])
-def test_a_text_beyond_ten_megabytes_is_refused(written, large):
-    message = refused(written(large.format("y" * 11_000_000)))
-    assert message.startswith("in.xml:1: is not well-formed XML (")
-    assert len(message) < 150
+TAG = "in.xml:1: has a tag, comment or instruction of more than 1048576 bytes"
+TEXT = "in.xml:1: has a text of more than 10000000 characters"
+
+
+@pytest.mark.parametrize(
+    ("large", "message"),
+    [
+        ("<a>{}</a>", TEXT),
+        ("<a><![CDATA[{}]]></a>", TEXT),
+        ("<a>&#33;<!-- -->{}</a>", TEXT),
+        ('<a x="{}"/>', TAG),
+        ("<a {}=''/>", TAG),
+        ("<{}/>", TAG),
+        ("<a><!--{}--></a>", TAG),
+        ("<?{}?><a/>", TAG),
+        ("<!--{}--><a/>", TAG),
+        ("<!DOCTYPE {}><a/>", TAG),
+    ],
+)
+def test_a_text_beyond_ten_megabytes_and_a_tag_beyond_one_are_refused(written, large, message):
+    assert refused(written(large.format("y" * 11_000_000))) == message
+
+
+def test_an_element_has_100_attributes_at_most(written):
+    def figure(many):
+        further = " ".join(f'a{number}="{number}"' for number in range(many))
+        return f"<comparison_results {further}>{operation()}</comparison_results>"
+
+    told = f"in.xml:1: <comparison_results> has more than {MAX_ATTRIBUTES} attributes"
+    assert len(formats.read("comparison-xml", [written(figure(MAX_ATTRIBUTES))]).tables.comparisons) == 1
+    for refusing in (MAX_ATTRIBUTES + 1, 50_000):
+        assert refused(written(figure(refusing))) == told
+    declared = " ".join(f'xmlns:n{number}="urn:{number}"' for number in range(MAX_ATTRIBUTES + 1))
+    assert refused(written(f"<comparison_results {declared}/>")) == told
+
+
+def test_a_document_has_10000_different_names_at_most(written):
+    names = "".join(f"<n{number}/>" for number in range(MAX_NAMES + 20_000))
+    message = refused(written(f"<a>{names}</a>"))
+    assert message.endswith(f"has more than {MAX_NAMES} different names of elements and attributes")
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "iso-8859-1"])

@@ -1,0 +1,236 @@
+"""Heads of requests of any size and speed, sent byte by byte to a server in a process of its own."""
+
+import json
+import re
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from serving.doors.heads import LONGEST_ADDRESS, MOST_BYTES, MOST_LINES, SECONDS
+from tests.system.serving.load import BODY
+
+GET = "GET {path} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"
+POST = (
+    "POST /v1/comparisons/judge HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{fields}\r\n"
+)
+#: Bytes of the status line to the end of an answer's head, and the body that its Content-Length announces.
+ANSWER = re.compile(rb"HTTP/1.1 (\d+)[^\r]*\r\n((?:[^\r]+\r\n)*)\r\n")
+
+
+def get(path="/healthz", fields=""):
+    return GET.format(path=path, fields=fields).encode()
+
+
+def chunked(*chunks, trailers=""):
+    parts = "".join(f"{len(chunk):x}\r\n{chunk}\r\n" for chunk in chunks)
+    return (POST.format(fields="Transfer-Encoding: chunked\r\n") + f"{parts}0\r\n{trailers}\r\n").encode()
+
+
+@contextmanager
+def connected(server):
+    host, port = server.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
+        yield connection
+
+
+def send(connection, content):
+    """Send all of it, or as much as the server takes before it closes the connection."""
+    try:
+        connection.sendall(content)
+    except (BrokenPipeError, ConnectionResetError):
+        return False
+    return True
+
+
+def received(connection):
+    """Return what comes until the server closes the connection."""
+    parts = []
+    try:
+        while part := connection.recv(2**16):
+            parts.append(part)
+    except ConnectionResetError:
+        pass
+    return b"".join(parts)
+
+
+def answers(content):
+    """Return the status and the body of each answer."""
+    found = []
+    while content:
+        head = ANSWER.match(content)
+        length = int(re.search(rb"content-length: (\d+)", head[2], re.IGNORECASE)[1])
+        found.append((int(head[1]), content[head.end() : head.end() + length]))
+        content = content[head.end() + length :]
+    return found
+
+
+def statuses(server, *parts):
+    """Return the statuses of the answers on one connection, which the server or the last request closes."""
+    with connected(server) as connection:
+        for part in parts:
+            if not send(connection, part):
+                break
+        return [status for status, _ in answers(received(connection))]
+
+
+CLOSE = "Connection: close\r\n"
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_a_head_is_refused_exactly_when_it_is_beyond_a_limit(listening, data):
+    lines = data.draw(st.integers(0, MOST_LINES - 2) | st.integers(MOST_LINES - 4, MOST_LINES + 40))
+    size = data.draw(st.integers(0, 2_000) | st.integers(MOST_BYTES - 6_000, MOST_BYTES + 200_000))
+    fields = CLOSE + "".join(f"x-{number}: 1\r\n" for number in range(lines)) + f"y: {'z' * size}\r\n"
+    head = get(fields=fields)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(head)), max_size=6)))
+    parts = [head[start:stop] for start, stop in zip([0, *cuts], [*cuts, len(head)], strict=True)]
+    # names and values count, and neither colons nor ends of lines
+    bytes_of = sum(len(line) - 2 for line in head.decode().split("\r\n")[1:-2]) + len("/healthz")
+    wanted = 431 if lines + 3 > MOST_LINES or bytes_of > MOST_BYTES else 200
+    assert statuses(listening, *parts) == [wanted]
+
+
+def test_an_address_beyond_its_limit_is_refused(listening):
+    room = LONGEST_ADDRESS - len("/healthz?")
+    assert statuses(listening, get("/healthz?" + "a" * room, CLOSE)) == [200]
+    assert statuses(listening, get("/healthz?" + "a" * (room + 1), CLOSE)) == [414]
+
+
+def test_a_refusal_has_problem_details_and_closes_the_connection(listening):
+    with connected(listening) as connection:
+        send(connection, get(fields=f"y: {'z' * 2 * MOST_BYTES}\r\n"))
+        content = received(connection)
+    ((status, body),) = answers(content)
+    problem = json.loads(body)
+    assert (status, problem["status"], problem["title"]) == (431, 431, "Request Header Fields Too Large")
+    assert b"application/problem+json" in content
+    assert b"connection: close" in content.lower()
+
+
+def resident(server):
+    status = Path(f"/proc/{server.process.pid}/status").read_text()
+    return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) * 1024
+
+
+ENDLESS = {
+    "one field": (get()[:-2] + b"y: ", b"z" * 2**16),
+    "the name of a field": (get()[:-2], b"z" * 2**16),
+    "many fields": (get()[:-2], b"abcdefg: 1234567\r\n" * 2**12),
+    "the address": (b"GET /", b"z" * 2**16),
+    "empty lines": (b"", b"\r\n" * 2**15),
+    "a field after a chunked body": (chunked(BODY)[:-2] + b"y: ", b"z" * 2**16),
+    "fields after a chunked body": (chunked(BODY)[:-2], b"abcdefg: 1234567\r\n" * 2**12),
+    "the size of a chunk": (POST.format(fields="Transfer-Encoding: chunked\r\n").encode(), b"0" * 2**16),
+    "an extension of a chunk": (
+        POST.format(fields="Transfer-Encoding: chunked\r\n").encode() + b"1;",
+        b"z" * 2**16,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ENDLESS)
+def test_an_endless_head_costs_no_memory_and_stops_no_others(listening, kind):
+    begin, more = ENDLESS[kind]
+    httpx.get(listening.url + "/healthz")
+    before, sent = resident(listening), 0
+    with connected(listening) as connection:
+        connection.settimeout(1)
+        send(connection, begin)
+        try:
+            while sent < 64 * 2**20 and send(connection, more):
+                sent += len(more)
+        except TimeoutError:
+            pass
+        began = time.monotonic()
+        assert httpx.get(listening.url + "/healthz").status_code == 200
+        assert time.monotonic() - began < 1
+        assert resident(listening) - before < 8 * 2**20
+
+
+def outlasted(connection, interval, parts):
+    """Send a part at a time, until the server closes the connection; return the seconds and what it said."""
+    began, parts = time.monotonic(), iter(parts)
+    connection.settimeout(interval)
+    content = b""
+    while time.monotonic() - began < 3 * SECONDS:
+        if (part := next(parts, None)) is not None:
+            send(connection, part)
+        try:
+            more = connection.recv(2**16)
+        except TimeoutError:
+            continue
+        except ConnectionResetError:
+            break
+        content += more
+        if not more:
+            break
+    return time.monotonic() - began, content
+
+
+def single(content):
+    return [content[place : place + 1] for place in range(len(content))]
+
+
+def test_slow_heads_end_after_their_time_and_slow_bodies_and_idle_connections_go_on(listening):
+    slow = {
+        "bytes": single(get(fields="x: 1\r\n" * 20)),
+        "fields": [get()[:-2], *[b"x: 1\r\n"] * 40],
+        "nothing": [],
+        "empty lines": [b"\r\n"] * 40,
+    }
+    # a body may take longer than a head
+    head, body = POST.format(fields=f"Content-Length: {len(BODY)}\r\n{CLOSE}").encode(), BODY.encode()
+    step = len(body) // 12 + 1
+    patient = [head, *(body[start : start + step] for start in range(0, len(body), step))]
+    with (
+        ThreadPoolExecutor(len(slow) + 1) as pool,
+        ExitStack() as stack,
+    ):
+        kept = stack.enter_context(connected(listening))
+        send(kept, get())
+        assert answers(kept.recv(2**16))[0][0] == 200
+        each = [stack.enter_context(connected(listening)) for _ in range(len(slow) + 1)]
+        ends = list(pool.map(outlasted, each, [1] * len(each), [*slow.values(), patient]))
+        assert send(kept, get(fields=CLOSE))
+        assert [status for status, _ in answers(received(kept))] == [200]
+    *ended, (_, judged) = ends
+    assert all(SECONDS - 1 < seconds < SECONDS + 4 for seconds, _ in ended)
+    said = {
+        kind: [status for status, _ in answers(content)]
+        for kind, (_, content) in zip(slow, ended, strict=True)
+    }
+    assert said == {"bytes": [408], "fields": [408], "nothing": [], "empty lines": []}
+    assert [status for status, _ in answers(judged)] == [200]
+
+
+def test_pipelined_requests_and_chunked_bodies_are_answered_in_their_order(listening):
+    post = POST.format(fields=f"Content-Length: {len(BODY)}\r\n").encode() + BODY.encode()
+    trailers = "x-checksum: 1\r\n" * 3
+    requests = [get(), post, chunked(BODY[:10], BODY[10:], trailers=trailers), get("/nowhere"), post]
+    content = b"".join([*requests, get(fields=CLOSE)])
+    for size in (len(content), 1000, 7):
+        parts = [content[start : start + size] for start in range(0, len(content), size)]
+        assert statuses(listening, *parts) == [200, 200, 200, 404, 200, 200]
+
+
+def test_requests_before_a_refused_one_are_answered(listening):
+    post = POST.format(fields=f"Content-Length: {len(BODY)}\r\n").encode() + BODY.encode()
+    bad = get(fields=f"y: {'z' * 2 * MOST_BYTES}\r\n")
+    assert statuses(listening, post + get() + bad) in ([200, 200], [200, 200, 431])
+    assert statuses(listening, post + post + b"no HTTP\r\n\r\n") in ([200, 200], [200, 200, 400])
+
+
+def test_a_body_that_was_refused_unread_may_not_go_on_for_ever(listening):
+    head = b"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n"
+    with connected(listening) as connection:
+        seconds, content = outlasted(connection, 1, [head, *[b"x"] * 100])
+    assert [status for status, _ in answers(content)] == [404]
+    assert seconds < SECONDS + 4
