@@ -166,7 +166,7 @@ class Server:
 
     def read(self):
         """Wait until the source is read."""
-        assert self.app.state.pool.known("a/1")
+        assert self.app.state.pool.identifier("a/1")
         return self
 
 
@@ -180,7 +180,7 @@ def test_whoever_comes_before_the_source_is_read_is_asked_to_wait(tmp_path, monk
     assert server.get("/comparisons/queue", {}).headers["content-type"] == "application/problem+json"
     go.set()
     assert server.read().get("/comparisons").status_code == 200
-    assert not server.app.state.pool.known("b/1")
+    assert not server.app.state.pool.identifier("b/1")
 
 
 def test_a_source_that_cannot_be_read_is_told_on_the_page_and_to_who_labels(tmp_path, monkeypatch):
@@ -190,7 +190,7 @@ def test_a_source_that_cannot_be_read_is_told_on_the_page_and_to_who_labels(tmp_
     monkeypatch.setattr(Offered, "read", broken)
     server = Server(tmp_path)
     with pytest.raises(InputError, match=r"x\.xml is broken|x\.xml: is broken"):
-        server.app.state.pool.known("a/1")
+        server.app.state.pool.identifier("a/1")
     assert "is broken" in server.get("/comparisons").text
 
 
@@ -201,7 +201,7 @@ def test_a_server_that_offers_nothing_says_how_it_would():
     page = server.get("/comparisons")
     assert page.status_code == 404
     assert "perfjudge serve --comparisons SOURCE" in page.text
-    assert not app.state.pool.known("a/1")
+    assert not app.state.pool.identifier("a/1")
 
 
 def test_with_tokens_a_page_is_of_who_has_the_token_and_says_who_may_not_label(tmp_path):
