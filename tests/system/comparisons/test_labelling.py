@@ -365,7 +365,8 @@ def here(browser, selector):
             "return document.querySelector(arguments[0])?.dataset.comparison ?? 'none'", selector
         )
     staged = """
-    const stage = document.querySelector(arguments[0].split(" ")[0]), shown = document.querySelector(arguments[0]);
+    const stage = document.querySelector(arguments[0].split(" ")[0]);
+    const shown = document.querySelector(arguments[0]);
     return stage.ariaBusy === "true" ? null : shown?.dataset.comparison ?? "none";
     """
     return browser.execute_script(staged, selector)
