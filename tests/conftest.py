@@ -1,12 +1,15 @@
 import fcntl
 import os
 import shutil
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
+import yaml
 
+CHECKOUT = Path(__file__).parents[1]
 # many small products, on a machine that others use, too: more threads would wait for each other
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -19,7 +22,7 @@ sys.dont_write_bytecode = False
 def shared_data():
     """The public data sets that lie beside the checkout."""
     given = os.environ.get("PERFJUDGE_SHARED")
-    path = Path(given) if given else Path(__file__).parents[1].parent / "shared/data"
+    path = Path(given) if given else CHECKOUT.parent / "shared/data"
     if not path.is_dir():
         pytest.skip(f"the public data sets are not there ({path})")
     return path
@@ -46,6 +49,61 @@ def made_once(tmp_path_factory):
         return directory
 
     return made
+
+
+#: What makes a champion of comparisons, one process for all: to import what stages need takes long.
+_STAGES = """
+import runpy, sys
+
+sys.argv[1:] = ["comparisons"]
+for stage in ("data.ingest", "data.validate", "features.featurize", "training.tune", "training.train",
+              "training.evaluate", "training.promote"):
+    try:
+        runpy.run_module(stage, run_name="__main__")
+    except SystemExit as end:
+        if end.code:
+            raise
+"""
+#: Searches and folds that are short.
+_SHORT = {
+    "tune": {"trials": 2, "folds": 2, "rows": 1000, "models": ["logistic"]},
+    "evaluate": {"folds": 2, "repeats": 1, "grouped_folds": 2},
+    "promote": {"resamples": 200},
+}
+
+
+@pytest.fixture(scope="session")
+def champion_registry(made_once):
+    """Return the address of a registry whose champion was trained on the shipped comparisons.
+
+    The stages run in a directory of their own: neither the checkout nor what others test is touched.
+    """
+
+    def fill(root):
+        params = yaml.safe_load((CHECKOUT / "params.yaml").read_text()) | {"jobs": 1}
+        for section, short in _SHORT.items():
+            params["comparisons"][section] |= short
+        (root / "params.yaml").write_text(yaml.safe_dump(params))
+        (root / "data/raw").mkdir(parents=True)
+        (root / "data/raw/measured").symlink_to(CHECKOUT / "data/raw/measured")
+        own = {"PYTHONPATH": str(CHECKOUT), "MLFLOW_TRACKING_URI": f"sqlite:///{root / 'mlflow.db'}"}
+        command = [sys.executable, "-c", _STAGES]
+        done = subprocess.run(
+            command, check=False, cwd=root, env=os.environ | own, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+
+    return f"sqlite:///{made_once('champion', fill) / 'mlflow.db'}"
+
+
+@pytest.fixture(scope="session")
+def champion(champion_registry):
+    """Return the champion of that registry, as commands load it."""
+    from serving.comparisons.model import load
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLFLOW_TRACKING_URI", champion_registry)
+        return load().model
 
 
 def pytest_collection_modifyitems(items):

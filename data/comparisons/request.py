@@ -61,7 +61,7 @@ class Configuration(RequestPart):
 class PostedLabel(RequestPart):
     """What somebody says of a comparison: for training; who judges does not look at it."""
 
-    status: Literal["pass", "fail"]
+    status: Literal["pass", "fail", "cannot_tell"]
     annotator: Name | None = Field(
         default=None, description="The person whose verdict it is; without one the label is settled."
     )

@@ -44,6 +44,10 @@ LABEL_DTYPES = {
     "labelled_at": "datetime64[us, UTC]",
     "annotator": "str",
 }
+#: The answer of an annotator who cannot decide. It is kept like a label, but never counts as pass or fail.
+CANNOT_TELL = "cannot_tell"
+#: What the status of a row of labels may be.
+LABEL_STATUSES = ("pass", "fail", CANNOT_TELL)
 #: What is measured at several numbers of threads, and in several versions.
 OPERATION = ["benchmark", "operation", "machine"]
 STATS = ("min", "q1", "median", "q3", "max", "mean", "stdev")
@@ -86,7 +90,7 @@ class ComparisonTables(Tables):
         "labels": Spec(
             LABEL_DTYPES,
             optional=("labelled_by", "labelled_at", "annotator"),
-            rules=(Rule("comparison_id"), one_of("status", "pass", "fail")),
+            rules=(Rule("comparison_id"), one_of("status", *LABEL_STATUSES)),
         ),
     }
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from data.comparisons.labels.votes import decided
 from data.comparisons.sides import Sides
 from data.comparisons.tables import COMPARISON_DTYPES, OPERATION, ComparisonTables
 from data.places import Places
@@ -149,6 +150,7 @@ def _words(asked: Asked, place: int, unit: str) -> tuple[str, ...]:
 
 def _people(labels: pd.DataFrame) -> pd.Series:
     """Return who labelled each comparison."""
+    labels = decided(labels)
     settled = labels["annotator"].isna()
     settled |= ~labels["comparison_id"].isin(labels.loc[settled, "comparison_id"])
     named = labels[settled].dropna(subset=["labelled_by"]).drop_duplicates(["comparison_id", "labelled_by"])

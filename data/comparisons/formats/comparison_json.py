@@ -47,7 +47,7 @@ _EXPECTED = {
     ("int_type", "int_from_float", "greater_than_equal", "less_than_equal"),
     f"a whole number from 1 to {MAX_THREADS}",
 )
-_OF_LABELS = {"status": '"pass" or "fail"', "labelled_at": f"a time like {EXAMPLE}"}
+_OF_LABELS = {"status": '"pass", "fail" or "cannot_tell"', "labelled_at": f"a time like {EXAMPLE}"}
 _WRONG = {
     "string_pattern_mismatch": "is empty",
     "string_unicode": "holds half a surrogate pair",

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from data.comparisons.formats.comparison_json import Taken
 from data.comparisons.labels.moment import EXAMPLE, moment
 from data.comparisons.reading import Builder, LabelRow, Series
-from data.comparisons.tables import FIVE_NUMBERS, STATS, ComparisonTables
+from data.comparisons.tables import FIVE_NUMBERS, LABEL_STATUSES, STATS, ComparisonTables
 from data.comparisons.units import UNKNOWN
 from data.errors import InputError, RepeatedError
 from data.tables.problems import Problems
@@ -29,7 +29,7 @@ UUIDS = ("base_uuid", "report_uuid", "target_uuid")
 #: What ``result_status`` may be: the two labels, and what a verdict may be besides.
 STATUSES = ("pass", "fail", "unsure", "invalid")
 COMPARISON, VERDICT = "comparison_result", "verdict"
-LABEL, LABELS = "label", STATUSES[:2]
+LABEL, LABELLED = "label", STATUSES[:2]
 #: What base_result and target_result call the statistics of the tables; they may lack the last two.
 ATTRIBUTES = dict(zip(STATS, ("min", "first_q", "median", "third_q", "max", "mean", "stdev"), strict=True))
 BASE, TARGET, EARLIER, LATER = "base_result", "target_result", "history", "later"
@@ -248,8 +248,9 @@ class _Reader:
 
     def _label(self, comparison: _Comparison, element: Element) -> LabelRow:
         status = self.walk.text(element, "status", comparison.place)
-        if status not in LABELS:
-            raise self.walk.error(f'status="{status[:60]}" is neither pass nor fail', comparison.place)
+        if status not in LABEL_STATUSES:
+            expected = ", ".join(LABEL_STATUSES)
+            raise self.walk.error(f'status="{status[:60]}" is none of {expected}', comparison.place)
         annotator, said = element.get("annotator", "").strip() or None, element.get("labelled_at", "")
         at = moment(said)
         if said and at is None:
@@ -303,7 +304,7 @@ class _Reader:
         self.run.builder.comparisons.append(
             (done.key, done.benchmark, done.operation, machine, *bounds, later, source, *uuids)
         )
-        if done.status in LABELS and not done.labels:
+        if done.status in LABELLED and not done.labels:
             done.labels.append(LabelRow(done.key, done.status, UNKNOWN))
         self.run.builder.labels += done.labels
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from data.comparisons.tables import LABEL_DTYPES, ComparisonTables
+from data.comparisons.tables import LABEL_DTYPES, LABEL_STATUSES, ComparisonTables
 from data.errors import InputError
 from data.tables.cells import cells
 from data.tables.nearest import nearest
@@ -59,7 +59,7 @@ def read(file: Path, problems: Problems, seen: set[str] | None = None) -> pd.Dat
     times = given.get("labelled_at", pd.Series("", given.index))
     at = pd.to_datetime(times.where(times != ""), utc=True, errors="coerce", format="ISO8601")
     wrong = {
-        "status": ~given["status"].isin(["pass", "fail"]),
+        "status": ~given["status"].isin(LABEL_STATUSES),
         "annotator": given["annotator"] == "",
         "comparison_id": ~given["comparison_id"].isin(given["comparison_id"] if seen is None else seen),
         "labelled_at": (times != "") & at.isna(),
@@ -76,7 +76,7 @@ def read(file: Path, problems: Problems, seen: set[str] | None = None) -> pd.Dat
 def _told(file: Path, row: pd.Series, column: str, seen: set[str]) -> InputError:
     meant = nearest(str(row["comparison_id"]), seen) if column == "comparison_id" else None
     expected = {
-        "status": "is neither pass nor fail",
+        "status": f"is none of {', '.join(LABEL_STATUSES)}",
         "annotator": "does not say who",
         "comparison_id": "is no comparison here" + (f'; did you mean "{meant}"?' if meant else ""),
         "labelled_at": "is no time like 2026-11-22T09:30:00Z",

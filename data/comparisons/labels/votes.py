@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from data.comparisons.tables import CANNOT_TELL
+
 Ints = NDArray[np.int64]
 
 #: When what bears no time was said.
@@ -39,11 +41,10 @@ class Votes:
 
         Who votes is the ``annotator``; where a comparison has several labels without one, who they are
         ``labelled_by``, and whoever is not named is somebody else each time. Of two labels by one person
-        the later one counts, by ``labelled_at``, then by row.
+        the later one counts, by ``labelled_at``, then by row. Who cannot tell in the end does not vote.
         """
-        frame = labels.assign(person=_voters(labels)).dropna(subset=["person"])
-        ordered = frame.sort_values("labelled_at", kind="stable", na_position="first")
-        last = ordered.drop_duplicates(["comparison_id", "person"], keep="last").sort_index()
+        labels = decided(labels)
+        last = _last_votes(labels.assign(person=_voters(labels)).dropna(subset=["person"]))
         comparison, comparisons = pd.factorize(last["comparison_id"], sort=True)
         person, people = pd.factorize(last["person"], sort=True)
         fail = (last["status"] == "fail").to_numpy(bool)
@@ -63,16 +64,50 @@ class Votes:
         return np.stack([np.bincount(self.comparison, minlength=n) - fails, fails])
 
 
+def decided(labels: pd.DataFrame) -> pd.DataFrame:
+    """Return the labels that say pass or fail.
+
+    Left out are the answers `CANNOT_TELL`, and what the same person said of the comparison before.
+
+    Parameters
+    ----------
+    labels : DataFrame
+        As of `data.comparisons.tables`.
+
+    Returns
+    -------
+    DataFrame
+        The other rows, in their order.
+    """
+    undecided = labels["status"] == CANNOT_TELL
+    if not undecided.any():
+        return labels
+    frame, whose = (
+        labels.assign(person=labels["annotator"].fillna(labels["labelled_by"])),
+        ["comparison_id", "person"],
+    )
+    last = _last_votes(frame.dropna(subset=["person"]))
+    retracted = pd.MultiIndex.from_frame(last.loc[last["status"] == CANNOT_TELL, whose])
+    return labels[~undecided & ~pd.MultiIndex.from_frame(frame[whose]).isin(retracted)]
+
+
 def agreed(labels: pd.DataFrame) -> pd.Series:
     """Return the status of comparisons that have one label of nobody in particular, by comparison_id.
 
     That is a label as such: a consensus that the source has found, or the truth of an injected change. It
     holds until somebody labels the comparison after it: then the votes decide.
     """
+    labels = decided(labels)
     times = labels["labelled_at"].fillna(_LONG_AGO)
     latest = times.where(labels["annotator"].notna(), _LONG_AGO)
     later = latest.groupby(labels["comparison_id"]).transform("max") > times
     return labels[_alone(labels) & ~later].set_index("comparison_id")["status"]
+
+
+def _last_votes(votes: pd.DataFrame) -> pd.DataFrame:
+    """Return the last row of each ``person`` on each comparison."""
+    ordered = votes.sort_values("labelled_at", kind="stable", na_position="first")
+    return ordered.drop_duplicates(["comparison_id", "person"], keep="last").sort_index()
 
 
 def _alone(labels: pd.DataFrame) -> pd.Series:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -37,6 +38,8 @@ class OfferedReport:
     Attributes
     ----------
     key : str
+    number : int
+        Its place in the source, from 1: the name of the report where its versions are hidden.
     machine, baseline, target : str
         Versions as names such as ``v3``, or ``v1..v3``.
     rows : ndarray of int
@@ -44,10 +47,15 @@ class OfferedReport:
     """
 
     key: str
+    number: int
     machine: str
     baseline: str
     target: str
     rows: Ints
+
+    def title(self, *, shown: bool) -> str:
+        """Return the versions, or what stands for them while they are hidden."""
+        return f"{self.baseline} \N{RIGHTWARDS ARROW} {self.target}" if shown else f"Report {self.number}"
 
 
 @dataclass(frozen=True)
@@ -129,6 +137,26 @@ class Offered:
             identifiers, benchmarks, operations, sides, lambda: [self.units[row] for row in each]
         )
 
+    def masked(self, name: str, row: int) -> str:
+        """Return a name without the versions and the file name of a comparison, which may stand in it.
+
+        Parameters
+        ----------
+        name : str
+            Of a machine, a benchmark or an operation.
+        row : int
+            Of the comparison.
+        """
+        report, source = self.report_of(row), self.tables.comparisons["source"].iloc[row]
+        known = {one for span in (report.baseline, report.target) for one in (span, *span.split(".."))}
+        if not pd.isna(source):
+            known.add(Path(re.split(r":\d", str(source))[0]).stem)
+        # a number is a place in time, and stands in many names
+        wanted = sorted((one for one in known if one and not one.isdecimal()), key=len, reverse=True)
+        for one in wanted:
+            name = re.sub(rf"(?<!\w){re.escape(one)}(?!\w)", "\N{HORIZONTAL ELLIPSIS}", name)
+        return name
+
     def report_of(self, row: int) -> OfferedReport:
         """Return the report in which a comparison stands."""
         return self.reports[_report_key(self.tables.comparisons["machine"].iloc[row], self.versions[row])]
@@ -141,11 +169,11 @@ def _report_key(machine: str, told: str) -> str:
 def _reports(comparisons: pd.DataFrame, told: Sequence[str]) -> dict[str, OfferedReport]:
     names = comparisons[["benchmark", "operation"]].to_numpy(str)
     frame = pd.DataFrame({"machine": comparisons["machine"], "versions": told})
-    found = {}
+    found: dict[str, OfferedReport] = {}
     for (machine, both), group in frame.groupby(["machine", "versions"], sort=False).groups.items():
         rows = np.asarray(group, np.int64)
         ordered = rows[np.lexsort(names[rows].T[::-1])]
         key = _report_key(machine, both)
         before, _, after = both.partition(" -> ")
-        found[key] = OfferedReport(key, machine, before, after, ordered)
+        found[key] = OfferedReport(key, len(found) + 1, machine, before, after, ordered)
     return found

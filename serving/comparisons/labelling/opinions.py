@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from data.comparisons.labels.consensus import Rule
+from data.comparisons.labels.consensus import Rule, consensus
 from serving.comparisons.judge import judged
 from serving.comparisons.labelling.offered import Offered
 from serving.comparisons.labels.to_label import ToLabel
@@ -46,7 +46,8 @@ class LabelOrder:
     Attributes
     ----------
     identifiers : sequence of str
-        Of what nobody had labelled, the first first.
+        Of all but what the source has labelled, the first first; at the end those that were labelled here,
+        which are to be labelled again if their labels are withdrawn.
     labels : int
         How many labels it is computed from.
     """
@@ -58,4 +59,7 @@ class LabelOrder:
     def of(cls, known: ToLabel, own: pd.DataFrame, given: pd.DataFrame, counting: Rule) -> LabelOrder:
         """Order them by the labels of the source and those that were given here."""
         told = known.labelled(pd.concat([own, given], ignore_index=True), counting)
-        return cls(told.identifiers(), len(given))
+        unlabelled = told.identifiers()
+        settled = {*unlabelled, *consensus(own, counting).dropna().index}
+        others = known.comparisons["comparison_id"]
+        return cls([*unlabelled, *others[~others.isin(settled)]], len(given))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
-from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import unquote
 
 import numpy as np
 from anyio import CapacityLimiter, to_thread
@@ -19,10 +19,11 @@ from fastapi.responses import JSONResponse
 from data.comparisons.labels.store.given import AwayError, KeptLabel
 from data.comparisons.labels.store.kept import LabelStore
 from serving.browser.sending import page
-from serving.comparisons.labelling.given import LabelsGiven
+from serving.comparisons.labelling.given import LabelsGiven, Reader
 from serving.comparisons.labelling.offered import Offered, OfferedReport
+from serving.comparisons.labelling.opinions import LabelOrder
 from serving.comparisons.labelling.pool import LabelPool
-from serving.comparisons.labelling.rows import ContentsLine, ShownComparison, rows_of
+from serving.comparisons.labelling.rows import ContentsLine, Heading, ShownComparison, rows_of
 from serving.doors.access import holder
 from serving.doors.problems import RefusedError
 from serving.pages.render import render
@@ -39,6 +40,8 @@ _FIRST = 10
 #: Letters of a search that count.
 _LETTERS = 200
 _AWAY = "their store did not answer when it was last asked"
+#: Cookies that pages set: as whom a person without a token labels, and whether they see everything.
+_NAME, _SHOW = "perfjudge.name", "perfjudge.show"
 #: How long after their last label people count as being at it.
 AT_WORK = timedelta(minutes=15)
 #: What scripts and forms of the pages may ask: this server.
@@ -68,51 +71,49 @@ class _Pages:
 
     def contents(self, request: Request) -> Response:
         """List the reports, those first that want attention."""
-        offered, given, opinions = self._pool.offered(), self._given(), self._pool.opinions()
+        offered, reader = self._pool.offered(), self._reader(request)
+        # the order must not tell verdicts that are hidden
+        opinions = self._pool.opinions() if reader.sees_all else None
         find = request.query_params.get("find", "")[:_LETTERS].strip()
-        found = [report for report in offered.reports.values() if _holds(offered, report, find)]
+        every = (ContentsLine.of(offered, report, opinions, reader) for report in offered.reports.values())
         lines = sorted(
-            (ContentsLine.of(offered, report, opinions, given) for report in found),
+            (line for line in every if line.has(find, _operations(offered, line.report, reader))),
             key=lambda line: (-line.open, line.labelled - len(line.report.rows)),
         )
         return self._page(
             request,
             "contents",
-            given,
+            reader,
             lines=lines[:LISTED],
-            found=len(found),
+            found=len(lines),
             find=find,
             reports=len(offered.reports),
             comparisons=len(offered),
-            labels=len(given.table),
+            labels=len(reader.given.decided),
+            undecided=len(reader.given.table) - len(reader.given.decided),
             judged=opinions is not None,
-            model=None if opinions is None else opinions.ref,
             troubles=self._pool.troubles(),
         )
 
     def next(self, request: Request) -> Response:
         """Show what to label first, one after the other; scripts ask for them."""
-        offered, given = self._pool.offered(), self._given()
-        order = self._pool.order(given.table)
-        names = () if order is None else order.identifiers
-        free = (offered.places[name] for name in names if name not in given.votes)
-        first = [QueuedComparison(offered, place) for place in islice(free, _FIRST)]
-        return self._page(request, "next", given, first=first, troubles=self._pool.troubles())
+        offered, reader = self._pool.offered(), self._reader(request)
+        order = self._pool.order(reader.given.decided)
+        names = [] if order is None else _free(order, reader)[:_FIRST]
+        first = [QueuedComparison(offered, offered.places[name]) for name in names]
+        return self._page(request, "next", reader, first=first, troubles=self._pool.troubles())
 
     def queue(self, request: Request) -> Response:
-        """Name what to label first, as JSON: without what somebody has labelled."""
-        offered = self._pool.offered()
-        given = self._given()
-        order = self._pool.order(given.table, anew="anew" in request.query_params)
+        """Name what to label first, as JSON: without what somebody has labelled, or the reader answered."""
+        offered, reader = self._pool.offered(), self._reader(request)
+        order = self._pool.order(reader.given.decided, anew="anew" in request.query_params)
         if order is None:
             told = next(iter(self._pool.troubles()), "what to label first is being computed")
             return JSONResponse({"detail": told}, HTTPStatus.ACCEPTED)
-        token = holder(request.scope)
-        person = request.query_params.get("by", "") if token is None else token.name
-        free = shared([name for name in order.identifiers if name not in given.votes], given, person)
+        free = shared(_free(order, reader), reader.given, reader.name)
         content = {
             "left": len(free),
-            "labels": len(given.table),
+            "labels": len(reader.given.decided),
             "learnt": order.labels,
             "comparisons": [QueuedComparison(offered, offered.places[name]).told for name in free[:QUEUED]],
         }
@@ -120,36 +121,47 @@ class _Pages:
 
     def report(self, request: Request) -> Response:
         """Show figure 6.2: operations by configurations, with the form to label them."""
-        offered = self._pool.offered()
+        offered, reader = self._pool.offered(), self._reader(request)
         report = _found(offered.reports, request.path_params["report"])
         start = _number(request.query_params.get("from", "0"), len(report.rows))
         rows = report.rows[start : start + ROWS]
-        judgement, given = self._pool.judgement(rows), self._given()
-        shown = list(rows_of(offered, rows, judgement, given))
+        seen = [row for row in rows.tolist() if reader.sees(offered.named.identifiers[row])]
+        judgement = self._pool.judgement(np.array(seen)) if seen else None
+        verdicts = {} if judgement is None else dict(zip(seen, judgement.verdicts, strict=True))
+        shown = list(rows_of(offered, rows, verdicts, reader))
         return self._page(
             request,
             "report",
-            given,
+            reader,
             report=report,
+            heading=Heading.of(offered, report, reader),
             rows=shown,
             threads=sorted({threads for row in shown for threads in row.cells}),
             benchmarks=sorted({row.benchmark for row in shown}),
-            model=None if judgement is None else judgement.model,
             start=start,
             pages=range(0, len(report.rows), ROWS),
         )
 
     def comparison(self, request: Request) -> Response:
-        """Show one comparison with all that helps to decide."""
-        offered = self._pool.offered()
+        """Show one comparison with all that helps to decide; what gives the answer away comes after it."""
+        offered, reader = self._pool.offered(), self._reader(request)
         place = _found(offered.by_key, request.path_params["comparison"])
-        judgement = self._pool.judgement(np.array([place]))
-        given = self._given()
-        shown = ShownComparison.of(offered, place, judgement, given)
-        if shown.report.key != request.path_params["report"]:
+        report = offered.report_of(place)
+        if report.key != request.path_params["report"]:
             raise _lost()
-        history = self._history(shown.row.comparison_id)
-        return self._page(request, "comparison", given, one=shown, history=history)
+        name, in_row = offered.named.identifiers[place], "row" in request.query_params
+        sees = reader.sees(name)
+        judgement = self._pool.judgement(np.array([place])) if sees else None
+        # the versions of a row are those of all rows of its report
+        versions = Heading.of(offered, report, reader).shown if in_row else sees
+        return self._page(
+            request,
+            "comparison",
+            reader,
+            one=ShownComparison.of(offered, place, judgement, reader, versions=versions),
+            history=self._history(name) if sees else [],
+            in_row=in_row,
+        )
 
     @property
     def _pool(self) -> LabelPool:
@@ -175,7 +187,14 @@ class _Pages:
             return [] if self._store is None else self._store.history(comparison_id)
         return []
 
-    def _page(self, request: Request, name: str, given: LabelsGiven, **content: Any) -> Response:
+    def _reader(self, request: Request) -> Reader:
+        """Return who asks: by their token, else as they call themselves in this browser."""
+        token, cookies = holder(request.scope), request.cookies
+        name = unquote(cookies.get(_NAME, "")) if token is None else token.name
+        wanted = request.query_params.get("show", cookies.get(_SHOW))
+        return Reader(name, self._given(), wanted == "all")
+
+    def _page(self, request: Request, name: str, reader: Reader, **content: Any) -> Response:
         token, store = holder(request.scope), self._store
         why = "perfjudge serve was started without a place for labels" if store is None else ""
         if token is not None and "label" not in token.scopes:
@@ -186,7 +205,8 @@ class _Pages:
                 csrf=self.app.state.csrf.token(request.scope),
                 person="" if token is None else token.name,
                 refused=why,
-                away=given.away,
+                away=reader.given.away,
+                reader=reader,
                 **content,
             ),
             further=_OWN,
@@ -208,12 +228,12 @@ class QueuedComparison:
     @property
     def name(self) -> str:
         """What was measured."""
-        return self.offered.named.operations[self.row]
+        return self.offered.masked(self.offered.named.operations[self.row], self.row)
 
     @property
     def told(self) -> Mapping[str, str]:
         """What scripts need to know of it."""
-        return {"id": self.offered.named.identifiers[self.row], "href": self.href, "name": self.name}
+        return {"comparison": self.offered.keys[self.row], "href": self.href, "name": self.name}
 
 
 def shared(names: Sequence[str], given: LabelsGiven, person: str) -> Sequence[str]:
@@ -246,14 +266,16 @@ def _patient(
     return answer
 
 
-def _holds(offered: Offered, report: OfferedReport, find: str) -> bool:
-    """Tell whether a report has a text in its machine, its versions, or the names of what it measures."""
-    wanted, named = find.casefold(), offered.named
-    heading = f"{report.machine} {report.baseline} {report.target}".casefold()
-    return wanted in heading or any(
-        wanted in f"{named.benchmarks[row]} {named.operations[row]}".casefold()
-        for row in report.rows.tolist()
-    )
+def _free(order: LabelOrder, reader: Reader) -> list[str]:
+    """Return what nobody has labelled and the reader has not answered, in the order."""
+    given = reader.given
+    return [name for name in order.identifiers if not given.is_decided(name) and not reader.answer(name)]
+
+
+def _operations(offered: Offered, report: OfferedReport, reader: Reader) -> Iterator[str]:
+    for row in report.rows.tolist():
+        name = offered.named.operations[row]
+        yield name if reader.sees_all else offered.masked(name, row)
 
 
 def _found(known: Mapping[str, T], key: str) -> T:

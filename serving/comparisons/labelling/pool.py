@@ -54,8 +54,18 @@ class LabelPool:
         self._order = Background[LabelOrder]("ordering what to label first")
         self._counting: Rule = "majority"
 
-    def known(self, comparison_id: str) -> bool:
-        """Tell whether a comparison is offered; waits until the source is read.
+    def identifier(self, name: str) -> str | None:
+        """Return the comparison_id of an offered comparison; waits until the source is read.
+
+        Parameters
+        ----------
+        name : str
+            The comparison_id itself, or the key that stands for it in addresses of pages.
+
+        Returns
+        -------
+        str or None
+            None if no such comparison is offered.
 
         Raises
         ------
@@ -63,12 +73,14 @@ class LabelPool:
             If it cannot be read, or takes longer than `PATIENCE`.
         """
         if self.source is None:
-            return False
+            return None
         self._reading(self.source)
         self._offered.wait(PATIENCE)
         if self._offered.value is None:
             raise InputError(self._offered.trouble or "they are being read")
-        return comparison_id in self._offered.value.places
+        offered = self._offered.value
+        row = offered.places.get(name, offered.by_key.get(name))
+        return None if row is None else offered.named.identifiers[row]
 
     def offered(self) -> Offered:
         """Return what is offered.

@@ -9,7 +9,6 @@ from data.comparisons.formats.comparison_xml import (
     BASE,
     EARLIER,
     LABEL,
-    LABELS,
     LATER,
     STATUSES,
     TARGET,
@@ -17,7 +16,7 @@ from data.comparisons.formats.comparison_xml import (
     VERDICT,
 )
 from data.comparisons.labels.moment import EXAMPLE, MOMENT
-from data.comparisons.tables import FIVE_NUMBERS
+from data.comparisons.tables import FIVE_NUMBERS, LABEL_STATUSES
 from serving.comparisons.xml.verdict import ELEMENTS
 
 Schema = dict[str, Any]
@@ -54,7 +53,7 @@ def xml_schema(*, answered: bool = False) -> Schema:
     )
     label = _element(
         {
-            "status": _TEXT | {"enum": [*LABELS]},
+            "status": _TEXT | {"enum": [*LABEL_STATUSES]},
             "annotator": _TEXT,
             "labelled_by": _TEXT,
             "labelled_at": _TEXT

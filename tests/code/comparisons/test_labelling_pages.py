@@ -11,9 +11,10 @@ import pandas as pd
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.impute import SimpleImputer
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline
 
-from data.comparisons.labels.store.given import AwayError
+from data.comparisons.labels.store.given import AwayError, GivenLabel
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
 from features.comparisons.vectors import FEATURES, vectors
@@ -24,7 +25,7 @@ from serving.comparisons.labelling.boxes import BoxDrawing, number
 from serving.comparisons.labelling.cells import ChangeCell, changes
 from serving.comparisons.labelling.given import LabelsGiven
 from serving.comparisons.labelling.near import nearby
-from serving.comparisons.labelling.offered import Offered
+from serving.comparisons.labelling.offered import Offered, key_of
 from serving.doors.api import create_app
 from serving.doors.settings import ServerSettings
 from serving.doors.tokens import add
@@ -137,24 +138,25 @@ def test_what_is_said_of_some_comparisons_is_what_is_said_of_them_among_all(fore
 @pytest.fixture(scope="module")
 def forest():
     """A model that looks at what other operations did, too."""
+    return served_by(RandomForestClassifier(20, random_state=0))
+
+
+def served_by(classifier, threshold=0.5):
     columns = vectors(Offered.of(drifting()).named.sides)
     told = columns[:, FEATURES.index("siblings_worse_max")]
     assert len(np.unique(told)) > 3
     fails = told + np.random.default_rng(0).normal(0, 0.1, len(told)) > np.median(told)
-    steps = [
-        ("impute", SimpleImputer(keep_empty_features=True)),
-        ("classify", RandomForestClassifier(20, random_state=0)),
-    ]
-    card = Card("random-forest", FEATURES, 0.5, {}, dict.fromkeys(FEATURES, 0.0), "0" * 64, 0)
+    steps = [("impute", SimpleImputer(keep_empty_features=True)), ("classify", classifier)]
+    card = Card("m", FEATURES, threshold, {}, dict.fromkeys(FEATURES, 0.0), "0" * 64, 0)
     trained = TrainedModel(Pipeline(steps).fit(columns, fails), card)
     return Served(ReadyModel.of(trained), ModelRef("m", "7", "models:/m/7"))
 
 
 class Server:
-    def __init__(self, directory, **settings):
-        small().write(directory / "source")
+    def __init__(self, directory, tables=None, model=None, **settings):
+        (small() if tables is None else tables).write(directory / "source")
         options = {"labels": f"sqlite:///{directory}/labels.db", "comparisons": str(directory / "source")}
-        self.app = create_app({}, ServerSettings(options, **settings))
+        self.app = create_app({} if model is None else {"model": model}, ServerSettings(options, **settings))
 
     def get(self, path, headers=HTML):
         async def ask():
@@ -166,7 +168,7 @@ class Server:
 
     def read(self):
         """Wait until the source is read."""
-        assert self.app.state.pool.known("a/1")
+        assert self.app.state.pool.identifier("a/1")
         return self
 
 
@@ -180,7 +182,7 @@ def test_whoever_comes_before_the_source_is_read_is_asked_to_wait(tmp_path, monk
     assert server.get("/comparisons/queue", {}).headers["content-type"] == "application/problem+json"
     go.set()
     assert server.read().get("/comparisons").status_code == 200
-    assert not server.app.state.pool.known("b/1")
+    assert not server.app.state.pool.identifier("b/1")
 
 
 def test_a_source_that_cannot_be_read_is_told_on_the_page_and_to_who_labels(tmp_path, monkeypatch):
@@ -190,7 +192,7 @@ def test_a_source_that_cannot_be_read_is_told_on_the_page_and_to_who_labels(tmp_
     monkeypatch.setattr(Offered, "read", broken)
     server = Server(tmp_path)
     with pytest.raises(InputError, match=r"x\.xml is broken|x\.xml: is broken"):
-        server.app.state.pool.known("a/1")
+        server.app.state.pool.identifier("a/1")
     assert "is broken" in server.get("/comparisons").text
 
 
@@ -201,7 +203,7 @@ def test_a_server_that_offers_nothing_says_how_it_would():
     page = server.get("/comparisons")
     assert page.status_code == 404
     assert "perfjudge serve --comparisons SOURCE" in page.text
-    assert not app.state.pool.known("a/1")
+    assert not app.state.pool.identifier("a/1")
 
 
 def test_with_tokens_a_page_is_of_who_has_the_token_and_says_who_may_not_label(tmp_path):
@@ -237,14 +239,71 @@ def test_where_labels_cannot_be_read_pages_are_shown_and_say_so(tmp_path, monkey
 
 def test_search_finds_reports_by_what_stands_in_them_and_long_reports_have_parts(tmp_path, monkeypatch):
     server = Server(tmp_path).read()
-    assert ">v0 → v1<" in server.get("/comparisons?find=SLOW").text
-    assert ">v0..v1 → v2<" not in server.get("/comparisons?find=SLOW").text
+    for show, found, other in (("all", ">v0 → v1<", ">v0..v1 → v2<"), ("", ">Report 1<", ">Report 2<")):
+        page = server.get(f"/comparisons?find=SLOW&show={show}").text
+        assert (found in page, other in page) == (True, False)
     assert "No report has “&lt;b&gt;”" in server.get("/comparisons?find=<b>").text
+    # what is hidden is not found either
+    assert "No report has “v0”" in server.get("/comparisons?find=v0").text
+    assert ">v0 → v1<" in server.get("/comparisons?find=v0&show=all").text
     monkeypatch.setattr(pages, "ROWS", 1)
     offered = server.app.state.pool.offered()
     report = next(key for key, one in offered.reports.items() if len(one.rows) == 2)
     parts = [server.get(f"/comparisons/{report}?from={start}").text for start in ("0", "1", "-1", "x", "99")]
     assert ['data-name="slow"' in part for part in parts] == [True, False, True, True, True]
+
+
+class Loaded:
+    """A model that stays as it is."""
+
+    def __init__(self, served):
+        self.served, self.ref = served, served.ref
+
+    def get(self):
+        return self.served
+
+
+def test_pages_are_the_same_whatever_versions_verdicts_and_labels_there_are(tmp_path):
+    def shown(name, version, status, fails):
+        tables = small()
+        tables.results["version"] = tables.results["order"].map(version)
+        tables.labels["status"] = status
+        (tmp_path / name).mkdir()
+        server = Server(tmp_path / name, tables, Loaded(served_by(GaussianNB(), fails))).read()
+        store = server.app.state.labels
+        store.add(GivenLabel("a/2", status, "ben", "k"))
+        offered = server.app.state.pool.offered()
+        paths = ["/comparisons", "/comparisons/next"]
+        for report in offered.reports.values():
+            keys = [offered.keys[row] for row in report.rows]
+            paths += [f"/comparisons/{report.key}", *(f"/comparisons/{report.key}/{key}" for key in keys)]
+        pages = [server.get(path).text for path in paths]
+        everything = [server.get(f"{path}?show=all").text for path in paths]
+        # names of reports in addresses follow from versions, and tell nothing of them
+        unnamed = [re.sub(r'[0-9a-f]{20,}|data-csrf="[^"]*"', "", page) for page in pages]
+        return unnamed, everything
+
+    first, first_all = shown("x", "pass {}".format, "pass", 0.01)
+    second, second_all = shown("y", "work+{}%".format, "fail", 0.99)
+    assert first == second
+    assert all(one != other for one, other in zip(first_all, second_all, strict=True))
+    assert not any(
+        "work+" in page or "ben</span>" in page.replace("labelled</b> ben</span>", "") for page in second
+    )
+
+
+def test_names_lose_the_versions_and_the_file_name_that_stand_in_them():
+    tables = small()
+    tables.results["version"] = tables.results["order"].map({0: "pass 9", 1: "work+3%", 2: "2"})
+    tables.comparisons["source"] = "data/after work.xml:4 operation"
+    offered = Offered.of(tables)
+    names = ("m", "pass 9 -> work+3%", "pass 99", "sort after work", "sort 2")
+    assert [offered.masked(name, 0) for name in names] == ["m", "… -> …", "pass 99", "sort …", "sort 2"]
+
+
+def test_a_comparison_goes_by_its_name_and_by_the_key_of_its_page(tmp_path):
+    pool = Server(tmp_path).read().app.state.pool
+    assert [pool.identifier(name) for name in ("a/1", key_of("a/1"), key_of("b/1"))] == ["a/1", "a/1", None]
 
 
 def test_who_labels_at_the_same_time_gets_others_first_and_all_in_the_end():

@@ -27,12 +27,14 @@ WHO = [
     {"status": "fail", "annotator": "anna", "labelled_at": "2026-11-22T09:30:00+01:00"},
     {"status": "pass", "annotator": "ben"},
     {"status": "fail", "labelled_by": "reference measurement", "labelled_at": "2024-02-29T00:00:00.25Z"},
+    {"status": "cannot_tell", "annotator": "carl"},
     {"status": "pass"},
 ]
 READ = [
     ["fail", "anna", "anna", pd.Timestamp("2026-11-22T08:30:00Z")],
     ["pass", "ben", "ben", pd.NaT],
     ["fail", "reference measurement", None, pd.Timestamp("2024-02-29T00:00:00.25Z")],
+    ["cannot_tell", "carl", "carl", pd.NaT],
     ["pass", "unknown", None, pd.NaT],
 ]
 
@@ -80,8 +82,8 @@ def test_where_somebody_labelled_the_status_of_xml_is_a_verdict_and_else_the_lab
     [
         (
             {"status": "maybe"},
-            'status="maybe" is not "pass" or "fail"',
-            'status="maybe" is neither pass nor fail',
+            'status="maybe" is not "pass", "fail" or "cannot_tell"',
+            'status="maybe" is none of pass, fail, cannot_tell',
         ),
         ({}, " lacks status", "<label> lacks the attribute status"),
         (

@@ -5,6 +5,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from data.comparisons.labels.consensus import consensus, disagreements, people
 from data.comparisons.labels.reliability import Prior, dawid_skene
@@ -34,6 +36,43 @@ def voted(votes):
             if said != "-"
         )
     )
+
+
+ANSWERS = st.lists(
+    st.tuples(
+        st.sampled_from("xyz"),
+        st.sampled_from(["pass", "fail", "cannot_tell"]),
+        st.sampled_from([None, "anna", "ben", "carl"]),
+        st.sampled_from([None, "2026-11-21", "2026-11-22"]),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(answers=ANSWERS, rule=st.sampled_from(["majority", "dawid-skene"]))
+def test_who_cannot_tell_counts_as_if_they_had_not_labelled(answers, rule):
+    def age(place):
+        return answers[place][3] or "", place
+
+    def said_by(place):
+        comparison, _, who, _ = answers[place]
+        same = [
+            other
+            for other in range(len(answers))
+            if answers[other][0] == comparison and answers[other][2] == who
+        ]
+        return answers[max(same, key=age)][1] if who else answers[place][1]
+
+    undecided = [
+        answer[1] == "cannot_tell" or said_by(at) == "cannot_tell" for at, answer in enumerate(answers)
+    ]
+    others = labelled(*(answer for answer, left_out in zip(answers, undecided, strict=True) if not left_out))
+    table = labelled(*answers)
+    status, expected = consensus(table, rule), consensus(others, rule)
+    pd.testing.assert_series_equal(status, expected)
+    pd.testing.assert_frame_equal(people(table, status), people(others, expected))
+    pd.testing.assert_frame_equal(disagreements(table, status), disagreements(others, expected))
 
 
 def test_shares_and_posterior_fit_each_other_as_by_hand():

@@ -10,9 +10,7 @@ import pytest
 from data.comparisons.formats import read
 from data.comparisons.params import LabelRules, Measure
 from data.comparisons.stages import validate
-from data.errors import InputError
-from features.comparisons.vectors import DIRECTIONS, EVIDENCE, FEATURES, columns, featurize
-from serving.comparisons.model import load
+from features.comparisons.vectors import DIRECTIONS, FEATURES, columns, featurize
 from training.comparisons.contest import refused
 from training.comparisons.examples import FeatureTable
 from training.comparisons.ready import ReadyModel
@@ -47,15 +45,9 @@ def trained(name, params=None, *, guided=True):
 
 @pytest.fixture(scope="module", params=[*CATALOGUE, "champion"])
 def model(request):
-    if request.param != "champion":
-        return ReadyModel.of(trained(request.param))
-    try:
-        champion = load().model
-    except InputError as exc:
-        pytest.skip(f"there is no champion: {exc}")
-    if EVIDENCE not in champion.card.features:
-        pytest.skip("the champion was trained before models were held to rules")
-    return champion
+    if request.param == "champion":
+        return request.getfixturevalue("champion")
+    return ReadyModel.of(trained(request.param))
 
 
 @pytest.mark.parametrize("seed", [1, 20261121])

@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-from data.errors import InputError
 from features.comparisons.asked import Asked
 from features.comparisons.vectors import vectors
-from serving.comparisons.model import load
 from tests.code.comparisons.sides_by_hand import sides_of
 from training.estimators.catalogue import CATALOGUE
 from training.estimators.pipelines import fail_probability, pipeline
@@ -47,10 +45,7 @@ def without_first(pairs, side):
 def failed(request):
     """Return which comparisons a model fails: each of the catalogue, quickly fitted, and the champion."""
     if request.param == "champion":
-        try:
-            model = load().model
-        except InputError as exc:
-            pytest.skip(f"there is no champion: {exc}")
+        model = request.getfixturevalue("champion")
         return lambda asked: model.probability(model.asked(vectors(asked.sides))) >= model.card.threshold
     generator = np.random.default_rng(1)
     worse = np.where(np.arange(160) % 4 == 0, generator.uniform(0.03, 0.3, 160), 0.0)

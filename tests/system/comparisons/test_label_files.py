@@ -7,6 +7,7 @@ from contextlib import closing
 import pytest
 
 from data.comparisons import formats
+from data.comparisons.labels.consensus import consensus
 from data.comparisons.labels.store.given import GivenLabel
 from data.comparisons.labels.store.kept import LabelStore
 from data.comparisons.tables import ComparisonTables
@@ -72,6 +73,20 @@ def test_what_is_imported_twice_is_kept_once_and_comes_back_with_who_and_when(he
     assert 'result_status="pass"' in (here / "out/report.xml").read_text()
 
 
+def test_cannot_tell_goes_in_and_out_in_every_form_and_decides_nothing(here, capsys):
+    (here / "mine/labels.csv").write_text(CSV.replace(",pass,ben", ",cannot_tell,ben"))
+    assert imported(capsys, "mine") == (2, 0, 0)
+    give((BT, "pass", "ben"), (BT, "cannot_tell", "ben"))
+    expected = [(BT, "ben", "cannot_tell"), (MG, "anna", "fail"), (MG, "ben", "cannot_tell")]
+    for form, output in (("csv", "mine"), ("xml", "out/report.xml"), ("tables", "tables")):
+        assert run(["labels", "export", "--format", form, "-o", output, "--comparisons", "mine"]) == 0
+        assert capsys.readouterr().out == f"3 labels -> {output}\n"
+        source = here / output
+        assert labels_of(source) == expected
+        found = formats.read(formats.sniff(source), [source]).tables.labels
+        assert consensus(found, "majority").to_dict() == {MG: "fail"}
+
+
 def test_whoever_withdraws_a_label_finds_it_in_no_export(here, capsys):
     imported(capsys, "mine")
     give((MG, None, "anna"))
@@ -104,7 +119,10 @@ def test_labels_that_do_not_say_whose_they_are_stay_away_unless_somebody_is_name
 def test_a_row_that_is_wrong_is_told_and_nothing_is_added(here, capsys):
     (here / "mine/labels.csv").write_text(CSV.replace(",fail,", ",slow,"))
     assert run(["labels", "import", "mine/labels.csv"]) == 2
-    assert capsys.readouterr().err == 'perfjudge: mine/labels.csv:2: status="slow" is neither pass nor fail\n'
+    assert (
+        capsys.readouterr().err
+        == 'perfjudge: mine/labels.csv:2: status="slow" is none of pass, fail, cannot_tell\n'
+    )
     assert not (here / "kept.db").exists()
     assert run(["labels", "export", "-o", "x", "--labels", "postgresql://me:geheim@127.0.0.1:1/x"]) == 2
     told = capsys.readouterr().err

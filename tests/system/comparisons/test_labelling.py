@@ -1,5 +1,7 @@
 """Comparisons are labelled in a real browser, and what was said arrives in the store."""
 
+import json
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -8,12 +10,15 @@ import httpx
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
 from data.comparisons.labels.store.kept import LabelStore
 from data.comparisons.labels.store.table import LABELS
 from data.comparisons.tables import ComparisonTables
+from serving.comparisons.labelling.offered import key_of
 from serving.comparisons.labels.to_label import ToLabel
 from serving.comparisons.model import load
 from tests.system.browsing import faults
@@ -60,6 +65,9 @@ def tables():
     return ComparisonTables.of_rows(results, comparisons, None)
 
 
+NAMES = {key_of(name): name for name in tables().comparisons["comparison_id"]}
+
+
 class Labelled:
     """A server that offers comparisons, and what its store says of them."""
 
@@ -87,7 +95,7 @@ class Labelled:
 
     def report(self, version):
         """The address of the report whose target is that version."""
-        page = httpx.get(f"{self.url}/comparisons", params={"find": version}).text
+        page = httpx.get(f"{self.url}/comparisons", params={"find": version, "show": "all"}).text
         links = [line for line in page.splitlines() if f"→ {version}<" in line]
         return self.url + links[0].split('href="')[1].split('"')[0]
 
@@ -130,6 +138,13 @@ def opened(served, browser):
     return browser
 
 
+def everything_shown(browser):
+    """Open the page again with versions, verdicts and all labels."""
+    clicked(browser, browser.find_element(By.ID, "hide"))
+    shown = "return document.getElementById('labelling')?.dataset.seesAll"
+    wait(browser).until(lambda driver: driver.execute_script(shown) is not None)
+
+
 def row(browser, operation):
     rows = browser.find_elements(By.CSS_SELECTOR, "tr.one")
     return next(one for one in rows if one.get_attribute("data-name") == operation)
@@ -144,13 +159,13 @@ def wait(browser):
 
 
 def all_kept(browser):
-    wait(browser).until(lambda driver: driver.execute_script("return labelling.unkept()") == 0)
+    wait(browser).until(lambda driver: driver.execute_script("return labelling.settled()"))
 
 
 def sent_again(browser):
     """Wait as `all_kept` does, but not for as long as pages wait that are not on the net again."""
-    again = "dispatchEvent(new Event('online')); return labelling.unkept()"
-    wait(browser).until(lambda driver: driver.execute_script(again) == 0)
+    again = "dispatchEvent(new Event('online')); return labelling.settled()"
+    wait(browser).until(lambda driver: driver.execute_script(again))
 
 
 def click(browser, operation, what):
@@ -190,6 +205,7 @@ def test_labels_given_by_keyboard_go_to_the_current_row_and_not_out_of_a_field_o
     all_kept(opened)
     assert served.current() == {f"{EVIL}/{VERSIONS[1]}": "fail"}
     opened.find_element(By.TAG_NAME, "body").click()
+    wait(opened).until(lambda _: "the model says" in opened.find_element(By.ID, "said").text)
     said = opened.find_element(By.ID, "said").text
     assert said.startswith(f"labelled fail: {EVIL} (undo: u)")
 
@@ -208,6 +224,215 @@ def test_undo_takes_back_the_last_labels_one_after_the_other_and_the_history_sho
     assert [said for _, said, _ in served.history(f"bt_A_x/{VERSIONS[1]}")] == ["fail", "pass", "fail", None]
     press(opened, "u")
     assert opened.find_element(By.ID, "said").text == "there is nothing to undo"
+
+
+def test_after_undo_the_row_and_every_count_show_no_label(served, opened):
+    def seen():
+        one = row(opened, "bt_A_x")
+        pressed = len(one.find_elements(By.CSS_SELECTOR, "[aria-pressed=true]"))
+        return status(opened, "bt_A_x"), one.find_element(By.CSS_SELECTOR, ".of-model").text != "", pressed
+
+    def many():
+        return opened.find_element(By.ID, "shown").text
+
+    blank = seen()
+    assert (blank, many()) == (("", False, 0), "")
+    for key in "jj":
+        press(opened, key)
+    click(opened, "bt_A_x", FAIL)
+    all_kept(opened)
+    assert (seen(), many()) == (("fail anna", True, 1), "1 answered by you")
+    press(opened, "u")
+    all_kept(opened)
+    assert (seen(), many()) == (blank, "")
+    opened.get(f"{served.url}/comparisons/next")
+    shown(opened)
+    before = opened.find_element(By.ID, "count").text
+    press(opened, "f")
+    all_kept(opened)
+    assert opened.find_element(By.ID, "count").text != before
+    press(opened, "u")
+    all_kept(opened)
+    article = opened.find_element(By.CSS_SELECTOR, "#stage article")
+    assert (opened.find_element(By.ID, "count").text, article.find_elements(By.CSS_SELECTOR, ".vote")) == (
+        before,
+        [],
+    )
+
+
+def test_the_verdict_and_the_versions_come_after_the_choice_and_stay_until_the_next_key(served, opened):
+    opened.get(f"{served.url}/comparisons/next")
+    first = shown(opened)
+    assert opened.find_elements(By.CSS_SELECTOR, "#stage .verdict") == []
+    press(opened, "f")
+    verdict = (By.CSS_SELECTOR, "#stage details[open] .verdict")
+    word = wait(opened).until(lambda driver: driver.find_element(*verdict)).text
+    all_kept(opened)
+    assert shown(opened) == first
+    assert first.rsplit("/", 1)[1] in opened.find_element(By.CSS_SELECTOR, "#stage .where").text
+    said = opened.find_element(By.ID, "said").text
+    assert f"(undo: u); the model says {word}" in said
+    press(opened, "\ue007")
+    shown(opened, first)
+    assert opened.find_elements(*verdict) == []
+    # who sees everything beforehand goes on at once
+    everything_shown(opened)
+    second = shown(opened)
+    press(opened, "p")
+    shown(opened, second)
+    all_kept(opened)
+    assert served.current() == {first: "fail", second: "pass"}
+
+
+def test_cannot_tell_is_shown_and_undone_and_keeps_the_comparison_from_one_person_only(served, opened):
+    click(opened, "bt_A_x", "[data-status=cannot_tell]")
+    all_kept(opened)
+    name = f"bt_A_x/{VERSIONS[1]}"
+    assert status(opened, "bt_A_x") == "cannot tell anna"
+    assert served.current() == {name: "cannot_tell"}
+    contents = httpx.get(f"{served.url}/comparisons").text
+    assert "0 labels given here, and “cannot tell” 1 time" in contents
+    assert "0 <small>and 1 cannot tell</small>" in contents
+    assert name not in queue(served, "anna", 0)
+    assert name in queue(served, "bob", 0)
+    opened.get(f"{served.url}/comparisons/next")
+    first = shown(opened)
+    press(opened, "c")
+    all_kept(opened)
+    assert served.current() == {name: "cannot_tell", first: "cannot_tell"}
+    for _ in range(2):
+        press(opened, "u")
+    all_kept(opened)
+    assert served.current() == {}
+    assert {name, first} <= {*queue(served, "anna", 0)}
+
+
+KEYS = st.lists(st.sampled_from("pfcujk"), min_size=4, max_size=14).map("".join)
+PAGES = {"/comparisons/next": "#stage article", "report": "tr.one.current"}
+#: What a page shows of every comparison that is on it.
+STATE = """
+return [...document.querySelectorAll("[data-comparison]")].map(one => ({
+  comparison: one.dataset.comparison, own: one.dataset.own, known: one.dataset.verdict !== undefined,
+  pressed: [...one.querySelectorAll("[aria-pressed=true]")].map(button => button.dataset.status).join(),
+  votes: [...one.querySelectorAll(".vote")].map(vote => vote.textContent).join(),
+  withdrawn: one.querySelector(".withdraw").hidden }));
+"""
+
+
+@pytest.mark.parametrize("page", PAGES)
+@settings(max_examples=8, deadline=None, suppress_health_check=[*HealthCheck])
+@given(keys=KEYS)
+def test_page_counts_and_store_agree_after_any_sequence_of_keys(served, browser, page, keys):
+    served.emptied()
+    introduced(browser, served.url, "anna")
+    browser.get(served.report(VERSIONS[1]) if page == "report" else f"{served.url}{page}")
+    if page != "report":
+        shown(browser)
+    answers, undo = {}, []
+    for key in keys:
+        current = wait(browser).until(lambda driver: here(driver, PAGES[page]))
+        if key in "pfc" and current != "none":
+            status = {"p": "pass", "f": "fail", "c": "cannot_tell"}[key]
+            name = NAMES[current]
+            if answers.get(name) != status:
+                undo.append((name, answers.get(name)))
+            answers[name] = status
+        elif key == "u" and undo:
+            name, answers[name] = undo.pop()
+        press(browser, key)
+    all_kept(browser)
+    answers = {name: status for name, status in answers.items() if status}
+    assert served.current() == answers
+    for one in browser.execute_script(STATE):
+        status = answers.get(NAMES[one.pop("comparison")], "")
+        votes = f"{status.replace('_', ' ')} anna" if status else ""
+        expected = {"own": status, "known": status != "", "pressed": status, "votes": votes}
+        assert one == {**expected, "withdrawn": not status}
+    if page == "report":
+        told = f"{len(answers)} answered by you" if answers else ""
+        assert browser.find_element(By.ID, "shown").text == told
+        assert len(answers) == browser.page_source.count('class="vote me"')
+    else:
+        left = left_for(served, "anna")
+        told = f"{len(answers)} answered on this page, {left} left"
+        assert browser.find_element(By.ID, "count").text.startswith(told)
+
+
+def here(browser, selector):
+    """Return the key of the comparison to which the next key goes, once the page shows it."""
+    if selector.startswith("tr"):
+        return browser.execute_script(
+            "return document.querySelector(arguments[0])?.dataset.comparison ?? 'none'", selector
+        )
+    staged = """
+    const stage = document.querySelector(arguments[0].split(" ")[0]);
+    const shown = document.querySelector(arguments[0]);
+    return stage.ariaBusy === "true" ? null : shown?.dataset.comparison ?? "none";
+    """
+    return browser.execute_script(staged, selector)
+
+
+def left_for(served, person):
+    cookies = {"perfjudge.name": person}
+    return httpx.get(f"{served.url}/comparisons/queue", cookies=cookies).json()["left"]
+
+
+def test_nothing_that_gives_the_answer_away_reaches_the_browser_before_the_choice(served, opened):
+    """Neither versions, which comparison_ids hold, too, nor verdicts, nor what others have said."""
+    httpx.put(
+        f"{served.url}/v1/labels/lu_A_x/{VERSIONS[1]}",
+        json={"status": "fail", "key": "other", "labelled_by": "bob"},
+    )
+    report = served.report(VERSIONS[1])
+    comparison = row(opened, "lu_A_x").find_element(By.CSS_SELECTOR, "a.open").get_attribute("href")
+    for page in (f"{served.url}/comparisons", report, comparison, f"{served.url}/comparisons/next"):
+        opened.get_log("performance")
+        opened.get(page)
+        if page == report:
+            click(opened, "lu_A_x", "a.open")
+            wait(opened).until(lambda driver: driver.find_element(By.CSS_SELECTOR, ".opened article"))
+        if page.endswith("next"):
+            shown(opened)
+            press(opened, "j")
+        all_kept(opened)
+        assert (
+            given_away([opened.execute_script("return document.documentElement.outerHTML"), opened.title])
+            == []
+        )
+        assert given_away(received(opened)) == []
+        marked = "[data-verdict], [data-probability], [data-urgency], .verdict, .reasons, .examples"
+        assert opened.find_elements(By.CSS_SELECTOR, marked) == []
+    opened.get(comparison)
+    press(opened, "c")
+    all_kept(opened)
+    after = opened.find_element(By.TAG_NAME, "article")
+    assert VERSIONS[1] in after.text
+    assert after.find_elements(By.CSS_SELECTOR, ".verdict") != []
+    assert "fail bob" in after.text
+
+
+def given_away(texts):
+    """Return what of versions, verdicts and labels stands in texts, outside of scripts and forms."""
+    found = [re.sub(r"(?s)<(script|style)>.*?</\1>|<(button|dialog).*?</\2>", "", text) for text in texts]
+    secrets = (*VERSIONS, "4.18.0", "fail bob", "probability", "regression-comparison", "data-verdict")
+    return [secret for secret in secrets for text in found if secret in text]
+
+
+def received(browser):
+    """Return all that the server has sent since the log was last read: heads and bodies."""
+    texts = []
+    for entry in browser.get_log("performance"):
+        event = json.loads(entry["message"])["message"]
+        if event["method"] != "Network.responseReceived":
+            continue
+        response = event["params"]["response"]
+        if not response["url"].startswith("http"):
+            continue
+        texts.append(json.dumps([response["url"], response["headers"]]))
+        body = {"requestId": event["params"]["requestId"]}
+        texts.append(browser.execute_cdp_cmd("Network.getResponseBody", body)["body"])
+    assert len(texts) >= 2
+    return texts
 
 
 def test_two_people_label_one_comparison_and_both_stand_in_its_history(served, opened):
@@ -230,31 +455,30 @@ def test_two_people_label_one_comparison_and_both_stand_in_its_history(served, o
     assert [by for by, _, _ in served.history(f"lu_C_x/{VERSIONS[1]}")] == ["anna", "bob"]
 
 
-def test_verdicts_are_hidden_until_somebody_has_chosen_and_labels_say_who_knew_them(served, opened):
+def test_labels_say_who_had_seen_the_verdict_before_they_chose(served, opened):
     def verdict(operation):
-        return row(opened, operation).find_element(By.CSS_SELECTOR, ".of-model").is_displayed()
+        return row(opened, operation).find_element(By.CSS_SELECTOR, ".of-model").text
 
-    def openly(operation):
+    def article(operation):
         click(opened, operation, "a.open")
-        found = (By.CSS_SELECTOR, f"article[data-name={operation}] details.told")
+        found = (By.CSS_SELECTOR, f"article[data-name={operation}]")
         return wait(opened).until(lambda driver: driver.find_element(*found))
 
-    assert not verdict("bt_A_x")
+    assert verdict("bt_A_x") == ""
     assert not opened.find_element(By.CSS_SELECTOR, "option[value=fail]").is_enabled()
     click(opened, "bt_A_x", FAIL)
-    assert verdict("bt_A_x")
-    assert not verdict("bt_C_x")
+    wait(opened).until(lambda _: verdict("bt_A_x"))
+    assert verdict("bt_C_x") == ""
     click(opened, "bt_A_x", PASS)
     # who looks before, knew
-    told = openly("cg_A_x")
-    assert told.get_attribute("open") is None
-    clicked(opened, told.find_element(By.TAG_NAME, "summary"))
-    wait(opened).until(lambda driver: told.find_element(By.CSS_SELECTOR, ".verdict").is_displayed())
+    clicked(opened, article("cg_A_x").find_element(By.CSS_SELECTOR, ".peek a"))
+    wait(opened).until(lambda _: verdict("cg_A_x"))
     click(opened, "cg_A_x", FAIL)
-    assert openly("ft_A_x").get_attribute("open") is None
+    assert article("ft_A_x").find_elements(By.CSS_SELECTOR, ".verdict") == []
     click(opened, "ft_A_x", PASS)
-    assert openly("bt_A_x").get_attribute("open") is not None
-    clicked(opened, opened.find_element(By.ID, "hide"))
+    assert article("bt_A_x").find_elements(By.CSS_SELECTOR, ".verdict") != []
+    all_kept(opened)
+    everything_shown(opened)
     assert verdict("bt_C_x")
     click(opened, "bt_C_x", PASS)
     all_kept(opened)
@@ -307,10 +531,11 @@ def test_a_server_that_is_started_again_gets_what_was_labelled_meanwhile(served,
 
 
 def test_what_is_refused_is_said_and_the_page_shows_what_is_kept(served, opened):
-    opened.execute_script("document.querySelector('[data-name=ep_A_x]').dataset.id = 'nothing of this name'")
+    opened.execute_script("document.querySelector('[data-name=ep_A_x]').dataset.comparison = 'nothing'")
     click(opened, "ep_A_x", FAIL)
     told = opened.find_element(By.ID, "unsent")
     wait(opened).until(lambda _: "Not kept: fail of ep_A_x" in told.text)
+    all_kept(opened)
     assert row(opened, "ep_A_x").find_elements(By.CSS_SELECTOR, "[aria-pressed=true]") == []
     # a page that is older than the server gets what it needs to label
     opened.execute_script("document.getElementById('labelling').dataset.csrf = 'old'")
@@ -323,9 +548,8 @@ def test_what_is_labelled_first_comes_in_the_order_of_what_is_learnt_and_does_no
     served.emptied()
     expected = served.expected()
     fails = {name for name in expected if name.startswith(("mg", "lu"))}
-    said = label_by_keyboard(
-        browser, served.url, "anna", lambda name: "fail" if name in fails else "pass", 12
-    )
+    answers = {name: "fail" if name in fails else "pass" for name in expected}
+    said = label_by_keyboard(browser, served.url, "anna", answers, 12)
     assert [*said][:5] == expected[:5]
     assert served.current() == said
     ordered = wait(browser).until(lambda _: queue(served, "anna", len(said)))
@@ -337,8 +561,9 @@ def test_what_is_labelled_first_comes_in_the_order_of_what_is_learnt_and_does_no
 
 def queue(served, person, labels):
     """What is to be labelled first, once it is computed from so many labels."""
-    found = httpx.get(f"{served.url}/comparisons/queue", params={"by": person, "anew": ""}).json()
-    return found.get("learnt") == labels and [one["id"] for one in found["comparisons"]]
+    cookies = {"perfjudge.name": person}
+    found = httpx.get(f"{served.url}/comparisons/queue", params={"anew": ""}, cookies=cookies).json()
+    return found.get("learnt") == labels and [NAMES[one["comparison"]] for one in found["comparisons"]]
 
 
 def test_one_after_the_other_can_be_skipped_gone_back_to_and_undone(served, browser):
@@ -346,31 +571,38 @@ def test_one_after_the_other_can_be_skipped_gone_back_to_and_undone(served, brow
     introduced(browser, served.url, "anna")
     browser.get(f"{served.url}/comparisons/next")
 
-    def shown(other=None):
-        found = "const a = document.querySelector('#stage article'); return a && a.dataset.id"
-        return wait(browser).until(
-            lambda driver: driver.execute_script(found) not in {None, other} and driver.execute_script(found)
-        )
-
-    first = shown()
+    first = shown(browser)
     press(browser, "s")
-    second = shown(first)
+    second = shown(browser, first)
     press(browser, "p")
-    third = shown(second)
+    press(browser, "j")
+    third = shown(browser, second)
     press(browser, "k")
-    assert shown(third) == second
+    assert shown(browser, third) == second
     press(browser, "u")
     all_kept(browser)
-    assert shown() == second
+    assert shown(browser) == second
     press(browser, "f")
-    assert shown(second) == third
     all_kept(browser)
+    press(browser, "\ue007")
+    assert shown(browser, second) == third
     assert served.current() == {second: "fail"}
     assert [said for _, said, _ in served.history(second)] == ["pass", None, "fail"]
 
 
+def shown(browser, other=None):
+    """Return the comparison that is shown to be labelled, once it is another one."""
+    found = "return document.querySelector('#stage article')?.dataset.comparison"
+    other = other and key_of(other)
+    return NAMES[
+        wait(browser).until(
+            lambda driver: driver.execute_script(found) not in {None, other} and driver.execute_script(found)
+        )
+    ]
+
+
 def test_who_has_no_name_yet_is_asked_once_and_then_labels(served, opened):
-    opened.execute_script("localStorage.clear()")
+    opened.delete_all_cookies()
     opened.refresh()
     click(opened, "bt_A_x", PASS)
     name = opened.find_element(By.ID, "who-name")
@@ -410,6 +642,8 @@ def test_pages_are_read_without_scripts_and_lost_ones_say_so(served, opened):
     try:
         opened.get(report)
         assert "To label takes scripts" in opened.find_element(By.TAG_NAME, "body").text
+        assert opened.find_elements(By.CSS_SELECTOR, ".verdict") == []
+        opened.find_element(By.LINK_TEXT, "Read all of this page").click()
         assert opened.find_element(By.CSS_SELECTOR, "tr.one .of-model").is_displayed()
         opened.get(opened.find_element(By.LINK_TEXT, "mg_C_x").get_attribute("href"))
         assert "48 threads" in opened.find_element(By.TAG_NAME, "article").text

@@ -174,7 +174,7 @@ def until(found):
 def test_labels_given_in_a_browser_make_a_challenger_whose_fate_the_overview_tells(project, browser):
     server = Listening("--shadow", "--watch", "0.2")
     try:
-        said = label_by_keyboard(browser, server.url, "bert", project.truth.get, 60)
+        said = label_by_keyboard(browser, server.url, "bert", project.truth.to_dict(), 60)
         project.run("perfjudge", "labels", "export", "-o", "data/raw/mine/labels.csv")
         listed = pd.read_csv(project.source / "labels.csv")
         assert listed.set_index("comparison_id")["status"].to_dict() == said

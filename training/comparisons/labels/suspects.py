@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from data.comparisons.labels.consensus import disagreements
+from data.comparisons.labels.votes import decided
 
 Floats = NDArray[np.float64]
 
@@ -96,6 +97,7 @@ def doubts(own: pd.DataFrame) -> Floats:
 
 def _names(labels: pd.DataFrame) -> dict[str, str]:
     """Say who labelled each comparison: who settled it, or else all who voted."""
+    labels = decided(labels)
     settled = labels["annotator"].isna()
     rows = labels[settled | ~labels["comparison_id"].isin(labels.loc[settled, "comparison_id"])]
     return dict(rows.dropna(subset=["labelled_by"]).groupby("comparison_id")["labelled_by"].agg(", ".join))

@@ -10,7 +10,7 @@ from data.errors import InputError
 
 #: When what bears no time was said.
 LONG_AGO = datetime.fromtimestamp(0, UTC)
-Status = Literal["pass", "fail"]
+Status = Literal["pass", "fail", "cannot_tell"]
 
 
 class AwayError(InputError):
@@ -36,7 +36,7 @@ class GivenLabel:
     Attributes
     ----------
     comparison_id : str
-    status : {"pass", "fail"} or None
+    status : {"pass", "fail", "cannot_tell"} or None
         None withdraws what the person said before.
     labelled_by : str
     key : str

@@ -14,7 +14,7 @@ from data.comparisons.labels.store.given import NewerError
 from data.comparisons.labels.store.table import VERSION
 
 #: The last of the migrations, which are called by numbers.
-HEAD = "1"
+HEAD = "2"
 #: What PostgreSQL knows the lock by: nobody else's.
 _LOCK = 0x7065_7266_6C61_626C
 #: Seconds for which a file that others change is tried again.

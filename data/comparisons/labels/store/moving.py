@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
+from typing import cast
 
 import pandas as pd
 
@@ -63,8 +64,7 @@ def _given(row: dict[str, object]) -> GivenLabel:
         )
     told = (str(row["comparison_id"]), str(row["status"]), str(row["annotator"]), at.isoformat())
     key = sha256("\n".join(map(repr, told)).encode()).hexdigest()
-    status: Status = "fail" if row["status"] == "fail" else "pass"
-    return GivenLabel(told[0], status, told[2], f"imported-{key}", labelled_at=at)
+    return GivenLabel(told[0], cast(Status, told[1]), told[2], f"imported-{key}", labelled_at=at)
 
 
 def moved_out(store: LabelStore, labels: pd.DataFrame | None = None) -> pd.DataFrame:

@@ -8,5 +8,5 @@ from typing import Protocol
 class Labellable(Protocol):
     """Comparisons that may be labelled."""
 
-    def known(self, comparison_id: str) -> bool:
-        """Whether there is a comparison of this name."""
+    def identifier(self, name: str) -> str | None:
+        """Return the comparison_id that `name`, itself one or the key of a page, stands for; None if none."""

@@ -111,8 +111,8 @@ class LabelDesk:
         """Keep what a person says of a comparison."""
         _require_json(request)
         asked = request_of(await body_of(request, LIMIT), self.kind)
-        store, label = self._store(), self._given(request, asked)
-        await self._require_known(label.comparison_id)
+        store = self._store()
+        label = self._given(request, asked, await self._identifier(request.path_params["comparison_id"]))
         if self.adding is None:
             self.adding = Adding(store, self.most)
         try:
@@ -132,7 +132,7 @@ class LabelDesk:
         found = await self._read(partial(self._store().history, comparison_id))
         history = [LabelEntry.model_validate(one) for one in found]
         if not history:
-            await self._require_known(comparison_id)
+            await self._identifier(comparison_id)
         return _json(LabelHistory(comparison_id=comparison_id, history=history))
 
     async def current(self, _request: Request) -> Response:
@@ -152,22 +152,24 @@ class LabelDesk:
             )
         return store
 
-    async def _require_known(self, comparison_id: str) -> None:
+    async def _identifier(self, name: str) -> str:
+        """Return the comparison_id of an offered comparison; 404 if there is none of this name or key."""
         pool: Labellable | None = self.app.state.pool
         try:
-            known = pool is not None and await self._read(partial(pool.known, comparison_id))
+            found = None if pool is None else await self._read(partial(pool.identifier, name))
         except InputError as exc:
             raise RefusedError(
                 HTTPStatus.SERVICE_UNAVAILABLE, f"the comparisons cannot be read: {exc}"
             ) from exc
-        if not known:
-            raise RefusedError(HTTPStatus.NOT_FOUND, f"there is no comparison {comparison_id[:200]!r}")
+        if found is None:
+            raise RefusedError(HTTPStatus.NOT_FOUND, f"there is no comparison {name[:200]!r}")
+        return found
 
-    def _given(self, request: Request, asked: LabelRequest) -> GivenLabel:
+    def _given(self, request: Request, asked: LabelRequest, comparison_id: str) -> GivenLabel:
         model = self.app.state.models.get("model")
         ref = None if model is None or not asked.saw_verdict else model.ref
         return GivenLabel(
-            request.path_params["comparison_id"],
+            comparison_id,
             asked.status,
             _person(request, asked),
             asked.key,

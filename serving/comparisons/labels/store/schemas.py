@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from data.comparisons.labels.store.given import Status
 
 #: What cannot be seen, or changes how the rest is seen: controls, marks of direction, odd blanks.
 _UNSEEN = (
@@ -15,7 +17,6 @@ _UNSEEN = (
 #: A person's name.
 PERSON = rf"^[^ {_UNSEEN}]([^{_UNSEEN}]{{0,62}}[^ {_UNSEEN}])?$"
 KEY = r"^[A-Za-z0-9._:-]{1,100}$"
-Status = Literal["pass", "fail"]
 Person = Annotated[str, StringConstraints(pattern=PERSON)]
 Key = Annotated[str, StringConstraints(pattern=KEY)]
 
@@ -31,7 +32,9 @@ class LabelRequest(BaseModel):
         },
     )
 
-    status: Status | None = Field(description="null withdraws what the person said before.")
+    status: Status | None = Field(
+        description="null withdraws what the person said before; cannot_tell never counts as pass or fail."
+    )
     key: Key = Field(
         description="Chosen by who sends it: sent again with the same key, it is the same label."
     )

@@ -6,7 +6,7 @@ import pandas as pd
 
 from data.comparisons.labels.store.given import AwayError
 from data.comparisons.labels.store.kept import LabelStore
-from data.comparisons.tables import ComparisonTables
+from data.comparisons.tables import CANNOT_TELL, ComparisonTables
 from data.errors import InputError
 from data.places import Places
 from training.registry.store_file import project_root
@@ -20,6 +20,7 @@ def unseen(store: LabelStore | None) -> int | None:
         return None
     try:
         kept = store.current()
+        kept = kept[kept["status"] != CANNOT_TELL]
     except AwayError:
         return None
     file = Places("comparisons", project_root()).interim / "labels.parquet"

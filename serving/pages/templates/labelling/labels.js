@@ -12,28 +12,24 @@ const labelling = (() => {
     try { store.setItem(`perfjudge.${key}`, JSON.stringify(value)); } catch { /* there is no room */ }
   };
 
+  // the server reads these two, too: what it shows depends on who asks
+  const cookie = name => decodeURIComponent(document.cookie.split("; ").find(one => one.startsWith(`perfjudge.${name}=`))?.slice(11 + name.length) ?? "");
+  const YEAR = 365 * 24 * 3600;
+  const setCookie = (name, value) => { document.cookie = `perfjudge.${name}=${encodeURIComponent(value)}; path=/comparisons; max-age=${value ? YEAR : 0}; samesite=lax`; };
+
   const say = text => { part("said").textContent = text; };
-  const person = () => root.dataset.person || recall(localStorage, "name", "");
+  const person = () => root.dataset.person || cookie("name");
+  const seesAll = () => root.dataset.seesAll !== undefined;
+  const words = status => status.replace("_", " ");
 
-  // ---- who knows the verdict of what ----
+  // ---- who has seen the verdict of what: what is on the page was seen ----
   const KNOWN = 5000;
-  const knows = id => recall(localStorage, `saw.${person()}`, []).includes(id);
-  const see = ids => {
-    const all = new Set([...recall(localStorage, `saw.${person()}`, []), ...ids]);
-    remember(localStorage, `saw.${person()}`, [...all].slice(-KNOWN));
-  };
-  const hiding = () => part("hide").checked;
-  const shown = element => element.classList.contains("chosen") || !hiding();
-
-  function hideOrShow() {
-    root.classList.toggle("verdicts-hidden", hiding());
-    for (const element of root.querySelectorAll("[data-id]")) openVerdict(element);
-    see([...root.querySelectorAll("[data-id]")].filter(one => one.dataset.verdict && shown(one)).map(one => one.dataset.id));
-    root.dispatchEvent(new Event("hiding"));
-  }
-  function openVerdict(element) {
-    const told = element.querySelector(":scope > details.told");
-    if (told) told.open = shown(element);
+  const knows = comparison => recall(localStorage, `saw.${person()}`, []).includes(comparison);
+  function see(elements) {
+    const seen = elements.filter(one => one.dataset.verdict).map(one => one.dataset.comparison);
+    if (!seen.length) return;
+    const every = new Set([...recall(localStorage, `saw.${person()}`, []), ...seen]);
+    remember(localStorage, `saw.${person()}`, [...every].slice(-KNOWN));
   }
 
   // ---- who labels ----
@@ -45,7 +41,8 @@ const labelling = (() => {
     other.type = "button";
     other.className = "plain";
     other.textContent = "Not you?";
-    other.addEventListener("click", () => asked(true).then(dress));
+    // what is shown depends on who asks; labels that are on their way come first
+    other.addEventListener("click", () => asked(true).then(now => { if (now !== name) soon(() => location.reload()); }));
     part("me").append(other);
   }
   function asked(anew = false) {
@@ -57,10 +54,9 @@ const labelling = (() => {
       dialog.addEventListener("close", () => {
         const name = field.value.trim();
         if (dialog.returnValue === "ok" && name && name !== person()) {
-          own.clear();
           const before = recall(localStorage, "saw.", []);
-          remember(localStorage, "name", name);
-          if (!anew) see(before);
+          setCookie("name", name);
+          if (!anew) remember(localStorage, `saw.${name}`, [...recall(localStorage, `saw.${name}`, []), ...before]);
           introduce();
         }
         resolve(person());
@@ -71,7 +67,7 @@ const labelling = (() => {
 
   // ---- sending: one after the other, each until it is acknowledged, always under its own key ----
   const SOON = 500, LATE = 8000;
-  const waiting = [], own = new Map();
+  const waiting = [], changes = new Map();
   let busy = false, wake = () => {};
   const newKey = () => [...crypto.getRandomValues(new Uint8Array(16))].map(byte => byte.toString(16).padStart(2, "0")).join("");
   const pause = ms => new Promise(resolve => { wake = resolve; setTimeout(resolve, ms); });
@@ -88,12 +84,12 @@ const labelling = (() => {
     return found !== before;
   }
   async function attempt(one) {
-    const answer = await fetch(`/v1/labels/${encodeURIComponent(one.id)}`, {
+    const answer = await fetch(`/v1/labels/${one.comparison}`, {
       method: "PUT",
       headers: { "content-type": "application/json", "x-csrf-token": root.dataset.csrf },
       body: JSON.stringify({ status: one.status, key: one.key, saw_verdict: one.saw, ...(root.dataset.person ? {} : { labelled_by: one.by }) }),
     });
-    if (answer.ok) return { kept: await answer.json() };
+    if (answer.ok) return { kept: true };
     const told = (await answer.json().catch(() => ({}))).detail ?? `the server answers ${answer.status}`;
     if (answer.status === 403 && await refreshed()) return { again: 0, told };
     if (answer.status === 409) {
@@ -110,9 +106,14 @@ const labelling = (() => {
     let delay = SOON;
     while (waiting.length) {
       const one = waiting[0];
+      if (one.act) {
+        waiting.shift();
+        await one.act();
+        continue;
+      }
       const found = await attempt(one).catch(() => ({ again: 0, told: "the server does not answer" }));
       if (found.again !== undefined) {
-        const many = waiting.length === 1 ? "1 label is" : `${waiting.length} labels are`;
+        const many = unkept() === 1 ? "1 label is" : `${unkept()} labels are`;
         worry(`${many} not kept yet (${found.told}): trying again. Leave this page open.`);
         await pause(Math.max(delay, found.again));
         delay = Math.min(2 * delay, LATE);
@@ -120,45 +121,51 @@ const labelling = (() => {
       }
       delay = SOON;
       waiting.shift();
-      if (found.kept) {
-        worry("");
-        kept(one, found.kept.history);
-      } else {
-        worry(`Not kept: ${one.status ?? "withdrawal"} of ${one.name}. ${found.refused}`);
-        mark(one.id, one.before);
-      }
+      worry(found.kept ? "" : `Not kept: ${one.status ? words(one.status) : "withdrawal"} of ${one.name}. ${found.refused}`);
+      changes.set(one.comparison, (changes.get(one.comparison) ?? 0) + 1);
+      root.dispatchEvent(new CustomEvent("kept", { detail: one }));
+      refresh(one);
     }
     busy = false;
   }
+  const unkept = () => waiting.filter(one => !one.act).length;
+  // acts once all labels before are kept, and none after
+  function soon(act) {
+    waiting.push({ act });
+    pump();
+  }
   window.addEventListener("online", () => wake());
-  window.addEventListener("beforeunload", event => { if (waiting.length) event.preventDefault(); });
+  window.addEventListener("beforeunload", event => { if (unkept()) event.preventDefault(); });
 
   // ---- labelling ----
   const UNDONE = 200;
   const given = () => recall(sessionStorage, "given", []);
-  const all = id => [...root.querySelectorAll("[data-id]")].filter(element => element.dataset.id === id);
+  const all = comparison => [...root.querySelectorAll("[data-comparison]")].filter(element => element.dataset.comparison === comparison);
+  const phrase = status => status === "cannot_tell" ? "cannot tell" : `labelled ${status}`;
 
-  function send(id, name, before, status, by) {
-    waiting.push({ id, name, before, status, by, saw: knows(id), key: newKey() });
-    mark(id, status, true);
+  function send(one) {
+    const label = { ...one, saw: knows(one.comparison), key: newKey() };
+    waiting.push(label);
+    mark(label);
     pump();
   }
   async function label(element, status) {
-    const { id, name, verdict, probability } = element.dataset;
     const button = element.querySelector(".choice");
     if (!button || button.disabled) return false;
-    const by = await asked();
+    const stranger = !person(), by = await asked();
     if (!by) return false;
-    const before = element.dataset.own || null;
+    // who has just said their name may have labelled before
+    if (stranger) await Promise.all([...root.querySelectorAll("[data-comparison]")].filter(one => ofPerson(one, by)).map(one => refresh(one.dataset)));
+    const { comparison, name, href } = element.dataset;
+    const before = all(comparison)[0]?.dataset.own || null;
     if (before === status) {
-      say(`${name} is ${status ? `labelled ${status}` : "not labelled"} already`);
+      say(status ? `${name}: ${phrase(status)} already` : `${name} is not labelled`);
       return status !== null;
     }
-    remember(sessionStorage, "given", [...given(), { id, name, before, by }].slice(-UNDONE));
-    send(id, name, before, status, by);
-    const model = verdict && status ? `; the model says ${verdict}${probability ? ` (${probability})` : ""}` : "";
-    say(status ? `labelled ${status}: ${name} (undo: u)${model}` : `withdrawn: ${name} (undo: u)`);
-    if (verdict) see([id]);
+    remember(sessionStorage, "given", [...given(), { comparison, name, href, before, by }].slice(-UNDONE));
+    const said = status ? `${phrase(status)}: ${name} (undo: u)` : `withdrawn: ${name} (undo: u)`;
+    say(said);
+    send({ comparison, name, href, status, by, said });
     part("undo").disabled = false;
     return true;
   }
@@ -167,40 +174,68 @@ const labelling = (() => {
     if (!last) return say("there is nothing to undo");
     remember(sessionStorage, "given", list);
     part("undo").disabled = !list.length;
-    send(last.id, last.name, null, last.before, last.by);
-    say(last.before ? `undone: ${last.name} is labelled ${last.before} again` : `undone: ${last.name} is not labelled any more`);
+    say(last.before ? `undone: ${last.name} is ${phrase(last.before)} again` : `undone: ${last.name} is not labelled any more`);
+    send({ ...last, status: last.before });
     root.dispatchEvent(new CustomEvent("undone", { detail: last }));
   }
 
-  // ---- showing ----
-  function mark(id, status, unkept = false) {
-    own.set(id, status);
-    for (const element of all(id)) {
+  // ---- showing: what the server has written, and what it does not know yet ----
+  const ofPerson = (element, by) => [...element.querySelectorAll(".vote")].some(one => one.dataset.by === by);
+  function mark({ comparison, status, by }) {
+    if (by !== person()) return;
+    for (const element of all(comparison)) {
       element.dataset.own = status ?? "";
-      element.classList.toggle("unkept", unkept);
-      if (status) element.classList.add("chosen");
-      for (const button of element.querySelectorAll(".choice"))
-        button.setAttribute("aria-pressed", String(button.dataset.status === status));
-      const withdraw = element.querySelector(".withdraw");
-      if (withdraw) withdraw.hidden = !status;
-      openVerdict(element);
+      element.classList.add("unkept");
+      press(element);
+    }
+    root.dispatchEvent(new CustomEvent("marked", { detail: { comparison, status } }));
+  }
+  function press(element) {
+    for (const button of element.querySelectorAll(".choice"))
+      button.setAttribute("aria-pressed", String(button.dataset.status === element.dataset.own));
+    const withdraw = element.querySelector(".withdraw");
+    if (withdraw) withdraw.hidden = !element.dataset.own;
+  }
+  const LATER = 2000;
+  let refreshing = 0;
+  const settled = () => !waiting.length && !refreshing;
+  async function refresh({ comparison, href, said }) {
+    if (!all(comparison).length) return;
+    refreshing += 1;
+    try {
+      const article = await load({ comparison, href });
+      if (waiting.some(one => one.comparison === comparison)) return;
+      for (const element of all(comparison)) take(element, article);
+      const { verdict, probability, own } = article.dataset;
+      root.dispatchEvent(new CustomEvent("marked", { detail: { comparison, status: own || null } }));
+      root.dispatchEvent(new CustomEvent("refreshed", { detail: article.querySelector(".where a").textContent }));
+      if (verdict && own && said && part("said").textContent === said)
+        say(`${said}; the model says ${verdict}${probability ? ` (${probability})` : ""}`);
+    } catch {
+      setTimeout(() => refresh({ comparison, href, said }), LATER);
+    } finally {
+      refreshing -= 1;
     }
   }
-  function kept(one, history) {
-    const last = new Map(history.map(entry => [entry.labelled_by, entry.status]));
-    for (const element of all(one.id)) {
-      element.classList.remove("unkept");
-      const votes = element.querySelector(".votes"), source = votes?.querySelector(".source");
-      const now = [...[...last].filter(([, status]) => status).map(vote), ...(source ? [source] : [])];
-      votes?.replaceChildren(...now.flatMap(one => [one, " "]));
-      const list = element.querySelector("details.history");
-      if (list) {
-        list.hidden = false;
-        list.querySelector(".many").textContent = history.length;
-        list.querySelector("ol").replaceChildren(...history.map(entryTold));
-      }
+  // an article is replaced, a row of a report takes over what differs
+  function take(element, article) {
+    if (element.matches("article")) {
+      const fresh = document.importNode(article, true), history = fresh.querySelector(".history");
+      if (history && element.querySelector(".history")?.open) history.open = true;
+      element.replaceWith(show(fresh));
+      return;
     }
-    root.dispatchEvent(new CustomEvent("kept", { detail: one }));
+    for (const name of ["own", "verdict", "urgency", "probability"]) {
+      delete element.dataset[name];
+      if (article.dataset[name] !== undefined) element.dataset[name] = article.dataset[name];
+    }
+    element.classList.remove("unkept");
+    element.querySelector(".votes").replaceWith(document.importNode(article.querySelector(".votes"), true));
+    const { verdict, probability } = element.dataset;
+    const inside = verdict === undefined ? [] : [node("span", `verdict ${verdict}`, verdict || "\u2013")];
+    if (probability !== undefined) inside.push(" ", node("small", "", probability));
+    element.querySelector(".of-model")?.replaceChildren(...inside);
+    press(show(element));
   }
   function node(name, className, ...inside) {
     const made = document.createElement(name);
@@ -208,39 +243,27 @@ const labelling = (() => {
     made.append(...inside);
     return made;
   }
-  function vote([by, status]) {
-    const made = node("span", by === person() ? "vote me" : "vote", node("b", "", status), ` ${by}`);
-    made.dataset.by = by;
-    return made;
-  }
-  function entryTold(entry) {
-    const when = entry.labelled_at.slice(0, 19).replace("T", " ");
-    const made = node("li", "", `${when} ${entry.labelled_by}: `, node("b", "", entry.status ?? "withdrawn"));
-    if (entry.saw_verdict !== null)
-      made.append(" ", node("span", "quiet", `(${entry.saw_verdict ? "knowing" : "without knowing"} what the model says)`));
-    return made;
-  }
-  // takes what the server has written for what this person sees
+  // what is on its way counts as if it had arrived
   function show(element) {
     if (!element) return element;
-    const mine = [...element.querySelectorAll(".vote[data-by]")].find(one => one.dataset.by === person());
-    mine?.classList.add("me");
-    const id = element.dataset.id, said = mine?.querySelector("b").textContent ?? null;
-    mark(id, own.has(id) ? own.get(id) : said, waiting.some(one => one.id === id));
-    if (element.dataset.verdict && shown(element)) see([element.dataset.id]);
+    const pending = waiting.filter(one => one.comparison === element.dataset.comparison && one.by === person()).pop();
+    if (pending) {
+      element.dataset.own = pending.status ?? "";
+      element.classList.add("unkept");
+      press(element);
+    }
+    see([element]);
     return element;
   }
-  function dress() {
-    for (const element of root.querySelectorAll("[data-id]")) {
-      element.classList.remove("chosen");
-      show(element);
+  // what the server says of a comparison, after all labels that it has acknowledged
+  async function load({ comparison, href }) {
+    for (;;) {
+      const before = changes.get(comparison);
+      const answer = await fetch(href, { headers: { accept: "text/html" } });
+      if (!answer.ok) throw new Error(`the server answers ${answer.status}`);
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      if (changes.get(comparison) === before) return document.importNode(page.querySelector("article.comparison"), true);
     }
-  }
-  async function load(href) {
-    const answer = await fetch(href, { headers: { accept: "text/html" } });
-    if (!answer.ok) throw new Error(`the server answers ${answer.status}`);
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-    return document.importNode(page.querySelector("article.comparison"), true);
   }
 
   // ---- keys and buttons ----
@@ -249,11 +272,13 @@ const labelling = (() => {
       const element = current();
       if (element) choose(element, status);
     };
-    const actions = { p: chosen("pass"), f: chosen("fail"), u: undo, "?": help, ...more };
+    const actions = { p: chosen("pass"), f: chosen("fail"), c: chosen("cannot_tell"), u: undo, "?": help, ...more };
     document.addEventListener("keydown", event => {
       const typing = event.target.closest?.("input:not([type=checkbox]), textarea, select, [contenteditable]");
       if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || typing) return;
       if (document.querySelector("dialog[open]")) return;
+      // a button or a link that has the focus is pressed
+      if (event.key === "Enter" && event.target.closest?.("a, button, summary")) return;
       const act = Object.hasOwn(actions, event.key) ? actions[event.key] : null;
       // a key that is held down labels once
       if (!act || (event.repeat && !"jk".includes(event.key))) return;
@@ -262,26 +287,28 @@ const labelling = (() => {
     });
     root.addEventListener("click", event => {
       const button = event.target.closest(".choice, .withdraw");
-      if (button) choose(button.closest("[data-id]"), button.dataset.status ?? null);
+      if (button) choose(button.closest("[data-comparison]"), button.dataset.status ?? null);
+      const peek = event.target.closest(".peek a");
+      if (!peek || event.ctrlKey || event.metaKey || event.shiftKey) return;
+      event.preventDefault();
+      refresh({ comparison: peek.closest("[data-comparison]").dataset.comparison, href: peek.getAttribute("href") });
     });
   }
   const help = () => part("help").showModal();
   part("helping")?.addEventListener("click", help);
   part("undo")?.addEventListener("click", undo);
   part("undo").disabled = !given().length;
-  part("hide").checked = recall(localStorage, "hide", true);
   part("hide").addEventListener("change", () => {
-    remember(localStorage, "hide", hiding());
-    hideOrShow();
+    setCookie("show", part("hide").checked ? "" : "all");
+    const address = new URL(location.href);
+    address.searchParams.delete("show");
+    // labels that are on their way come first
+    soon(() => location.replace(address));
   });
-  root.addEventListener("toggle", event => {
-    const element = event.target.closest("[data-id]");
-    if (event.target.matches("details.told") && event.target.open && element?.dataset.verdict) see([element.dataset.id]);
-  }, true);
   introduce();
-  hideOrShow();
+  // a page that a browser has kept may be older than what was labelled since
+  window.addEventListener("pageshow", event => { if (event.persisted) location.reload(); });
+  see([...root.querySelectorAll("[data-comparison]")]);
 
-  const unkept = () => waiting.length;
-
-  return { root, part, say, label, show, dress, load, keys, hiding, person, unkept };
+  return { root, part, say, label, show, load, keys, soon, seesAll, unkept, settled };
 })();

@@ -1,48 +1,54 @@
 {
-  const { root, part, label, show, load, keys, say, person } = labelling;
+  const { root, part, label, show, load, keys, soon, seesAll, say } = labelling;
   // how many are fetched ahead, and after how many labels the order is asked for again
   const AHEAD = 3, EVERY = 5;
-  const list = [], articles = new Map(), done = new Set();
-  let at = 0, first = 0, left = 0, learnt = 0, since = 0, asking = false;
+  const list = [], articles = new Map();
+  // answered on this page: now, and when the server last said how many are left
+  const done = new Set();
+  let before = new Set(), at = 0, first = 0, left = 0, learnt = 0, asking = false;
 
   const article = one => {
-    if (!articles.has(one.href)) articles.set(one.href, load(one.href).catch(problem => { articles.delete(one.href); throw problem; }));
+    if (!articles.has(one.href)) articles.set(one.href, load(one).catch(problem => { articles.delete(one.href); throw problem; }));
     return articles.get(one.href);
   };
   const current = () => part("stage").querySelector("article.comparison");
+  const since = () => done.size - before.size;
 
-  async function ask(anew = false) {
+  // the answer counts all labels of before, and none that comes later
+  function ask(anew = false) {
     if (asking) return;
     asking = true;
-    try {
-      const query = new URLSearchParams({ by: person(), ...(anew ? { anew: "" } : {}) });
-      const answer = await fetch(`/comparisons/queue?${query}`);
-      if (answer.status !== 200) {
-        part("count").textContent = `${(await answer.json()).detail} …`;
-        setTimeout(() => ask(anew), 700);
-        return;
+    soon(async () => {
+      const again = (told, delay) => {
+        part("count").textContent = told;
+        setTimeout(() => ask(anew), delay);
+      };
+      try {
+        const answered = new Set(list.filter(one => one.kept).map(one => one.comparison));
+        const answer = await fetch(`/comparisons/queue${anew ? "?anew" : ""}`);
+        if (answer.status !== 200) return again(`${(await answer.json()).detail} …`, 700);
+        before = answered;
+        take(await answer.json());
+      } catch {
+        again("the server does not answer; trying again", 3000);
+      } finally {
+        asking = false;
       }
-      take(await answer.json());
-    } catch {
-      part("count").textContent = "the server does not answer; trying again";
-      setTimeout(() => ask(anew), 3000);
-    } finally {
-      asking = false;
-    }
+    });
   }
   // what was shown, and what comes at once, stays; the rest is taken in the new order
   function take(queue) {
-    const skipped = list.filter(one => one.skipped && !done.has(one.id));
+    const skipped = list.filter(one => one.skipped && !done.has(one.comparison));
     list.length = Math.min(list.length, Math.max(first, at + (list.length ? 2 : 0)));
-    const known = new Set([...list, ...skipped].map(one => one.id));
-    list.push(...queue.comparisons.filter(one => !known.has(one.id) && !done.has(one.id)), ...skipped.filter(one => !list.includes(one)));
+    const known = new Set([...list, ...skipped].map(one => one.comparison));
+    list.push(...queue.comparisons.filter(one => !known.has(one.comparison) && !done.has(one.comparison)), ...skipped.filter(one => !list.includes(one)));
     left = queue.left;
     learnt = queue.learnt;
-    since = 0;
     stage();
   }
   function count() {
-    part("count").textContent = `${done.size} labelled on this page, ${Math.max(0, left - since)} left; the order is learnt from ${learnt} ${learnt === 1 ? "label" : "labels"}`;
+    part("count").textContent = `${done.size} answered on this page, ${Math.max(0, left - since())} left; the order is learnt from ${learnt} ${learnt === 1 ? "label" : "labels"}`;
+    part("forth").classList.toggle("first", Boolean(current()?.dataset.own));
   }
   async function stage() {
     count();
@@ -50,16 +56,18 @@
     first = Math.max(first, at + 1);
     part("back").disabled = at === 0;
     part("forth").disabled = part("skip").disabled = !one;
+    place.setAttribute("aria-busy", String(Boolean(one) && current()?.dataset.comparison !== one.comparison));
     if (!one) {
       place.replaceChildren(Object.assign(document.createElement("p"), { className: "lead", textContent: "Nothing is left to label. Thank you!" }));
       return;
     }
-    if (current()?.dataset.id === one.id) return;
+    if (current()?.dataset.comparison === one.comparison) return;
     try {
       const found = await article(one);
       if (list[at] !== one) return;
-      place.replaceChildren(found);
-      show(found);
+      place.replaceChildren(show(found));
+      place.setAttribute("aria-busy", "false");
+      count();
       scrollTo({ top: Math.min(scrollY, place.offsetTop - 8) });
     } catch (problem) {
       place.textContent = `${one.name} cannot be shown now: ${problem.message}.`;
@@ -73,11 +81,10 @@
   }
   async function choose(element, status) {
     const one = list[at];
-    if (!one || element.dataset.id !== one.id || !await label(element, status) || status === null) return;
-    if (!done.has(one.id)) since += 1;
-    done.add(one.id);
-    go(at + 1);
-    if (since >= EVERY || list.length - at < AHEAD) ask();
+    if (!one || element.dataset.comparison !== one.comparison || !await label(element, status) || status === null) return;
+    // who has not seen everything before sees it now, and goes on by a key
+    if (seesAll()) go(at + 1);
+    if (Math.abs(since()) >= EVERY || list.length - at < AHEAD) ask();
   }
   function skip() {
     const one = list[at];
@@ -87,15 +94,25 @@
     say(`skipped: ${one.name}; it comes again at the end`);
     stage();
   }
+  const listed = comparison => list.find(one => one.comparison === comparison);
+  root.addEventListener("marked", event => {
+    const { comparison, status } = event.detail;
+    if (listed(comparison)) done[status ? "add" : "delete"](comparison);
+    count();
+  });
   // what was fetched before does not say what was labelled since
-  root.addEventListener("kept", event => articles.delete(list.find(one => one.id === event.detail.id)?.href));
+  root.addEventListener("kept", event => {
+    articles.delete(event.detail.href);
+    const one = listed(event.detail.comparison);
+    if (one) one.kept = event.detail.status !== null;
+  });
   root.addEventListener("undone", event => {
-    const place = list.findIndex(one => one.id === event.detail.id);
-    if (event.detail.before === null && done.delete(event.detail.id)) since -= 1;
+    const place = list.indexOf(listed(event.detail.comparison));
     if (place >= 0) go(place);
+    else ask();
   });
   for (const [id, act] of [["back", () => go(at - 1)], ["forth", () => go(at + 1)], ["skip", skip], ["anew", () => ask(true)]])
     part(id).addEventListener("click", act);
-  keys({ current, choose, more: { s: skip, j: () => go(at + 1), k: () => go(at - 1) } });
+  keys({ current, choose, more: { s: skip, j: () => go(at + 1), k: () => go(at - 1), Enter: () => { if (current()?.dataset.own) go(at + 1); } } });
   ask();
 }

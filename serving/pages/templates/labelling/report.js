@@ -1,9 +1,8 @@
 {
-  const { root, part, label, show, load, keys, hiding, dress, say } = labelling;
+  const { root, part, label, show, load, keys, say } = labelling;
   const body = root.querySelector(".medians tbody");
   const rows = [...body.querySelectorAll("tr.one")];
   let at = -1;
-  dress();
 
   // ---- one row is the current one, and can be opened ----
   const visible = () => [...body.querySelectorAll("tr.one")].filter(row => !row.hidden);
@@ -13,6 +12,7 @@
     at = rows.indexOf(row);
     row.classList.add("current");
     row.scrollIntoView({ block: "nearest", behavior: "instant" });
+    choose();
   }
   function step(by) {
     const list = visible(), place = list.indexOf(rows[at]);
@@ -39,7 +39,7 @@
     row.after(more);
     link.setAttribute("aria-expanded", "true");
     try {
-      const article = await load(link.getAttribute("href"));
+      const article = await load(row.dataset);
       cell.replaceChildren(article);
       show(article);
     } catch (problem) {
@@ -59,7 +59,7 @@
     if (row && row !== rows[at]) go(row);
   });
 
-  // ---- sorting and choosing; neither tells a verdict that is hidden ----
+  // ---- sorting and choosing ----
   const values = {
     name: row => row.dataset.name,
     status: row => row.querySelector(".vote b")?.textContent ?? "",
@@ -90,21 +90,25 @@
   const wanted = { all: () => true, mine: row => !row.dataset.own, unsure: row => row.dataset.verdict === "unsure", fail: row => row.dataset.verdict === "fail" };
   function choose() {
     for (const row of rows) {
-      row.hidden = !wanted[filter.value](row);
+      // the row at which somebody is stays until they go on
+      row.hidden = !wanted[filter.value](row) && row !== rows[at];
       if (opened(row)) opened(row).hidden = row.hidden;
     }
-    const many = visible().length;
-    part("shown").textContent = many === rows.length ? "" : `${many} of ${rows.length}`;
+    const many = rows.filter(wanted[filter.value]).length, mine = rows.filter(row => row.dataset.own).length;
+    part("shown").textContent = [...(many === rows.length ? [] : [`${many} of ${rows.length}`]), ...(mine ? [`${mine} answered by you`] : [])].join(", ");
   }
-  function ofModel() {
-    for (const option of filter.options) option.disabled = hiding() && ["unsure", "fail"].includes(option.value);
-    if (filter.selectedOptions[0].disabled) filter.value = "all";
-    root.querySelector("th[data-sort=verdict] button").disabled = hiding();
+  filter.addEventListener("change", () => {
+    rows[at]?.classList.remove("current");
+    at = -1;
     choose();
-  }
-  filter.addEventListener("change", choose);
-  root.addEventListener("hiding", ofModel);
-  ofModel();
+  });
+  root.addEventListener("marked", choose);
+  // the versions are named once all is answered
+  root.addEventListener("refreshed", event => {
+    root.querySelector("h1").textContent = event.detail;
+    document.title = `${event.detail} \u00b7 perfjudge`;
+  });
+  choose();
 
   keys({
     current,
