@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -35,6 +36,16 @@ sys.exit(collect.main(suite, out))
 def collecting(suite, out):
     """Return the command that measures a suite."""
     return [sys.executable, "-m", "data.collect", str(suite), "-o", str(out)]
+
+
+def running(token):
+    """Return the processes whose command holds a word that no other's does."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if token.encode() in (folder / "cmdline").read_bytes():
+                found.append(int(folder.name))
+    return found
 
 
 def kept(out):
