@@ -6,13 +6,12 @@ import subprocess
 import sys
 import time
 from itertools import combinations
-from pathlib import Path
 
 import pandas as pd
 import pytest
 import yaml
 
-from tests.system.measuring import ROOT, collecting, kept, running
+from tests.system.measuring import ROOT, collected, kept, own_groups, running
 
 #: A program that does all that its arguments name, and says in a file that it has begun to.
 BAD = """
@@ -94,10 +93,6 @@ def no_groups():
     return why_no_groups()
 
 
-def own_groups(process):
-    return list(Path("/sys/fs/cgroup").glob(f"**/perfjudge-{process}*"))
-
-
 def wait_until(condition):
     end = time.monotonic() + 60
     while not condition():
@@ -161,18 +156,18 @@ def test_a_run_that_hangs_is_invalid_and_the_measurement_goes_on(tmp_path):
     (tmp_path / "count").write_text("0")
     operation = {"name": "nap", "group": "x", "command": f"sh {script} {{work}}", "work": 1}
     path.write_text(yaml.safe_dump(SUITE | {"operations": [operation]}))
-    done = subprocess.run(collecting(path, out), cwd=ROOT, check=True, capture_output=True, text=True)
+    told = collected(path, out)
     settings = json.loads((out / "settings.json").read_text())
     problem = 'operation "nap": ran for longer than 3 seconds'
     assert [one["problem"] for one in settings["invalid"]] == [problem] * len(settings["invalid"])
     assert 1 <= len(settings["invalid"]) < 4
-    assert f"invalid: nap unchanged (run): {problem}" in done.stderr
+    assert f"invalid: nap unchanged (run): {problem}" in told
     lines = kept(out)
     # what is invalid is not measured again, unless it may take longer
-    subprocess.run(collecting(path, out), cwd=ROOT, check=True, capture_output=True)
+    collected(path, out)
     assert kept(out) == lines
     path.write_text(yaml.safe_dump(SUITE | {"operations": [operation], "timeout": 20}))
-    subprocess.run(collecting(path, out), cwd=ROOT, check=True, capture_output=True)
+    collected(path, out)
     assert json.loads((out / "settings.json").read_text())["invalid"] == []
     results = pd.read_parquet(out / "results.parquet")
     assert sorted(results["order"].unique()) == [0, 1, 2, 3]
