@@ -17,7 +17,7 @@ from data.corun.suite import CorunSuite
 from data.corun.tables import AND
 from data.errors import InputError
 from data.measure import machine
-from data.measure.child import TimeLimits, end_in_good_order
+from data.measure.child import TimedOutError, TimeLimits, end_in_good_order
 from data.measure.screen import Screen
 from data.measure.session import quietest, shuffled
 from data.tables.files import replacing, write_json
@@ -81,13 +81,17 @@ def measure(
     Returns
     -------
     DataFrame
-        With the columns of `DTYPES`, a row per task.
+        With the columns of `DTYPES`, a row per task; none of groups with a task that ran for too long.
     """
     rows: list[tuple[object, ...]] = []
     for number, one in enumerate(planned):
         waited = partial(screen.advance, number, len(planned))
         waited(f"{one.placement}: {AND.join(one.tasks)}")
-        runs, foreign = quietest(partial(run, one.tasks), *suite.patience, waited)
+        try:
+            runs, foreign = quietest(partial(run, one.tasks), *suite.patience, waited)
+        except TimedOutError as exc:
+            screen.say(f"invalid: {one.placement}: {AND.join(one.tasks)}: {exc}")
+            continue
         group = (one.placement, one.repetition, one.group)
         rows += [
             (*group, run.task, AND.join(others), machine.name(), round(run.seconds, 5), foreign)
