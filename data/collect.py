@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from data.errors import InputError
 from data.families import FAMILIES
+from data.measure.child import end_in_good_order
 from data.measure.screen import Screen
 from data.measure.suite import content
 from data.stage import guard
@@ -47,8 +47,7 @@ def collector(path: Path) -> Callable[[Path, Path, Screen], bool]:
 
 def main(suite: Path, directory: Path) -> int:
     """Collect and return the exit code: 0 when complete, 130 after Ctrl-C or a request to end."""
-    for request in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(request, signal.default_int_handler)
+    end_in_good_order()
     return 0 if collect(suite, directory) else 130
 
 

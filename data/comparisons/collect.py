@@ -16,6 +16,7 @@ from data.comparisons.measuring.workshop import Workshop
 from data.comparisons.suite import METRICS, Suite, SuiteOperation, Variant
 from data.comparisons.truth import tables
 from data.errors import InputError
+from data.measure.child import TimedOutError
 from data.measure.disturbance import Disturbance
 from data.measure.journal import Journal
 from data.measure.pinning import Pinned
@@ -68,6 +69,8 @@ class Laboratory:
             else:
                 samples = range(task.samples(self.suite, trial.samples))
                 values = [self.workshop.sample(task.variant, trial.work, task.threads) for _ in samples]
+        except TimedOutError:
+            raise
         except InputError as exc:
             self._noted(Trial(task.variant.operation.name, task.variant.change, 0, 0, 0.0, str(exc)))
             return []
@@ -98,7 +101,7 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
     """Measure a suite, as `data.collect.collect` says; what is complete becomes tables."""
     suite = suites.load(path)
     session = Session.begin(directory, suite, screen, "runs", BuildRun, note=Trial)
-    laboratory = Laboratory(suite, Workshop(suite, directory), session.journal, screen)
+    laboratory = Laboratory(suite, Workshop(suite, directory, session.limits), session.journal, screen)
     with Pinned(suite.processor, suite.nice) as pinned, session:
         for what, told in pinned.settings.items():
             screen.say(f"{what}: {told}")

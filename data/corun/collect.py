@@ -18,8 +18,7 @@ from data.corun.suite import CorunSuite
 from data.corun.tables import AND, CORUNNER, CorunTables
 from data.errors import InputError
 from data.measure import machine, perf_stat
-from data.measure.child import Child
-from data.measure.groups import Group, remove_abandoned_groups
+from data.measure.groups import why_no_groups
 from data.measure.screen import Screen
 from data.measure.session import Session, shuffled
 
@@ -157,7 +156,7 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
         # solo runs take turns on the processors
         first = planned.repetition if len(planned.tasks) == 1 else 0
         places = [cpus[(first + number) % len(cpus)] for number in range(len(planned.tasks))]
-        return together([by_name[name] for name in planned.tasks], places, means)
+        return together([by_name[name] for name in planned.tasks], places, means, session.limits)
 
     with session:
         measure(session, suite, run)
@@ -198,23 +197,7 @@ def counting(suite: CorunSuite, path: Path) -> Counters:
     if not events:
         event, problem = next(iter(why.items()))
         raise InputError(f"perf counts none of them here ({event} {problem})", file=path, place="events")
-    remove_abandoned_groups()
-    return Counters(events, suite.interval, list(why), _ungrouped())
-
-
-def _ungrouped() -> str:
-    """Say why programs cannot be put into control groups; empty if they can."""
-    try:
-        group = Group("trial")
-        program = Child(["sleep", "9"], "control groups")
-        try:
-            group.add(program.pid)
-        finally:
-            program.end()
-            group.close()
-    except OSError as exc:
-        return f"no control groups to count in ({exc})"
-    return ""
+    return Counters(events, suite.interval, list(why), why_no_groups())
 
 
 def _host(suite: CorunSuite, means: Counters) -> dict[str, Any]:

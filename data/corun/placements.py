@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +17,7 @@ from data.corun.suite import CorunSuite
 from data.corun.tables import AND
 from data.errors import InputError
 from data.measure import machine
+from data.measure.child import TimedOutError, TimeLimits, end_in_good_order
 from data.measure.screen import Screen
 from data.measure.session import quietest, shuffled
 from data.tables.files import replacing, write_json
@@ -81,13 +81,17 @@ def measure(
     Returns
     -------
     DataFrame
-        With the columns of `DTYPES`, a row per task.
+        With the columns of `DTYPES`, a row per task; none of groups with a task that ran for too long.
     """
     rows: list[tuple[object, ...]] = []
     for number, one in enumerate(planned):
         waited = partial(screen.advance, number, len(planned))
         waited(f"{one.placement}: {AND.join(one.tasks)}")
-        runs, foreign = quietest(partial(run, one.tasks), *suite.patience, waited)
+        try:
+            runs, foreign = quietest(partial(run, one.tasks), *suite.patience, waited)
+        except TimedOutError as exc:
+            screen.say(f"invalid: {one.placement}: {AND.join(one.tasks)}: {exc}")
+            continue
         group = (one.placement, one.repetition, one.group)
         rows += [
             (*group, run.task, AND.join(others), machine.name(), round(run.seconds, 5), foreign)
@@ -119,10 +123,10 @@ def collect(
     if not most:
         raise InputError("there is no placement to run")
     cpus = processors(most, path)
-    means = counting(suite, path)
+    means, limits = counting(suite, path), TimeLimits(suite.timeout)
 
     def run(tasks: Sequence[str]) -> tuple[list[TaskRun], float]:
-        return together([by_name[name] for name in tasks], cpus[: len(tasks)], means)
+        return together([by_name[name] for name in tasks], cpus[: len(tasks)], means, limits)
 
     measured = measure(plan(placements, repetitions, suite.seed), suite, run, screen)
     with replacing(directory / FILE) as target:
@@ -135,8 +139,7 @@ def collect(
 
 def main(suite: Path, placements: Sequence[Placement], directory: Path, repetitions: int) -> int:
     """Measure and return the exit code: 0 when complete, 130 after Ctrl-C or a request to end."""
-    for request in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(request, signal.default_int_handler)
+    end_in_good_order()
     try:
         with Screen() as screen:
             collect(suite, placements, directory, repetitions, screen)

@@ -17,15 +17,12 @@ import pandas as pd
 
 from data.corun import events
 from data.corun.suite import CorunTask
-from data.errors import InputError
-from data.measure.child import Child
+from data.measure.child import Child, TimedOutError, TimeLimits
 from data.measure.disturbance import Disturbance
 from data.measure.groups import Group
 from data.measure.perf_stat import Counting
 from data.measure.process_counts import ProcessTree
 
-#: Seconds after which a program that has not ended is an error.
-LIMIT = 300.0
 #: Starts a program stopped: it is pinned and watched before it begins.
 STOPPED = ("sh", "-c", 'kill -STOP $$; exec "$@"', "sh")
 RESIDENT = "process-resident-mib-s"
@@ -76,7 +73,9 @@ def beside(tasks: Sequence[str]) -> list[list[str]]:
     return [sorted([*tasks[:place], *tasks[place + 1 :]]) for place in range(len(tasks))]
 
 
-def together(tasks: Sequence[CorunTask], cpus: Sequence[int], means: Counters) -> tuple[list[TaskRun], float]:
+def together(
+    tasks: Sequence[CorunTask], cpus: Sequence[int], means: Counters, limits: TimeLimits | None = None
+) -> tuple[list[TaskRun], float]:
     """Run `tasks` at once, each on its processor; one that ends is started again until all have ended once.
 
     Returns
@@ -89,8 +88,11 @@ def together(tasks: Sequence[CorunTask], cpus: Sequence[int], means: Counters) -
     Raises
     ------
     InputError
-        If a program is missing, fails or does not end.
+        If a program is missing or fails.
+    TimedOutError
+        If a task takes longer than `limits` let it, by default what a first run may take.
     """
+    limits = limits or TimeLimits()
     with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch, ExitStack() as stack:
         measured = []
         for number, (task, cpu) in enumerate(zip(tasks, cpus, strict=True)):
@@ -98,7 +100,7 @@ def together(tasks: Sequence[CorunTask], cpus: Sequence[int], means: Counters) -
             place.mkdir()
             program = _Program(task, cpu, place)
             stack.callback(program.end)
-            watched = _Watched(program, means, str(number))
+            watched = _Watched(program, means, limits.seconds(task.name))
             stack.callback(watched.close)
             measured.append(watched)
         for watched in measured:
@@ -110,7 +112,10 @@ def together(tasks: Sequence[CorunTask], cpus: Sequence[int], means: Counters) -
             watched.begin()
         again = _until_ended(measured, means.interval, stack)
         foreign = watch.share(sum(program.seconds() for program in again))
-    return [watched.run() for watched in measured], round(foreign, 4)
+    runs = [watched.run() for watched in measured]
+    for run in runs:
+        limits.learn(run.task, run.seconds)
+    return runs, round(foreign, 4)
 
 
 def _until_ended(measured: list[_Watched], interval: float, stack: ExitStack) -> list[_Program]:
@@ -140,10 +145,8 @@ def _until_ended(measured: list[_Watched], interval: float, stack: ExitStack) ->
         if now >= begin + tick * interval:
             tick = int((now - begin) / interval) + 1
             for watched in first.values():
+                watched.require_in_time(now)
                 watched.look(time.perf_counter())
-        if now > begin + LIMIT:
-            names = ", ".join(watched.program.task.name for watched in first.values())
-            raise InputError(f"did not end within {LIMIT:g} s", place=f'task "{names}"')
     return list(running.values())
 
 
@@ -153,7 +156,7 @@ class _Program(Child):
     def __init__(self, task: CorunTask, cpu: int, scratch: Path) -> None:
         self.task, self.cpu, self.scratch = task, cpu, scratch
         command = [*STOPPED, *task.words(scratch / "report.yaml")]
-        super().__init__(command, f'task "{task.name}"', scratch / "output", cpu=cpu)
+        super().__init__(command, f'task "{task.name}"', scratch, cpu=cpu)
         os.waitpid(self.pid, os.WUNTRACED)
 
     def seconds(self) -> float:
@@ -167,16 +170,15 @@ class _Watched:
 
     program: _Program
     means: Counters
-    name: str
+    limit: float
     _begin: float = 0.0
     _resident: float = 0.0
     _looks: list[tuple[float, dict[str, float]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         pid = self.program.pid
-        self._group = None if self.means.ungrouped else Group(self.name)
-        if self._group is not None:
-            self._group.add(pid)
+        group = None if self.means.ungrouped else self.program.group
+        self._group = group if isinstance(group, Group) else None
         self._tree = ProcessTree(pid)
         output = self.program.scratch / "perf.csv"
         self.counting = Counting([pid], self.means.events, self.means.interval, output)
@@ -193,6 +195,11 @@ class _Watched:
             self._resident += (seconds - self._looks[-1][0]) * self._tree.resident_mebibytes
         self._looks.append((seconds, counts | {RESIDENT: self._resident}))
 
+    def require_in_time(self, now: float) -> None:
+        """Raise a TimedOutError if the program has run for too long."""
+        if now - self._begin > self.limit:
+            raise TimedOutError.after(self.limit, f'task "{self.program.task.name}"')
+
     def end(self, now: float) -> None:
         """Take the last look, before the program is reaped."""
         self.look(now)
@@ -201,8 +208,6 @@ class _Watched:
     def close(self) -> None:
         self.counting.close()
         self.program.end()
-        if self._group is not None:
-            self._group.close()
 
     def run(self) -> TaskRun:
         """Return what was counted."""

@@ -38,7 +38,7 @@ def measure(session: Session[Rate], suite: FingerprintSuite, stressors: frozense
     """Measure what the journal lacks, keeping each rate at once."""
 
     def made(tasks: Sequence[PlannedStressor]) -> tuple[list[Rate], float]:
-        rates = [stress_ng.run(task, suite.seconds) for task in tasks]
+        rates = [stress_ng.run(task, suite) for task in tasks]
         return rates, rates[-1].foreign
 
     session.measure(plan(suite, stressors), made)

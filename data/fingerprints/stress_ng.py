@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import tempfile
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import yaml
 
-from data.measure.child import Finished, execute
+from data.fingerprints.suite import FingerprintSuite
+from data.measure.child import Finished, TimedOutError, execute, shortened
 from data.measure.disturbance import Disturbance
 
 #: Seconds that a stressor may take to start and to end beyond the time it is given, before it is killed.
@@ -64,16 +66,30 @@ def available() -> frozenset[str]:
     return frozenset(done.output.split())
 
 
-def run(task: PlannedStressor, seconds: int) -> Rate:
-    """Run one stressor for `seconds`; a stressor that does nothing, fails or hangs has no rate."""
+def run(task: PlannedStressor, suite: FingerprintSuite) -> Rate:
+    """Run one stressor; a stressor that does nothing, fails or hangs has no rate."""
     at, watch = datetime.now(UTC).isoformat(), Disturbance()
     with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch:
-        report = Path(scratch) / "report.yaml"
-        done = execute(command(task, seconds, report), "fingerprint", Path(scratch), seconds + PATIENCE)
-        rate = reported(report)
-    foreign = round(watch.share(), 4)
+        rate, problem = measured(task, suite, Path(scratch))
+    return Rate(**asdict(task), at=at, rate=rate, problem=problem, foreign=round(watch.share(), 4))
+
+
+def measured(
+    task: PlannedStressor,
+    suite: FingerprintSuite,
+    scratch: Path,
+    wrap: Callable[[list[str]], list[str]] = list,
+) -> tuple[float | None, str]:
+    """Run a stressor, whose command `wrap` may constrain; return its rate, or why it has none."""
+    report = scratch / "report.yaml"
+    limit = suite.timeout or suite.seconds + PATIENCE
+    try:
+        done = execute(wrap(command(task, suite.seconds, report)), "fingerprint", scratch, limit)
+    except TimedOutError as exc:
+        return None, exc.problem
+    rate = reported(report)
     problem = why_no_rate(task.stressor, done) if rate is None or done.code else ""
-    return Rate(**asdict(task), at=at, rate=None if problem else rate, problem=problem, foreign=foreign)
+    return (None if problem else rate), problem
 
 
 def command(task: PlannedStressor, seconds: int, report: Path) -> list[str]:
@@ -98,10 +114,9 @@ def reported(report: Path) -> float | None:
 
 def why_no_rate(stressor: str, done: Finished) -> str:
     """Say why a stressor has no rate, in stress-ng's words where it has some."""
-    if done.code < 0:
-        return f"did not end within {PATIENCE:g} s of its time"
     if not done.code:
         return "did nothing"
     lines = [_PREFIX.sub("", line) for line in done.output.strip().splitlines()]
     about = (line for line in lines if stressor in line and not line.startswith("dispatching"))
-    return f"ended with exit code {done.code} ({next(about, _PREFIX.sub('', done.last_line))})"
+    said = shortened(next(about, _PREFIX.sub("", done.last_line)))
+    return f"ended with exit code {done.code} ({said})"

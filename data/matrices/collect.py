@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,6 @@ from data.matrices.run import Bench, Order, Outcome, calibrate
 from data.matrices.suite import EQUAL_TIME, MatrixSuite
 from data.matrices.tables import SIDES, SUMMARY, MatrixTables
 from data.measure import machine, perf_stat
-from data.measure.groups import remove_abandoned_groups
 from data.measure.screen import Screen
 from data.measure.session import Session
 
@@ -114,8 +113,9 @@ def measure(
     costs = calibrated(session, suite, everything, cost)
 
     def made(now: Sequence[PlannedRun]) -> tuple[list[MeasuredRun], float]:
-        at = datetime.now(UTC).isoformat()
-        outcome = run(order(suite, now[0], costs))
+        at, case = datetime.now(UTC).isoformat(), now[0].case
+        outcome = run(replace(order(suite, now[0], costs), limit=session.limits.seconds(case)))
+        session.limits.learn(case, outcome.elapsed)
         return [_measured(now[0], at, outcome)], outcome.foreign
 
     session.measure(everything, made)
@@ -246,7 +246,6 @@ def collect(path: Path, directory: Path, screen: Screen) -> bool:
     suite = matrix_suite.load(path)
     *others, cpu = sorted(os.sched_getaffinity(0))
     lacking = list(perf_stat.uncountable(suite.events))
-    remove_abandoned_groups()
     if lacking:
         screen.say(f"perf cannot count {', '.join(lacking)}")
     counted = [event for event in suite.events if event not in lacking]

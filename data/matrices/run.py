@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from data.errors import InputError
 from data.matrices.programs import PROGRESS, Progress, Work
 from data.matrices.rates import BUSY, Look, rates
 from data.matrices.suite import BACKWARDS, DISTURBED, KILLED, QUOTA
 from data.measure import kernel_counts
-from data.measure.child import Talking, execute
-from data.measure.groups import Group
+from data.measure.child import Talking, TimedOutError, TimeLimits, execute
+from data.measure.groups import Group, why_no_groups
 from data.measure.interventions import Competition, Quota
 from data.measure.perf_stat import Counting
 from data.measure.proc import descendants
@@ -26,8 +25,6 @@ from data.measure.process_counts import Program
 
 #: Of our programs in Python.
 ENVIRONMENT = {"PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONHASHSEED": "0"}
-#: Seconds after which a program that has not ended is an error.
-LIMIT = 60.0
 #: How much of every processor a heavy program takes.
 HEAVY = (0.5, 0.7, 0.9)
 
@@ -38,7 +35,7 @@ class Order:
 
     A ``quota`` of the processor is 1 for a program that may have all of it. After ``moment`` seconds the run
     is made ``invalid``, if it is one of those kinds; a heavy program takes the share ``heavy``. The program
-    has the variables ``environment`` beside ours.
+    has the variables ``environment`` beside ours, and ``limit`` seconds to end.
     """
 
     work: Work
@@ -47,6 +44,7 @@ class Order:
     moment: float = 0.0
     heavy: float = HEAVY[0]
     environment: Mapping[str, str] = field(default_factory=dict)
+    limit: float = TimeLimits.FIRST
 
     @property
     def place(self) -> str:
@@ -88,12 +86,9 @@ class Bench:
     def __init__(self, cpu: int, interval: float, events: Sequence[str]) -> None:
         self.cpu, self.interval, self.events = cpu, interval, events
         self.missing: dict[str, str] = {}
-        self._group: Group | None = None
         self._quota: Quota | None = None
-        try:
-            self._group = Group("0")
-        except OSError as exc:
-            self.missing[BACKWARDS] = f"no control groups to count in ({exc})"
+        if why_no_groups():
+            self.missing[BACKWARDS] = why_no_groups()
         try:
             self._quota = Quota()
             if not self._quota.apart:
@@ -101,7 +96,9 @@ class Bench:
         except OSError as exc:
             self.missing[QUOTA] = f"no control group for processor time ({exc})"
         self._competition = Competition(HEAVY)
-        self._groups, self._keeper = 0, ExitStack()
+        # what the programs of earlier runs have used: a service counts on from request to request
+        self._counted: Mapping[str, float] = {}
+        self._keeper = ExitStack()
         self._keep_events()
 
     def __enter__(self) -> Self:
@@ -122,9 +119,8 @@ class Bench:
     def __exit__(self, *_: object) -> None:
         self._keeper.close()
         self._competition.close()
-        for means in (self._group, self._quota):
-            if means is not None:
-                means.close()
+        if self._quota is not None:
+            self._quota.close()
 
     def run(self, order: Order) -> Outcome:
         """Run `order` once.
@@ -132,7 +128,9 @@ class Bench:
         Raises
         ------
         InputError
-            If the program fails or does not end.
+            If the program fails.
+        TimedOutError
+            If it does not end within the order's limit.
         """
         with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch, ExitStack() as stack:
             started = _Started(order, Path(scratch), self.cpu)
@@ -142,12 +140,12 @@ class Bench:
             if self._quota is not None and order.quota < 1:
                 self._quota.limit(order.quota)
                 self._quota.add(started.pid)
-            self._join(started.pid)
             program = Program(started.pid)
             if counting is not None:
                 counting.ready()
                 counting.enable()
-            looks = [self._look(program), *self._watch(started, order, program, stack)]
+            looks = [self._look(started, program), *self._watch(started, order, program, stack)]
+            self._counted = looks[-1].group
             perf = _totals(counting) if counting is not None else {}
             done, begin, end = Progress.read(started.progress)
             metrics = rates(looks, perf, done)
@@ -161,15 +159,10 @@ class Bench:
         stack.callback(counting.close)
         return counting
 
-    def _join(self, pid: int) -> None:
-        if self._group is not None:
-            for one in descendants(pid):
-                with suppress(OSError):
-                    self._group.add(one)
-
-    def _look(self, program: Program, *, between: bool = False) -> Look:
+    def _look(self, started: _Started, program: Program, *, between: bool = False) -> Look:
         """Look at everything; between the first and the last look nobody needs the machine's levels."""
-        group = self._group.counts() if self._group is not None else {}
+        counts_so_far = started.counted.counts() if started.counted is not None else {}
+        group = {name: count + self._counted.get(name, 0.0) for name, count in counts_so_far.items()}
         at, counts = time.perf_counter(), kernel_counts.counts(self.cpu)
         levels = {} if between else kernel_counts.levels(self.cpu)
         return Look(at, counts, program.counts(), group, levels, program.levels())
@@ -187,14 +180,14 @@ class Bench:
                 spoiled = True
             wait = due if spoiled else min(due, order.moment)
             if started.done(max(0.0, wait - now)):
-                yield self._look(program)
+                yield self._look(started, program)
                 return
             now = time.perf_counter() - begin
             if now >= due:
                 tick += 1
-                yield self._look(program, between=True)
-            if now > LIMIT:
-                raise InputError(f"did not end within {LIMIT:g} s", place=order.place)
+                yield self._look(started, program, between=True)
+            if now > order.limit:
+                raise TimedOutError.after(order.limit, order.place)
 
     def _spoiler(self, started: _Started, order: Order, stack: ExitStack) -> Callable[[], None]:
         if order.invalid == KILLED:
@@ -203,21 +196,25 @@ class Bench:
             running = self._competition.running(order.heavy)
             return lambda: stack.enter_context(running)
         if order.invalid == BACKWARDS:
-            return lambda: self._regroup(started.pid)
+            return lambda: self._count_anew(started)
         return lambda: None
 
-    def _regroup(self, pid: int) -> None:
-        """Make the control group anew, as when a service is restarted: it counts from 0 again."""
-        old = self._group
-        self._groups += 1
-        self._group = Group(str(self._groups))
-        self._join(pid)
-        if old is not None:
-            old.close()
+    def _count_anew(self, started: _Started) -> None:
+        """Count from 0 again, as when a service is restarted."""
+        started.regroup()
+        self._counted = {}
 
 
 class _Started(Talking):
-    """A program of `data.matrices.programs` that is set up; ``seen`` is when it was last heard or ended."""
+    """A program of `data.matrices.programs` that is set up.
+
+    Attributes
+    ----------
+    seen : float
+        When it was last heard or ended.
+    counted : Group or None
+        Whose counts are its own.
+    """
 
     def __init__(self, order: Order, scratch: Path, cpu: int) -> None:
         self.progress = scratch / "progress"
@@ -225,11 +222,12 @@ class _Started(Talking):
         self._killed, self.seen, self._word = False, 0.0, b""
         command = _command({"work": order.work, "progress": str(self.progress)})
         environment = {**ENVIRONMENT, **order.environment}
-        super().__init__(command, order.place, scratch / "errors", cpu=cpu, environment=environment)
+        super().__init__(command, order.place, scratch, cpu=cpu, environment=environment)
+        self.counted = self.group if isinstance(self.group, Group) else None
 
     def expect(self, word: bytes) -> None:
         """Wait until the program says `word`."""
-        if not self.done(LIMIT) or self._word != word:
+        if not self.done(TimeLimits.FIRST) or self._word != word:
             raise self.failed()
 
     def done(self, seconds: float) -> bool:
@@ -241,6 +239,14 @@ class _Started(Talking):
         if not word and not self._killed:
             raise self.failed()
         return True
+
+    def regroup(self) -> None:
+        """Put it into a new control group."""
+        if self.counted is not None:
+            self.counted = Group(within=self.counted)
+            for pid in descendants(self.pid):
+                with suppress(OSError):
+                    self.counted.add(pid)
 
     def stop(self) -> None:
         """Kill it and all it started before it is done."""
@@ -264,7 +270,8 @@ def calibrate(name: str, seconds: float, cpu: int) -> float:
     """Return what `data.matrices.programs.calibrate` does, measured on processor `cpu`."""
     place = f'unit "{name}"'
     command = _command({"calibrate": name, "seconds": seconds})
-    done = execute(command, place, limit=LIMIT, cpu=cpu, environment=ENVIRONMENT)
+    with tempfile.TemporaryDirectory(prefix="perfjudge-") as scratch:
+        done = execute(command, place, Path(scratch), TimeLimits.FIRST, cpu=cpu, environment=ENVIRONMENT)
     done.require(place)
     return float(done.last_line)
 

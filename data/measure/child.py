@@ -1,20 +1,115 @@
-"""A program of ours in a process group of its own: started, heard, and ended with all that it started."""
+"""Programs that are measured: started, heard, and ended with all that they started."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import signal
 import subprocess
-import tempfile
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import IO, ClassVar
 
 from data.errors import InputError
+from data.measure.groups import NAP, enclosure, send
+
+#: Seconds that programs have to end after SIGTERM, before SIGKILL.
+GRACE = 5.0
+#: Bytes that are kept of the beginning and of the end of what a program prints.
+KEPT = 1 << 16
+#: Characters that are kept of its last line.
+LINE = 300
+#: Bytes that wait in a pipe at most, and from how many on more are looked for at once.
+_PIPE, _MUCH = 1 << 20, 1 << 17
+#: Seconds between two looks at the output of a program that prints little: each takes a bit of a processor.
+_LOOK = 0.02
+
+
+class TimedOutError(InputError):
+    """A program that was ended because it ran for too long; ``seconds`` are what it might have taken."""
+
+    seconds = 0.0
+
+    @classmethod
+    def after(cls, seconds: float, place: str) -> TimedOutError:
+        """Return the error of a program that ran for longer than `seconds`."""
+        error = cls(f"ran for longer than {seconds:g} seconds", place=place)
+        error.seconds = seconds
+        return error
+
+
+class TimeLimits:
+    """How many seconds runs may take: what the suite says, or what their first runs took.
+
+    Parameters
+    ----------
+    timeout : float, optional
+        Seconds that any run may take; without it 10 times the slowest of the first runs of the same thing,
+        at least 30 s, and 300 s until one of them has ended.
+    """
+
+    FIRST, LEAST, TIMES, RUNS = 300.0, 30.0, 10.0, 5
+
+    def __init__(self, timeout: float | None = None) -> None:
+        self.timeout = timeout
+        self._first: defaultdict[Hashable, list[float]] = defaultdict(list)
+
+    def seconds(self, what: Hashable) -> float:
+        """Return how many seconds a run of something may take."""
+        if self.timeout is not None:
+            return self.timeout
+        first = self._first[what]
+        return max(self.LEAST, self.TIMES * max(first)) if first else self.FIRST
+
+    def learn(self, what: Hashable, seconds: float) -> None:
+        """Take the seconds that a run took."""
+        if len(self._first[what]) < self.RUNS:
+            self._first[what].append(seconds)
+
+
+class Output:
+    """What a program prints: its beginning and its end are kept, the pipe is emptied all the time."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream, self._first, self._last, self._size = stream, bytearray(), bytearray(), 0
+        self._ending = threading.Event()
+        # only a more privileged program may have more of them
+        with suppress(OSError):
+            fcntl.fcntl(stream, fcntl.F_SETPIPE_SZ, _PIPE)
+        self._thread = threading.Thread(target=self._read, daemon=True, name="output of a program")
+        self._thread.start()
+
+    def _read(self) -> None:
+        with self._stream as stream:
+            while data := os.read(stream.fileno(), _PIPE):
+                self._add(data)
+                if len(data) < _MUCH:
+                    self._ending.wait(_LOOK)
+
+    def _add(self, data: bytes) -> None:
+        room = KEPT - len(self._first)
+        self._first += data[:room]
+        self._last += data[room:] if room > 0 else data
+        del self._last[:-KEPT]
+        self._size += len(data)
+
+    def end(self) -> None:
+        """Wait until all is read; what a process that cannot be ended may still print is left."""
+        self._ending.set()
+        self._thread.join(1.0)
+
+    @property
+    def text(self) -> str:
+        """What was printed so far; a line says how much is left out between its beginning and its end."""
+        left = self._size - len(self._first) - len(self._last)
+        between = f"\n... {left:,} bytes are left out here ...\n".encode() if left else b""
+        return bytes(self._first + between + self._last).decode(errors="replace")
 
 
 class Child:
@@ -25,8 +120,9 @@ class Child:
     command : sequence of str
     place : str
         What an error names.
-    said : Path, optional
-        The file that takes what it prints; it may leave temporary files beside it.
+    scratch : Path, optional
+        For a program that is measured: the directory of its temporary files, where ``output`` has what it
+        printed when it has ended; linear algebra takes one thread. Without it the environment is ours.
     cpu : int, optional
         The processor it is pinned to.
     environment : mapping, optional
@@ -37,49 +133,65 @@ class Child:
     Attributes
     ----------
     pid : int
+    begun : float
+        By `time.perf_counter`.
     ended : int
         A descriptor that can be read from when the program has ended.
+    group : Group or Descendants
+        What holds it and all it starts.
     used : tuple of float
         User and kernel seconds, with those of the children it waited for; known once it was taken note of.
 
     Raises
     ------
     InputError
-        If the program is not installed.
+        If the program is not installed, or cannot be run.
     """
 
-    #: Its standard input, and its standard output where it is not kept.
+    #: Its standard input, and its standard output; None where that is kept.
     STREAMS: ClassVar[tuple[int, int | None]] = (subprocess.DEVNULL, None)
 
     def __init__(
         self,
         command: Sequence[str],
         place: str,
-        said: Path | None = None,
+        scratch: Path | None = None,
         *,
         cpu: int | None = None,
         environment: Mapping[str, str] | None = None,
         pass_fds: Sequence[int] = (),
     ) -> None:
-        self._place, self._said = place, said or Path(os.devnull)
-        beside = {} if said is None else {"TMPDIR": str(said.parent)}
+        self._place, self._scratch = place, scratch
+        measured = {} if scratch is None else {"TMPDIR": str(scratch), "OPENBLAS_NUM_THREADS": "1"}
+        self.group = enclosure()
+        reading, writing = os.pipe()
+        self._output = Output(os.fdopen(reading, "rb", buffering=0))
         stdin, stdout = self.STREAMS
-        with self._said.open("wb") as output:
-            try:
+        try:
+            with self.group.inside():
+                self.begun = time.perf_counter()
                 self._process = subprocess.Popen(
                     command,
                     stdin=stdin,
-                    stdout=stdout or output,
-                    stderr=output,
-                    env={**os.environ, "OPENBLAS_NUM_THREADS": "1", **beside, **(environment or {})},
+                    stdout=writing if stdout is None else stdout,
+                    stderr=writing,
+                    env={**os.environ, **measured, **(environment or {}), **self.group.environment},
                     bufsize=0,
                     pass_fds=pass_fds,
                     process_group=0,
+                    preexec_fn=self.group.prepare,  # noqa: PLW1509 - only where there are no control groups
                 )
-            except FileNotFoundError as exc:
-                problem = f"needs the program {command[0]!r}, which is not installed"
-                raise InputError(problem, place=place) from exc
+        except BaseException as exc:
+            self.group.close()
+            if not isinstance(exc, OSError):
+                raise
+            missing = isinstance(exc, FileNotFoundError)
+            problem = "which is not installed" if missing else f"which cannot be run ({exc.strerror})"
+            raise InputError(f"needs the program {command[0]!r}, {problem}", place=place) from exc
+        finally:
+            os.close(writing)
         self.pid = self._process.pid
+        self.group.follow(self.pid)
         self.ended = os.pidfd_open(self.pid)
         self.used = (0.0, 0.0)
         if cpu is not None:
@@ -92,8 +204,8 @@ class Child:
 
     @property
     def output(self) -> str:
-        """What it has printed."""
-        return self._said.read_text(errors="replace")
+        """What it has printed: the beginning and the end of it."""
+        return self._output.text
 
     @property
     def last_line(self) -> str:
@@ -111,24 +223,50 @@ class Child:
         poll.register(self.ended, select.POLLIN)
         return bool(poll.poll(None if seconds is None else seconds * 1000))
 
-    def kill(self, number: int = signal.SIGKILL) -> None:
-        """Send it and all it started a signal, if it was not yet waited for: its number may be another's."""
+    def kill(self) -> None:
+        """Kill it and all it started, if it was not yet waited for."""
         if self.code is None:
-            with suppress(ProcessLookupError):
-                os.killpg(self.pid, number)
+            self.group.kill()
 
     def end(self) -> int:
-        """End it with all it started, if it still runs, and take note of it, once; return its exit code."""
-        if self._process.returncode is None:
-            self.kill()
-            _, status, usage = os.wait4(self.pid, 0)
-            self._process.returncode = os.waitstatus_to_exitcode(status)
-            self.used = usage.ru_utime, usage.ru_stime
-            os.close(self.ended)
-            for stream in (self._process.stdin, self._process.stdout):
-                if stream is not None:
-                    stream.close()
+        """End what still runs of it and of all it started, and take note of it, once; return its exit code.
+
+        They are sent SIGTERM, and what is left after `GRACE` seconds is killed; at Ctrl-C meanwhile, at once.
+        """
+        grace, interrupted = GRACE, False
+        while self._process.returncode is None:
+            try:
+                self._end(grace)
+            except KeyboardInterrupt:
+                grace, interrupted = 0.0, True
+        if interrupted:
+            raise KeyboardInterrupt
         return self._process.returncode
+
+    def _end(self, grace: float) -> None:
+        ended = time.monotonic() + grace
+        running = self.group.processes()
+        send(running, signal.SIGTERM)
+        # who is stopped hears of nothing else
+        send(running, signal.SIGCONT)
+        while running and time.monotonic() < ended:
+            time.sleep(NAP)
+            running = self.group.processes()
+        self.group.close()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                stream.close()
+        self._output.end()
+        if self._scratch is not None:
+            (self._scratch / "output").write_text(self.output)
+        try:
+            _, status, usage = os.wait4(self.pid, 0)
+            self.used = usage.ru_utime, usage.ru_stime
+        except ChildProcessError:
+            # Ctrl-C came just after it was waited for
+            status = signal.SIGKILL
+        self._process.returncode = os.waitstatus_to_exitcode(status)
+        os.close(self.ended)
 
     def require(self) -> None:
         """Take note that it has ended, with all it started; InputError if it failed."""
@@ -193,34 +331,41 @@ def execute(
     command : sequence of str
     place : str
         What an error names.
-    scratch : Path, optional
-        Where it may leave temporary files; they go when it has ended, if none is given.
     limit : float, optional
-        Seconds after which the program and what it started are killed.
-    cpu, environment
+        Seconds after which the program and what it started are ended.
+    scratch, cpu, environment
         As `Child` takes them.
 
     Raises
     ------
     InputError
         If the program is not installed.
+    TimedOutError
+        If it ran for longer than `limit`.
     """
-    with tempfile.TemporaryDirectory(prefix="perfjudge-") as own:
-        begin = time.perf_counter()
-        said = (scratch or Path(own)) / "output"
-        child = Child(command, place, said, cpu=cpu, environment=environment)
-        try:
-            child.wait(limit)
-            real = time.perf_counter() - begin
-        except BaseException:
-            # stress-ng tidies up when it is asked to end
-            child.kill(signal.SIGTERM)
-            child.wait()
-            raise
-        finally:
-            child.end()
-        return Finished(child.end(), child.output, (real, *child.used))
+    child = Child(command, place, scratch, cpu=cpu, environment=environment)
+    try:
+        in_time = child.wait(limit)
+        real = time.perf_counter() - child.begun
+    finally:
+        child.end()
+    if not in_time and limit is not None:
+        raise TimedOutError.after(limit, place)
+    return Finished(child.end(), child.output, (real, *child.used))
+
+
+def end_in_good_order() -> None:
+    """Let requests to end this process come as KeyboardInterrupt, so that its programs are ended, too."""
+    for request in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # whoever ignores that its terminal is closed wants to go on (nohup)
+        if request != signal.SIGHUP or signal.getsignal(request) != signal.SIG_IGN:
+            signal.signal(request, signal.default_int_handler)
+
+
+def shortened(line: str) -> str:
+    """Return a line that a program printed, cut where it is long."""
+    return line if len(line) <= LINE else f"{line[:LINE]}..."
 
 
 def _last_line(output: str) -> str:
-    return (output.strip().splitlines() or ["it printed nothing"])[-1]
+    return shortened((output.strip().splitlines() or ["it printed nothing"])[-1])

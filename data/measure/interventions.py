@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from data.measure.child import Talking
-from data.measure.groups import remove_abandoned
+from data.measure.groups import remove_abandoned, remove_group
 from data.measure.process_counts import own_seconds
 from data.measure.programs import WORKLOADS
 
@@ -68,8 +68,8 @@ class Quota:
         (self.path / "cgroup.procs").write_text(str(pid))
 
     def close(self) -> None:
-        """Remove the group; its programs have ended."""
-        self.path.rmdir()
+        """Remove the group, with what is left in it where it is of version 2."""
+        remove_group(self.path)
 
 
 class Competition:

@@ -28,13 +28,26 @@ class Keyed(Protocol):
 Entry = TypeVar("Entry", bound=Keyed)
 
 
+@dataclass(frozen=True)
+class TimedOutRun:
+    """A run that was ended after ``limit`` seconds: its key as JSON, and why it has no entry."""
+
+    run: str
+    problem: str
+    limit: float
+
+
 @dataclass
 class Journal(Generic[Entry]):
-    """The file that ``entries`` live in, and ``notes``: dataclasses of what else is to be known again."""
+    """The file that ``entries`` live in, and ``notes``: dataclasses of what else is to be known again.
+
+    Runs that were ended because they took too long are in ``invalid``.
+    """
 
     path: Path
     entries: list[Entry]
     notes: list[Any] = field(default_factory=list)
+    invalid: list[TimedOutRun] = field(default_factory=list)
 
     @classmethod
     def open(
@@ -73,10 +86,13 @@ class Journal(Generic[Entry]):
         keys = {one.name for one in fields(note)} if note else set()
         an_entry = TypeAdapter(entry)
         a_note: TypeAdapter[Any] = TypeAdapter(note or entry)
+        an_invalid = TypeAdapter(TimedOutRun)
         journal = cls(path, [])
         for number, record in enumerate(records, 2):
             try:
-                if record.keys() == keys:
+                if record.keys() == {"run", "problem", "limit"}:
+                    journal.invalid.append(an_invalid.validate_python(record))
+                elif record.keys() == keys:
                     journal.notes.append(a_note.validate_python(record))
                 else:
                     journal.entries.append(an_entry.validate_python(record))
@@ -93,6 +109,16 @@ class Journal(Generic[Entry]):
         """Keep what is no entry."""
         self.notes.append(note)
         self._append([note])
+
+    def add_invalid(self, run: TimedOutRun) -> None:
+        """Keep that a run has no entry."""
+        self.invalid.append(run)
+        self._append([run])
+
+    def invalid_runs(self) -> list[dict[str, Any]]:
+        """Return the runs that have no entry, as they are written."""
+        measured = {json.dumps(entry.key) for entry in self.entries}
+        return [asdict(one) for one in self.invalid if one.run not in measured]
 
     def _append(self, records: Iterable[Any]) -> None:
         with self.path.open("a", encoding="utf-8") as file:

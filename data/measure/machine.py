@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import platform
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+
+from data.errors import InputError
+from data.measure.child import execute
 
 
 def settings() -> dict[str, str]:
@@ -34,10 +36,11 @@ def name() -> str:
 def stress_ng() -> str:
     """Return the version of stress-ng."""
     try:
-        output = subprocess.run(["stress-ng", "--version"], capture_output=True, text=True, check=True).stdout
-    except (OSError, subprocess.CalledProcessError):
+        done = execute(["stress-ng", "--version"], "stress-ng")
+        done.require("stress-ng")
+    except InputError:
         return "not installed"
-    return output.split(",")[1].split()[1]
+    return done.output.split(",")[1].split()[1]
 
 
 def _field(path: Path, key: str, separator: str = ":") -> str:

@@ -17,6 +17,8 @@ from data.measure.intervals import read
 from data.tables.blanks import UNCOUNTED
 
 _MODIFIER = re.compile(r":[a-zA-Z]+$")
+#: Seconds that perf may take to end: with many events it takes some.
+PATIENCE = 60.0
 #: Numbers without any country's separators.
 PLAIN = {"LC_ALL": "C"}
 
@@ -61,8 +63,7 @@ class Counting:
             *("-D", "-1", "--control", f"fd:{commands},{acknowledge}"),
             *("-e", ",".join(events), "-p", ",".join(map(str, pids))),
         ]
-        said, taken = output.with_suffix(".said"), (commands, acknowledge)
-        self._perf = Child(command, "perf", said, environment=PLAIN, pass_fds=taken)
+        self._perf = Child(command, "perf", environment=PLAIN, pass_fds=(commands, acknowledge))
         os.close(commands)
         os.close(acknowledge)
 
@@ -90,7 +91,7 @@ class Counting:
         """End perf, once."""
         if self._perf.code is None:
             self._perf.send(signal.SIGINT)
-            self._perf.wait()
+            self._perf.wait(PATIENCE)
             self._perf.end()
             os.close(self._commands)
             os.close(self._acknowledged)

@@ -59,9 +59,19 @@ def threads(pid: int) -> Iterator[Path]:
         yield from (PROC / str(pid) / "task").iterdir()
 
 
+def children(pid: int) -> Iterator[int]:
+    """Yield the processes that `pid` started, or took over, and has not waited for."""
+    for thread in threads(pid):
+        yield from map(int, " ".join(lines(thread / "children")).split())
+
+
 def descendants(pid: int) -> Iterator[int]:
     """Yield `pid` and what it started that still is."""
     yield pid
-    for thread in threads(pid):
-        for child in " ".join(lines(thread / "children")).split():
-            yield from descendants(int(child))
+    for child in children(pid):
+        yield from descendants(child)
+
+
+def is_running(pid: int) -> bool:
+    """Tell whether a process has not ended; one that ended stays until its parent has waited for it."""
+    return stat(pid)[:1] not in ([], ["Z"], ["X"])

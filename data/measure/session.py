@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from data.measure import machine
-from data.measure.journal import Entry, Journal
+from data.measure.child import TimedOutError, TimeLimits
+from data.measure.journal import Entry, Journal, TimedOutRun
 from data.measure.screen import Screen
 from data.measure.suite import Suite
 from data.tables.files import write_json
@@ -45,6 +47,7 @@ class Session(Generic[Entry]):
 
     What is measured while others use more than the share ``foreign`` of the machine is made again,
     ``attempts`` times at most; the least disturbed stays. ``unit`` is what entries of the journal are called.
+    A run that takes longer than its ``limits`` is invalid: it is kept as that, and the measurement goes on.
     """
 
     journal: Journal[Entry]
@@ -53,6 +56,7 @@ class Session(Generic[Entry]):
     foreign: float = 1.0
     attempts: float = 1
     finished: bool = True
+    limits: TimeLimits = field(default_factory=TimeLimits)
 
     def __enter__(self) -> Self:
         return self
@@ -79,22 +83,25 @@ class Session(Generic[Entry]):
         """Begin to measure a suite into `directory`, or go on; for the rest and for errors see `Journal`."""
         described = machine.settings()
         same = {name: described[setting] for name, setting in suite.SAME.items()}
-        begun = suite.model_dump(mode="json") | same
+        # whoever lets runs take longer goes on with the same measurement
+        begun = suite.model_dump(mode="json", exclude={"timeout"}) | same
         journal = Journal.open(directory / "journal.jsonl", begun, entry, note, able)
-        return cls(journal, screen, unit, *suite.patience)
+        return cls(journal, screen, unit, *suite.patience, limits=TimeLimits(suite.timeout))
 
     def end(self, suite: Suite, tables: Tables, **settings: Any) -> bool:
         """Write what was measured, and how into ``settings.json``; tell whether it is everything."""
         directory = self.journal.path.parent
         tables.write(directory)
-        described = {"machine": machine.settings(), "suite": suite.model_dump(mode="json"), **settings}
+        about = {"machine": machine.settings(), "suite": suite.model_dump(mode="json")}
+        described = {**about, "invalid": self.journal.invalid_runs(), **settings}
         write_json(directory / "settings.json", described)
         return self.finished
 
     def waiting(self, everything: Sequence[Plan]) -> list[Plan]:
-        """Return what of it is not yet in the journal."""
-        kept = {entry.key for entry in self.journal.entries}
-        return [planned for planned in everything if planned.key not in kept]
+        """Return what of it is not yet in the journal; invalid runs wait for a suite with a longer limit."""
+        kept, limit = {entry.key for entry in self.journal.entries}, self.limits.timeout or TimeLimits.LEAST
+        given_up = {one.run for one in self.journal.invalid if one.limit >= limit}
+        return [one for one in everything if one.key not in kept and _written(one.key) not in given_up]
 
     def measure(
         self,
@@ -117,9 +124,22 @@ class Session(Generic[Entry]):
             now = waiting[at : at + batch]
             progress = partial(self.screen.advance, whole - len(waiting) + at, whole)
             progress(now[-1].told)
-            entries, _ = quietest(partial(make, now), self.foreign, self.attempts, progress)
-            self.journal.add(*entries)
+            try:
+                entries, _ = quietest(partial(make, now), self.foreign, self.attempts, progress)
+            except TimedOutError as exc:
+                self._give_up(now, exc)
+            else:
+                self.journal.add(*entries)
         self.screen.advance(whole, whole, "done")
+
+    def _give_up(self, planned: Sequence[Plan], error: TimedOutError) -> None:
+        for one in planned:
+            self.screen.say(f"invalid: {one.told}: {error}")
+            self.journal.add_invalid(TimedOutRun(_written(one.key), str(error), error.seconds))
+
+
+def _written(key: Hashable) -> str:
+    return json.dumps(key)
 
 
 def shuffled(blocks: Iterable[Iterable[One]], shuffle: random.Random) -> list[One]:

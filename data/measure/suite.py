@@ -17,7 +17,10 @@ Kind = TypeVar("Kind", bound=Section)
 
 
 class Suite(Section):
-    """A measurement: its ``name``, and the ``seed`` of its order and of all that is drawn."""
+    """A measurement: its ``name``, and the ``seed`` of its order and of all that is drawn.
+
+    A run may take ``timeout`` seconds; without it, what `data.measure.child.TimeLimits` says.
+    """
 
     #: What of the machine must be the same all the time: its settings by what journals call them.
     SAME: ClassVar[Mapping[str, str]] = {}
@@ -25,6 +28,7 @@ class Suite(Section):
     kind: str
     name: str
     seed: int
+    timeout: Annotated[float, Field(gt=0)] | None = None
 
     @property
     def patience(self) -> tuple[float, float]:

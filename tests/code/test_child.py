@@ -1,11 +1,16 @@
 import os
 import select
+import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
 from data.errors import InputError
-from data.measure.child import Child, Talking, execute
+from data.measure.child import KEPT, LINE, Child, Talking, TimedOutError, TimeLimits, execute
+
+ROOT = Path(__file__).parents[2]
 
 
 def gone(pid):
@@ -17,11 +22,77 @@ def gone(pid):
     return bool(select.select([ended], [], [], 30)[0])
 
 
-def test_a_program_that_takes_too_long_is_killed_with_all_it_started():
-    done = execute(["sh", "-c", "sleep 77 & echo $!; wait"], "x", limit=0.3)
-    assert done.code == -9
-    assert gone(done.last_line)
-    assert 0.3 <= done.seconds[0] < 30
+def test_a_program_that_takes_too_long_is_ended_with_all_it_started(tmp_path):
+    command = ["sh", "-c", f"sleep 77 & echo $! > {tmp_path}/pid; wait"]
+    with pytest.raises(TimedOutError, match=r"^here: ran for longer than 0.3 seconds$") as error:
+        execute(command, "here", limit=0.3)
+    assert error.value.seconds == 0.3
+    assert gone((tmp_path / "pid").read_text())
+
+
+#: Says by how many KiB a program's output made this process larger, and what was kept of it.
+MEASURING = """
+import resource, sys
+from data.measure.child import execute
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+execute(["true"], "x")
+before, done = peak(), execute(["sh", "-c", sys.argv[1]], "x")
+print(peak() - before, len(done.output), len(done.last_line))
+print(*(line for line in done.output.splitlines() if "left out" in line))
+"""
+GIGABYTE = 2**30
+
+
+@pytest.mark.parametrize(
+    "program",
+    [f"head -c {GIGABYTE} /dev/zero | tr '\\0' x", f"yes a line | head -c {GIGABYTE}"],
+    ids=["one line", "many lines"],
+)
+def test_a_gigabyte_of_output_costs_megabytes_and_says_how_much_is_left_out(program):
+    command = [sys.executable, "-c", MEASURING, program]
+    told = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    sizes, left_out = told.splitlines()
+    grown, output, last = map(int, sizes.split())
+    assert grown < 10 * 1024
+    assert output < 2 * KEPT + 100
+    assert last <= LINE + 3
+    assert left_out == f"... {GIGABYTE - 2 * KEPT:,} bytes are left out here ..."
+
+
+def test_short_output_is_kept_whole_and_lies_in_the_directory_of_the_program(tmp_path):
+    done = execute(["sh", "-c", "echo first; echo second >&2"], "x", tmp_path)
+    assert (done.output, done.last_line) == ("first\nsecond\n", "second")
+    assert (tmp_path / "output").read_text() == done.output
+
+
+def test_a_limit_is_ten_times_the_slowest_of_the_first_runs_and_never_short():
+    limits = TimeLimits()
+    assert limits.seconds("a") == 300
+    for seconds in (0.1, 9.0, 4.0, 1.0, 1.0, 50.0):
+        limits.learn("a", seconds)
+    limits.learn("b", 0.1)
+    assert [limits.seconds(name) for name in "abc"] == [90, 30, 300]
+    assert TimeLimits(7).seconds("a") == 7
+
+
+def test_a_second_ctrl_c_ends_a_program_that_ignores_the_first_at_once(monkeypatch):
+    monkeypatch.setattr("data.measure.child.GRACE", 60)
+    program = Talking(["sh", "-c", "trap '' TERM; echo; while :; do sleep 1; done"], "x")
+    assert program.heard(60)
+    asleep, begin = time.sleep, time.monotonic()
+
+    def interrupted(seconds):
+        monkeypatch.setattr(time, "sleep", asleep)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        program.end()
+    assert program.code == -9
+    assert time.monotonic() - begin < 30
 
 
 def test_what_a_program_leaves_running_ends_with_it():
@@ -31,7 +102,7 @@ def test_what_a_program_leaves_running_ends_with_it():
 
 
 def test_a_program_that_fails_or_is_missing_is_told_in_one_line_with_what_it_said_last(tmp_path):
-    child = Child(["sh", "-c", "echo first; echo no luck >&2; exit 3"], "here", tmp_path / "said")
+    child = Child(["sh", "-c", "echo first; echo no luck >&2; exit 3"], "here", tmp_path)
     child.wait()
     with pytest.raises(InputError, match=r"^here: exit code 3 \(no luck\)$"):
         child.require()

@@ -2,7 +2,10 @@
 
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
+
+from data.measure.proc import descendants
 
 ROOT = Path(__file__).parents[2]
 #: Collects, and once enough is kept stays in the middle of a run until it is told to end.
@@ -37,16 +40,54 @@ def collecting(suite, out):
     return [sys.executable, "-m", "data.collect", str(suite), "-o", str(out)]
 
 
+def running(token):
+    """Return the processes whose command holds a word that no other's does."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if token.encode() in (folder / "cmdline").read_bytes():
+                found.append(int(folder.name))
+    return found
+
+
 def kept(out):
     """Count the entries and notes of a journal."""
     journal = out / "journal.jsonl"
     return journal.read_text().count("\n") - 1 if journal.exists() else 0
 
 
+def commands(process):
+    """Return the commands of what a process has started that still runs, as lists of words."""
+    found = []
+    for pid in [*descendants(process)][1:]:
+        with suppress(OSError):
+            found.append(Path(f"/proc/{pid}/cmdline").read_text().split("\0"))
+    return found
+
+
+def own_groups(*processes):
+    """Return the control groups of measurements, by the numbers of their processes."""
+    return [
+        group
+        for process in processes
+        for pattern in (f"perfjudge-{process}", f"perfjudge-{process}-*")
+        for group in Path("/sys/fs/cgroup").glob(f"**/{pattern}")
+    ]
+
+
+def collected(suite, out, *before):
+    """Measure a suite to its end; no control group of it is left, nor of the measurements `before` it."""
+    with subprocess.Popen(collecting(suite, out), cwd=ROOT, text=True, stderr=subprocess.PIPE) as begun:
+        told = begun.communicate(timeout=300)[1]
+    assert begun.returncode == 0, told
+    assert own_groups(begun.pid, *before) == []
+    return told
+
+
 def interrupt(suite, out, request, after):
     """Collect until `after` lines are kept and send `request` in the middle of the next run.
 
-    Returns what was told on standard error, and the exit code.
+    Returns what was told on standard error, the exit code, and the number of the process.
     """
     command = [sys.executable, "-c", STAYING, str(suite), str(out), str(after)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -55,4 +96,4 @@ def interrupt(suite, out, request, after):
         begun.send_signal(request)
         told = begun.communicate(timeout=60)[1]
     assert said == "stays\n", told
-    return told, begun.returncode
+    return told, begun.returncode, begun.pid

@@ -15,11 +15,9 @@ import numpy as np
 from data.comparisons.measuring.entries import Trial
 from data.comparisons.suite import Settings, Suite, SuiteOperation, Variant
 from data.errors import InputError
-from data.measure.child import execute
+from data.measure.child import TimedOutError, TimeLimits, execute
 
 PROGRAMS = Path(__file__).parents[2] / "suites" / "programs"
-#: Seconds after which a program hangs.
-LIMIT = 60.0
 #: Scatter above which a sample takes twice as long.
 SCATTERED = 0.02
 #: Samples of a run by the scatter of one.
@@ -34,10 +32,12 @@ class Workshop:
     suite : Suite
     directory : Path
         Of the measurement; on its disk lie the files of programs that want a disk.
+    limits : TimeLimits, optional
+        By default those of the suite.
     """
 
-    def __init__(self, suite: Suite, directory: Path) -> None:
-        self._suite = suite
+    def __init__(self, suite: Suite, directory: Path, limits: TimeLimits | None = None) -> None:
+        self._suite, self._limits = suite, limits or TimeLimits(suite.timeout)
         self._disk = (directory / "scratch").resolve()
         memory = Path("/dev/shm")  # noqa: S108 - where files are memory
         self._memory = memory if os.access(memory, os.W_OK) else self._disk
@@ -51,6 +51,8 @@ class Workshop:
         ------
         InputError
             If the program is missing or fails, with the last line it printed.
+        TimedOutError
+            If it runs for too long: unchanged builds that do the same work say what that is.
         """
         operation, place = variant.operation, f'operation "{variant.operation.name}"'
         done_work = max(1, round(work * (1 + variant.extra)))
@@ -59,9 +61,12 @@ class Workshop:
         values["site"] = f"env PYTHONPATH={sysconfig.get_path('purelib')} {values['run']}"
         values["out"] = self._built(operation, values)
         command = _filled(operation.command, values, place)
-        done = execute(command, place, self._disk, LIMIT, environment=_environment(values))
+        same, more = (operation.name, work, threads), 1 + max(0.0, variant.extra)
+        limit = self._limits.seconds(same) * more
+        done = execute(command, place, self._disk, limit, environment=_environment(values))
         done.require(place)
         real, user, kernel = done.seconds
+        self._limits.learn(same, real / more)
         if operation.metric == "real":
             return real
         if operation.metric == "cpu":
@@ -117,7 +122,12 @@ class Workshop:
         if operation.build and not out.exists():
             place, fresh = f'operation "{operation.name}"', out.with_suffix(".new")
             command = _filled(operation.build, {**values, "out": fresh}, place)
-            execute(command, place, self._disk, LIMIT, environment=_environment(values)).require(place)
+            limit, environment = self._limits.seconds(("build", place)), _environment(values)
+            try:
+                execute(command, place, self._disk, limit, environment=environment).require(place)
+            except TimedOutError as exc:
+                # it is the build that cannot be measured, not a run of it
+                raise InputError(f"the build {exc.problem}", place=place) from exc
             fresh.rename(out)
         return out
 

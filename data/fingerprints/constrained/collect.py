@@ -18,11 +18,11 @@ from data.errors import InputError
 from data.fingerprints import stress_ng
 from data.fingerprints.constrained.confinement import Wrap, confined
 from data.fingerprints.constrained.suite import Constraint, TimedProgram
-from data.fingerprints.stress_ng import PATIENCE, PlannedStressor
+from data.fingerprints.stress_ng import PlannedStressor
 from data.fingerprints.suite import FingerprintSuite
 from data.fingerprints.tables import FingerprintTables
 from data.measure import machine
-from data.measure.child import execute
+from data.measure.child import TimedOutError, TimeLimits, execute
 from data.measure.disturbance import Disturbance
 from data.measure.pinning import Pinned
 from data.measure.screen import Screen
@@ -110,37 +110,40 @@ def measure(session: Session[ConstrainedRun], suite: FingerprintSuite, stressors
         for name in dict.fromkeys(task.constraint for task in planned):
             with confined(at[name], beside) as wrap:
                 here = [task for task in planned if task.constraint == name]
-                found += [run(task, programs.get(task.name), suite, wrap) for task in here]
+                found += [run(task, programs.get(task.name), suite, wrap, session.limits) for task in here]
         return found, max(entry.foreign for entry in found)
 
     session.measure(tasks, made, batch=len(tasks) // (len(at) * suite.repetitions))
 
 
 def run(
-    task: PlannedConstrained, program: TimedProgram | None, suite: FingerprintSuite, wrap: Wrap
+    task: PlannedConstrained,
+    program: TimedProgram | None,
+    suite: FingerprintSuite,
+    wrap: Wrap,
+    limits: TimeLimits,
 ) -> ConstrainedRun:
     """Run a stressor or a program; what fails or hangs has no value."""
     at, watch = datetime.now(UTC).isoformat(), Disturbance(processor=suite.processor)
     with tempfile.TemporaryDirectory(prefix="perfjudge-", dir=Path.cwd()) as scratch:
         if task.kind == STRESSOR or program is None:
-            value, problem = _rate(task, suite.seconds, wrap, Path(scratch))
+            stressor = PlannedStressor(task.name, 1, task.repetition)
+            value, problem = stress_ng.measured(stressor, suite, Path(scratch), wrap)
         else:
-            value, problem = _seconds(program, wrap, Path(scratch))
+            value, problem = _seconds(program, wrap, Path(scratch), limits)
     foreign = round(watch.share(), 4)
     return ConstrainedRun(**asdict(task), at=at, value=value, problem=problem, foreign=foreign)
 
 
-def _rate(task: PlannedConstrained, seconds: int, wrap: Wrap, scratch: Path) -> tuple[float | None, str]:
-    report, planned = scratch / "report.yaml", PlannedStressor(task.name, 1, task.repetition)
-    command = wrap(stress_ng.command(planned, seconds, report))
-    done = execute(command, "fingerprint", scratch, seconds + PATIENCE)
-    rate = stress_ng.reported(report)
-    problem = stress_ng.why_no_rate(task.name, done) if rate is None or done.code else ""
-    return (None if problem else rate), problem
-
-
-def _seconds(program: TimedProgram, wrap: Wrap, scratch: Path) -> tuple[float | None, str]:
-    done = execute(wrap(words(program, scratch)), f'program "{program.name}"', scratch, PATIENCE)
+def _seconds(
+    program: TimedProgram, wrap: Wrap, scratch: Path, limits: TimeLimits
+) -> tuple[float | None, str]:
+    command, limit = wrap(words(program, scratch)), limits.seconds(program.name)
+    try:
+        done = execute(command, f'program "{program.name}"', scratch, limit)
+    except TimedOutError as exc:
+        return None, exc.problem
+    limits.learn(program.name, done.seconds[0])
     if done.code:
         return None, f"ended with exit code {done.code} ({done.last_line})"
     try:

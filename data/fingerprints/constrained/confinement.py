@@ -11,7 +11,7 @@ from pathlib import Path
 from data.errors import InputError
 from data.fingerprints.constrained.suite import Constraint
 from data.measure.child import Child
-from data.measure.groups import remove_abandoned
+from data.measure.groups import remove_abandoned, remove_group
 from data.measure.interventions import CGROUPS, Quota
 
 HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
@@ -78,7 +78,7 @@ def _slow_disk(megabytes: float, stack: ExitStack) -> Path:
         round(megabytes * MEGABYTE),
     )
     path.mkdir()
-    stack.callback(path.rmdir)
+    stack.callback(remove_group, path)
     if legacy.is_dir():
         (path / "blkio.throttle.write_bps_device").write_text(f"{device} {limit}")
     else:

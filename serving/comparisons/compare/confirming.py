@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import signal
-import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,6 +15,7 @@ from numpy.typing import NDArray
 from data.comparisons.missing import CONFIGURATION, listed
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
+from data.measure.child import end_in_good_order, execute
 from serving.comparisons.compare.reading import ComparedRun, ComparedRuns, RunReader
 
 #: What stands for the file that a command is to write, and for the operations in doubt.
@@ -72,6 +69,7 @@ class Confirming:
         InputError
             If a command fails, takes too long, or measures nothing that is in doubt.
         """
+        end_in_good_order()
         operations = list(dict.fromkeys(tables.comparisons.loc[doubted, "operation"]))
         compared = tables.results[CONFIGURATION].drop_duplicates()
         baseline, target = list(runs.baseline), list(runs.target)
@@ -102,35 +100,7 @@ def _place(command: Sequence[str]) -> str:
 
 def _run(command: Sequence[str], output: Path, operations: Sequence[str], seconds: float) -> None:
     filled = [part.replace(OUTPUT, str(output)).replace(OPERATIONS, " ".join(operations)) for part in command]
-    place, said = _place(command), output.with_name(f"{output.name}.said")
-    code = _ended(filled, said, {VARIABLE: "\n".join(operations)}, place, seconds)
-    if code:
-        lines = said.read_text(errors="replace").strip().splitlines()
-        raise InputError(f"exit code {code} ({lines[-1] if lines else 'it said nothing'})", place=place)
+    place, environment = _place(command), {VARIABLE: "\n".join(operations)}
+    execute(filled, place, limit=seconds, environment=environment).require(place)
     if not output.exists():
         raise InputError(f"ended well, but wrote no {OUTPUT}", place=place)
-
-
-def _ended(command: Sequence[str], said: Path, further: Mapping[str, str], place: str, seconds: float) -> int:
-    """Run a command as whoever measured first did, in a group of its own, and return its exit code."""
-    with said.open("wb") as file:
-        try:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, **further},
-                process_group=0,
-            )
-        except OSError as exc:
-            raise InputError(exc.strerror or "cannot be run", place=place) from exc
-    try:
-        return process.wait(seconds)
-    except subprocess.TimeoutExpired as exc:
-        raise InputError(f"ran for longer than {seconds:g} seconds", place=place) from exc
-    finally:
-        # with all that it started; Ctrl-C is for us
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()

@@ -17,7 +17,7 @@ import pandas as pd
 from data.corun.run import STOPPED
 from data.corun.tables import SAMPLE_DTYPES
 from data.errors import InputError
-from data.measure.child import Child
+from data.measure.child import Child, end_in_good_order
 from data.measure.intervals import TIME, parsed, read
 from data.measure.perf_stat import Counting, uncountable
 from data.measure.proc import descendants, running_seconds
@@ -144,6 +144,7 @@ def _running(target: Sequence[str], stack: ExitStack) -> tuple[int, int]:
     if not _is_pid(target):
         if shutil.which(target[0]) is None:
             raise InputError(f"needs the program {target[0]!r}, which is not installed", place="watch")
+        end_in_good_order()
         child = Child([*STOPPED, *target], f'command "{target[0]}"')
         stack.callback(child.end)
         os.waitpid(child.pid, os.WUNTRACED)

@@ -62,7 +62,8 @@ def test_what_runs_under_a_constraint_is_kept_before_the_next_one(suite, tmp_pat
         def __exit__(self, *_):
             return None
 
-    monkeypatch.setattr(collect, "execute", execute)
+    for module in (collect, stress_ng):
+        monkeypatch.setattr(module, "execute", execute)
     monkeypatch.setattr(collect, "confined", Recorded)
     monkeypatch.setattr(stress_ng, "reported", lambda _: 7.0)
     monkeypatch.chdir(tmp_path)

@@ -8,7 +8,7 @@ import pandas as pd
 import yaml
 
 from data.comparisons.tables import ComparisonTables
-from tests.system.measuring import ROOT, collecting, interrupt, kept
+from tests.system.measuring import ROOT, collected, interrupt, kept
 
 SUITE = {
     "kind": "comparisons", "name": "tiny", "seed": 3, "passes": 3, "history": 1, "same": 1, "changes": 2,
@@ -26,16 +26,13 @@ LINES = 2 + 1 + 2 * (3 + 1)
 def test_an_interrupted_and_a_killed_measurement_resume_and_end_as_tables(tmp_path):
     suite, out = tmp_path / "suite.yaml", tmp_path / "out"
     suite.write_text(yaml.safe_dump(SUITE))
-    told, code = interrupt(suite, out, signal.SIGINT, 3)
+    told, code, _ = interrupt(suite, out, signal.SIGINT, 3)
     assert code == 130
     done = kept(out)
     assert 3 <= done < LINES
     assert interrupt(suite, out, signal.SIGKILL, done + 1)[1] == -signal.SIGKILL
     assert kept(out) > done
-    ended = subprocess.run(
-        collecting(suite, out), cwd=ROOT, check=True, timeout=120, capture_output=True, text=True
-    )
-    told += ended.stderr
+    told += collected(suite, out)
     assert 'leaving out operation "text": operation "text": needs the program \'no-such-compiler\'' in told
     assert LINES < kept(out) <= LINES + 2 * 5
     tables = ComparisonTables.read(out)

@@ -161,7 +161,7 @@ def test_a_command_that_cannot_confirm_gets_one_line(compared, tmp_path):
     other = run_file(tmp_path / "other.json", left_out=("a",))
     assert "none of the operations in doubt: a" in refused("cp", str(other), "{output}")
     assert "names no {output}" in refused(python, "-c", "")
-    assert "No such file" in refused("no-such-program", "{output}")
+    assert "which is not installed" in refused("no-such-program", "{output}")
     short = ("--confirm", "1", "--confirm-timeout", "0.2")
     assert "longer than 0.2 seconds" in refused(
         python, "-c", "import time; time.sleep(60)", "{output}", options=short

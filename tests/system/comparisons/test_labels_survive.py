@@ -17,6 +17,7 @@ from data.comparisons.labels.store.address import Place
 from data.comparisons.labels.store.table import LABELS
 from data.comparisons.tables import ComparisonTables
 from tests.imports import ROOT
+from tests.ports import free_port
 from tests.postgres import Postgres
 from tests.system.conftest import Listening
 
@@ -100,14 +101,17 @@ class Killed:
     """A server of labels that is killed, and started again at the same port."""
 
     def __init__(self, model, url):
-        self.arguments = ["--model", str(model), "--labels", url, "--comparisons", str(SOURCE)]
+        self.port = free_port()
+        self.arguments = [
+            *("--model", str(model), "--labels", url, "--comparisons", str(SOURCE)),
+            *("--port", str(self.port)),
+        ]
         self.server = Listening(*self.arguments)
-        self.port = int(self.server.url.rpartition(":")[2])
 
     def again(self):
         self.server.process.kill()
         self.server.stop()
-        self.server = Listening(*self.arguments, "--port", str(self.port))
+        self.server = Listening(*self.arguments)
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])

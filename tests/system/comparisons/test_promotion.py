@@ -2,7 +2,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from serving.comparisons.loader import LOADER
 from serving.comparisons.model import load
 from serving.doors.lazy import Lazy
 from tests.families import feature_table, small_family
+from tests.ports import free_port
 from training.comparisons.contest import Outs, track
 from training.comparisons.evaluate import evaluate
 from training.comparisons.promote import promote
@@ -399,8 +399,7 @@ def test_an_alias_that_is_moved_in_mlflow_is_noticed(trained, worse, store):
 def server(tmp_path_factory):
     """A tracking server of MLflow on a port of its own, with its runs and files in a directory of its own."""
     root = tmp_path_factory.mktemp("server")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     command = [
         *(sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port)),
         *("--workers", "1", "--backend-store-uri", f"sqlite:///{root / 'server.db'}"),

@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import yaml
 
 from benchmarks.kills.project import keep
 from tests.imports import ROOT
+from tests.ports import free_port
 
 #: Searches, folds and models that are few; all else is as shipped.
 KNOBS = {
@@ -140,9 +140,7 @@ class Project:
 
     def __init__(self, root):
         self.root = root
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
 
     def typed(self, text):
         """Run a block as it is printed, but for the port, which others may use."""

@@ -3,8 +3,6 @@
 import os
 import shutil
 import signal
-import subprocess
-from pathlib import Path
 
 import pytest
 import yaml
@@ -18,9 +16,8 @@ from data.matrices.programs import Work
 from data.matrices.run import Bench, Order
 from data.matrices.tables import MatrixTables
 from data.matrices.validity import decide
-from data.measure.proc import descendants
 from data.measure.screen import Screen
-from tests.system.measuring import ROOT, collecting, interrupt, kept
+from tests.system.measuring import collected, commands, interrupt, kept, own_groups
 
 SUITE = {
     "kind": "matrix", "name": "tiny", "seed": 4, "seconds": 0.2, "interval": 0.05, "foreign": 1.0,
@@ -58,7 +55,7 @@ def sort(bench):
 def test_an_interrupted_and_a_killed_measurement_resume_and_end_as_matrices_to_learn_from(tmp_path):
     path, out = tmp_path / "suite.yaml", tmp_path / "out"
     path.write_text(yaml.safe_dump(SUITE))
-    told, code = interrupt(path, out, signal.SIGINT, COSTS + 2)
+    told, code, interrupted = interrupt(path, out, signal.SIGINT, COSTS + 2)
     assert code == 130
     assert "perf cannot count no-such-event" in told
     done = kept(out) - COSTS
@@ -67,8 +64,10 @@ def test_an_interrupted_and_a_killed_measurement_resume_and_end_as_matrices_to_l
     whole = len(plan(suite, suite.causes, suite.invalid_kinds))
     assert 2 <= done < whole
     assert len(MatrixTables.read(out).runs) == done
-    assert interrupt(path, out, signal.SIGKILL, COSTS + done + 1)[1] == -signal.SIGKILL
-    subprocess.run(collecting(path, out), cwd=ROOT, check=True, timeout=200)
+    assert own_groups(interrupted) == []
+    _, code, killed = interrupt(path, out, signal.SIGKILL, COSTS + done + 1)
+    assert code == -signal.SIGKILL
+    collected(path, out, killed)
     assert kept(out) == COSTS + whole
 
     tables = matrix_formats.read("tables", [out]).tables
@@ -88,8 +87,6 @@ def test_an_interrupted_and_a_killed_measurement_resume_and_end_as_matrices_to_l
         (runs["pair_id"] == spoiled["pair_id"].iloc[0]) & (runs["side"] == "baseline") & runs["valid"]
     ]
     assert spoiled["summary_io_calls"].min() > sound["summary_io_calls"].max() + 10
-    groups = Path("/sys/fs/cgroup").glob("**/perfjudge-*")
-    assert all(Path("/proc", group.name.split("-")[1]).exists() for group in groups)
 
 
 @needs_perf
@@ -172,8 +169,7 @@ def test_a_program_that_is_killed_in_its_first_transaction_has_begun(bench):
 def test_a_program_that_fails_is_told_with_what_it_said_and_nothing_is_left(bench):
     with pytest.raises(InputError, match=r'^workload "no-such": exit code 1 \(KeyError: \'no-such\'\)$'):
         bench.run(Order(Work({"no-such": 1.0}, 1)))
-    words = [Path(f"/proc/{pid}/cmdline").read_text().split("\0") for pid in descendants(os.getpid())]
-    assert not [command for command in words[1:] if "data.matrices.programs" in command]
+    assert not [command for command in commands(os.getpid()) if "data.matrices.programs" in command]
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one processor")
@@ -185,7 +181,7 @@ def test_a_heavy_program_waits_on_every_processor_and_we_look_from_another_than_
 
     def look(*_, **__):
         found.append(os.sched_getaffinity(0))
-        words = [Path(f"/proc/{pid}/cmdline").read_text().split("\0") for pid in descendants(os.getpid())]
+        words = commands(os.getpid())
         found.append({int(line[line.index("compete") + 1]) for line in words if "compete" in line})
 
     monkeypatch.setattr("data.matrices.collect.measure", look)

@@ -1,7 +1,6 @@
 """A real Dask scheduler and real workers, each a process of its own; and what they are asked to do."""
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -9,6 +8,7 @@ from pathlib import Path
 
 from data.sidebyside import Compute
 from tests.imports import ROOT
+from tests.ports import free_port
 
 
 class Cluster:
@@ -16,9 +16,7 @@ class Cluster:
 
     def __init__(self, directory):
         self.directory, self.processes = directory, []
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = free_port()
         self.address = f"tcp://127.0.0.1:{port}"
         options = ["--host", "127.0.0.1", "--port", port, "--dashboard-address", "127.0.0.1:0"]
         self.scheduler = self._start("scheduler", *options)

@@ -15,6 +15,7 @@ from moto.moto_server.threaded_moto_server import ThreadedMotoServer
 from data.errors import InputError
 from serving.comparisons.model import load
 from tests.families import interrupted, small_family
+from tests.ports import free_port
 from tests.postgres import Postgres
 from training.comparisons.evaluate import evaluate
 from training.comparisons.examples import FeatureTable
@@ -77,14 +78,6 @@ def tracking(postgres, bucket, tmp_path_factory):
     yield address, database
     os.killpg(process.pid, 9)
     process.wait()
-
-
-def free_port():
-    import socket
-
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
 
 
 def healthy(address):
