@@ -78,6 +78,7 @@ def as_answer(compared: ComparedSides) -> str:
             "machine": row.machine,
             "unit": row.unit,
             "versions": row.versions,
+            "target_operation": row.matched or verdict["operation"],
             "faster": row.move._asdict() if row.outcome == "improvement" and row.move else None,
             "acknowledged": None if row.excuse is None else asdict(row.excuse),
         }
