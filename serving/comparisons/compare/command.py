@@ -174,7 +174,8 @@ def _give(compared: ComparedSides, outputs: Outputs) -> None:
         add_to_page(as_comment(compared, outputs.name))
     if outputs.annotations:
         sys.stderr.writelines(annotated(compared))
-    write(_shown(compared, outputs), outputs.output)
+    styled = outputs.shown == "table" and outputs.output is None and sys.stdout.isatty()
+    write(_shown(compared, outputs), outputs.output, styled=styled)
 
 
 def _shown(compared: ComparedSides, outputs: Outputs) -> str | bytes:

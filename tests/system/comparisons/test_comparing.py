@@ -464,3 +464,27 @@ def test_a_match_of_no_such_operations_is_refused_in_one_line(compared, tmp_path
     assert told in said
     code, _, said = compared(base.name, new.name, "--match", "old=new", "--match", "old=new")
     assert (code, "that another --match names" in said) == (2, True)
+
+
+HOSTILE = "@everyone #1 o/r#2 ![x](https://a.example) <b> ` | \x1b[31m \u202e ##[add-mask]y\n::error::z"
+
+
+def test_hostile_names_come_out_as_text_in_every_answer(compared, tmp_path):
+    base, new = (
+        named_run(tmp_path / name, [HOSTILE, "a", "b"], seed)
+        for seed, name in enumerate(("b.json", "n.json"))
+    )
+    shown = [
+        compared(base, new, "--annotations", form=form) for form in ("table", "markdown", "junit", "xml")
+    ]
+    for code, out, err in shown:
+        assert code == 0
+        assert not {"\x1b", "\u202e"} & {*out, *err}
+        assert not any(
+            line.strip().startswith("::error::") for line in [*out.splitlines(), *err.splitlines()]
+        )
+    assert "``bench/@everyone #1 o/r#2 ![x](https://a.example) <b> ` \\| \\x1b[31m" in shown[1][1]
+    code, out, err = compared(named_run(tmp_path / "other.json", ["else"]), new, form="table")
+    assert (code, err.count("\n")) == (2, 1)
+    assert not {"\x1b", "\u202e"} & {*err}
+    assert "##[" not in err
