@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from benchmarks.table import Table, machine
+from benchmarks.table import Table, machine, require_programs
 
 METRICS = "reports/*/*.json"
 #: How a line begins with which the stage promote of comparisons ends, after the table.
@@ -51,6 +51,7 @@ def metrics_of(root: Path) -> dict[str, bytes]:
 
 def main() -> None:
     """Run the pipeline in two fresh clones, and again in the first."""
+    require_programs("git")
     with tempfile.TemporaryDirectory() as scratch:
         first, second = Path(scratch) / "first", Path(scratch) / "second"
         for clone in (first, second):

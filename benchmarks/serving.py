@@ -27,7 +27,7 @@ from typing import Any
 
 import pandas as pd
 
-from benchmarks.table import Table, busy, clocked, load, publish
+from benchmarks.table import Table, busy, clocked, load, publish, require_programs
 from data.comparisons.tables import ComparisonTables
 from data.corun.tables import SAMPLE_DTYPES
 from data.matrices.tables import RUN_DTYPES, SIDES, SUMMARY
@@ -262,6 +262,7 @@ def rounds(asks: Mapping[str, Callable[[], Load]]) -> dict[str, Load]:
 
 def main() -> None:
     """Measure, print and write the tables."""
+    require_programs("wrk")
     before, ports = load(), (free_port(), free_port())
     ours, theirs = (f"http://127.0.0.1:{port}" for port in ports)
     os.environ.setdefault("MLFLOW_TRACKING_URI", tracking_uri())

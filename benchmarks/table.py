@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +17,16 @@ from data.tables.files import write_text
 
 Result = TypeVar("Result")
 SEED = 20261121
+
+
+def require_programs(*programs: str) -> None:
+    """End with exit code 2 and one line if a program is missing; each is in Debian's package of its name."""
+    missing = [name for name in programs if shutil.which(name) is None]
+    if missing:
+        sys.stderr.write(
+            f"not installed: {', '.join(missing)}; on Debian: apt-get install {' '.join(missing)}\n"
+        )
+        raise SystemExit(2)
 
 
 @dataclass(frozen=True)

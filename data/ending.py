@@ -9,6 +9,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from data.errors import InputError
+from data.plain_text import one_line, visible
 from data.tables.files import write_text
 
 #: Exit codes: the input or its use is wrong, and what nobody foresaw (EX_SOFTWARE of sysexits.h).
@@ -39,7 +40,7 @@ def end(error: Exception, prefix: str = "") -> int:
         told, code = f"{error.filename or 'a file'}: {error.strerror or error}", BAD_INPUT
     else:
         told, code = f"unexpected {summary(error)}; {_kept(error)}", UNEXPECTED
-    sys.stderr.write(_writable(f"{prefix}{' '.join(told.split())}\n"))
+    sys.stderr.write(f"{one_line(f'{prefix}{told}')}\n")
     return code
 
 
@@ -51,15 +52,10 @@ def summary(error: Exception) -> str:
 
 def _kept(error: Exception) -> str:
     """Write the trace into the system's directory of temporary files, and say where it is."""
-    trace = _writable("".join(traceback.format_exception(error)))
+    trace = visible("".join(traceback.format_exception(error)))
     try:
         path = Path(tempfile.gettempdir()) / f"perfjudge-{uuid4().hex}.txt"
         write_text(path, trace)
     except OSError as exc:
         return f"the trace could not be written ({exc.strerror or exc})"
     return f"the trace is in {path}"
-
-
-def _writable(text: str) -> str:
-    """Escape lone surrogates, which UTF-8 cannot hold."""
-    return text.encode("utf-8", "backslashreplace").decode()

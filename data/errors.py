@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from data.plain_text import one_line
+
 
 class InputError(Exception):
     """Input that cannot be used, told in one line.
@@ -47,7 +49,7 @@ class InputError(Exception):
             spot += f":{self.line}"
         where = " ".join(part for part in (spot, self.place) if part)
         text = f"{where}: {self.problem}" if where else self.problem
-        return " ".join(text.split())
+        return one_line(text)
 
     def within(self, file: Path | str) -> InputError:
         """Return the same error told of `file`, where it names none."""

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from data.params import FamilySection, Ingest, load
 from data.places import Places
+from data.plain_text import one_line
 from data.tables.formats import Reading, Sources
 from data.tables.problems import told
 from data.tables.specs import Tables
@@ -29,7 +30,7 @@ def ingest(section: type[SectionType], read: Callable[[SectionType], Reading[Tab
     reading = read(load(section).section)
     reading.tables.write(Places(section.family).interim)
     sys.stderr.write(told(reading.skipped))
-    sys.stderr.writelines(f"note: {note}\n" for note in reading.notes)
+    sys.stderr.writelines(f"{one_line(f'note: {note}')}\n" for note in reading.notes)
     print(reading.tables.counted())  # noqa: T201
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from data.errors import InputError
+from data.plain_text import one_line, visible
 from data.tables.files import replacing
 from serving.pages.verdict_lines import Lines, as_junit, as_markdown, as_plain, as_terminal
 from serving.supply import Importing, Judging, ServingSupply, supplies
@@ -104,7 +105,7 @@ def tell_skipped(skipped: Sequence[InputError]) -> None:
 
 def tell_notes(notes: Sequence[str]) -> None:
     """Say on stderr what had to be assumed."""
-    sys.stderr.writelines(f"note: {note}\n" for note in notes)
+    sys.stderr.writelines(f"{one_line(f'note: {note}')}\n" for note in notes)
 
 
 def give(told: Told, wanted: Wanted) -> int:
@@ -114,16 +115,28 @@ def give(told: Told, wanted: Wanted) -> int:
     elif wanted.shown == "xml":
         content = told.xml()
     elif wanted.shown == "table" and wanted.output is None and sys.stdout.isatty():
-        content = as_terminal(told.lines())
+        write(as_terminal(told.lines()), None, styled=True)
+        return 1 if wanted.fail_on_regression and told.fails else 0
     else:
         content = _TABLES[wanted.shown](told.lines())
     write(content, wanted.output)
     return 1 if wanted.fail_on_regression and told.fails else 0
 
 
-def write(content: bytes | str, output: Path | None) -> None:
-    """Write to a file in one piece, or to standard output."""
-    content = content.encode() if isinstance(content, str) else content
+def write(content: bytes | str, output: Path | None, *, styled: bool = False) -> None:
+    """Write to a file in one piece, or to standard output.
+
+    Parameters
+    ----------
+    content : bytes or str
+        Text is written with control and invisible characters as escapes, bytes as they are.
+    output : Path or None
+        None: standard output.
+    styled : bool
+        Whether the text has colours for a terminal, whose control characters stay.
+    """
+    if isinstance(content, str):
+        content = (content if styled else visible(content)).encode()
     if output is None:
         sys.stdout.buffer.write(content)
         sys.stdout.flush()

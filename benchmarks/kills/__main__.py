@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.kills.killing import KINDS, Killed, killed, whole
 from benchmarks.kills.project import made, targets
-from benchmarks.table import SEED, Table, machine
+from benchmarks.table import SEED, Table, machine, require_programs
 from data.families import FAMILIES
 
 RUNS = 20
@@ -39,6 +39,7 @@ _COUNTS = (
 
 def main(runs: int = RUNS, families: Sequence[str] = FAMILIES) -> int:
     """Kill so many runs, each of a copy of its own in which nothing had run; publish what came of it."""
+    require_programs("git")
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryDirectory() as scratch:
         directory, stages = Path(scratch), targets(families)

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.table import SEED, Table, busy, load
+from benchmarks.table import SEED, Table, busy, load, require_programs
 
 #: How many labels are new, how many of them are mistaken, and how many there are in the end.
 NEW, OTHERWISE = 50, 5
@@ -69,6 +69,7 @@ def label(root: Path, new: pd.DataFrame) -> None:
 
 def main() -> None:
     """Bring a copy up to date, label, and bring it up to date again."""
+    require_programs("git")
     before = load()
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch) / "project"

@@ -19,7 +19,7 @@ from statistics import median
 from urllib.request import urlopen
 
 from benchmarks.serving import Load, comparisons, loaded, running
-from benchmarks.table import Table, busy, load
+from benchmarks.table import Table, busy, load, require_programs
 from training.registry import tracking
 from training.registry.champions import CHALLENGER, CHAMPION, DIGEST, files_digest
 
@@ -73,6 +73,7 @@ def heard(url: str, answers: int) -> float:
 
 def main() -> None:
     """Ask a server with a shadow and one without in turn, and write the table."""
+    require_programs("wrk")
     before = load()
     bodies = [json.dumps({"comparisons": [one]}) for one in comparisons()]
     rounds: dict[str, list[dict[int, Load]]] = {"alone": [], "with --shadow": []}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher
 from fractions import Fraction
+from itertools import product
 
 import pandas as pd
 
@@ -21,7 +24,11 @@ from data.comparisons.missing import (
 from data.comparisons.tables import OPERATION, ComparisonTables
 from data.comparisons.units import UNKNOWN, factor, is_told
 from data.errors import InputError
+from data.tables.nearest import unknown
 
+#: Benchmark and operation.
+NamedOperation = tuple[str, str]
+_NAMED = ["benchmark", "operation"]
 _BETTER = ("lower", "higher")
 #: Which of several runs a row is of.
 _RUN = "run"
@@ -70,10 +77,153 @@ def paired(baseline: pd.DataFrame, target: pd.DataFrame, names: tuple[str, str] 
     results = comparable(results)
     if results.empty:
         problem = "have no operation of one benchmark and machine in common"
-        raise InputError(f"{problem}: {'; '.join(notes)}", file=f"{names[0]} and {names[1]}")
+        hint = _match_hint(baseline, target)
+        reasons = "; ".join(filter(None, [*notes, hint]))
+        raise InputError(f"{problem}: {reasons}", file=f"{names[0]} and {names[1]}")
     require_one_direction(results, names)
     results, converted = in_one_unit(results, names)
     return TwoRuns(_tables(results), found, (*notes, *converted))
+
+
+@dataclass(frozen=True)
+class MatchedOperations:
+    """Operations of the target that are compared with operations of the baseline of other names.
+
+    Attributes
+    ----------
+    renamed : mapping of (str, str) to (str, str)
+        By benchmark and operation of the target, those of the baseline, whose names the comparison bears.
+    only : bool
+        Whether nothing else is compared, because one run gives both sides.
+    """
+
+    renamed: Mapping[NamedOperation, NamedOperation] = field(default_factory=dict)
+    only: bool = False
+
+    def of_baseline(self, results: pd.DataFrame) -> pd.DataFrame:
+        """Return the results that are compared."""
+        return results[_rows_of(results, self.renamed.values())] if self.only else results
+
+    def of_target(self, results: pd.DataFrame) -> pd.DataFrame:
+        """Return the results that are compared, under the names of the baseline."""
+        if not self.renamed:
+            return results
+        matched = _rows_of(results, self.renamed)
+        # what bears the name of a matched operation of the baseline itself is compared with nothing
+        kept = matched if self.only else matched | ~_rows_of(results, self.renamed.values())
+        results = results[kept].copy()
+        keys = pd.MultiIndex.from_frame(results[_NAMED])
+        names = [self.renamed.get(key, key) for key in keys]
+        results[_NAMED] = pd.DataFrame(names, columns=_NAMED, index=results.index, dtype="str")
+        return results
+
+    def name_in_target(self, benchmark: str, operation: str) -> str:
+        """Return the target's name of an operation of the baseline; empty where it is the same."""
+        names = (own[1] for own, given in self.renamed.items() if given == (benchmark, operation))
+        return next(names, "")
+
+
+def _rows_of(results: pd.DataFrame, operations: Collection[NamedOperation]) -> pd.Series[bool]:
+    keys = pd.MultiIndex.from_frame(results[_NAMED].fillna(UNKNOWN))
+    return pd.Series(keys.isin([*operations]) if operations else False, index=results.index, dtype=bool)
+
+
+def matched_operations(
+    wanted: Sequence[str], baseline: pd.DataFrame, target: pd.DataFrame, names: tuple[str, str]
+) -> dict[NamedOperation, NamedOperation]:
+    """Return which operations are compared with operations of other names.
+
+    Parameters
+    ----------
+    wanted : sequence of str
+        ``BASE=NEW``, names of an operation of each side, alone or as ``benchmark/operation``. Names may hold
+        ``=``.
+    baseline, target : DataFrame
+        Results of both sides.
+    names : tuple of str
+        The names of the sides in messages.
+
+    Returns
+    -------
+    dict
+        As `MatchedOperations.renamed`.
+
+    Raises
+    ------
+    InputError
+        If a side has no such operation, or several, or if an operation is named twice.
+    """
+    sides = [_operations(results) for results in (baseline, target)]
+    found: dict[NamedOperation, NamedOperation] = {}
+    for text in wanted:
+        given, own = _resolved(text, sides, names)
+        if own in found or given in found.values():
+            raise InputError("names an operation that another --match names", place=_option(text))
+        found[own] = given
+    return found
+
+
+def _resolved(
+    text: str, sides: Sequence[Sequence[NamedOperation]], names: tuple[str, str]
+) -> list[NamedOperation]:
+    """Return the operation of each side that an option names."""
+    parts = text.split("=")
+    divided = [("=".join(parts[:at]), "=".join(parts[at:])) for at in range(1, len(parts))]
+    if not divided:
+        raise InputError("has no =; expected BASE=NEW, an operation of each side", place=_option(text))
+    candidates = [[_called(name, side) for name, side in zip(pair, sides, strict=True)] for pair in divided]
+    known = [at for at, one in enumerate(candidates) if all(one)]
+    if not known:
+        at = max(range(len(divided)), key=lambda at: sum(map(bool, candidates[at])))
+        side = next(side for side, found in enumerate(candidates[at]) if not found)
+        name = divided[at][side]
+        problem = f'operation "{name}" of {names[side]} {unknown(name, _unique(sides[side]))}'
+        raise InputError(problem, place=_option(text))
+    one = candidates[known[0]]
+    if len(known) > 1 or any(len(found) > 1 for found in one):
+        told = ", ".join("/".join(own) for found in one for own in found if len(found) > 1)
+        hint = f"; it may be {told}" if told else ""
+        raise InputError(
+            f"may be read in several ways{hint}; expected benchmark/operation", place=_option(text)
+        )
+    return [found[0] for found in one]
+
+
+def _option(text: str) -> str:
+    return f"--match {shlex.quote(text)}"
+
+
+def _operations(results: pd.DataFrame) -> list[NamedOperation]:
+    return list(results[_NAMED].fillna(UNKNOWN).drop_duplicates().itertuples(index=False, name=None))
+
+
+def _called(name: str, operations: Sequence[NamedOperation]) -> list[NamedOperation]:
+    return [one for one in operations if name in {one[1], "/".join(one)}]
+
+
+def _unique(operations: Sequence[NamedOperation]) -> Iterator[str]:
+    """Yield what tells each operation from the others: its name alone, or with its benchmark."""
+    for one in operations:
+        yield one[1] if len(_called(one[1], operations)) == 1 else "/".join(one)
+
+
+#: So many operations a side are looked at for the pair of names that are most alike.
+_ALIKE = 60
+
+
+def _match_hint(baseline: pd.DataFrame, target: pd.DataFrame) -> str:
+    """Return the option that compares the two operations whose names are most alike; empty if none can be."""
+    machines = [set(results["machine"].fillna(UNKNOWN)) for results in (baseline, target)]
+    if not machines[0] & machines[1]:
+        return ""
+    operations = [_operations(results)[:_ALIKE] for results in (baseline, target)]
+    sides = [list(_unique(side)) for side in operations]
+    if not {*sides[0]}.isdisjoint(sides[1]):
+        # the benchmarks differ
+        sides = [["/".join(one) for one in side] for side in operations]
+    pairs = product(sides[0], sides[1])
+    before, after = max(pairs, key=lambda pair: SequenceMatcher(None, pair[0], pair[1]).ratio())
+    return f"compare two of them with {_option(f'{before}={after}')}"
 
 
 def paired_runs(

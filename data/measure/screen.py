@@ -7,13 +7,20 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from data.plain_text import visible
+
 
 class Screen:
     """Standard error as a person sees it."""
 
     def __init__(self) -> None:
         self._console = Console(stderr=True)
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+        )
         self._bar = Progress(*columns, console=self._console, disable=not self._console.is_terminal)
         self._line = self._bar.add_task("measuring", total=None)
 
@@ -26,8 +33,8 @@ class Screen:
 
     def say(self, note: str) -> None:
         """Print a note above the bar."""
-        self._console.print(note, markup=False, highlight=False, soft_wrap=True)
+        self._console.print(visible(note), markup=False, highlight=False, soft_wrap=True)
 
     def advance(self, done: int, of: int, what: str) -> None:
         """Show that `done` of `of` are measured, and what is being measured."""
-        self._bar.update(self._line, completed=done, total=of, description=what)
+        self._bar.update(self._line, completed=done, total=of, description=visible(what))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,33 @@ def cells(path: Path, columns: Sequence[str] = (), **options: Any) -> pd.DataFra
             found = ", ".join(table.columns)
             raise InputError(f'lacks the column "{column}"; found {found}', file=path, line=1)
     return table
+
+
+#: What a spreadsheet computes, but for plain numbers; and such text after the quote that keeps it text.
+_FORMULA = re.compile(r"(?![-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?\Z)[=+\-@\t\r\n]")
+_QUOTED = re.compile(r"'+[=+\-@\t\r\n]")
+
+
+def written_csv(table: pd.DataFrame) -> str:
+    """Return a table as CSV whose text no spreadsheet takes for a formula: a quote stands before it.
+
+    `without_quotes` reads the cells back. Plain numbers such as -1.5 stay numbers.
+    """
+    text = table.select_dtypes(["str", "object"]).columns
+    quoted = table.assign(**{name: table[name].map(_quoted) for name in text})
+    # a carriage return is put in quotation marks only where it may end a line
+    returns = any("\r" in cell for name in text for cell in table[name] if isinstance(cell, str))
+    return str(quoted.to_csv(index=False, lineterminator="\r\n" if returns else "\n"))
+
+
+def without_quotes(column: pd.Series) -> pd.Series:
+    """Return the cells of a column without the quotes that `written_csv` puts before formulas."""
+    return column.map(lambda cell: cell[1:] if _QUOTED.match(cell) else cell)
+
+
+def _quoted(cell: Any) -> Any:
+    needed = isinstance(cell, str) and (_FORMULA.match(cell) or _QUOTED.match(cell))
+    return f"'{cell}" if needed else cell
 
 
 def infinite(numbers: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -46,6 +46,10 @@ def _of_family(one: FamilyDifference) -> Iterator[str]:
     if one.data:
         known = ((own.name, value(own.before), value(own.after)) for own in map(cut, one.data))
         yield tabulated(("data", "before", "after"), known).rstrip()
+    if not one.compared:
+        figures = [(own.name, value(own.before), value(own.after)) for own in one.figures]
+        same = "The figures of summary.json are the same."
+        yield tabulated(("figure", "before", "after"), figures).rstrip() if figures else same
     for best in one.champions:
         yield f"{named(best)}; {flipped(best)}"
     rows = [row for best in one.champions for row in _scores(best, "champion")]

@@ -12,6 +12,7 @@ from data.fingerprints import formats as fingerprint_formats
 from data.fingerprints.formats.machines_csv import RUNNING_TIME, ValueColumn
 from data.fingerprints.params import Fingerprints
 from data.fingerprints.tables import FingerprintTables
+from data.plain_text import one_line
 from serving.answering import tell_skipped, write
 from serving.fingerprints import json as irup_json
 from serving.fingerprints import profile_bars as irup_page
@@ -182,7 +183,7 @@ def _tables(machines: Path, learning: Learning) -> FingerprintTables:
 
 
 def _tell(warnings: Iterable[str]) -> None:
-    sys.stderr.writelines(f"{warning}\n" for warning in warnings)
+    sys.stderr.writelines(f"{one_line(warning)}\n" for warning in warnings)
 
 
 def imported(kind: str, sources: list[Path], directory: Path, *, keep_going: bool) -> Counts:

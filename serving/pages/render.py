@@ -9,14 +9,18 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from data.plain_text import visible
 from serving.pages.charts import counted, figures, percent, plain, whole
 from serving.pages.papers import worded
 from serving.pages.stacking import stacked
 
 
 def render(template: str, **content: Any) -> str:
-    """Fill a template of ``serving/pages/templates``; what is not marked as safe is escaped."""
-    return environment().get_template(template).render(**content)
+    """Fill a template of ``serving/pages/templates``; what is not marked as safe is escaped.
+
+    Control and invisible characters are shown as escapes, wherever on the page they come from.
+    """
+    return visible(environment().get_template(template).render(**content))
 
 
 def environment() -> Environment:

@@ -1,12 +1,15 @@
-"""Tables as text."""
+"""Tables as text, in which names from files are shown as they are: no markup, no control characters."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from data.plain_text import visible
+
 if TYPE_CHECKING:
     from rich.table import Table
+    from rich.text import Text
 
 #: Columns of a table that does not go to a terminal.
 WIDTH = 180
@@ -31,14 +34,20 @@ def tabulated(
     caption : str, optional
     """
     from rich.table import Table
+
+    table = Table(caption=None if caption is None else shown(caption))
+    for name in columns:
+        table.add_column(shown(name), justify="right" if name in numbers else "left")
+    for row in rows:
+        table.add_row(*map(shown, row))
+    return printed(table)
+
+
+def shown(text: str, style: str = "") -> Text:
+    """Return text for a cell, a heading or a caption."""
     from rich.text import Text
 
-    table = Table(caption=caption)
-    for name in columns:
-        table.add_column(name, justify="right" if name in numbers else "left")
-    for row in rows:
-        table.add_row(*map(Text, row))
-    return printed(table)
+    return Text(visible(" ".join(text.split())), style=style)
 
 
 def printed(table: Table) -> str:

@@ -1,7 +1,4 @@
-"""Vega for the page of ``dvc plots show``, so that it works without the web.
-
-Run it once with ``python -m serving.pages.vega``; the page finds it (``.dvc/plots/page.html``).
-"""
+"""Stage plots: Vega for the page of ``dvc plots show`` (``.dvc/plots/page.html``), which so works offline."""
 
 from __future__ import annotations
 

@@ -9,7 +9,9 @@ from functools import cached_property
 from itertools import chain, count, groupby
 from typing import TYPE_CHECKING, Any, Literal
 
-from serving.pages.tables import printed
+from data.plain_text import one_line, visible
+from serving.pages.markdown import cell, prose
+from serving.pages.tables import printed, shown
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -122,7 +124,7 @@ def as_plain(lines: Lines) -> str:
 def as_markdown(lines: Lines) -> str:
     """Return the verdicts as a Markdown table, the regressions first."""
     told = [
-        lines.summary,
+        prose(lines.summary),
         "",
         f"| verdict | probability | {' | '.join(lines.columns)} |",
         f"| --- | ---: |{' --- |' * len(lines.columns)}",
@@ -131,7 +133,7 @@ def as_markdown(lines: Lines) -> str:
         verdict = row.verdict if row.verdict == "pass" else f"**{row.verdict}**"
         told.append(f"| {verdict} | {row.chance} | {' | '.join(map(cell, lines.cells(row)))} |")
     if lines.notes:
-        told += ["", *(f"- {cell(note)}" for note in lines.notes)]
+        told += ["", *(f"- {prose(note)}" for note in lines.notes)]
     return "\n".join(told) + "\n"
 
 
@@ -158,24 +160,22 @@ def as_junit(lines: Lines) -> str:
 
 
 def printable(text: str) -> str:
-    """Replace what XML cannot hold, such as control characters."""
-    return "".join(
-        char if char.isprintable() or char in "\t\n" else "\N{REPLACEMENT CHARACTER}" for char in text
-    )
+    """Return text that XML can hold, and whoever shows it cannot take for anything else."""
+    return visible(text)
 
 
 def _table(lines: Lines) -> Table:
-    from rich.table import Table
-    from rich.text import Text
+    from rich.table import Column, Table
 
-    table = Table("verdict", "probability", *lines.columns, caption=lines.summary)
+    headings = (Column(shown(name)) for name in lines.columns)
+    table = Table("verdict", "probability", *headings, caption=shown(lines.summary))
     for row in lines.rows:
-        table.add_row(Text(row.verdict, style=_MARK[row.verdict]), row.chance, *map(Text, lines.cells(row)))
+        table.add_row(shown(row.verdict, _MARK[row.verdict]), row.chance, *map(shown, lines.cells(row)))
     return table
 
 
 def _notes(lines: Lines) -> str:
-    return "".join(f"{' '.join(note.split())}\n" for note in lines.notes)
+    return "".join(f"{one_line(note)}\n" for note in lines.notes)
 
 
 def _case_names(rows: Sequence[VerdictLine], alike: Collection[tuple[str, str]]) -> Iterator[str]:
@@ -207,8 +207,3 @@ def _skipped(row: VerdictLine) -> bool:
 def _output(etree: Any, parent: Any, notes: Sequence[str]) -> None:
     if notes:
         etree.SubElement(parent, "system-out").text = printable("\n".join(notes))
-
-
-def cell(text: str) -> str:
-    """Return a text as it stands in a cell of a Markdown table."""
-    return " ".join(text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").split())

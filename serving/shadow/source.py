@@ -13,7 +13,7 @@ from typing import Any
 from data.errors import InputError
 from serving.answering import Wanted, refuse_others, supply_of
 from serving.doors.bodies import JSON
-from serving.pages.tables import printed
+from serving.pages.tables import printed, shown
 from serving.shadow import kept
 from serving.shadow.held import Contenders, Disagreement, HeldTogether
 from serving.shadow.kept import ShadowFigures
@@ -92,12 +92,11 @@ def _lines(found: ShadowFigures, disagreements: list[Disagreement]) -> Iterator[
 
 def _table(found: ShadowFigures, some: list[Disagreement]) -> Any:
     from rich.table import Table
-    from rich.text import Text
 
     table = Table("comparison", "of", f"v{found.champion}", f"v{found.challenger}")
     for one in some:
         said = (one.champion, one.champion_probability), (one.challenger, one.challenger_probability)
-        table.add_row(*map(Text, (one.case, one.about, *(_told(*each) for each in said))))
+        table.add_row(*map(shown, (one.case, one.about, *(_told(*each) for each in said))))
     return table
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from data.plain_text import visible
 from serving.options import KeepGoing, taking
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def trace(
     from serving.standing.tracing import trace as traced
 
     told, same = traced(of, version, source, options, as_json=as_json)
-    typer.echo(told)
+    typer.echo(visible(told))
     return 0 if same else 1
 
 
@@ -93,7 +94,7 @@ def shadow(
     """Let champion and challenger judge the same, and tell where they disagree."""
     from serving.shadow.source import shadow as judged
 
-    typer.echo(judged(source, options, keep_going=keep_going, as_json=as_json))
+    typer.echo(visible(judged(source, options, keep_going=keep_going, as_json=as_json)))
     return 0
 
 

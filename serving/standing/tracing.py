@@ -66,7 +66,7 @@ def _answer(found: Origin, same: bool, compared: Again | None) -> dict[str, Any]
 
 def _lines(found: Origin, same: bool, compared: Again | None) -> Iterator[str]:
     counts = ", ".join(f"{value} {name}" for name, value in found.data.counts.items() if value)
-    code, data = found.code, found.data
+    data = found.data
     yield f"{found.name} v{found.version} ({found.model or 'unknown'}), {found.standing or 'no alias'}"
     yield f"  files       sha256 {found.digest or 'unknown'}{'' if same else ', not those of the answer'}"
     yield f"  registered  {found.registered_at}{f' by run {found.run}' if found.run else ', without a run'}"
@@ -81,10 +81,17 @@ def _lines(found: Origin, same: bool, compared: Again | None) -> Iterator[str]:
         yield f"  contest     {found.reason}"
     if found.reign is not None:
         yield f"  champion    {found.reign.told}"
-    if code.commit and data.path:
-        yield f"  make again  git checkout {code.commit[:12]} && uv run dvc repro"
+    yield f"  make again  {_how_to_make(found)}"
     if compared is not None:
         yield compared.told
+
+
+def _how_to_make(found: Origin) -> str:
+    """Return the command that trains the version again, or why there is none and how to avoid that."""
+    code = found.code
+    if not code.obstacle:
+        return f"git checkout {code.commit[:12]} && uv run dvc repro"
+    return f"not possible: {code.obstacle}"
 
 
 def _commit(found: Origin) -> str:

@@ -41,8 +41,8 @@ def starts(module, family):
 
 def folders(command):
     """Return the shelves, and the families' folders, whose code a command may run."""
-    module, family = command.removeprefix("python -m ").split()
-    first = {module} | starts(module, family)
+    module, *families = command.removeprefix("python -m ").split()
+    first = {module}.union(*(starts(module, family) for family in families))
     paths = {modules()[one].relative_to(ROOT) for start in first for one in {start, *reached(start, run)}}
     return sorted({"/".join(path.parts[:2]) for path in paths if len(path.parts) > 2})
 
@@ -100,8 +100,8 @@ def named(*patterns):
         ("data/matrices/validity.py", ["*@matrices"]),
         ("features/fingerprints/matrix.py", ["[!iv]*@fingerprints"]),
         ("serving/comparisons/page.py", ["report@comparisons"]),
-        ("data/tables/files.py", ["*@*"]),
-        ("serving/pages/charts.py", ["report@*"]),
+        ("data/tables/files.py", ["*@*", "plots"]),
+        ("serving/pages/charts.py", ["report@*", "plots"]),
         ("data/families.py", []),
         ("data/corun/__pycache__/run.cpython-311.pyc", []),
     ],

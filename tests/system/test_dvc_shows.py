@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -184,11 +185,42 @@ def test_plots_are_drawn_from_every_row_that_evaluations_leave(page):
         assert marks[kind] == len({row["entry"] for row in rows} if kind == "line mark" else rows)
 
 
-def test_the_page_of_plots_needs_no_web(page, browser, monkeypatch):
-    monkeypatch.chdir(page.parents[1])
-    vega.main()
+#: Of each plot, how many pixels of its canvas are not white, or how many shapes its SVG has.
+DRAWN = """
+return [...document.querySelectorAll('.chart-wrapper > :is(canvas, svg)')].map(chart => {
+  if (chart.tagName === 'svg') return chart.querySelectorAll('path, line, text').length;
+  const pixels = chart.getContext('2d').getImageData(0, 0, chart.width, chart.height).data;
+  return pixels.filter((value, at) => at % 4 < 3 && value < 255 && pixels[at - at % 4 + 3]).length;
+})"""
+
+
+def drawn(browser):
+    """Return how much there is of each plot, once all of them are there."""
+    WebDriverWait(browser, 30).until(lambda _: len(browser.execute_script(DRAWN)) == 11)
+    return browser.execute_script(DRAWN)
+
+
+def test_all_plots_are_drawn_offline_from_what_repro_leaves(project, page, browser, monkeypatch):
+    monkeypatch.chdir(project)
+    # a stage is run as from a shell, in a process of its own
+    subprocess.run([sys.executable, "-m", "dvc", "repro", "--force", "plots"], check=True)
     browser.get_log("performance")
     browser.get(page.as_uri())
-    drawn = "return document.querySelectorAll('.chart-wrapper > :is(canvas, svg)').length"
-    WebDriverWait(browser, 30).until(lambda _: browser.execute_script(drawn) == 11)
+    assert min(drawn(browser)) > 20
     assert requested(browser) == []
+    # a page elsewhere in the project finds it, too
+    elsewhere = Path(dvc(project, "plots", "show", "-o", "further").strip().removeprefix("file://"))
+    browser.get(elsewhere.as_uri())
+    assert min(drawn(browser)) > 20
+    assert requested(browser) == []
+
+
+def test_a_page_that_finds_no_vega_names_the_command_that_makes_it(page, browser, tmp_path):
+    alone = shutil.copy(page, tmp_path / "index.html")
+    browser.execute_cdp_cmd("Network.enable", {})
+    browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["http*"]})
+    try:
+        browser.get(Path(alone).as_uri())
+        assert "uv run dvc repro plots" in browser.find_element("id", "missing").text
+    finally:
+        browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})

@@ -177,17 +177,86 @@ def test_the_text_and_the_page_say_the_same(told, browser, tmp_path):
     assert faults(browser, path.as_uri()) == []
 
 
-def test_what_is_not_in_the_cache_any_more_is_said(told, project):
+def lost_files(content):
+    """Return the note on missing files; parameters and figures are compared without them."""
+    (family,) = content["families"]
+    assert (family["champions"], family["entries"], family["compared"]) == ([], [], False)
+    note = next(one for one in content["notes"] if "neither in git nor in DVC's cache" in one)
+    assert "reports/comparisons/evaluated/oof.parquet" in note
+    assert any(one.startswith("comparisons: one state lacks predictions") for one in content["notes"])
+    return note
+
+
+@pytest.fixture
+def emptied_cache(project):
     cache, away = project / ".dvc/cache/files", project / ".dvc/cache/away"
     cache.rename(away)
-    try:
-        with pytest.raises(
-            command.InputError, match=r'"HEAD": holds nothing .*oof\.parquet is neither in git nor'
-        ):
-            told("HEAD", "workspace")
-    finally:
-        shutil.rmtree(cache, ignore_errors=True)
-        away.rename(cache)
+    yield
+    shutil.rmtree(cache, ignore_errors=True)
+    away.rename(cache)
+
+
+@pytest.mark.usefixtures("emptied_cache")
+def test_figures_are_compared_where_the_cache_lost_predictions(told):
+    content = told("HEAD~1", "workspace")
+    assert [one["name"] for one in content["params"]] == ["comparisons.tune.trials"]
+    lost_files(content)
+    assert "one state lacks predictions" in told("HEAD~1", "workspace", "text")
+    assert "one state lacks predictions" in told("HEAD~1", "workspace", "html")
+
+
+def clone_of(project, directory, monkeypatch):
+    subprocess.run(["git", "clone", "--quiet", project, directory], check=True)
+    monkeypatch.setattr(command, "project_root", lambda: directory)
+    return directory
+
+
+def test_a_clone_without_any_cache_compares_what_git_keeps(told, project, tmp_path, monkeypatch):
+    clone_of(project, tmp_path / "clone", monkeypatch)
+    note = lost_files(told("HEAD~1", "HEAD"))
+    assert "no remote is configured" in note
+    assert "git checkout" in note
+
+
+def test_other_predictions_of_this_machine_do_not_hide_those_missing(told, project, tmp_path, monkeypatch):
+    """On another kind of CPU the pipeline leaves predictions of other digests than the commit names."""
+    clone = clone_of(project, tmp_path / "clone", monkeypatch)
+    for out in OUTS:
+        shutil.copytree(project / out, clone / out)
+    path = clone / "reports/comparisons/summary.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"missed": 0.25}))
+    turned(clone)
+    with monkeypatch.context() as patch:
+        patch.chdir(clone)
+        with Repo() as repo:
+            repo.commit(force=True)
+    content = told("HEAD", "workspace")
+    note = lost_files(content)
+    assert "git stash && uv run dvc exp run --temp" in note
+    assert [one["name"] for one in content["families"][0]["figures"]] == ["missed"]
+    assert "0.25" in told("HEAD", "workspace", "text")
+    assert "0.25" in told("HEAD", "workspace", "html")
+
+
+def test_after_collecting_garbage_an_older_commit_is_compared_by_figures(
+    told, project, tmp_path, monkeypatch
+):
+    clone = clone_of(project, tmp_path / "clone", monkeypatch)
+    shutil.copytree(project / ".dvc/cache", clone / ".dvc/cache")
+    with monkeypatch.context() as patch:
+        patch.chdir(clone)
+        with Repo() as repo:
+            repo.checkout()
+            repo.gc(workspace=True, force=True)
+    lost_files(told("HEAD~1", "HEAD"))
+    assert told("HEAD", "workspace")["families"][0]["champions"]
+
+
+def test_a_remote_is_named_as_the_place_of_missing_files(told, project, tmp_path, monkeypatch):
+    clone = clone_of(project, tmp_path / "clone", monkeypatch)
+    with (clone / ".dvc/config").open("a") as file:
+        file.write(f"[core]\n    remote = kept\n['remote \"kept\"']\n    url = {tmp_path / 'kept'}\n")
+    assert "uv run dvc fetch --all-commits" in lost_files(told("HEAD~1", "HEAD"))
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,29 @@ def commit_of(tags: Mapping[str, str]) -> tuple[str, bool]:
     return tags.get(mlflow_tags.MLFLOW_GIT_COMMIT, ""), dirty
 
 
+def holds_data(root: Path, commit: str, path: str) -> bool | None:
+    """Tell whether a commit holds measurements, in git or tracked by DVC.
+
+    Parameters
+    ----------
+    root : Path
+        The checkout.
+    commit : str
+    path : str
+        Relative to `root`; what lies outside is in no commit.
+
+    Returns
+    -------
+    bool or None
+        None where this repository does not know the commit, or there is no git.
+    """
+    if not _git(root, "rev-parse", "--quiet", "--verify", f"{commit}^{{commit}}"):
+        return None
+    return any(
+        _git(root, "rev-parse", "--quiet", "--verify", f"{commit}:./{one}") for one in (path, f"{path}.dvc")
+    )
+
+
 def _git(root: Path, *words: str) -> str:
     try:
         done = subprocess.run(

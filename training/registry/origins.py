@@ -10,6 +10,8 @@ from typing import Any
 
 from data.errors import InputError
 from training.registry.champions import CHALLENGER, CHAMPION, DIGEST, Version, registered
+from training.registry.commit import holds_data
+from training.registry.store_file import project_root
 from training.registry.succession import Reign
 from training.registry.tracking import STANDING, client, mlflow
 
@@ -50,12 +52,15 @@ class SourceCode:
         Whether code or parameters differed from the commit; None where that is not known.
     by : str
         Who ran it.
+    obstacle : str
+        Why this commit cannot train the version again; empty where it can.
     """
 
     commit: str = ""
     branch: str = ""
     dirty: bool | None = None
     by: str = ""
+    obstacle: str = ""
 
 
 @dataclass(frozen=True)
@@ -117,7 +122,7 @@ def origin(name: str, version: str) -> Origin:
     store = client()
     known = store.get_model_version(name, version)
     run = _run(store, known.run_id)
-    tags = {} if run is None else run.data.tags
+    data, tags = _data(run, found), {} if run is None else run.data.tags
     return Origin(
         name,
         found.version,
@@ -130,8 +135,8 @@ def origin(name: str, version: str) -> Origin:
         found.tags.get("judged_against", ""),
         Reign.of(found),
         "" if run is None else run.info.run_id,
-        _data(run, found),
-        _code(tags),
+        data,
+        _code(tags, data),
         {} if run is None else dict(sorted(run.data.params.items())),
         {} if run is None else dict(sorted(run.data.metrics.items())),
     )
@@ -154,7 +159,7 @@ def _data(run: Any, found: Version) -> SourceData:
     return SourceData(given[0].name, given[0].source_type, digest or given[0].digest, counts)
 
 
-def _code(tags: Mapping[str, str]) -> SourceCode:
+def _code(tags: Mapping[str, str], data: SourceData) -> SourceCode:
     from mlflow.utils import mlflow_tags
 
     commit, branch, dirty, by = (
@@ -166,4 +171,22 @@ def _code(tags: Mapping[str, str]) -> SourceCode:
             mlflow_tags.MLFLOW_USER,
         )
     )
-    return SourceCode(commit, branch, dirty == "true" if dirty else None, by)
+    changed = dirty == "true" if dirty else None
+    return SourceCode(commit, branch, changed, by, _obstacle(commit, changed, data))
+
+
+def _obstacle(commit: str, changed: bool | None, data: SourceData) -> str:
+    """Return why a commit cannot train a version again, and how to avoid that; empty where it can."""
+    if commit and changed is False and data.path:
+        there = holds_data(project_root(), commit, data.path)
+        if there is None:
+            return f"this repository has no commit {commit[:12]}; run git fetch, and trace it again"
+        problem = "" if there else f"its data {data.path} is in no commit, neither in git nor tracked by DVC"
+    elif not commit:
+        problem = "it was trained outside of git"
+    elif changed is False:
+        problem = "it is not known which data it was trained on"
+    else:
+        unknown = " is not known" if changed is None else ""
+        problem = f"{'whether ' if unknown else ''}it was trained with changes that are in no commit{unknown}"
+    return problem and f"{problem}; commit code, params.yaml and data before training"

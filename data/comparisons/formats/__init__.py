@@ -173,7 +173,8 @@ def refuse_nothing(
     if name == "result-xml" and not comparisons:
         raise InputError("is one result file; two are needed, the older version's first", file=paths[0])
     if name in TOOLS and results and not comparisons:
-        told = f"is one version ({name}); two are needed, the older one first, or `perfjudge compare`"
+        hint = "`perfjudge compare`, which also compares two operations of one file"
+        told = f"is one version ({name}); two are needed, the older one first, or {hint}"
         raise InputError(told, file=paths[0])
     if not results:
         raise InputError("holds no comparison", file=paths[0] if paths else None)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from data.comparisons.tables import LABEL_DTYPES, LABEL_STATUSES, ComparisonTables
 from data.errors import InputError
-from data.tables.cells import cells
+from data.tables.cells import cells, without_quotes
 from data.tables.nearest import nearest
 from data.tables.problems import Problems
 
@@ -53,7 +53,7 @@ def read(file: Path, problems: Problems, seen: set[str] | None = None) -> pd.Dat
     InputError
         Unless ``problems.keep_going``, at the first row that is wrong.
     """
-    table = cells(file, COLUMNS).apply(lambda column: column.str.strip())
+    table = cells(file, COLUMNS).apply(lambda column: without_quotes(column.str.strip()))
     table["line"] = range(2, len(table) + 2)
     given = table[table["status"] != ""]
     times = given.get("labelled_at", pd.Series("", given.index))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from data.errors import InputError
+from data.plain_text import one_line
 from serving.comparisons.compare.rows import ComparedRow, ComparedSides
 
 #: GitHub shows so many of each kind and step.
@@ -64,4 +65,4 @@ def _line(kind: str, title: str, message: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return one_line(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from data.comparisons.pair import TwoRuns, paired_runs
+from data.comparisons.pair import TwoRuns, matched_operations, paired_runs
 from data.comparisons.params import Measure
 from data.comparisons.tables import versions
+from data.errors import InputError
 from data.tables.problems import Problems
 from serving.answering import write
 from serving.comparisons.compare.acknowledging import Acknowledgements, read_acknowledged
@@ -65,7 +66,7 @@ class Outputs:
 
 @dataclass(frozen=True)
 class ComparedPaths:
-    """Files or directories of runs."""
+    """Files or directories of runs; without a target, two operations of the baseline are compared."""
 
     baseline: Sequence[Path]
     target: Sequence[Path]
@@ -89,6 +90,8 @@ class Comparing:
         None: the default file, if it is there.
     commits : tuple of (str or None)
         Those of baseline and target; by default the target's is what is checked out.
+    matched : sequence of str
+        As of `data.comparisons.pair.matched_operations`.
     """
 
     served: Judge
@@ -98,6 +101,7 @@ class Comparing:
     confirming: Confirming | None = None
     acknowledged: Path | None = None
     commits: tuple[str | None, str | None] = (None, None)
+    matched: Sequence[str] = ()
 
     def compared(self, paths: ComparedPaths) -> ComparedSides:
         """Compare what both sides measured.
@@ -109,7 +113,7 @@ class Comparing:
             that is to confirm fails.
         """
         reader = RunReader(Problems(), self.measure, self.kind)
-        runs, told = _read(paths, reader), read_acknowledged(self.acknowledged)
+        runs, told = self._read(paths, reader), read_acknowledged(self.acknowledged)
         baseline, target = self._revisions(runs)
         says = Acknowledgements(*told, baseline, target, datetime.now(UTC).astimezone().date())
         runs = replace(runs, earlier=tuple(_current(runs.earlier, says)))
@@ -122,7 +126,21 @@ class Comparing:
                 then = replace(_paired(runs), missing=pair.missing, notes=pair.notes)
                 weighed, pair = weighed.beside(self._weighed(then, reader), doubted), then
                 spans = np.where(doubted, versions(pair.tables), spans).tolist()
-        return _told(weighed, pair, spans, says, runs.names)
+        return _told(weighed, pair, spans, says, runs)
+
+    def _read(self, paths: ComparedPaths, reader: RunReader) -> ComparedRuns:
+        runs = _read(paths, reader)
+        if self.matched:
+            before, after = (
+                pd.concat([run.results for run in side]) for side in (runs.baseline, runs.target)
+            )
+            renamed = matched_operations(self.matched, before, after, runs.names)
+            return runs.matching(renamed, reader.problems.note)
+        if paths.target:
+            return runs
+        if len(runs.baseline) > 1:
+            raise InputError("holds several runs; expected TARGET", file=paths.baseline[0])
+        return runs.matching(reader.two_commands(runs.baseline[0]), reader.problems.note)
 
     def _revisions(self, runs: ComparedRuns) -> Iterator[Revision]:
         here = Path.cwd()
@@ -156,7 +174,8 @@ def _give(compared: ComparedSides, outputs: Outputs) -> None:
         add_to_page(as_comment(compared, outputs.name))
     if outputs.annotations:
         sys.stderr.writelines(annotated(compared))
-    write(_shown(compared, outputs), outputs.output)
+    styled = outputs.shown == "table" and outputs.output is None and sys.stdout.isatty()
+    write(_shown(compared, outputs), outputs.output, styled=styled)
 
 
 def _shown(compared: ComparedSides, outputs: Outputs) -> str | bytes:
@@ -173,7 +192,8 @@ def _shown(compared: ComparedSides, outputs: Outputs) -> str | bytes:
 
 
 def _read(paths: ComparedPaths, reader: RunReader) -> ComparedRuns:
-    baseline, target = reader.runs(paths.baseline), reader.runs(paths.target)
+    baseline = reader.runs(paths.baseline)
+    target = reader.runs(paths.target) if paths.target else baseline
     taken = {run.path.resolve() for run in (*baseline, *target)}
     earlier = (run for run in reader.history(paths.history) if run.path.resolve() not in taken)
     return ComparedRuns(baseline, target, tuple(earlier))
@@ -205,10 +225,10 @@ def _doubted(weighed: Weighed, row: int, says: Acknowledgements) -> bool:
 
 
 def _told(
-    weighed: Weighed, pair: TwoRuns, spans: Sequence[str], says: Acknowledgements, names: tuple[str, str]
+    weighed: Weighed, pair: TwoRuns, spans: Sequence[str], says: Acknowledgements, runs: ComparedRuns
 ) -> ComparedSides:
     verdicts = weighed.judgement.verdicts
     excuses = [says.excuse(one) if one.verdict in {"fail", "unsure"} else None for one in verdicts]
     notes = (*weighed.judgement.notes, *says.notes(verdicts))
-    rows = tuple(rows_of(weighed, pair.tables, spans, excuses))
-    return ComparedSides(rows, weighed, pair.tables, pair.missing, names, notes)
+    rows = tuple(rows_of(weighed, pair.tables, spans, excuses, runs.matched))
+    return ComparedSides(rows, weighed, pair.tables, pair.missing, runs.names, notes)

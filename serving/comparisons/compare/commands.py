@@ -42,6 +42,15 @@ Earlier = Annotated[
         " by.",
     ),
 ]
+Matched = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--match",
+        metavar="BASE=NEW",
+        help="Compare operation NEW of the target with operation BASE of the baseline; may be repeated."
+        " Without TARGET, both are of the one file.",
+    ),
+]
 RunsDiffer = Annotated[
     float,
     typer.Option(
@@ -103,6 +112,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     base: Baselines = None,
     target: TargetRuns = None,
     history: Earlier = None,
+    match: Matched = None,
     model: Model = None,
     shown: Shown = "table",
     fail_on_regression: FailOnRegression = False,
@@ -130,7 +140,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     step_summary: Page = False,
     name: Title = "",
 ) -> int:
-    """Judge two results, or several runs a side, at once."""
+    """Judge two results, several runs a side, or two operations of one file, at once."""
     from data.comparisons.params import Measure
     from serving.comparisons.compare.command import Comparing, Failing, Outputs, compare_runs
     from serving.comparisons.model import load
@@ -144,6 +154,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         _confirming(confirm, command, confirm_base, confirm_timeout),
         acknowledged,
         (base_commit, commit),
+        match or (),
     )
     outputs = Outputs(
         "json" if as_json else shown, output, markdown, junit, json_file, annotations, step_summary, name
@@ -159,17 +170,10 @@ def _divided(
     from serving.comparisons.compare.command import ComparedPaths
 
     rest = list(given)
-    before, after = (
-        _taken(side, rest, option)
-        for side, option in ((base, "BASELINE, or --base"), (target, "TARGET, or --target"))
-    )
+    before, after = (side or [Path(rest.pop(0))] if side or rest else [] for side in (base, target))
+    if not before:
+        raise typer.BadParameter("no results: expected BASELINE, or --base FILE")
     return ComparedPaths(before, after, history or []), rest
-
-
-def _taken(named: list[Path] | None, rest: list[str], option: str) -> list[Path]:
-    if not named and not rest:
-        raise typer.BadParameter(f"no results: expected {option} FILE")
-    return named or [Path(rest.pop(0))]
 
 
 def _confirming(times: int, command: list[str], baseline: str | None, seconds: float) -> Confirming | None:

@@ -70,17 +70,22 @@ class Confirming:
             If a command fails, takes too long, or measures nothing that is in doubt.
         """
         end_in_good_order()
-        operations = list(dict.fromkeys(tables.comparisons.loc[doubted, "operation"]))
+        in_doubt = tables.comparisons.loc[doubted, ["benchmark", "operation"]].itertuples(
+            index=False, name=None
+        )
+        named = {names: runs.matched.name_in_target(*names) or names[1] for names in in_doubt}
+        wanted = {"baseline": [name for _, name in named], "target": list(named.values())}
         compared = tables.results[CONFIGURATION].drop_duplicates()
         baseline, target = list(runs.baseline), list(runs.target)
         with TemporaryDirectory(prefix="perfjudge-") as directory:
             for number, side, output in self._planned(Path(directory), target[0].path.suffix):
-                command = self.baseline if side == "baseline" else self.target
+                command, operations = getattr(self, side), list(dict.fromkeys(wanted[side]))
                 sys.stderr.write(f"confirming: run {number} of {self.times} of the {side}\n")
                 _run(command, output, operations, self.seconds)
                 (found,) = reader.runs([output])
-                results = found.results.merge(compared, on=CONFIGURATION)
-                if not results["operation"].isin(operations).any():
+                chosen = runs.matched.of_baseline if side == "baseline" else runs.matched.of_target
+                results = chosen(found.results).merge(compared, on=CONFIGURATION)
+                if not results["operation"].isin(wanted["baseline"]).any():
                     told = f"measured none of the operations in doubt: {listed(operations)}"
                     raise InputError(told, place=_place(command))
                 of_side = baseline if side == "baseline" else target

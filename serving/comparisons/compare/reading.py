@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pandas as pd
 
 from data.comparisons import formats
 from data.comparisons.formats.tools import TOOLS
+from data.comparisons.missing import SIDES, counted, listed
+from data.comparisons.pair import MatchedOperations, NamedOperation
 from data.comparisons.params import Measure
 from data.comparisons.run import results_of_run
 from data.comparisons.tables import ComparisonTables
@@ -41,11 +44,12 @@ class ComparedRun:
 
 @dataclass(frozen=True)
 class ComparedRuns:
-    """Those of both sides, and earlier ones, the oldest first."""
+    """Those of both sides, and earlier ones, the oldest first; results of the target under matched names."""
 
     baseline: tuple[ComparedRun, ...]
     target: tuple[ComparedRun, ...]
     earlier: tuple[ComparedRun, ...] = ()
+    matched: MatchedOperations = field(default_factory=MatchedOperations)
 
     @property
     def names(self) -> tuple[str, str]:
@@ -55,6 +59,27 @@ class ComparedRuns:
             for side in (self.baseline, self.target)
         )
         return baseline, target
+
+    def matching(
+        self, renamed: Mapping[NamedOperation, NamedOperation], note: Callable[[str], object]
+    ) -> ComparedRuns:
+        """Compare operations of other names with each other; note which they are.
+
+        Parameters
+        ----------
+        renamed : mapping
+            As of `data.comparisons.pair.MatchedOperations`.
+        note : callable
+        """
+        same = {run.path.resolve() for run in self.baseline} == {run.path.resolve() for run in self.target}
+        matched = MatchedOperations(renamed, only=same)
+        for (_, own), (_, given) in renamed.items():
+            note(f'"{own}" of {self.names[1]} is compared with "{given}" of {self.names[0]}')
+        sides = ((self.baseline, matched.of_baseline), (self.target, matched.of_target))
+        baseline, target = (
+            tuple(replace(run, results=chosen(run.results)) for run in side) for side, chosen in sides
+        )
+        return replace(self, baseline=baseline, target=target, matched=matched)
 
 
 @dataclass(frozen=True)
@@ -89,6 +114,24 @@ class RunReader:
     def history(self, paths: Sequence[Path]) -> tuple[ComparedRun, ...]:
         """Read earlier runs likewise; what holds several versions is a run each. Raises as `runs`."""
         return tuple(run for path in run_files(paths) for run in self._versions(path))
+
+    def two_commands(self, run: ComparedRun) -> dict[NamedOperation, NamedOperation]:
+        """Return the second command of a hyperfine file by the first, which is the baseline.
+
+        Raises
+        ------
+        InputError
+            If the run is of another format, or has not exactly two commands.
+        """
+        kind = self.kind or formats.sniff(run.path)
+        operations = list(run.results[["benchmark", "operation"]].drop_duplicates().itertuples(False, None))
+        if kind == "hyperfine" and len(operations) == len(SIDES):
+            return {operations[1]: operations[0]}
+        names = [name for _, name in operations]
+        problem = f"is one run, of {counted(len(names), 'operation')} ({listed(names)}); expected TARGET"
+        if len(names) > 1:
+            problem += f", or two operations of this file: --match {shlex.quote('='.join(names[:2]))}"
+        raise InputError(problem, file=run.path)
 
     def _versions(self, path: Path) -> Iterator[ComparedRun]:
         kind = self.kind or formats.sniff(path)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from data.comparisons.missing import Missing, counted
+from data.comparisons.pair import MatchedOperations
 from data.comparisons.tables import OPERATION, ComparisonTables, units
 from serving.comparisons.compare.acknowledging import Excuse
 from serving.comparisons.compare.weighing import Outcome, Weighed, outcome_of
@@ -44,6 +45,8 @@ class ComparedRow:
         What the configuration that counts did: what got better most of an improvement, else the worst.
     excuse : Excuse or None
         Why it need not fail a build.
+    matched : str
+        The target's name of the operation, where that is another one.
     """
 
     outcome: Outcome
@@ -55,11 +58,17 @@ class ComparedRow:
     direction: Direction
     move: Move | None
     excuse: Excuse | None
+    matched: str = ""
+
+    @property
+    def operation(self) -> str:
+        """The operation, with both names where the target has another one."""
+        return f"{self.verdict.operation} -> {self.matched}" if self.matched else self.verdict.operation
 
     @property
     def name(self) -> str:
         """Benchmark and operation."""
-        return f"{self.verdict.benchmark}/{self.verdict.operation}"
+        return f"{self.verdict.benchmark}/{self.operation}"
 
     @property
     def medians(self) -> tuple[str, str]:
@@ -100,7 +109,7 @@ class ComparedRow:
             one.verdict,
             one.probability,
             one.benchmark,
-            one.operation,
+            self.operation,
             "; ".join(filter(None, (self.change, *told, self.configuration, self.why))),
             which=which,
             excused=excuse,
@@ -168,7 +177,11 @@ class ComparedSides:
 
 
 def rows_of(
-    weighed: Weighed, tables: ComparisonTables, spans: Sequence[str], excuses: Sequence[Excuse | None]
+    weighed: Weighed,
+    tables: ComparisonTables,
+    spans: Sequence[str],
+    excuses: Sequence[Excuse | None],
+    matched: MatchedOperations,
 ) -> Iterator[ComparedRow]:
     """Yield what is to be said of each comparison, in their order; `spans` has its versions."""
     signs = tables.results.drop_duplicates(OPERATION).set_index(OPERATION)["better"]
@@ -187,6 +200,7 @@ def rows_of(
             direction(unit, -1.0 if better == "lower" else 1.0),
             weighed.faster.get(row, verdict.moved),
             excuse,
+            matched.name_in_target(verdict.benchmark, verdict.operation),
         )
 
 

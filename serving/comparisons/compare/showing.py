@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 from data.comparisons.missing import listed
 from data.comparisons.missing import told as told_missing
+from data.plain_text import one_line, visible
 from serving.comparisons import render
 from serving.comparisons.compare.rows import OUTCOMES, ComparedRow, ComparedSides
-from serving.pages.tables import printed
-from serving.pages.verdict_lines import Lines, as_junit, cell
+from serving.pages.markdown import cell, prose
+from serving.pages.tables import printed, shown
+from serving.pages.verdict_lines import Lines, as_junit
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -31,26 +33,26 @@ _MARKS = {
 
 def marker(name: str) -> str:
     """Return the line by which a comment is found that the next one replaces."""
-    return f"<!-- perfjudge compare {' '.join(name.replace('--', '').split())} -->"
+    return f"<!-- perfjudge compare {visible(' '.join(name.replace('--', '').split()))} -->"
 
 
 def as_comment(compared: ComparedSides, name: str) -> str:
     """Return a comment in Markdown: what matters as a table, the rest folded."""
-    shown = [row for row in compared.ordered if row.outcome != "unchanged"]
-    rest = compared.ordered[len(shown) :]
+    marked = [row for row in compared.ordered if row.outcome != "unchanged"]
+    rest = compared.ordered[len(marked) :]
     head = [marker(name), f"### perfjudge: {compared.summary}", ""]
-    told = [*head, *_fitting(compared, shown, _LONGEST // 2)]
-    told += [f"- {cell(line)}" for line in _further(compared)]
+    told = [*head, *_fitting(compared, marked, _LONGEST // 2)]
+    told += [f"- {prose(line)}" for line in _further(compared)]
     if rest:
         table = _fitting(compared, rest, _LONGEST - sum(len(line) + 1 for line in told))
         told += ["", f"<details><summary>{len(rest)} unchanged</summary>", "", *table, "", "</details>"]
-    summary = cell(render.summary(compared.weighed.judgement))
+    summary = prose(render.summary(compared.weighed.judgement))
     return "\n".join([*told, "", f"<sub>{summary}</sub>"]) + "\n"
 
 
 def as_table(compared: ComparedSides, *, terminal: bool) -> str:
     """Return a table for a terminal of this width, or a wide one without colours."""
-    notes = "".join(f"{' '.join(note.split())}\n" for note in compared.notes)
+    notes = "".join(f"{one_line(note)}\n" for note in compared.notes)
     if not terminal:
         return printed(_table(compared)) + notes
     from rich.console import Console
@@ -78,6 +80,7 @@ def as_answer(compared: ComparedSides) -> str:
             "machine": row.machine,
             "unit": row.unit,
             "versions": row.versions,
+            "target_operation": row.matched or verdict["operation"],
             "faster": row.move._asdict() if row.outcome == "improvement" and row.move else None,
             "acknowledged": None if row.excuse is None else asdict(row.excuse),
         }
@@ -133,10 +136,9 @@ def _fitting(compared: ComparedSides, rows: Sequence[ComparedRow], room: int) ->
 
 def _table(compared: ComparedSides) -> Table:
     from rich.table import Table
-    from rich.text import Text
 
-    table = Table(*_columns(compared), caption=render.summary(compared.weighed.judgement))
+    table = Table(*_columns(compared), caption=shown(render.summary(compared.weighed.judgement)))
     for row in compared.ordered:
         first, *others = _cells(compared, row)
-        table.add_row(Text(first, style=_MARKS[row.outcome]), *map(Text, others))
+        table.add_row(shown(first, _MARKS[row.outcome]), *map(shown, others))
     return table

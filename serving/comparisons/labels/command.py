@@ -14,6 +14,8 @@ import pandas as pd
 from data.comparisons import formats
 from data.comparisons.labels.consensus import consensus, disagreements, people
 from data.comparisons.tables import ComparisonTables
+from data.plain_text import visible
+from data.tables.cells import written_csv
 from data.tables.problems import Problems
 from serving.answering import write
 from serving.comparisons.command import read_source
@@ -48,7 +50,9 @@ def give_next(
         now = datetime.now(UTC).isoformat(timespec="seconds")
         blank = chosen.drop(columns="probability").assign(status="", annotator="", labelled_at=now)
         order = ["comparison_id", "status", "annotator", "labelled_at", "operation", "versions", "why"]
-        write(blank[order].to_csv(index=False), output)
+        about = blank[order[4:]].map(lambda cell: visible(cell) if isinstance(cell, str) else cell)
+        # as bytes: identifiers stay as they are, so that the labels find their comparisons
+        write(written_csv(blank[order[:4]].join(about)).encode(), output)
         return 0
     write(_json(chosen) if as_json else _table(chosen, NEXT), None)
     return 0

@@ -19,6 +19,7 @@ from data.comparisons.labels.store.kept import LabelStore
 from data.comparisons.labels.store.moving import move_in, moved_out
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
+from data.tables.cells import written_csv
 from data.tables.problems import Problems
 from serving.answering import tell_skipped, write
 from serving.comparisons.command import read_source
@@ -80,7 +81,8 @@ def _as_csv(store: LabelStore, source: Path | None, output: Path) -> int:
         _require_kept(listed.read(file, Problems()), store, file)
     times = labels["labelled_at"].map(lambda at: "" if pd.isna(at) else at.isoformat())
     columns = ["comparison_id", "status", "annotator", "labelled_at"]
-    write(labels.assign(labelled_at=times)[columns].to_csv(index=False), file)
+    # as bytes: identifiers stay as they are, so that the labels find their comparisons
+    write(written_csv(labels.assign(labelled_at=times)[columns]).encode(), file)
     return len(labels)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import ArrayLike
 
+from data.plain_text import visible
 from serving.comparisons.timelines.timeline import HeatMap, Marks, TimelineOperation, TimelineReport
 
 #: Probabilities are written in tenths of a percent.
@@ -20,8 +21,17 @@ _STOPS = 9
 
 def embedded(content: Any) -> Markup:
     """Return JSON for a ``script`` element, which nothing in it can close."""
-    text = json.dumps(content, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(_visible(content), separators=(",", ":"), allow_nan=False)
     return Markup(text.replace("<", "\\u003c"))  # noqa: S704 - a script element's text has no other way out
+
+
+def _visible(content: Any) -> Any:
+    """Return the same with names as they are shown: scripts put them on the page as they are."""
+    if isinstance(content, str):
+        return visible(content)
+    if isinstance(content, dict):
+        return {_visible(key): _visible(value) for key, value in content.items()}
+    return [_visible(value) for value in content] if isinstance(content, list | tuple) else content
 
 
 def packed(values: ArrayLike) -> str:

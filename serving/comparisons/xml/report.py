@@ -14,6 +14,7 @@ from data.comparisons.formats.comparison_xml import ATTRIBUTES, BASE, EARLIER, L
 from data.comparisons.sides import Samples, Sides
 from data.comparisons.tables import OPERATION, ComparisonTables
 from data.comparisons.units import UNKNOWN
+from data.plain_text import visible_xml
 from serving.comparisons.judge import Judgement
 from serving.comparisons.xml.verdict import printable, verdict_elements
 
@@ -88,7 +89,7 @@ def written(
     for note in notes:
         etree.SubElement(root, "note").text = printable(note)
     document: bytes = etree.tostring(root, pretty_print=True, xml_declaration=True, encoding="UTF-8")
-    return document
+    return visible_xml(document)
 
 
 @dataclass(frozen=True)

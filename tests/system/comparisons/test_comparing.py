@@ -1,6 +1,8 @@
 """Two sides of a change, as CI compares them: several runs, acknowledgements, further runs, every answer."""
 
 import json
+import shlex
+import shutil
 import subprocess
 import sys
 from datetime import date
@@ -8,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from data.comparisons.missing import Missing
 from data.errors import InputError
@@ -324,3 +328,163 @@ def test_without_results_the_line_says_what_is_expected(compared):
     code, _, said = compared("--base", "b.json")
     assert (code, said.count("\n")) == (2, 1)
     assert "expected TARGET, or --target FILE" in said
+
+
+def named_run(path, names, seed=0):
+    """Write a run of operations of these names, each of its own level."""
+    rng = np.random.default_rng(seed)
+    about = {"benchmark": "bench", "machine": "m", "unit": "ms", "better": "lower"}
+    samples = [(100.0 * (at + 1) * (1 + rng.normal(0, 0.01, 12))).tolist() for at, _ in enumerate(names)]
+    results = [
+        about | {"operation": name, "configurations": [{"samples": own}]}
+        for name, own in zip(names, samples, strict=True)
+    ]
+    path.write_text(json.dumps({"results": results}))
+    return path
+
+
+def hyperfine(path, *commands):
+    subprocess.run(
+        ["hyperfine", "-N", "-r", "6", "--export-json", path, *commands], check=True, capture_output=True
+    )
+    return path
+
+
+QUICK, SLOW = "sleep 0.02", "sleep 0.04"
+
+
+@pytest.mark.skipif(shutil.which("hyperfine") is None, reason="hyperfine is not installed")
+def test_two_hyperfine_commands_of_one_file_are_both_sides(compared, tmp_path):
+    bench = hyperfine(tmp_path / "bench.json", QUICK, SLOW)
+    _, answer, _ = compared(bench, "--runs-differ", "none")
+    (verdict,) = answer["verdicts"]
+    assert (verdict["operation"], verdict["target_operation"], verdict["verdict"]) == (QUICK, SLOW, "fail")
+    assert f'"{SLOW}" of bench.json is compared with "{QUICK}" of bench.json' in answer["notes"][0].replace(
+        f"{tmp_path}/", ""
+    )
+    _, answer, _ = compared(bench, "--match", f"{SLOW}={QUICK}")
+    assert outcomes(answer) == {SLOW: "improvement"}
+    _, table, _ = compared(bench, form="table")
+    assert f"{QUICK} -> {SLOW}" in table
+
+
+@pytest.mark.skipif(shutil.which("hyperfine") is None, reason="hyperfine is not installed")
+def test_commands_of_two_hyperfine_files_are_compared_by_the_match_that_the_error_shows(compared, tmp_path):
+    base, new = hyperfine(tmp_path / "base.json", QUICK), hyperfine(tmp_path / "new.json", SLOW)
+    code, _, told = compared(base, new)
+    assert code == 2
+    assert f"hyperfine/{QUICK}/unknown" in told
+    assert f"hyperfine/{SLOW}/unknown" in told
+    option = shlex.split(told.partition("compare two of them with ")[2])
+    assert option == ["--match", f"{QUICK}={SLOW}"]
+    _, answer, _ = compared(base, new, *option, "--runs-differ", "none")
+    assert [one["verdict"] for one in answer["verdicts"]] == ["fail"]
+
+
+@pytest.mark.skipif(shutil.which("hyperfine") is None, reason="hyperfine is not installed")
+def test_one_file_of_three_commands_wants_a_match_and_shows_it(compared, tmp_path):
+    bench = hyperfine(tmp_path / "bench.json", QUICK, SLOW, "true")
+    code, _, told = compared(bench)
+    assert (code, told.count("\n")) == (2, 1)
+    assert all(command in told for command in (QUICK, SLOW, "true"))
+    option = shlex.split(told.partition("of this file: ")[2])
+    _, answer, _ = compared(bench, *option)
+    assert [one["operation"] for one in answer["verdicts"]] == [QUICK]
+    assert answer["missing"] == []
+
+
+def test_matched_operations_are_confirmed_by_further_runs_of_both_names(compared, tmp_path):
+    base, new = (
+        named_run(tmp_path / "b.json", ["old", "same"]),
+        named_run(tmp_path / "n.json", ["same", "new"]),
+    )
+    script = tmp_path / "again.py"
+    script.write_text(
+        "import os, pathlib, shutil, sys\n"
+        "pathlib.Path(sys.argv[3]).write_text(os.environ['PERFJUDGE_OPERATIONS'])\n"
+        "shutil.copy(sys.argv[1], sys.argv[2])\n"
+    )
+    seen = tmp_path / "base-names", tmp_path / "new-names"
+    commands = [
+        f"{sys.executable} {script} {path} {{output}} {to}"
+        for path, to in zip((base, new), seen, strict=True)
+    ]
+    options = ("--match", "old=new", "--runs-differ", "3", "--confirm", "1", "--confirm-base", commands[0])
+    _, answer, _ = compared(base, new, *options, "--", *commands[1].split())
+    assert outcomes(answer).keys() == {"old", "same"}
+    assert "old" in seen[0].read_text().splitlines()
+    assert "new" in seen[1].read_text().splitlines()
+
+
+def test_an_operation_that_keeps_its_name_elsewhere_is_compared_with_its_match(compared, tmp_path):
+    """Both files hold both names: the matched ones are compared, and neither with itself."""
+    base, new = (
+        named_run(tmp_path / "b.json", ["old", "new", "c"]),
+        named_run(tmp_path / "n.json", ["old", "new", "c"]),
+    )
+    _, answer, _ = compared(base, new, "--match", "old=new")
+    assert outcomes(answer).keys() == {"old", "c"}
+    assert [one["operation"] for one in answer["missing"]] == ["new"]
+    moved = next(one for one in answer["verdicts"] if one["operation"] == "old")["moved"]
+    assert moved is None or moved["target_median"] == pytest.approx(200, rel=0.05)
+
+
+NAME = st.text(min_size=1, max_size=12).filter(lambda name: name.strip() and name.isprintable())
+
+
+@given(st.lists(NAME, min_size=2, max_size=4, unique=True), st.data())
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+def test_any_two_names_can_be_matched_as_the_error_says(compared, tmp_path, names, data):
+    at = data.draw(st.integers(1, len(names) - 1))
+    base, new = named_run(tmp_path / "b.json", names[:at]), named_run(tmp_path / "n.json", names[at:])
+    code, _, told = compared(base, new)
+    assert code == 2
+    option = shlex.split(told.partition("compare two of them with ")[2])
+    code, answer, told = compared(base, new, *option)
+    # a name that holds "=" may be read in several ways, which the error says
+    assert code == 0 or "may be read in several ways" in told
+    if code == 0:
+        (verdict,) = answer["verdicts"]
+        assert option[1] == f"{verdict['operation']}={verdict['target_operation']}"
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("ol=new", 'operation "ol" of b.json is unknown; did you mean "old"?'),
+        ("old=newest", 'operation "newest" of n.json is unknown; did you mean "new"?'),
+        ("bench/old=bench/other", 'operation "bench/other" of n.json is unknown'),
+        ("old", "has no =; expected BASE=NEW, an operation of each side"),
+    ],
+)
+def test_a_match_of_no_such_operations_is_refused_in_one_line(compared, tmp_path, option, told):
+    base, new = named_run(tmp_path / "b.json", ["old"]), named_run(tmp_path / "n.json", ["new"])
+    code, _, said = compared(base.name, new.name, "--match", option)
+    assert (code, said.count("\n")) == (2, 1)
+    assert told in said
+    code, _, said = compared(base.name, new.name, "--match", "old=new", "--match", "old=new")
+    assert (code, "that another --match names" in said) == (2, True)
+
+
+HOSTILE = "@everyone #1 o/r#2 ![x](https://a.example) <b> ` | \x1b[31m \u202e ##[add-mask]y\n::error::z"
+
+
+def test_hostile_names_come_out_as_text_in_every_answer(compared, tmp_path):
+    base, new = (
+        named_run(tmp_path / name, [HOSTILE, "a", "b"], seed)
+        for seed, name in enumerate(("b.json", "n.json"))
+    )
+    shown = [
+        compared(base, new, "--annotations", form=form) for form in ("table", "markdown", "junit", "xml")
+    ]
+    for code, out, err in shown:
+        assert code == 0
+        assert not {"\x1b", "\u202e"} & {*out, *err}
+        assert not any(
+            line.strip().startswith("::error::") for line in [*out.splitlines(), *err.splitlines()]
+        )
+    assert "``bench/@everyone #1 o/r#2 ![x](https://a.example) <b> ` \\| \\x1b[31m" in shown[1][1]
+    code, out, err = compared(named_run(tmp_path / "other.json", ["else"]), new, form="table")
+    assert (code, err.count("\n")) == (2, 1)
+    assert not {"\x1b", "\u202e"} & {*err}
+    assert "##[" not in err

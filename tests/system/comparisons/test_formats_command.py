@@ -22,7 +22,7 @@ def test_two_files_of_a_tool_become_tables_with_a_comparison_per_operation(tmp_p
 def test_one_run_alone_is_refused_and_the_way_on_is_told(tmp_path, capsys):
     path = SAMPLES / "jmh/base.json"
     assert run(["import", "jmh", str(path), "-o", str(tmp_path / "tables")]) == 2
-    told = "is one version (jmh); two are needed, the older one first, or `perfjudge compare`"
+    told = "is one version (jmh); two are needed, the older one first, or `perfjudge compare`, which also"
     assert capsys.readouterr().err == f"perfjudge: {path}: {told}\n"
     assert not (tmp_path / "tables/results.parquet").exists()
 

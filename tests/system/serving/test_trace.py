@@ -1,14 +1,17 @@
 """An answer leads back to the version that gave it, which says the same again."""
 
 import json
+import subprocess
 
 import pytest
+from mlflow.entities import Dataset, DatasetInput
 
 from serving import cli
 from serving.comparisons.body import answer_json, answer_xml
 from serving.comparisons.model import load
 from tests.system.conftest import FIGURE, comparison
 from tests.system.serving.registry import NAME, Registry
+from training.registry import origins
 
 # inside MLflow 3.17, and may go with it
 pytestmark = [
@@ -82,6 +85,61 @@ def test_a_number_or_file_that_is_not_what_it_was_is_named(source, tmp_path, cap
     answer.write_text(json.dumps(content))
     status, told = traced(capsys, answer)
     assert (status, ", not those of the answer" in told) == (1, True)
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """A repository with tracked measurements, some of them by DVC, and its commit."""
+    for name in ("measured/results.parquet", "mine.dvc"):
+        (tmp_path / "data/raw" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "data/raw" / name).write_text("1")
+    words = ("init -q", "add .", "-c user.name=a -c user.email=b commit -qm first", "rev-parse HEAD")
+    said = [subprocess.check_output(["git", *one.split()], cwd=tmp_path, text=True) for one in words]
+    monkeypatch.setattr(origins, "project_root", lambda: tmp_path)
+    return said[-1].strip()
+
+
+def version_of_run(registry, data, **tags):
+    """Register a version that a run with these tags trained on `data`."""
+    store = registry.store
+    run = store.create_run("0", tags={f"mlflow.source.git.{name}": value for name, value in tags.items()})
+    if data:
+        given = Dataset(name=data, digest="d", source_type="tables", source="{}", profile="{}")
+        store.log_inputs(run.info.run_id, [DatasetInput(given, [])])
+    directory = registry.files(registry.add()).as_uri()
+    return store.create_model_version(NAME, directory, run_id=run.info.run_id).version
+
+
+@pytest.mark.parametrize("data", ["data/raw/measured", "data/raw/mine"])
+def test_a_version_of_a_commit_alone_is_made_by_checking_that_out(registry, checkout, capsys, data):
+    version = version_of_run(registry, data, commit=checkout, dirty="false")
+    status, told = traced(capsys, NAME, version)
+    assert status == 0
+    assert f"make again  git checkout {checkout[:12]} && uv run dvc repro\n" in told
+    assert json.loads(traced(capsys, NAME, version, "--json")[1])["code"]["obstacle"] == ""
+
+
+@pytest.mark.parametrize(
+    ("data", "tags", "why"),
+    [
+        ("data/raw/measured", {"dirty": "true"}, "trained with changes that are in no commit"),
+        ("data/raw/measured", {}, "trained with changes that are in no commit is not known"),
+        ("data/raw/measured", {"dirty": "false", "commit": ""}, "trained outside of git"),
+        ("data/raw/measured", {"dirty": "false", "commit": "5" * 40}, "has no commit 555555555555"),
+        ("data/raw/ours", {"dirty": "false"}, "data/raw/ours is in no commit"),
+        ("/elsewhere/ours", {"dirty": "false"}, "/elsewhere/ours is in no commit"),
+        ("../ours", {"dirty": "false"}, "../ours is in no commit"),
+        ("", {"dirty": "false"}, "not known which data"),
+    ],
+)
+def test_no_checkout_is_recommended_that_cannot_make_the_version(registry, checkout, capsys, data, tags, why):
+    version = version_of_run(registry, data, **{"commit": checkout} | tags)
+    status, told = traced(capsys, NAME, version)
+    (line,) = (one for one in told.splitlines() if "make again" in one)
+    assert status == 0
+    assert "git checkout" not in line
+    assert why in line
+    assert ("commit code, params.yaml and data before training" in line) != ("run git fetch" in line)
 
 
 @pytest.mark.parametrize(

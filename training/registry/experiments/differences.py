@@ -35,6 +35,10 @@ class FamilyDifference:
         Every entry that both have, with its own former self; without flips.
     only : tuple of str
         Entries that one lacks, in words.
+    figures : tuple of ValueChange
+        The champions' names and scores over all folds that differ, as both states have written them.
+    compared : bool
+        Whether both have predictions, so that champions are compared case by case.
     """
 
     family: str
@@ -42,6 +46,8 @@ class FamilyDifference:
     champions: tuple[Paired, ...]
     entries: tuple[Paired, ...]
     only: tuple[str, ...]
+    figures: tuple[ValueChange, ...] = ()
+    compared: bool = True
 
 
 @dataclass(frozen=True)
@@ -91,7 +97,11 @@ def differences(before: ProjectState, after: ProjectState) -> ExperimentsDiffere
         (before.commit, after.commit),
         _params(before, after, common),
         found,
-        (*_told(before, after), *(note for one in found for note in _doubts(one))),
+        (
+            *_told(before, after),
+            *_without_predictions(found),
+            *(note for one in found for note in _doubts(one)),
+        ),
         how,
     )
 
@@ -123,7 +133,16 @@ def _of_family(family: str, before: FamilyState, after: FamilyState, how: Drawin
     # a registered version is one entry alone
     lacking = sorted({*old} ^ {*new}) if min(len(old), len(new)) > 1 else []
     only = [f"{what}: {entry}" for what, entry in lacking]
-    return FamilyDifference(family, changed(before.data, after.data), tuple(best), tuple(both), tuple(only))
+    figures = changed(before.figures, after.figures) if before.figures and after.figures else ()
+    return FamilyDifference(
+        family,
+        changed(before.data, after.data),
+        tuple(best),
+        tuple(both),
+        tuple(only),
+        figures,
+        bool(old and new),
+    )
 
 
 def _told(before: ProjectState, after: ProjectState) -> list[str]:
@@ -133,6 +152,15 @@ def _told(before: ProjectState, after: ProjectState) -> list[str]:
         if left:
             notes.append(f"{', '.join(left)} cannot be compared: {other.name} has nothing of it")
     return notes
+
+
+def _without_predictions(found: Sequence[FamilyDifference]) -> Iterator[str]:
+    """Say of which families only what git keeps is compared."""
+    if families := [one.family for one in found if not one.compared]:
+        yield (
+            f"{', '.join(families)}: one state lacks predictions; parameters, data and the figures of"
+            " summary.json are compared, without intervals and flipped verdicts"
+        )
 
 
 def _doubts(one: FamilyDifference) -> Iterator[str]:

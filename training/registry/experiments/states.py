@@ -42,12 +42,16 @@ class FamilyState:
     champions : mapping of str to str
         By what is judged, the entry that evaluation chose.
     unseen : sequence of Unseen
-        What entries said of unseen cases, by those of the split in which the champion is chosen.
+        What entries said of unseen cases, by those of the split in which the champion is chosen; empty where
+        their files are missing.
+    figures : mapping of str to (str or float)
+        The content of summary.json: the champion's name and scores; empty for a registered version.
     """
 
     data: Mapping[str, Any]
     champions: Mapping[str, str]
     unseen: Sequence[Unseen]
+    figures: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -102,7 +106,15 @@ def opened(
     """
     tell(f"reading {name}")
     if name == WORKSPACE:
-        yield _read(name, "", project, [])
+        missing = [
+            path
+            for family, unseen in _supplied().items()
+            if Places(family, project).metrics.is_file()
+            for path in unseen.files
+            if not (project / path).exists()
+        ]
+        told = [f"{_listed(missing, 'not here')}; make what is missing with: uv run dvc repro"]
+        yield _read(name, "", project, told if missing else [])
         return
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch)
@@ -128,14 +140,33 @@ def fetched(name: str, project: Path, root: Path) -> tuple[str, list[str]]:
 
     try:
         with Repo(str(project)) as here:
-            commit = resolve_rev(here.scm, name)
+            commit, remotes = resolve_rev(here.scm, name), here.config["remote"]
+            checked_out, changed = here.scm.get_rev(), here.scm.is_dirty()
         with Repo(str(project), rev=commit) as repo:
             files = DVCFileSystem(repo=repo)
-            notes = [told for path in _wanted(files) if (told := _copied(files, path, root))]
+            missing = [path for path in _wanted(files) if not _copied(files, path, root)]
     except DvcException as exc:
         told = f"{exc}; expected a commit, an experiment of DVC, {WORKSPACE} or {_MODELS}NAME/VERSION"
         raise InputError(told, place=f'"{name}"') from exc
-    return commit, notes
+    if not missing:
+        return commit, []
+    absent = _listed(missing, "neither in git nor in DVC's cache")
+    if remotes:
+        return commit, [f"{absent}; get what is missing with: uv run dvc fetch --all-commits"]
+    again = f"again-{commit[:10]}"
+    how = f"uv run dvc exp run --temp --name {again}"
+    if commit != checked_out:
+        how = f"git checkout {commit[:10]} && {how} && git checkout -"
+    if changed:
+        how = f"git stash && {how} && git stash pop"
+    note = (
+        f"{absent}, and no remote is configured; make what is missing with: {how}; then compare with {again}"
+    )
+    return commit, [note]
+
+
+def _listed(missing: Sequence[str], where: str) -> str:
+    return f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} {where}"
 
 
 def _wanted(files: Any) -> Iterator[str]:
@@ -145,7 +176,8 @@ def _wanted(files: Any) -> Iterator[str]:
         metrics = Places(family).metrics.as_posix()
         if files.isfile(metrics):
             yield metrics
-            yield from unseen.files
+            summary = Places(family).summary.as_posix()
+            yield from (summary, *unseen.files) if files.isfile(summary) else unseen.files
 
 
 def _supplied() -> dict[str, UnseenSupply]:
@@ -153,33 +185,41 @@ def _supplied() -> dict[str, UnseenSupply]:
     return {family: unseen() for family, unseen in known.items() if unseen is not None}
 
 
-def _copied(files: Any, path: str, root: Path) -> str:
-    """Copy a file or directory of a commit; say what there is not."""
+def _copied(files: Any, path: str, root: Path) -> bool:
+    """Copy a file or directory of a commit; tell whether all of it is there."""
     from dvc.exceptions import DvcException
+    from dvc_data.index import DataIndexError
+    from dvc_objects.errors import ObjectFormatError
 
     try:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         files.get(path, str(root / path), recursive=True)
-    except (DvcException, OSError):
+    # of a directory that another machine made, the cache may lack the list of its files, too
+    except (DvcException, DataIndexError, ObjectFormatError, OSError):
         shutil.rmtree(root / path, ignore_errors=True)
-        return f"{path} is neither in git nor in DVC's cache; get it with: dvc fetch --all-commits"
-    return ""
+        return False
+    return True
 
 
 def _read(name: str, commit: str, root: Path, lacking: Sequence[str]) -> ProjectState:
     notes, families = list(lacking), {}
     for family, supplied in _supplied().items():
-        path = root / Places(family).metrics
-        if not path.is_file():
+        places = Places(family)
+        if not (root / places.metrics).is_file():
             continue
         try:
-            metrics = written(path, "evaluate")
+            metrics = written(root / places.metrics, "evaluate")
+            figures = written(root / places.summary, "evaluate") if (root / places.summary).is_file() else {}
+        except InputError as error:
+            notes.append(str(error).replace(f"{root}/", ""))
+            continue
+        try:
             unseen = supplied.read(root, metrics)
         except (InputError, OSError) as error:
-            if not lacking:
+            unseen = ()
+            if not any(file in note for file in supplied.files for note in lacking):
                 notes.append(str(error).replace(f"{root}/", ""))
-            continue
-        families[family] = FamilyState(metrics["data"], _champions(metrics, unseen), unseen)
+        families[family] = FamilyState(metrics["data"], _champions(metrics, unseen), unseen, figures)
     if not families:
         raise InputError("; ".join(["holds nothing that was evaluated", *notes]), place=f'"{name}"')
     return ProjectState(name, commit, params_of(root / PARAMS), families, root, tuple(notes))

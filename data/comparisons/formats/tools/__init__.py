@@ -74,7 +74,11 @@ _ALL = (
     ToolFormat(
         "hyperfine",
         "`--export-json FILE`, of versions 1 and 2",
-        (Keys(("results.command", "results.mean")), Keys(("results.summary", "results.measurements"))),
+        (
+            Keys(("results.command", "results.mean")),
+            Keys(("results.command", "results.times")),
+            Keys(("results.command", "results.measurements")),
+        ),
         "raw; summaries where the times were taken out",
         "time, memory, counts: lower",
         hyperfine.read,

@@ -119,13 +119,14 @@ def _benchmarks(path: Path) -> dict[str, AsvBenchmark]:
 def _of_benchmark(row: AsvRow, told: AsvBenchmark | None, name: str) -> Iterator[Measurement]:
     names = told.param_names if told is not None else []
     unit = _UNITS.get(told.unit, told.unit) if told is not None else _unit(name)
-    for at, (combination, median) in enumerate(zip(product(*row.params), row.result, strict=False)):
-        if median is None:
-            continue  # failed, or skipped
+    for at, combination in enumerate(product(*row.params)):
+        median = _at(row.result, at)
         values = row.samples[at] if at < len(row.samples) else None
+        if median is None and not values:
+            continue  # failed, or skipped
         around = {stat: _at(numbers, at) for stat, numbers in row.quartiles.items()}
         summary = None if values or None in around.values() else known({"median": median} | around)
-        single = () if summary else (median,)
+        single = () if summary or median is None else (median,)
         operation = named(name, _named(names, combination))
         yield Measurement(operation, values or single, unit, "lower", summary=summary)
 

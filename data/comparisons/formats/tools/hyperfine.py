@@ -21,13 +21,13 @@ class HyperfineQuantity(msgspec.Struct):
 
 
 class HyperfineSummary(msgspec.Struct):
-    """What version 2 sums up."""
+    """What version 2 sums up; any number may be missing."""
 
-    unit: str
-    mean: float
-    median: float
-    min: float
-    max: float
+    unit: str = UNKNOWN
+    mean: float | None = None
+    median: float | None = None
+    min: float | None = None
+    max: float | None = None
     stddev: float | None = None
 
 

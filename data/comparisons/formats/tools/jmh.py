@@ -18,10 +18,10 @@ _PERCENTILES = {"0.0": "min", "50.0": "median", "100.0": "max"}
 class JmhMetric(msgspec.Struct):
     """The score of every iteration of every fork; sampled times have a histogram instead."""
 
-    score: float | str
     scoreUnit: str  # noqa: N815 - as JMH writes it
+    score: float | str | None = None
     rawData: list[list[float]] = []  # noqa: N815
-    scorePercentiles: dict[str, float | str] = {}  # noqa: N815
+    scorePercentiles: dict[str, float | str | None] = {}  # noqa: N815
 
 
 class JmhEntry(msgspec.Struct):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -18,7 +18,7 @@ class HerderSubtest(msgspec.Struct):
     """A subtest, with the replicates behind its value."""
 
     name: str
-    value: float
+    value: float | None = None
     replicates: list[float] = []
     unit: str = ""
     lowerIsBetter: bool | None = None  # noqa: N815 - as Perfherder writes it
@@ -88,12 +88,16 @@ def _of_suite(suite: HerderSuite) -> Iterator[Measurement]:
     for one in suite.subtests:
         lower = one.lowerIsBetter if one.lowerIsBetter is not None else suite.lowerIsBetter
         better = _LOWER[lower is not False]
-        yield Measurement(
-            one.name, one.replicates or (one.value,), one.unit or suite.unit or UNKNOWN, better, benchmark
-        )
-    if not suite.subtests and suite.value is not None:
+        values = one.replicates or _single(one.value)
+        yield Measurement(one.name, values, one.unit or suite.unit or UNKNOWN, better, benchmark)
+    values = suite.replicates or _single(suite.value)
+    if not suite.subtests and values:
         better = _LOWER[suite.lowerIsBetter is not False]
-        yield Measurement(suite.name, suite.replicates or (suite.value,), suite.unit, better, benchmark)
+        yield Measurement(suite.name, values, suite.unit, better, benchmark)
+
+
+def _single(value: float | None) -> Sequence[float]:
+    return () if value is None else (value,)
 
 
 def _of_series(one: HerderSeries) -> Iterator[Measurement]:

@@ -11,14 +11,17 @@ from data.comparisons.formats.tools.reading.measurement import Measurement, Sour
 
 
 class PytestStats(msgspec.Struct):
-    """Seconds of a round; ``data`` has each of them, unless the file was saved without."""
+    """Seconds of a round; ``data`` has each of them, unless the file was saved without.
 
-    min: float
-    max: float
-    mean: float
-    median: float
-    q1: float
-    q3: float
+    A summary counts only where there are no rounds, and may lack any of its numbers.
+    """
+
+    min: float | None = None
+    max: float | None = None
+    mean: float | None = None
+    median: float | None = None
+    q1: float | None = None
+    q3: float | None = None
     stddev: float | None = None
     data: list[float] | None = None
 

@@ -1,0 +1,193 @@
+"""Names from files are text in every output: neither control characters, nor Markdown, nor commands."""
+
+import csv
+import io
+import re
+from html.parser import HTMLParser
+from unicodedata import category
+
+import pandas as pd
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from lxml import etree
+from markdown_it import MarkdownIt
+
+from data.errors import InputError
+from data.plain_text import one_line, visible, visible_xml
+from data.tables.cells import without_quotes, written_csv
+from serving.comparisons.compare.annotating import _line
+from serving.pages.markdown import cell, prose
+from serving.pages.render import environment
+from serving.pages.tables import tabulated
+from serving.pages.verdict_lines import Lines, VerdictLine, as_junit, as_markdown, as_plain
+
+WORDS = """
+    @everyone @org/team #1 owner/repo#2 GH-3 a@b.example https://a.example/x www.a.example 0123abc
+    ![x](https://a.example/p.png) [x](javascript:alert) <img/src=x> </details> &#64;all owner/repo@4f2c9d1
+    | \\| ` `` ``` *a* _b_ ~~c~~ $d$ :tada: !5 %6 ~label --- -> sort mg_C_x ::error::x ##[add-mask]x
+    4f2c9d1a4f2c9d1a4f2c9d1a4f2c9d1a4f2c9d1a =1+1 +cmd -2+3 @SUM(1) '=1
+"""
+#: What is live somewhere: in Markdown, in the log of a CI system, on a terminal, in a spreadsheet.
+LIVE = (
+    *WORDS.split(),
+    *("[x]: https://a.example", "<!-- x -->", "<img src=x onerror=y>", "- x", "1. x", "# x", "> x", "0.5 %"),
+    *("\x1b[31m", "\x1b]8;;https://a\x07"),
+    *"\n\t\r\u202e\u2066\u200b\u200d\u00ad\ufeff\x00\x85\u2028\U000e0041\ufffe ",
+)
+names = st.lists(st.sampled_from(LIVE) | st.text(max_size=6), min_size=1, max_size=6).map("".join)
+spaced = st.lists(st.sampled_from(LIVE) | st.text(max_size=6), min_size=1, max_size=6).map(" ".join)
+texts = names | spaced
+#: What GitHub and GitLab link in text that is no code.
+REFERENCES = re.compile(
+    r"@\w|#\d|!\d|~\w|\bGH-\d|\b[A-Z]+-\d+\b|\b[0-9a-f]{7,40}\b|\w@\w|:\w+:|\$|://|\bwww\.|[^\W\d_]\.[^\W\d_]{2}",
+    re.IGNORECASE,
+)
+
+
+MARKDOWN = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+
+
+def is_neutral(text):
+    return all(
+        char == "\n" or category(char) not in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"} for char in text
+    )
+
+
+def rendered(markdown):
+    """Return the tokens of Markdown as GitHub's dialect has it, and the text outside of code."""
+    tokens = MARKDOWN.parse(markdown)
+    inline = [child for token in tokens for child in token.children or ()]
+    kinds = {token.type for token in [*tokens, *inline]}
+    return kinds, [one.content for one in inline if one.type == "text"], tokens
+
+
+LIVE_TOKENS = {"link_open", "image", "html_inline", "html_block", "em_open", "strong_open", "s_open", "fence"}
+
+
+@given(texts)
+@settings(max_examples=200, deadline=None)
+@example("a@b.example")
+@example("`` \\| `")
+@example("1. x")
+def test_a_name_in_a_cell_is_text_whatever_it_holds(name):
+    row = f"| a | b |\n| --- | --- |\n| {cell(name)} | end |\n"
+    kinds, plain, tokens = rendered(row)
+    assert not kinds & LIVE_TOKENS
+    assert not any(REFERENCES.search(one) for one in plain)
+    assert sum(token.type == "td_open" for token in tokens) == 2
+    assert is_neutral(row)
+    shown = "".join(child.content for token in tokens for child in token.children or ())
+    # nothing is lost: what is shown is the name, with escapes
+    assert re.sub(r"\s", "", shown) == re.sub(r"\s", "", f"ab{visible(' '.join(name.split()))}end")
+
+
+@given(texts)
+@settings(max_examples=200, deadline=None)
+@example("- x")
+@example("1. x")
+@example("---")
+def test_a_name_in_a_list_is_one_item_of_text(name):
+    kinds, plain, tokens = rendered(f"- {prose(name)}\n- end\n")
+    assert not kinds & (
+        LIVE_TOKENS | {"heading_open", "hr", "blockquote_open", "table_open", "ordered_list_open"}
+    )
+    assert not any(REFERENCES.search(one) for one in plain)
+    assert sum(token.type == "list_item_open" for token in tokens) == 2
+
+
+def lines_of(name):
+    row = VerdictLine("fail", 0.9, name, name, name, (name,), which=name)
+    return Lines([row, row], ("benchmark", name, "reasons"), name, (name,), (name,))
+
+
+@given(texts)
+@settings(max_examples=60, deadline=None)
+def test_verdicts_show_a_name_in_every_form_as_text(name):
+    lines = lines_of(name)
+    for text in (
+        as_plain(lines),
+        as_markdown(lines),
+        as_junit(lines),
+        tabulated([name], [[name]], caption=name),
+    ):
+        assert is_neutral(text)
+    root = etree.fromstring(as_junit(lines).encode())
+    assert root.tag == "testsuites"
+    assert not rendered(as_markdown(lines))[0] & (LIVE_TOKENS - {"strong_open"})
+
+
+@given(texts)
+@settings(max_examples=100, deadline=None)
+def test_an_annotation_is_one_command_whatever_its_names_hold(name):
+    line = _line("error", name, name)
+    assert line.count("\n") == 1
+    assert line.endswith("\n")
+    assert "\r" not in line
+    title, message = re.fullmatch(r"::error title=([^:,]*)::(.*)\n", line).groups()
+    assert "##[" not in message
+    assert all(
+        found in {"25", "0D", "0A", "3A", "2C"} for found in re.findall("%(..?)?", f"{title}{message}")
+    )
+    assert is_neutral(line)
+
+
+@given(texts)
+@settings(max_examples=100, deadline=None)
+def test_an_error_message_is_one_line_of_text(name):
+    for line in (str(InputError(name, file=name, place=name)), one_line(name)):
+        assert is_neutral(line)
+        assert "\n" not in line
+        assert not line.startswith("::")
+        assert not re.search(r"##\w*\[", line)
+
+
+@given(st.lists(texts, min_size=1, max_size=3))
+@settings(max_examples=100, deadline=None)
+def test_csv_holds_no_formula_and_gives_its_cells_back(cells):
+    table = pd.DataFrame({"a": pd.Series(cells, dtype="object"), "n": -1.5})
+    rows = list(csv.reader(io.StringIO(written_csv(table), newline="")))[1:]
+    assert all(
+        not re.match(r"[=+\-@\t\r\n]", row[0]) or re.fullmatch(r"[-+]?[0-9.]+([eE][-+]?[0-9]+)?", row[0])
+        for row in rows
+    )
+    assert [row[1] for row in rows] == ["-1.5"] * len(cells)
+    assert without_quotes(pd.Series([row[0] for row in rows], dtype="object")).tolist() == cells
+
+
+@pytest.mark.parametrize("number", ["-1.5", "+3", "-2e-7", "-.5", "1"])
+def test_plain_numbers_stay_numbers_in_csv(number):
+    assert written_csv(pd.DataFrame({"a": [number]})).splitlines()[1] == number
+
+
+class _Text(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.tags, self.text = [], ""
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, [name for name, _ in attrs]))
+
+    def handle_data(self, data):
+        self.text += data
+
+
+@given(texts)
+@settings(max_examples=100, deadline=None)
+def test_a_page_holds_a_name_as_text_only(name):
+    page = visible(environment().from_string('<p title="{{ name }}">{{ name }}</p>').render(name=name))
+    parser = _Text()
+    parser.feed(page)
+    assert parser.tags == [("p", ["title"])]
+    assert is_neutral(page)
+
+
+@given(
+    texts.filter(lambda text: not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]", text))
+)
+@settings(max_examples=100, deadline=None)
+def test_xml_of_data_gives_names_back_and_holds_no_invisible_character(name):
+    root = etree.Element("a", name=name)
+    document = visible_xml(etree.tostring(root, xml_declaration=True, encoding="UTF-8"))
+    assert is_neutral(document.decode().replace("\t", "").replace("\r", ""))
+    assert etree.fromstring(document).get("name") == name
