@@ -20,8 +20,8 @@ from features.comparisons.timelines.noise import scatter
 from features.comparisons.versions import quantile
 
 #: What a step costs, in squares of the noise: so much better has a course with it to explain the series.
-#: Chosen so that fewer than 1 in 200 series without change has one, whether its noise is white, drifts a little
-#: (a correlation of 0.3 from version to version), or has heavy tails.
+#: Chosen so that fewer than 1 in 200 series without change has one, whether its noise is white, drifts a
+#: little (a correlation of 0.3 from version to version), or has heavy tails.
 PENALTY = 28.0
 #: By how much better a straight decline has to explain a drop than steps do.
 _STRAIGHT = 8.0
@@ -62,9 +62,9 @@ class Shift(NamedTuple):
 def shifts(medians: Floats, signs: Floats) -> tuple[list[tuple[Shift, ...]], Floats]:
     """Find the lasting changes of many series, and how much each varies beside them.
 
-    The first search takes neighbouring versions for the noise, of which few have a step between them. Then the
-    changes found are taken out of the series, the noise is estimated without them, and the search is repeated
-    until it finds the same.
+    The first search takes neighbouring versions for the noise, of which few have a step between them. Then
+    the changes found are taken out of the series, the noise is estimated without them, and the search is
+    repeated until it finds the same.
 
     Parameters
     ----------

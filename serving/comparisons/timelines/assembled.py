@@ -85,11 +85,11 @@ def assembled(
     """
     found = measured(chosen, problems)
     moved, noise = _shifts(found)
+    hidden = instability(found.five, found.counts.astype(np.float64), noise)
     marks = [OperationMarks.none(len(chosen.versions)) for _ in found.operations]
     if judges.answering is not None:
         together = [list(chain.from_iterable(moved[one.rows])) for one in found.operations]
-        marks = judged_versions(found, chosen.baseline, together, judges.answering, advance)
-    hidden = instability(found.five, found.counts.astype(np.float64), noise)
+        marks = judged_versions(found, chosen.baseline, together, hidden, judges.answering, advance=advance)
     shown = [
         _operation(one, found, moved[one.rows], own, float(hidden[one.rows][-1]))
         for one, own in zip(found.operations, marks, strict=True)
