@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from data.comparisons.missing import listed
 from data.comparisons.missing import told as told_missing
 from serving.comparisons import render
-from serving.comparisons.compare.rows import OUTCOMES, ComparedRow, ComparedSides
+from serving.comparisons.compare.rows import OUTCOMES, QUIET, ComparedRow, ComparedSides
 from serving.pages.tables import printed
 from serving.pages.verdict_lines import Lines, as_junit, cell
 
@@ -25,6 +25,7 @@ _MARKS = {
     "improvement": "cyan",
     "acknowledged": "yellow",
     "invalid": "yellow",
+    "within_noise": "green",
     "unchanged": "green",
 }
 
@@ -36,14 +37,16 @@ def marker(name: str) -> str:
 
 def as_comment(compared: ComparedSides, name: str) -> str:
     """Return a comment in Markdown: what matters as a table, the rest folded."""
-    shown = [row for row in compared.ordered if row.outcome != "unchanged"]
+    shown = [row for row in compared.ordered if row.outcome not in QUIET]
     rest = compared.ordered[len(shown) :]
     head = [marker(name), f"### perfjudge: {compared.summary}", ""]
     told = [*head, *_fitting(compared, shown, _LONGEST // 2)]
     told += [f"- {cell(line)}" for line in _further(compared)]
     if rest:
         table = _fitting(compared, rest, _LONGEST - sum(len(line) + 1 for line in told))
-        told += ["", f"<details><summary>{len(rest)} unchanged</summary>", "", *table, "", "</details>"]
+        many = ", ".join(f"{compared.counts[kind]} {OUTCOMES[kind]}" for kind in OUTCOMES
+                         if kind in QUIET and compared.counts[kind])  # fmt: skip
+        told += ["", f"<details><summary>{many}</summary>", "", *table, "", "</details>"]
     summary = cell(render.summary(compared.weighed.judgement))
     return "\n".join([*told, "", f"<sub>{summary}</sub>"]) + "\n"
 
@@ -111,8 +114,7 @@ def _columns(compared: ComparedSides) -> Sequence[str]:
 def _cells(compared: ComparedSides, row: ComparedRow) -> list[str]:
     which = [_which(compared, row)] if any(compared.named.values()) else []
     threads = [row.configuration] if compared.threaded else []
-    chance = "" if row.verdict.probability is None else f"{row.verdict.probability:.3f}"
-    return [row.outcome, row.name, *which, *threads, *row.medians, row.change, chance, row.why]
+    return [row.label, row.name, *which, *threads, *row.medians, row.change, row.chance, row.why]
 
 
 def _fitting(compared: ComparedSides, rows: Sequence[ComparedRow], room: int) -> list[str]:
@@ -123,7 +125,7 @@ def _fitting(compared: ComparedSides, rows: Sequence[ComparedRow], room: int) ->
     told = [f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}"]
     for number, row in enumerate(rows):
         marked, *others = map(cell, _cells(compared, row))
-        line = f"| {marked if row.outcome == 'unchanged' else f'**{marked}**'} | {' | '.join(others)} |"
+        line = f"| {marked if row.outcome in QUIET else f'**{marked}**'} | {' | '.join(others)} |"
         room -= len(line) + 1
         if room < 0:
             return [*told, "", f"and {len(rows) - number} more", ""]
