@@ -57,7 +57,7 @@ class UsualSpread(NamedTuple):
 def sentences(
     facts: Facts,
     direction: Direction,
-    answer: str,
+    answer: str | None,
     leaning: Iterable[tuple[Fact, float]],
     prior: UsualSpread | None,
 ) -> tuple[str, ...]:
@@ -67,8 +67,8 @@ def sentences(
     ----------
     facts : Facts
     direction : Direction
-    answer : {"pass", "unsure", "fail"}
-        The verdict.
+    answer : {"pass", "unsure", "fail"} or None
+        The verdict; None: the facts speak for nothing, and are listed.
     leaning : iterable of (Fact, float)
         The facts that the model leans on, the strongest first; positive towards ``fail``. Which way a fact
         speaks is measured: a model may take "in 88 % of all pairs slower" for less than a regression shows.
@@ -80,7 +80,8 @@ def sentences(
     tuple of str
         The shift, the yardstick, what else speaks for the verdict, and what speaks against it.
     """
-    speaking = _speaking(facts, direction, _BETTER if answer == "pass" else _WORSE, leaning)
+    verdict = {"pass": _BETTER, None: _NEITHER}.get(answer, _WORSE)
+    speaking = _speaking(facts, direction, verdict, leaning)
     return tuple(filter(None, (_shift(facts, direction), _yardstick(facts, prior), *speaking)))
 
 
@@ -97,9 +98,9 @@ def _speaking(
         reading = _READINGS[fact](facts, direction) if fact in _READINGS else None
         if reading is None:
             continue
-        if reading.towards == -verdict:
+        if verdict and reading.towards == -verdict:
             against = against or [f"{_AGAINST_WORDS[verdict]}: {reading.words}"]
-        elif len(speaks) < _FOR and (reading.towards == verdict or weight * verdict > 0):
+        elif len(speaks) < _FOR and (not verdict or reading.towards == verdict or weight * verdict > 0):
             speaks.append(reading.words)
     return speaks + against
 
