@@ -17,12 +17,12 @@ from data.comparisons.tables import ComparisonTables
 from features.comparisons.asked import Asked
 from features.comparisons.vectors import vectors
 from serving.comparisons.model import Judge
-from serving.comparisons.moves import WITHIN_RUNS, Move, floored, improved, in_hindsight, left_out, moves
+from serving.comparisons.moves import Move, floored, improved, in_hindsight, left_out, moves
 from serving.comparisons.reasons.nearest import Precedent
 from serving.comparisons.reasons.telling import Reason, Telling, Unlike, Why
 from serving.models import ModelRef
 from serving.pages.verdict_lines import Answer, VerdictLine
-from training.comparisons.decision import SAME, below_floor, discounted, verdicts
+from training.comparisons.decision import below_floor, discounted, verdicts
 from training.comparisons.ready import ReadyModel
 from training.comparisons.stored import Card
 from training.estimators.answering import Floats, Unit
@@ -45,8 +45,8 @@ class Verdict(NamedTuple):
         Why it cannot be judged.
     decided_by : {"model", "floor", "validity"}
     remarks : tuple of str
-        That it is below the floor, which wild samples were left out, and whether versions after the target
-        are known that the model does not look at, or not known though it does.
+        That no median got worse, or by less than the floor, which wild samples were left out, and whether
+        versions after the target are known that the model does not look at, or not known though it does.
     moved : Move or None
         The configuration that moved most towards worse; None if the comparison cannot be judged.
     improved : Move or None
@@ -251,7 +251,7 @@ def _verdicts(
     telling: Telling,
 ) -> Iterator[Verdict]:
     """Yield the verdicts of comparisons."""
-    floor, cuts = floored(card.floor), card.deciding
+    cuts = card.deciding
     moved = (moves(asked, found) for found in (asked.worst, improved(asked, card.floor)))
     rows = zip(zip(*columns[:4], strict=True), *columns[4:], *moved, strict=True)
     start: tuple[str, str, str, Answer]
@@ -260,9 +260,8 @@ def _verdicts(
         if problem:
             yield Verdict(*start, None, cuts.high, problem, "validity", (), None, None, why, cuts.low)
             continue
-        within = worst is not None and worst.change < -card.floor - SAME
         told = (
-            *((WITHIN_RUNS if within else floor,) if below else ()),
+            *((floored(worst.change, card.floor),) if below and worst is not None else ()),
             *(one for said in aside for one in said.get(place, ())),
         )
         by: DecidedBy = "floor" if below and start[3] == "pass" else "model"

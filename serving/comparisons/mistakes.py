@@ -145,7 +145,7 @@ def told_of(root: Path, comparisons: Sequence[str]) -> dict[str, tuple[str, ...]
 def _words(asked: Asked, place: int, unit: str) -> tuple[str, ...]:
     """Say what was measured; the models of folds, which would say what they leant on, are not kept."""
     facts = Facts.of(asked, place)
-    return sentences(facts, direction(unit, facts.sign), _TOLD, None)
+    return sentences(facts, direction(unit, facts.sign), None, _TOLD, None)
 
 
 def _people(labels: pd.DataFrame) -> pd.Series:

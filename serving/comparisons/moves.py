@@ -12,13 +12,11 @@ from data.comparisons.missing import counted
 from data.comparisons.sides import Sides
 from features.comparisons.asked import Asked
 from features.comparisons.wild import Wild
+from training.comparisons.decision import SAME
 
 Ints = NDArray[np.int64]
 #: Changes are told with one digit from this share on, smaller ones with the digit that they have.
 _ONE_DIGIT = 1e-3
-
-#: Why the model was not asked of a change that is above the floor.
-WITHIN_RUNS = "no more than runs of this operation differ by"
 
 
 class Move(NamedTuple):
@@ -84,8 +82,20 @@ def in_hindsight(sides: Sides, *, looked_at: bool) -> dict[int, tuple[str, ...]]
     return dict.fromkeys(rows.tolist(), (told,))
 
 
-def floored(floor: float) -> str:
-    """Say why the model was not asked."""
+def floored(change: float, floor: float) -> str:
+    """Say why a change does not count as a loss, whatever the model says of it.
+
+    Parameters
+    ----------
+    change : float
+        Of the median that moved most towards worse, as a share; negative is worse.
+    floor : float
+        The smallest loss that counts, as a share.
+    """
+    if change > 0:
+        return "no median got worse"
+    if change < -floor - SAME:
+        return "no more than runs of this operation differ by"
     return f"below the floor of {100 * floor:g} %"
 
 

@@ -253,7 +253,7 @@ class EvaluatedMatrices:
                 for name, dtypes in frames.items()
             ),
             # missing where DVC took what it knows from its cache instead of running the stage
-            times=read_table(times, TIMES) if times.is_file() else pd.DataFrame(columns=[*TIMES]),
+            read_table(times, TIMES) if times.is_file() else pd.DataFrame(columns=[*TIMES]),
         )
 
     @property

@@ -20,9 +20,9 @@ from features.comparisons.timelines.noise import scatter
 from features.comparisons.versions import quantile
 
 #: What a step costs, in squares of the noise: so much better has a course with it to explain the series.
-#: Chosen so that 1 in 400 series without change has one, whether its noise is white, drifts a little (a
-#: correlation of 0.3 from version to version), or has heavy tails.
-PENALTY = 25.0
+#: Chosen so that fewer than 1 in 200 series without change has one, whether its noise is white, drifts a
+#: little (a correlation of 0.3 from version to version), or has heavy tails.
+PENALTY = 28.0
 #: By how much better a straight decline has to explain a drop than steps do.
 _STRAIGHT = 8.0
 #: A decline takes at least so many versions; fewer are a step.
@@ -33,6 +33,8 @@ SMALLEST = 0.005
 _ENOUGH = 8
 #: Versions of the running median, and how far from it a single one counts, in noise.
 _WINDOW, _FARTHEST = 7, 2.5
+#: So often at most the noise is estimated again without the changes found.
+_ROUNDS = 3
 #: Numbers of a block, to bound memory.
 _BLOCK = 4_000_000
 #: Places tried for the begin and the end of a decline.
@@ -57,8 +59,12 @@ class Shift(NamedTuple):
     share: float
 
 
-def shifts(medians: Floats, signs: Floats) -> list[tuple[Shift, ...]]:
-    """Find the lasting changes of many series.
+def shifts(medians: Floats, signs: Floats) -> tuple[list[tuple[Shift, ...]], Floats]:
+    """Find the lasting changes of many series, and how much each varies beside them.
+
+    The first search takes neighbouring versions for the noise, of which few have a step between them. Then
+    the changes found are taken out of the series, the noise is estimated without them, and the search is
+    repeated until it finds the same.
 
     Parameters
     ----------
@@ -69,13 +75,41 @@ def shifts(medians: Floats, signs: Floats) -> list[tuple[Shift, ...]]:
 
     Returns
     -------
-    list of tuple of Shift
-        Of every series, the earliest first.
+    changes : list of tuple of Shift
+        Of every series, the earliest first; none below `SMALLEST`.
+    noise : ndarray of shape (n,)
+        As of `scatter`, without the changes.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         logs = np.where(medians > 0, np.log(medians), np.nan)
-    known = np.isfinite(logs)
     noise = scatter(logs)
+    found = _changes(logs, signs, scatter(logs, apart=(1,)))
+    left = [row for row, own in enumerate(found) if own]
+    for _ in range(_ROUNDS):
+        without = scatter(_levelled(logs[left], signs[left], [found[row] for row in left]))
+        # the least: so it ends, and whatever changes a course leaves in does not count as noise
+        noise[left] = np.fmin(noise[left], without)
+        then = zip(left, _changes(logs[left], signs[left], noise[left]), strict=True)
+        changed = {row: own for row, own in then if own != found[row]}
+        for row, own in changed.items():
+            found[row] = own
+        left = [*changed]
+    return [tuple(one for one in own if abs(one.share) >= SMALLEST) for own in found], noise
+
+
+def _levelled(logs: Floats, signs: Floats, found: Sequence[Sequence[Shift]]) -> Floats:
+    """Return series without their changes."""
+    versions, levelled = np.arange(logs.shape[1]), logs.copy()
+    for row, (sign, own) in enumerate(zip(signs.tolist(), found, strict=True)):
+        for one in own:
+            course = np.clip((versions - one.first + 1) / (one.last - one.first + 1), 0, 1)
+            levelled[row] -= np.log1p(sign * one.share) * course
+    return levelled
+
+
+def _changes(logs: Floats, signs: Floats, noise: Floats) -> list[tuple[Shift, ...]]:
+    """Find the changes of series that vary by this much, the smallest included."""
+    known = np.isfinite(logs)
     width = int(known.sum(axis=1).max(initial=0))
     found: list[tuple[Shift, ...]] = [()] * len(logs)
     asked = np.flatnonzero(known.sum(axis=1) >= _ENOUGH)
@@ -141,8 +175,7 @@ class _Stepped:
             declines = (self._decline(at, end) for end in range(self._worse_until(at), at, -1))
             found = next((one for one in declines if one is not None), None)
             shift, at = found if found is not None else (self._step(at), at + 1)
-            if abs(shift.share) >= SMALLEST:
-                yield shift
+            yield shift
 
     def _worse_until(self, at: int) -> int:
         """Return the last segment to which the levels fall."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from data.comparisons.sides import Floats
@@ -25,35 +27,38 @@ _TOLD = 1.96 * np.sqrt(2)
 WANTED = 0.05
 
 
-def scatter(rows: Floats) -> Floats:
-    """Return the standard deviation between versions, without lasting changes.
+def scatter(rows: Floats, apart: Sequence[int] = _APART) -> Floats:
+    """Return the standard deviation between versions that have no lasting changes, or few.
 
     Parameters
     ----------
     rows : ndarray of shape (n, width)
         Logarithms of the medians of versions; NaN is unknown.
+    apart : sequence of int
+        How many versions lie between those that are compared, plus 1. The farther, the more pairs have a
+        change between them.
 
     Returns
     -------
     ndarray of shape (n,)
-        At least `NOISE_FLOOR`. The largest of what robust distances between versions that are 1, 2 and 3
-        apart say: where noise drifts, direct neighbours are more alike. NaN with fewer than 4 versions.
+        At least `NOISE_FLOOR`. The largest of what robust distances between such versions say: where noise
+        drifts, direct neighbours are more alike. NaN with fewer than 4 versions.
     """
     packed = _packed(rows)
     found = np.full(len(rows), NOISE_FLOOR)
-    for apart in _APART:
-        distances = np.abs(packed[:, apart:] - packed[:, :-apart]) / np.sqrt(2)
+    for lag in apart:
+        distances = np.abs(packed[:, lag:] - packed[:, :-lag]) / np.sqrt(2)
         if distances.shape[1]:
             for share, deviations in _DISTANCES:
                 found = np.fmax(found, quantile(distances, share) / deviations)
     return np.where(np.isfinite(rows).sum(axis=1) >= _ENOUGH, found, np.nan)
 
 
-def instability(five: Floats, counts: Floats) -> Floats:
+def instability(five: Floats, counts: Floats, noise: Floats) -> Floats:
     """Return the smallest change of a median that can be told from noise, 95 times in 100.
 
     That is 1.96 times the deviation of the difference of two versions' medians. A version's median varies as
-    versions do (`scatter`), and at least as the repetitions say: by 1.2533 times the interquartile range (of
+    versions do (`noise`), and at least as the repetitions say: by 1.2533 times the interquartile range (of
     a normal distribution, in deviations) by the root of how many there are, the median over all versions.
     An operation is unstable if that is more than 5 % (`WANTED`): its boxes say nothing beside those lines.
 
@@ -63,6 +68,8 @@ def instability(five: Floats, counts: Floats) -> Floats:
         NaN where nothing was measured.
     counts : ndarray of shape (n, n_versions)
         Repetitions; 0 where they are not known, which count as 5.
+    noise : ndarray of shape (n,)
+        How much versions vary beside their lasting changes, as `scatter` returns it.
 
     Returns
     -------
@@ -74,7 +81,7 @@ def instability(five: Floats, counts: Floats) -> Floats:
         spread = (five[..., 3] - five[..., 1]) / medians / _IQR
     many = np.where(counts > 0, counts, _REPETITIONS)
     repeated = quantile(np.where(many > 1, _MEDIAN_ERROR * spread / np.sqrt(many), np.nan), 0.5)
-    return np.asarray(_TOLD * np.fmax(scatter(np.log(medians)), repeated))
+    return np.asarray(_TOLD * np.fmax(noise, repeated))
 
 
 def _packed(rows: Floats) -> Floats:

@@ -15,6 +15,7 @@ from serving.comparisons.compare.weighing import Outcome, Weighed, outcome_of
 from serving.comparisons.judge import Verdict
 from serving.comparisons.moves import Move
 from serving.comparisons.reasons.directions import Direction, direction
+from serving.comparisons.reasons.features import percent
 from serving.comparisons.reasons.sentences import shifted
 from serving.pages.verdict_lines import VerdictLine
 
@@ -25,8 +26,11 @@ OUTCOMES: dict[Outcome, str] = {
     "improvement": "improvements",
     "acknowledged": "acknowledged",
     "invalid": "invalid",
+    "within_noise": "within noise",
     "unchanged": "unchanged",
 }
+#: Nobody has to look at these.
+QUIET: frozenset[Outcome] = frozenset({"within_noise", "unchanged"})
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,8 @@ class ComparedRow:
         What the configuration that counts did: what got better most of an improvement, else the worst.
     excuse : Excuse or None
         Why it need not fail a build.
+    hidden : float
+        The smallest change that its samples show, as a share; NaN if that is not known.
     matched : str
         The target's name of the operation, where that is another one.
     """
@@ -58,12 +64,24 @@ class ComparedRow:
     direction: Direction
     move: Move | None
     excuse: Excuse | None
+    hidden: float
     matched: str = ""
 
     @property
     def operation(self) -> str:
         """The operation, with both names where the target has another one."""
         return f"{self.verdict.operation} -> {self.matched}" if self.matched else self.verdict.operation
+
+    @property
+    def label(self) -> str:
+        """The outcome in words."""
+        return self.outcome.replace("_", " ")
+
+    @property
+    def chance(self) -> str:
+        """The probability of a regression; empty if nothing gave one."""
+        asked = self.outcome != "within_noise" or self.verdict.decided_by == "model"
+        return "" if self.verdict.probability is None or not asked else f"{self.verdict.probability:.3f}"
 
     @property
     def name(self) -> str:
@@ -94,12 +112,22 @@ class ComparedRow:
         one = self.verdict
         if one.invalid_reason is not None:
             return one.invalid_reason
-        if self.outcome in {"improvement", "unchanged"}:
-            return "; ".join(one.words[:1] if self.outcome == "improvement" else one.remarks)
+        if self.outcome == "improvement":
+            return "; ".join(one.words[:1])
+        if self.outcome in QUIET:
+            return "; ".join((*one.remarks, *self._noise()))
         excused = () if self.excuse is None else (self.excuse.told,)
         flip = one.flip if self.outcome in {"regression", "unsure"} and self.judged == one.verdict else ""
         strange = "" if one.unlike is None else one.unlike.words
         return "; ".join(filter(None, (*excused, *one.remarks, *one.words, flip, strange)))
+
+    def _noise(self) -> Sequence[str]:
+        """Say which noise a change lies within: that of the samples, or what the model goes by."""
+        if self.outcome == "unchanged" or self.move is None:
+            return ()
+        if abs(self.move.change) <= self.hidden:
+            return (f"changes below {percent(self.hidden)} cannot be told from the scatter of these samples",)
+        return self.verdict.words if self.verdict.decided_by == "model" else ()
 
     def line(self, which: str) -> VerdictLine:
         """Return the same for JUnit XML."""
@@ -188,7 +216,7 @@ def rows_of(
     columns = zip(units(tables), spans, tables.comparisons["machine"], strict=True)
     for row, (unit, span, machine) in enumerate(columns):
         verdict, excuse = weighed.judgement.verdicts[row], excuses[row]
-        outcome = outcome_of(verdict.verdict, row, weighed, acknowledged=excuse is not None)
+        outcome = outcome_of(verdict, row, weighed, acknowledged=excuse is not None)
         better = signs[(verdict.benchmark, verdict.operation, machine)]
         yield ComparedRow(
             outcome,
@@ -200,6 +228,7 @@ def rows_of(
             direction(unit, -1.0 if better == "lower" else 1.0),
             weighed.faster.get(row, verdict.moved),
             excuse,
+            float(weighed.hidden[row]),
             matched.name_in_target(verdict.benchmark, verdict.operation),
         )
 

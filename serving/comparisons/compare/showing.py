@@ -11,7 +11,7 @@ from data.comparisons.missing import listed
 from data.comparisons.missing import told as told_missing
 from data.plain_text import one_line, visible
 from serving.comparisons import render
-from serving.comparisons.compare.rows import OUTCOMES, ComparedRow, ComparedSides
+from serving.comparisons.compare.rows import OUTCOMES, QUIET, ComparedRow, ComparedSides
 from serving.pages.markdown import cell, prose
 from serving.pages.tables import printed, shown
 from serving.pages.verdict_lines import Lines, as_junit
@@ -27,6 +27,7 @@ _MARKS = {
     "improvement": "cyan",
     "acknowledged": "yellow",
     "invalid": "yellow",
+    "within_noise": "green",
     "unchanged": "green",
 }
 
@@ -38,14 +39,16 @@ def marker(name: str) -> str:
 
 def as_comment(compared: ComparedSides, name: str) -> str:
     """Return a comment in Markdown: what matters as a table, the rest folded."""
-    marked = [row for row in compared.ordered if row.outcome != "unchanged"]
+    marked = [row for row in compared.ordered if row.outcome not in QUIET]
     rest = compared.ordered[len(marked) :]
     head = [marker(name), f"### perfjudge: {compared.summary}", ""]
     told = [*head, *_fitting(compared, marked, _LONGEST // 2)]
     told += [f"- {prose(line)}" for line in _further(compared)]
     if rest:
         table = _fitting(compared, rest, _LONGEST - sum(len(line) + 1 for line in told))
-        told += ["", f"<details><summary>{len(rest)} unchanged</summary>", "", *table, "", "</details>"]
+        many = ", ".join(f"{compared.counts[kind]} {OUTCOMES[kind]}" for kind in OUTCOMES
+                         if kind in QUIET and compared.counts[kind])  # fmt: skip
+        told += ["", f"<details><summary>{many}</summary>", "", *table, "", "</details>"]
     summary = prose(render.summary(compared.weighed.judgement))
     return "\n".join([*told, "", f"<sub>{summary}</sub>"]) + "\n"
 
@@ -114,8 +117,7 @@ def _columns(compared: ComparedSides) -> Sequence[str]:
 def _cells(compared: ComparedSides, row: ComparedRow) -> list[str]:
     which = [_which(compared, row)] if any(compared.named.values()) else []
     threads = [row.configuration] if compared.threaded else []
-    chance = "" if row.verdict.probability is None else f"{row.verdict.probability:.3f}"
-    return [row.outcome, row.name, *which, *threads, *row.medians, row.change, chance, row.why]
+    return [row.label, row.name, *which, *threads, *row.medians, row.change, row.chance, row.why]
 
 
 def _fitting(compared: ComparedSides, rows: Sequence[ComparedRow], room: int) -> list[str]:
@@ -126,7 +128,7 @@ def _fitting(compared: ComparedSides, rows: Sequence[ComparedRow], room: int) ->
     told = [f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}"]
     for number, row in enumerate(rows):
         marked, *others = map(cell, _cells(compared, row))
-        line = f"| {marked if row.outcome == 'unchanged' else f'**{marked}**'} | {' | '.join(others)} |"
+        line = f"| {marked if row.outcome in QUIET else f'**{marked}**'} | {' | '.join(others)} |"
         room -= len(line) + 1
         if room < 0:
             return [*told, "", f"and {len(rows) - number} more", ""]

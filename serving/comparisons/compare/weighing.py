@@ -9,18 +9,28 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from data.comparisons.sides import Sides
+from data.comparisons.sides import Floats, Sides
 from data.comparisons.tables import ComparisonTables
 from features.comparisons.asked import Asked
+from features.comparisons.five_numbers import spread
 from features.comparisons.offsets.machines import MachineOffsets, machine_offsets
 from features.comparisons.offsets.shifts import Known
+from features.comparisons.timelines.changes import SMALLEST
+from features.comparisons.timelines.noise import WANTED
 from serving.comparisons.judge import Judgement, Verdict, judge
 from serving.comparisons.model import Judge
 from serving.comparisons.moves import Move
 from serving.comparisons.reasons.features import percent
-from serving.pages.verdict_lines import Answer
 
-Outcome = Literal["regression", "acknowledged", "unsure", "improvement", "invalid", "unchanged"]
+Outcome = Literal[
+    "regression", "acknowledged", "unsure", "improvement", "invalid", "within_noise", "unchanged"
+]
+#: The error of a median of a normal distribution, in standard deviations by the root of the number.
+_MEDIAN_ERROR = 1.2533
+#: A difference is told from noise, 95 times in 100, from so many of its standard errors on.
+_TOLD = 1.96
+#: Samples that a summary stands for, which does not say how many there were.
+_SUMMARIZED = 5
 #: A whole run that moved by less is not spoken of.
 _QUIET = 0.005
 _TELLS: dict[Known, str] = {
@@ -42,6 +52,9 @@ class Weighed:
         What the model says.
     faster : mapping of int to Move
         Improvements by row: the configuration that got better most.
+    hidden : ndarray of shape (n_comparisons,)
+        The smallest change that can be told from the scatter of the samples, 95 times in 100, as a share: of
+        the configuration where it is largest; NaN where a comparison cannot be judged.
     whole : mapping of str to float
         How far the whole run moved, by machine, as a share; negative is worse. Of those that tell.
     notes : tuple of str
@@ -51,6 +64,7 @@ class Weighed:
     judgement: Judgement
     judged: NDArray[np.str_]
     faster: dict[int, Move]
+    hidden: Floats
     whole: dict[str, float]
     notes: tuple[str, ...]
 
@@ -65,7 +79,8 @@ class Weighed:
         judgement = replace(
             theirs, answers=answers, told=lambda: (one.verdicts[row] for row, one in enumerate(of_each))
         )
-        return Weighed(judgement, judged, faster, other.whole, other.notes)
+        hidden = np.where(rows, other.hidden, self.hidden)
+        return Weighed(judgement, judged, faster, hidden, other.whole, other.notes)
 
 
 def weigh(tables: ComparisonTables, served: Judge, assumed: float, notes: tuple[str, ...] = ()) -> Weighed:
@@ -97,6 +112,7 @@ def weigh(tables: ComparisonTables, served: Judge, assumed: float, notes: tuple[
         ),
         judgement.answers,
         _faster(tables, served, asked, found, answers == "pass"),
+        _hidden(asked.sides),
         {name: _share(one.value[0]) for name, one in found.whole.items()},
         said,
     )
@@ -108,8 +124,13 @@ def _told(judgement: Judgement, remarks: dict[int, str]) -> Iterator[Verdict]:
         yield (
             verdict
             if doubt is None
-            else verdict._replace(verdict="unsure", remarks=(doubt, *verdict.remarks))
+            else verdict._replace(verdict="unsure", remarks=(_unsure(verdict, doubt), *verdict.remarks))
         )
+
+
+def _unsure(verdict: Verdict, doubt: str) -> str:
+    chance = "" if verdict.probability is None else f" ({verdict.probability:.3f})"
+    return f"unsure, where the model alone says {verdict.verdict}{chance}: {doubt}"
 
 
 def _doubts(answers: NDArray[np.str_], asked: Asked, found: MachineOffsets) -> Iterator[tuple[int, str]]:
@@ -131,13 +152,13 @@ def _any(flags: NDArray[np.bool_], owner: NDArray[np.int64], n: int) -> NDArray[
 def _within(found: MachineOffsets, at: int) -> str:
     beside = _beside(found, at) if abs(found.together[at]) > _QUIET else ""
     return (
-        f"unsure, where the model alone says fail: {_moved(found.value[at])}{beside}, and runs differ by up"
-        f" to {_size(found.limit[at])} without a change ({_TELLS[found.known(at)]})"
+        f"{_moved(found.value[at])}{beside}, and runs differ by up to {_size(found.limit[at])} without a"
+        f" change ({_TELLS[found.known(at)]})"
     )
 
 
 def _masked(found: MachineOffsets, at: int) -> str:
-    return f"unsure, where the model alone says pass: {_moved(found.value[at])}{_beside(found, at)}"
+    return f"{_moved(found.value[at])}{_beside(found, at)}"
 
 
 def _beside(found: MachineOffsets, at: int) -> str:
@@ -211,10 +232,30 @@ def _share(shift: float) -> float:
     return float(np.copysign(np.expm1(abs(shift)), shift))
 
 
-def outcome_of(answer: Answer, row: int, weighed: Weighed, *, acknowledged: bool) -> Outcome:
-    """Return what a comparison is, for whoever reads many."""
-    if answer == "fail":
-        return "acknowledged" if acknowledged else "regression"
-    if answer == "pass":
-        return "improvement" if row in weighed.faster else "unchanged"
-    return answer
+def _hidden(sides: Sides) -> Floats:
+    """Return what `Weighed.hidden` has: of medians, whose error is that of a normal distribution's."""
+    variance, found = np.zeros(len(sides.comparison)), np.full(sides.n_comparisons, np.nan)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        for samples, five in ((sides.baseline, sides.baseline_five), (sides.target, sides.target_five)):
+            many = np.where(samples.lengths > 0, samples.lengths, _SUMMARIZED)
+            variance += (_MEDIAN_ERROR * spread(five) / np.abs(five[:, 2])) ** 2 / many
+        np.fmax.at(found, sides.comparison, _TOLD * np.sqrt(variance))
+    return np.where(np.isfinite(found), found, np.nan)
+
+
+def outcome_of(verdict: Verdict, row: int, weighed: Weighed, *, acknowledged: bool) -> Outcome:
+    """Return what a comparison is, for whoever reads many.
+
+    Of those that pass and are no improvement, `unchanged` are those whose medians all moved by less than what
+    counts as a change, and whose samples would show more than that; the others lie `within_noise`.
+    """
+    match verdict.verdict:
+        case "fail":
+            return "acknowledged" if acknowledged else "regression"
+        case "pass" if row in weighed.faster:
+            return "improvement"
+        case "pass":
+            moved, floor = verdict.moved, weighed.judgement.card.floor or SMALLEST
+            still = moved is not None and abs(moved.change) < floor and verdict.improved is None
+            return "unchanged" if still and weighed.hidden[row] <= WANTED else "within_noise"
+    return verdict.verdict

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from math import isnan
 from typing import NamedTuple
 
 from data.comparisons.missing import counted
@@ -12,6 +13,10 @@ from serving.comparisons.reasons.features import Fact, percent
 
 #: Facts beside shift and yardstick that speak for the verdict, and against it.
 _FOR, _AGAINST = 2, 1
+#: Which way a sentence speaks: for a regression, against one, or neither.
+_WORSE, _BETTER, _NEITHER = 1, -1, 0
+#: A change of so many spreads of the samples, or usual differences of builds, stands out.
+_STANDS_OUT = 2.0
 #: What contributes less than this share of the strongest fact is not told.
 _LEAST = 0.05
 #: Spreads that differ by less are alike.
@@ -20,6 +25,20 @@ _ALIKE = 1.5
 _FLAT = 0.002
 #: So few samples a side are told as few.
 _FEW = 4
+
+
+class Reading(NamedTuple):
+    """A measured fact in words.
+
+    Attributes
+    ----------
+    words : str
+    towards : {1, 0, -1}
+        Whether the fact speaks for a regression, neither for nor against it, or against it.
+    """
+
+    words: str
+    towards: int
 
 
 class UsualSpread(NamedTuple):
@@ -36,7 +55,11 @@ class UsualSpread(NamedTuple):
 
 
 def sentences(
-    facts: Facts, direction: Direction, leaning: Iterable[tuple[Fact, float]], prior: UsualSpread | None
+    facts: Facts,
+    direction: Direction,
+    answer: str | None,
+    leaning: Iterable[tuple[Fact, float]],
+    prior: UsualSpread | None,
 ) -> tuple[str, ...]:
     """Say what a verdict rests on.
 
@@ -44,8 +67,11 @@ def sentences(
     ----------
     facts : Facts
     direction : Direction
+    answer : {"pass", "unsure", "fail"} or None
+        The verdict; None: the facts speak for nothing, and are listed.
     leaning : iterable of (Fact, float)
-        The facts that the model leans on, the strongest first; positive speaks for the verdict.
+        The facts that the model leans on, the strongest first; positive towards ``fail``. Which way a fact
+        speaks is measured: a model may take "in 88 % of all pairs slower" for less than a regression shows.
     prior : UsualSpread or None
         The yardstick where nothing is known of other builds.
 
@@ -54,22 +80,32 @@ def sentences(
     tuple of str
         The shift, the yardstick, what else speaks for the verdict, and what speaks against it.
     """
-    speaking = _speaking(facts, direction, leaning)
+    verdict = {"pass": _BETTER, None: _NEITHER}.get(answer, _WORSE)
+    speaking = _speaking(facts, direction, verdict, leaning)
     return tuple(filter(None, (_shift(facts, direction), _yardstick(facts, prior), *speaking)))
 
 
-def _speaking(facts: Facts, direction: Direction, leaning: Iterable[tuple[Fact, float]]) -> list[str]:
-    """Say what speaks for the verdict, and then what speaks against it."""
+def _speaking(
+    facts: Facts, direction: Direction, verdict: int, leaning: Iterable[tuple[Fact, float]]
+) -> list[str]:
+    """Say what speaks for a verdict (towards a regression or not), and then what speaks against it."""
     speaks, against, least = list[str](), list[str](), 0.0
     for fact, weight in leaning:
         size = abs(weight)
         least = least or _LEAST * size
         if size <= least or (len(speaks) == _FOR and len(against) == _AGAINST):
             break
-        own, room = (speaks, _FOR) if weight > 0 else (against, _AGAINST)
-        if len(own) < room and fact in _TELLS and (told := _TELLS[fact](facts, direction)):
-            own.append(told)
-    return speaks + [f"against it: {said}" for said in against]
+        reading = _READINGS[fact](facts, direction) if fact in _READINGS else None
+        if reading is None:
+            continue
+        if verdict and reading.towards == -verdict:
+            against = against or [f"{_AGAINST_WORDS[verdict]}: {reading.words}"]
+        elif len(speaks) < _FOR and (not verdict or reading.towards == verdict or weight * verdict > 0):
+            speaks.append(reading.words)
+    return speaks + against
+
+
+_AGAINST_WORDS = {_WORSE: "against a regression", _BETTER: "for a regression"}
 
 
 def shifted(change: float, direction: Direction) -> str:
@@ -118,73 +154,105 @@ def _yardstick(facts: Facts, prior: UsualSpread | None) -> str:
     )
 
 
-def _separation(facts: Facts, direction: Direction) -> str:
+def _separation(facts: Facts, direction: Direction) -> Reading | None:
     if facts.apart and facts.n_baseline and facts.n_target:
         word = direction.sample_worse if facts.apart < 0 else direction.sample_better
         target, verb = _all(facts.n_target, "target")
-        return f"{target} {verb} {word} than {_all(facts.n_baseline, 'baseline')[0]}"
+        words = f"{target} {verb} {word} than {_all(facts.n_baseline, 'baseline')[0]}"
+        return Reading(words, _WORSE if facts.apart < 0 else _BETTER)
     worse = 1 - facts.superior
     if not 0 <= worse <= 1:
-        return ""
-    return f"in {percent(worse)} of all pairs the target's sample is {direction.sample_worse}"
+        return None
+    words = f"in {percent(worse)} of all pairs the target's sample is {direction.sample_worse}"
+    return Reading(words, _sign(facts.superior - worse))
 
 
 def _all(number: int, side: str) -> tuple[str, str]:
     return (f"the one {side} sample", "is") if number == 1 else (f"all {number} {side} samples", "are")
 
 
-def _scatter(facts: Facts, direction: Direction) -> str:
+def _sign(change: float) -> int:
+    """Return which way a change speaks that is negative where it is for the worse."""
+    return _WORSE if change < 0 else _BETTER if change > 0 else _NEITHER
+
+
+def _beside(change: float, usual: float) -> int:
+    """Return which way a change speaks beside what is usual."""
+    if abs(change) < usual:
+        return _BETTER
+    return _sign(change) if abs(change) > _STANDS_OUT * usual else _NEITHER
+
+
+def _scatter(facts: Facts, direction: Direction) -> Reading:
     del direction
-    return (
+    words = (
         f"samples scatter by {percent(facts.noise_baseline)} in the baseline"
         f" and {percent(facts.noise_target)} in the target"
     )
+    return Reading(words, _beside(facts.change, max(facts.noise_baseline, facts.noise_target)))
 
 
-def _spread(facts: Facts, direction: Direction) -> str:
+def _spread(facts: Facts, direction: Direction) -> Reading:
     del direction
     before, after = facts.noise_baseline, facts.noise_target
     if before <= 0 or after <= 0 or 1 / _ALIKE < after / before < _ALIKE:
-        return "target and baseline scatter alike"
+        return Reading("target and baseline scatter alike", _NEITHER)
     if after > before:
-        return f"the target scatters {after / before:.1f} times as much as the baseline"
-    return f"the baseline scatters {before / after:.1f} times as much as the target"
+        return Reading(f"the target scatters {after / before:.1f} times as much as the baseline", _BETTER)
+    return Reading(f"the baseline scatters {before / after:.1f} times as much as the target", _NEITHER)
 
 
-def _edges(facts: Facts, direction: Direction) -> str:
+def _edges(facts: Facts, direction: Direction) -> Reading:
     best, worst = (shifted(change, direction) for change in (facts.high, facts.low))
-    return f"best against best sample {best}, worst against worst {worst}"
+    both = _sign(facts.high), _sign(facts.low)
+    towards = both[0] if both[0] == both[1] else _NEITHER
+    return Reading(f"best against best sample {best}, worst against worst {worst}", towards)
 
 
-def _repetitions(facts: Facts, direction: Direction) -> str:
+def _repetitions(facts: Facts, direction: Direction) -> Reading:
     del direction
     fewer = min(facts.n_baseline, facts.n_target)
     if not fewer:
-        return "only five numbers a side are known, no samples"
-    return f"{'only ' if fewer < _FEW else ''}{counted(fewer, 'sample')} a side"
+        return Reading("only five numbers a side are known, no samples", _BETTER)
+    few = fewer < _FEW
+    words = f"{'only ' if few else ''}{counted(fewer, 'sample')} a side"
+    return Reading(words, _BETTER if few else _NEITHER)
 
 
-def _builds(facts: Facts, direction: Direction) -> str:
+def _builds(facts: Facts, direction: Direction) -> Reading | None:
     """Say how large the shift is in usual differences."""
     del direction
     if not facts.past.usual > 0:
-        return ""
-    return f"the change is {abs(facts.change) / facts.past.usual:.1f} times the usual difference"
+        return None
+    times = abs(facts.change) / facts.past.usual
+    words = f"the change is {times:.1f} times the usual difference"
+    return Reading(words, _beside(facts.change, facts.past.usual))
 
 
-def _steps(facts: Facts, direction: Direction) -> str:
+def _steps(facts: Facts, direction: Direction) -> Reading | None:
     del direction
-    if not facts.past.steps:
-        return ""
-    many = f"{facts.past.larger} were" if facts.past.larger > 1 else f"{facts.past.larger or 'none'} was"
-    return f"of {counted(facts.past.steps, 'step')} between earlier builds {many} as large"
+    past = facts.past
+    if not past.steps:
+        return None
+    many = f"{past.larger} were" if past.larger > 1 else f"{past.larger or 'none'} was"
+    words = f"of {counted(past.steps, 'step')} between earlier builds {many} as large"
+    return Reading(words, _rarely(past.larger, past.steps, facts.change))
 
 
-def _levels(facts: Facts, direction: Direction) -> str:
-    if facts.past.builds < _FEWEST_BUILDS:
-        return ""
-    many = f"{facts.past.as_bad} were" if facts.past.as_bad > 1 else f"{facts.past.as_bad or 'none'} was"
-    return f"of {facts.past.builds} builds before the target {many} as {_POSITIVE[direction.sample_worse]}"
+def _levels(facts: Facts, direction: Direction) -> Reading | None:
+    past = facts.past
+    if past.builds < _FEWEST_BUILDS:
+        return None
+    many = f"{past.as_bad} were" if past.as_bad > 1 else f"{past.as_bad or 'none'} was"
+    words = f"of {past.builds} builds before the target {many} as {_POSITIVE[direction.sample_worse]}"
+    return Reading(words, _rarely(past.as_bad, past.builds, facts.change))
+
+
+def _rarely(often: int, of: int, change: float) -> int:
+    """Return which way a change speaks that was seen so often before: not at all it stands out, else not."""
+    if often:
+        return _BETTER if often > of / 2 else _NEITHER
+    return _sign(change)
 
 
 #: Fewer builds say nothing of levels.
@@ -192,22 +260,26 @@ _FEWEST_BUILDS = 3
 _POSITIVE = {"slower": "slow", "lower": "low", "higher": "high", "worse": "bad"}
 
 
-def _trend(facts: Facts, direction: Direction) -> str:
-    if not abs(facts.past.trend) > _FLAT:
-        return "" if facts.past.trend != facts.past.trend else "the builds before show no trend"
-    word = direction.worse if facts.past.trend < 0 else direction.better
-    return f"the builds before had moved by {percent(abs(facts.past.trend))} already ({word})"
+def _trend(facts: Facts, direction: Direction) -> Reading | None:
+    trend = facts.past.trend
+    if isnan(trend):
+        return None
+    if abs(trend) <= _FLAT:
+        return Reading("the builds before show no trend", _NEITHER)
+    word = direction.worse if trend < 0 else direction.better
+    return Reading(f"the builds before had moved by {percent(abs(trend))} already ({word})", _NEITHER)
 
 
-def _later(facts: Facts, direction: Direction) -> str:
+def _later(facts: Facts, direction: Direction) -> Reading | None:
     if not facts.later.builds:
-        return ""
-    known = counted(facts.later.builds, "build")
-    return f"the median of what came after the target is {shifted(facts.later.change, direction)} ({known})"
+        return None
+    known, change = counted(facts.later.builds, "build"), facts.later.change
+    words = f"the median of what came after the target is {shifted(change, direction)} ({known})"
+    return Reading(words, _sign(change) or _BETTER)
 
 
 #: Shift and yardstick are always told.
-_TELLS: dict[Fact, Callable[[Facts, Direction], str]] = {
+_READINGS: dict[Fact, Callable[[Facts, Direction], Reading | None]] = {
     "separation": _separation,
     "scatter": _scatter,
     "spread": _spread,

@@ -116,9 +116,8 @@ class Telling:
             return ()
         facts = Facts.told(self.asked.sides, found)
         leaning = self._found(row, Telling._leaning_of, _BLOCK)
-        return sentences(
-            facts, direction(self._named_units[row], facts.sign), zip(*leaning, strict=True), self._prior
-        )
+        words = direction(self._named_units[row], facts.sign)
+        return sentences(facts, words, str(self.answers[row]), zip(*leaning, strict=True), self._prior)
 
     def flips_at(self, row: int) -> float | None:
         """Return from which change of the median on the verdict is the other one."""
@@ -195,10 +194,9 @@ class Telling:
         return [next(found) if one else None for one in known.tolist()]
 
     def _leaning_of(self, rows: Ints) -> Sequence[tuple[tuple[Fact, ...], tuple[float, ...]]]:
-        """Return the facts that the model leans on, the strongest first; positive speaks for the verdict."""
+        """Return the facts that the model leans on, the strongest first; positive is towards ``fail``."""
         known = self.place[rows] >= 0
         weights = self.contributions[self.place[rows[known]]] @ self._by_fact
-        weights *= np.where(self.answers[rows[known]] == "pass", -1.0, 1.0)[:, None]
         order = np.argsort(-np.abs(weights), axis=1, kind="stable")
         facts = (map(FACTS.__getitem__, column.tolist()) for column in order.T)
         sizes = (column.tolist() for column in np.take_along_axis(weights, order, axis=1).T)

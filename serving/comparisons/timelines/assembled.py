@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from data.comparisons.sides import Floats
 from data.comparisons.timelines import heats
 from data.comparisons.timelines.chosen import ChosenRuns, place_and_time
 from data.comparisons.timelines.measured import MeasuredOperation, MeasuredVersions, measured
@@ -83,14 +84,14 @@ def assembled(
         As of `data.comparisons.timelines.measured.measured`.
     """
     found = measured(chosen, problems)
-    moved = _shifts(found)
+    moved, noise = _shifts(found)
+    hidden = instability(found.five, found.counts.astype(np.float64), noise)
     marks = [OperationMarks.none(len(chosen.versions)) for _ in found.operations]
     if judges.answering is not None:
         together = [list(chain.from_iterable(moved[one.rows])) for one in found.operations]
-        marks = judged_versions(found, chosen.baseline, together, judges.answering, advance)
-    noise = instability(found.five, found.counts.astype(np.float64))
+        marks = judged_versions(found, chosen.baseline, together, hidden, judges.answering, advance=advance)
     shown = [
-        _operation(one, found, moved[one.rows], own, float(noise[one.rows][-1]))
+        _operation(one, found, moved[one.rows], own, float(hidden[one.rows][-1]))
         for one, own in zip(found.operations, marks, strict=True)
     ]
     heat_maps = list(_heats(chosen, results, way, problems))
@@ -110,7 +111,7 @@ def assembled(
     )
 
 
-def _shifts(found: MeasuredVersions) -> list[tuple[Shift, ...]]:
+def _shifts(found: MeasuredVersions) -> tuple[list[tuple[Shift, ...]], Floats]:
     signs = np.repeat([one.sign for one in found.operations], [len(one.threads) for one in found.operations])
     return shifts(found.five[..., 2], signs)
 
@@ -120,7 +121,7 @@ def _operation(
     found: MeasuredVersions,
     moved: Sequence[Sequence[Shift]],
     marks: OperationMarks,
-    noise: float,
+    hidden: float,
 ) -> TimelineOperation:
     greatest = max(range(len(moved)), key=lambda row: max((abs(m.share) for m in moved[row]), default=0.0))
     changes = (Change(*shift, one.threads[greatest]) for shift in moved[greatest])
@@ -137,8 +138,8 @@ def _operation(
         marks.probability,
         marks.words,
         tuple(changes),
-        noise,
-        noise > WANTED,
+        hidden,
+        hidden > WANTED,
     )
 
 

@@ -150,7 +150,9 @@ def judged_versions(
     measured: MeasuredVersions,
     baseline: int,
     shifts: Sequence[Sequence[Shift]],
+    hidden: Floats,
     answering: Answering,
+    *,
     advance: Callable[[int, int], None] | None = None,
 ) -> list[OperationMarks]:
     """Judge every version of every operation.
@@ -162,6 +164,9 @@ def judged_versions(
         Which version is the baseline.
     shifts : sequence of sequence of Shift
         The lasting changes of every operation, of all configurations: they bound the baseline's level.
+    hidden : ndarray of shape (n_configurations,)
+        The smallest change of a median that can be told from how versions vary, as a share: a smaller loss
+        from one version to the next is not `unsure`.
     answering : callable
         `by_model` or `by_server`.
     advance : callable, optional
@@ -178,11 +183,26 @@ def judged_versions(
         asks = [ask for _, own in some for ask in own]
         said = iter(answering(given, asks) if asks else ())
         for course, own in some:
-            own_said = [(ask, next(said)) for ask in own]
+            own_said = [(ask, _beyond_noise(next(said), ask, measured, hidden)) for ask in own]
             told += _mark(found[course.number], course, own_said, _TOLD - told)
         if advance is not None:
             advance(some[-1][0].number + 1, len(found))
     return found
+
+
+def _beyond_noise(one: SaidOfVersion, ask: Ask, measured: MeasuredVersions, hidden: Floats) -> SaidOfVersion:
+    """Return a comparison's verdict; `unsure` passes if one version lies within noise of the one before it.
+
+    From one version to the next every series goes down half of the time, also one that is better than its
+    baseline, and its few earlier versions do not say yet how far: the whole series does.
+    """
+    if one.mark != _UNSURE or ask.beside_baseline or ask.baseline.width > 1 or ask.target.width > 1:
+        return one
+    operation = measured.operations[ask.operation]
+    before, after = (measured.five[operation.rows, side.start, 2] for side in (ask.baseline, ask.target))
+    loss = operation.sign * (before - after) / np.abs(before)
+    within = np.isnan(loss) | (loss <= hidden[operation.rows])
+    return one._replace(mark=_PASS) if within.all() else one
 
 
 def _batches(

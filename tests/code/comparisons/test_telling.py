@@ -112,12 +112,12 @@ def test_what_came_later_is_told_where_the_model_leans_on_it():
     one = comparison([100, 101, 102], [110, 111, 112], STEADY)
     one["configurations"][0]["later"] = [[108.0, 109.0], [0.0], [111.0]]
     asked = Asked.of(posted(one).sides)
-    told = partial(sentences, Facts.of(asked, 0), direction("ms", -1), prior=None)
+    told = partial(sentences, Facts.of(asked, 0), direction("ms", -1), "fail", prior=None)
     after = "the median of what came after the target is 8.7 % slower (2 builds)"
     assert told([("later", 1.0)])[2:] == (after,)
-    assert told([("levels", 1.0), ("later", -1.0)])[3:] == (f"against it: {after}",)
+    assert told([("levels", 1.0), ("later", -1.0)])[3:] == (after,)
     bare = Facts.of(Asked.of(posted(comparison([1, 1], [2, 2])).sides), 0)
-    assert len(sentences(bare, direction("ms", -1), [("later", 1.0)], None)) == 1
+    assert len(sentences(bare, direction("ms", -1), "fail", [("later", 1.0)], None)) == 1
 
 
 STEADY = [[100, 101, 102], [102, 103, 104], [100, 101, 102], [102, 103, 104]]
@@ -173,12 +173,12 @@ def test_the_facts_that_the_model_leans_on_are_told_and_those_against_the_verdic
         past=Past(steps=20, usual=0.012, larger=0, builds=21, as_bad=2, trend=-0.03, earlier=20),
     )  # fmt: skip
     leaning = [("separation", 0.4), ("spread", -0.3), ("levels", -0.2), ("steps", 0.1), ("trend", 0.001)]
-    assert sentences(facts, direction("ms", -1), leaning, None) == (
+    assert sentences(facts, direction("ms", -1), "fail", leaning, None) == (
         "median 7.0 % slower",
         "builds of this operation usually differ by 1.2 % (20 earlier builds)",
         "all 5 target samples are slower than all 5 baseline samples",
         "of 20 steps between earlier builds none was as large",
-        "against it: the target scatters 3.0 times as much as the baseline",
+        "against a regression: the target scatters 3.0 times as much as the baseline",
     )
 
 

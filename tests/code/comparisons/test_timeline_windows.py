@@ -112,7 +112,7 @@ def marked(measured, fails, **changes):
             for one in wanted
         ]  # fmt: skip
 
-    (found,) = judged_versions(measured, 0, [()], answering)
+    (found,) = judged_versions(measured, 0, [()], np.full(2, 0.01), answering)
     return found
 
 
@@ -125,3 +125,17 @@ def test_one_step_that_several_windows_see_is_told_once_where_it_is_clearest():
 def test_versions_that_fail_one_after_the_other_are_told_where_it_began():
     found = marked(of([3] * 20), {5, 6, 8, 15})
     assert np.flatnonzero(found.against_before == FAIL).tolist() == [5, 15]
+
+
+def test_a_version_within_noise_of_the_one_before_is_not_unsure_beside_it():
+    def answering(_given, wanted):
+        return [SaidOfVersion(UNSURE, 0.5, -0.02, lambda: ("doubted",)) for _ in wanted]
+
+    measured = of([3] * 20)
+    medians = measured.five[..., 2]
+    (found,) = judged_versions(measured, 0, [()], np.array([0.3, 0.1]), answering)
+    lost = medians[:, 1:] / medians[:, :-1] - 1
+    beyond = (lost > np.array([[0.3], [0.1]])).any(axis=0)
+    assert 0 < beyond.sum() < len(beyond)
+    assert (found.against_before[1:] == UNSURE).tolist() == beyond.tolist()
+    assert set(found.against_baseline[1:]) == {UNSURE}

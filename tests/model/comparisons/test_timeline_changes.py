@@ -1,12 +1,23 @@
 """Series that are drawn: what does not change is left alone, what changes is found."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from data.comparisons.params import Measure
+from data.comparisons.timelines import folders, rules
+from data.comparisons.timelines.chosen import chosen
+from data.comparisons.timelines.measured import measured
+from data.tables.problems import Problems
 from features.comparisons.timelines.changes import Shift, shifts
 from features.comparisons.timelines.noise import WANTED, instability
 
 MANY = 150
+DOCS = Path(__file__).parents[3] / "docs"
 
 
 def white(draws, shape):
@@ -35,13 +46,90 @@ def series(noise, versions, many=MANY, spread=0.01):
 
 
 def told(medians, sign=1.0):
-    return shifts(medians, np.full(len(medians), sign))
+    return shifts(medians, np.full(len(medians), sign))[0]
+
+
+def noise_of(medians, spread=0.01):
+    """Return the estimated noise as a share of the true one."""
+    return shifts(medians, np.ones(len(medians)))[1] / spread
 
 
 @pytest.mark.parametrize("noise", [white, drifting, heavy, offset])
 def test_at_most_1_of_100_series_without_change_shows_one(noise):
-    found = [one for versions in (20, 50, 100, 200, 400) for one in told(series(noise, versions))]
+    found = [one for versions in (8, 12, 20, 50, 100, 200, 400) for one in told(series(noise, versions))]
     assert sum(map(bool, found)) <= 0.01 * len(found)
+
+
+#: What a series does besides its noise, by the number of its versions: logarithms.
+COURSES = {
+    "nothing": np.zeros,
+    "a step": lambda n: -0.07 * (np.arange(n) >= n // 2),
+    "a large step": lambda n: -2.0 * (np.arange(n) >= n // 2),
+    "steps": lambda n: -0.2 * (np.arange(n) // (n // 4)),
+    "a decline": lambda n: -0.01 * np.arange(n),
+    "a steep decline": lambda n: -0.1 * np.arange(n),
+}
+
+
+@pytest.mark.parametrize("versions", [20, 40, 100])
+@pytest.mark.parametrize("course", COURSES)
+def test_noise_is_estimated_alike_with_and_without_changes(course, versions):
+    ratio = noise_of(series(white, versions) * np.exp(COURSES[course](versions)))
+    assert 0.9 < np.median(ratio) < 1.4
+    assert np.mean((ratio > 0.6) & (ratio < 2)) > 0.95
+
+
+@given(
+    before=st.integers(5, 60),
+    behind=st.integers(5, 60),
+    spread=st.floats(1e-5, 0.05),
+    times=st.floats(20, 1e4),
+    level=st.floats(1e-3, 1e6),
+    worse=st.booleans(),
+    sign=st.sampled_from([1.0, -1.0]),
+    seed=st.integers(0, 2**32 - 1),
+)
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_any_step_far_above_the_noise_is_found_in_its_version(
+    before, behind, spread, times, level, worse, sign, seed
+):
+    size = np.clip(times * spread, 0.0055, 5.0)
+    spread = min(spread, size / 20)
+    values = spread * np.random.default_rng(seed).standard_normal(before + behind)
+    values[before:] += size if worse == (sign < 0) else -size
+    (found,) = told(level * np.exp(values)[None], sign)
+    assert [(one.kind, one.first) for one in found] == [("drop" if worse else "gain", before)]
+
+
+@pytest.mark.parametrize("versions", [10, 12, 20, 60])
+def test_steps_of_eight_deviations_are_found_with_five_versions_behind(versions):
+    step = np.exp(-0.08 * (np.arange(versions) >= versions - 5))
+    found = told(series(white, versions, many=400) * step)
+    assert np.mean([[one.first for one in own] == [versions - 5] for own in found]) > 0.95
+
+
+def claims():
+    """Return what docs/samples.md says that operations lose: the share, and whether with each version."""
+    text = " ".join((DOCS / "samples.md").read_text().split())
+    found = re.findall(r"`(\w+)` (?:loses )?([\d.]+) % with (one version|each)", text)
+    return {name: (float(percent) / 100, when == "each") for name, percent, when in found}
+
+
+def test_the_sample_shows_the_losses_that_its_page_claims():
+    runs = folders.read(DOCS / "samples/results", Measure()).runs
+    (rule,) = rules.read(DOCS / "samples/rules.xml")
+    found = measured(chosen(runs, rule)[0], Problems())
+    rows = [(one, row) for one in found.operations for row in range(*one.rows.indices(len(found.five)))]
+    changes, noise = shifts(found.five[..., 2], np.array([one.sign for one, _ in rows]))
+    hidden = instability(found.five, found.counts.astype(float), noise)
+    assert len(claims()) == 2
+    for one, row in rows:
+        share, creeps = claims().get(one.operation, (0.0, False))
+        kinds = [(change.kind, round(change.share, 2)) for change in changes[row]]
+        whole = (1 - share) ** (found.five.shape[1] - 2) - 1 if creeps else -share
+        expected = [("creep" if creeps else "drop", pytest.approx(whole, abs=0.011))] if share else []
+        assert (one.operation, kinds) == (one.operation, expected)
+        assert hidden[row] < WANTED
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -81,7 +169,7 @@ def test_an_operation_is_unstable_when_5_percent_drown_in_its_noise():
     spreads = np.array([0.01, 0.015, 0.022, 0.04])
     medians = 100 * (1 + spreads[:, None] * draws.standard_normal((4, 400)))
     five = np.repeat(medians[..., None], 5, axis=2)
-    found = instability(five, np.ones((4, 400)))
+    found = instability(five, np.ones((4, 400)), noise_of(medians, 1.0))
     assert found == pytest.approx(1.96 * np.sqrt(2) * spreads, rel=0.2)
     assert (found > WANTED).tolist() == [False, False, True, True]
 
@@ -89,4 +177,6 @@ def test_an_operation_is_unstable_when_5_percent_drown_in_its_noise():
 def test_repetitions_alone_tell_of_few_versions():
     five = np.tile([90.0, 95.0, 100.0, 105.0, 110.0], (1, 2, 1))
     error = 1.2533 * 0.1 / 1.349 / np.sqrt(5)
-    assert instability(five, np.zeros((1, 2))) == pytest.approx(1.96 * np.sqrt(2) * error)
+    assert instability(five, np.zeros((1, 2)), noise_of(five[..., 2], 1.0)) == pytest.approx(
+        1.96 * np.sqrt(2) * error
+    )

@@ -285,13 +285,16 @@ def test_a_comment_can_be_found_again_and_tells_rows_apart_and_fits(compared, tm
         path.write_text(json.dumps({"results": json.loads(one.read_text())["results"] + other}))
     comment = compared(*both, "--name", "fast -->", form="markdown")[1].splitlines()
     assert comment[0] == "<!-- perfjudge compare fast > -->"
-    assert comment[1] == "### perfjudge: 1 regression, 1 improvement, 10 unchanged of 12 comparisons"
+    assert (
+        comment[1]
+        == "### perfjudge: 1 regression, 1 improvement, 2 within noise, 8 unchanged of 12 comparisons"
+    )
     rows = [line.split(" | ") for line in comment if line.startswith("| **")]
     assert [(row[0], row[1], row[2]) for row in rows] == [
         ("| **regression**", "bench/a", "m"),
         ("| **improvement**", "bench/b", "m"),
     ]
-    assert comment.count("<details><summary>10 unchanged</summary>") == 1
+    assert comment.count("<details><summary>2 within noise, 8 unchanged</summary>") == 1
     assert len("\n".join(comment)) < 65_536
 
 

@@ -161,7 +161,7 @@ def test_a_commit_without_change_passes_and_a_faster_one_is_told(project, commit
     _, slower, same, faster = commits
     code, answer, comment, *_ = compare(slower, same)
     assert code == 0
-    assert set(outcomes(answer).values()) <= {"unchanged", "unsure"}
+    assert set(outcomes(answer).values()) <= {"unchanged", "within_noise", "unsure"}
     code, answer, comment, _, said = compare(same, faster)
     assert (code, outcomes(answer)["render"]) == (0, "improvement"), answer["verdicts"]
     assert "- vanished: small/old/here" in comment

@@ -1,12 +1,14 @@
 """Every command of the documentation runs as printed, page by page, in a clone with nothing beside it."""
 
+import re
 import shutil
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from tests.system.documented.blocks import blocks_of, pages
+from tests.system.documented.blocks import Block, blocks_of, pages
 from tests.system.documented.project import copied, fill
 
 #: Why a block may not be run, and how many blocks at most there are for that reason.
@@ -23,6 +25,14 @@ REASONS = {
     "needs a PostgreSQL server": 1,
     "needs PostgreSQL and an S3": 1,
 }
+#: A row of a table of verdicts: its verdict, and the cells that may be names.
+ROW = re.compile(
+    r"^\W*?[│|] *\**"
+    r"(pass|fail|invalid|unsure|regression|improvement|acknowledged|within noise|unchanged)"
+    r"\** *[│|](.*)$",
+    re.MULTILINE,
+)
+NAME = re.compile(r"[A-Za-z][\w./-]*")
 BLOCKS = {page: blocks_of(page) for page in pages()}
 
 
@@ -40,10 +50,18 @@ def project(clone, tmp_path):
     made.end()
 
 
+def verdicts(text):
+    """Return the verdicts that a table shows, each with the names in its row."""
+    cells = (
+        (verdict, [one.strip() for one in re.split("[│|]", rest)]) for verdict, rest in ROW.findall(text)
+    )
+    return {(verdict, *filter(NAME.fullmatch, row)) for verdict, row in cells}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page, blocks in BLOCKS.items() if any(one.runs for one in blocks)])
 def test_what_a_page_says_to_type_ends_as_it_says(project, page):
-    for block in BLOCKS[page]:
+    for block, then in pairwise([*BLOCKS[page], Block(page, 0, "")]):
         if block.mark == "file":
             path = project.root / block.says
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -52,6 +70,21 @@ def test_what_a_page_says_to_type_ends_as_it_says(project, page):
             done = project.typed(block.text)
             wanted = int(block.says) if block.mark == "exit" else 0
             assert done.status == wanted, f"{block.place}: status {done.status}\n{block.text}\n\n{done.said}"
+            shown = set() if then.command or then.mark == "file" else verdicts(then.text)
+            assert shown <= verdicts(done.said), f"{then.place} shows other verdicts\n\n{done.said}"
+
+
+def test_pages_show_verdicts_of_judge_and_compare_beside_each_other():
+    shown = {
+        (block.place.split(":")[0], *one)
+        for page in ("README.md", "docs/ci.md", "docs/cli.md", "docs/tutorials/first-verdict.md")
+        for block in BLOCKS[page]
+        for one in verdicts(block.text)
+    }
+    assert ("README.md", "fail", "mine", "parse") in shown
+    assert {one[0] for one in shown if one[1:] == ("unsure", "mine/parse")} == {
+        "README.md", "docs/ci.md", "docs/cli.md", "docs/tutorials/first-verdict.md",
+    }  # fmt: skip
 
 
 def test_what_is_not_run_is_little_and_has_a_known_reason():

@@ -1,0 +1,142 @@
+"""Reasons agree with their verdict: of any comparison, by a model trained on the shipped measurement."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from data.comparisons.posted import NamedSides
+from data.comparisons.tables import ComparisonTables
+from features.comparisons.asked import Asked
+from serving.comparisons.compare.rows import QUIET, rows_of
+from serving.comparisons.compare.weighing import weigh
+from serving.comparisons.judge import judged
+from serving.comparisons.reasons.facts import Facts
+from serving.models import ModelRef, Served
+from tests.model.comparisons.test_obvious import trained
+from training.comparisons.ready import ReadyModel
+from training.evaluation.cuts import Cuts
+
+COMMON = {"group": "g", "benchmark": "b", "machine": "m", "unit": "ms", "better": "lower", "threads": 1}
+FLOOR = 0.005
+#: Sentences that compare the target with something before it, and which way they speak.
+WORSE, BETTER = re.compile(r"target samples? (is|are) slower"), re.compile(r"target samples? (is|are) faster")
+PAIRS = re.compile(r"in ([\d.]+) % of all pairs the target's sample is slower")
+AGAINST = {"pass": "for a regression: ", "fail": "against a regression: ", "unsure": "against a regression: "}
+
+
+@pytest.fixture(scope="module")
+def served():
+    model = ReadyModel.of(trained("extra-trees"))
+    card = replace(model.card, cuts=Cuts(high=0.68, low=0.29), floor=FLOOR)
+    return Served(replace(model, card=card), ModelRef("m", "1", "models:/m/1"))
+
+
+@st.composite
+def compared(draw):
+    """Return tables of a few operations: each with its noise, its change and earlier runs or none."""
+    many, earlier = draw(st.integers(1, 8)), draw(st.sampled_from([0, 0, 2, 8]))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    whole, rows, comparisons = draw(st.sampled_from([0.0, 0.0, -0.1])), [], []
+    for number in range(many):
+        noise = draw(st.sampled_from([0.001, 0.01, 0.05, 0.3]))
+        change = draw(st.floats(-0.3, 0.3) | st.floats(-0.01, 0.01)) + whole
+        own = COMMON | {"series_id": f"s{number}", "operation": f"o{number}"}
+        for order in range(earlier + 2):
+            level = 100 * (1 + change * (order == earlier + 1)) * (1 + 0.005 * rng.standard_normal())
+            samples = np.abs(level * (1 + noise * rng.standard_normal(draw(st.integers(3, 10))))) + 1e-3
+            rows += [own | {"version": f"v{order}", "order": order, "value": value} for value in samples]
+        own = {name: own[name] for name in ("benchmark", "operation", "machine")}
+        orders = dict.fromkeys(("baseline_from", "baseline_to"), earlier)
+        orders |= dict.fromkeys(("target_from", "target_to"), earlier + 1)
+        comparisons.append(own | orders | {"comparison_id": f"c{number}"})
+    return ComparisonTables.of_rows(rows, comparisons)
+
+
+def split(answer, words):
+    """Divide sentences into those for a verdict and those against it."""
+    against = [one.removeprefix(AGAINST[answer]) for one in words if one.startswith(AGAINST[answer])]
+    return [one for one in words if not one.startswith(AGAINST[answer])], against
+
+
+def slower(sentence):
+    """Return whether a sentence says that the target is slower; None if it says nothing of that."""
+    if pairs := PAIRS.fullmatch(sentence):
+        return None if float(pairs[1]) == 50 else float(pairs[1]) > 50
+    return True if WORSE.search(sentence) else False if BETTER.search(sentence) else None
+
+
+def agree(verdict, answer):
+    """Check a verdict that a model gave, or a floor."""
+    lines, against = split(answer, verdict.words)
+    fails = answer != "pass"
+    assert not any(line.startswith(("for a ", "against a ")) for line in lines)
+    assert {slower(line) for line in against} <= {None, not fails}
+    assert {slower(line) for line in lines[1:]} <= {None, fails}
+    if "faster" in lines[0]:
+        assert not any("floor" in remark for remark in verdict.remarks)
+    if any("floor" in remark for remark in verdict.remarks):
+        assert -FLOOR <= verdict.moved.change <= 0
+    if verdict.decided_by == "floor":
+        assert (answer, verdict.probability) == ("pass", 0.0)
+    else:
+        within = verdict.unsure_from <= verdict.probability < verdict.threshold
+        assert (answer == "unsure") == within
+        assert (answer == "fail") == (verdict.probability >= verdict.threshold)
+
+
+@given(tables=compared())
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_no_reason_of_a_judged_comparison_contradicts_its_verdict(served, tables):
+    named = NamedSides.of(tables)
+    asked = Asked.of(named.sides, served.model.card.run_spread)
+    for row, verdict in enumerate(judged(named, served).verdicts):
+        if verdict.verdict == "invalid":
+            continue
+        agree(verdict, verdict.verdict)
+        facts = Facts.of(asked, row)
+        if facts.change > max(facts.noise_baseline, facts.noise_target):
+            assert verdict.verdict == "pass"
+
+
+@given(tables=compared())
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_no_row_of_compare_contradicts_its_outcome(served, tables):
+    weighed = weigh(tables, served, 0.03)
+    many = len(tables.comparisons)
+    for row in rows_of(weighed, tables, [""] * many, [None] * many):
+        verdict = row.verdict
+        if row.outcome == "invalid":
+            continue
+        agree(verdict._replace(verdict=row.judged), row.judged)
+        if row.outcome == "unchanged":
+            assert abs(verdict.moved.change) < FLOOR
+            assert row.hidden <= 0.05
+        if row.outcome in QUIET or row.outcome == "improvement":
+            assert not ("floor" in row.why and "faster" in row.change)
+        if verdict.verdict == "unsure" and row.judged != "unsure":
+            remark = f"unsure, where the model alone says {row.judged} ({verdict.probability:.3f}): "
+            assert row.why.startswith(remark)
+            assert "differ by up to" in row.why or "the whole run" in row.why
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_noisy_pair_that_got_worse_is_never_called_unchanged(served, seed):
+    rng = np.random.default_rng(seed)
+    own = COMMON | {"series_id": "s", "operation": "o"}
+    rows = [
+        own | {"version": f"v{order}", "order": order, "value": value}
+        for order, mean in enumerate((445, 1.08 * 445))
+        for value in np.abs(rng.normal(mean, 155, 10)) + 1
+    ]
+    one = {"comparison_id": "c", "benchmark": "b", "operation": "o", "machine": "m"}
+    sides = {"baseline_from": 0, "baseline_to": 0, "target_from": 1, "target_to": 1}
+    tables = ComparisonTables.of_rows(rows, [one | sides])
+    (row,) = rows_of(weigh(tables, served, 0.03), tables, [""], [None])
+    assert row.outcome in {"within_noise", "unsure", "improvement"}
+    if row.outcome == "within_noise":
+        assert row.chance == "" or row.verdict.probability > 0
+        assert row.verdict.moved.change > row.hidden or "from the scatter of these samples" in row.why
