@@ -40,12 +40,28 @@ class FiveNumbers(RequestPart):
 Samples = Annotated[list[FiniteFloat] | FiveNumbers, Field(union_mode="left_to_right")]
 
 
+Side = Annotated[
+    list[FiniteFloat] | list[list[FiniteFloat]] | FiveNumbers,
+    Field(
+        union_mode="left_to_right",
+        description="Samples; or, where the side has several versions, a list per version, oldest first.",
+    ),
+]
+
+
+def versions_of(side: list[float] | list[list[float]] | FiveNumbers) -> list[list[float] | FiveNumbers]:
+    """Return the versions of a side, one at least, oldest first."""
+    if isinstance(side, list) and side and isinstance(side[0], list):
+        return [one for one in side if isinstance(one, list)]
+    return [[one for one in side if not isinstance(one, list)]] if isinstance(side, list) else [side]
+
+
 class Configuration(RequestPart):
     """The samples of both sides at one number of threads."""
 
     threads: Annotated[int, Field(ge=1, le=MAX_THREADS), AS_WHOLE] = 1
-    baseline: Samples
-    target: Samples
+    baseline: Side
+    target: Side
     history: list[Samples] = Field(default=[], description="One list per earlier version, oldest first.")
     later: list[Samples] = Field(
         default=[],
@@ -74,6 +90,11 @@ class Comparison(RequestPart):
     machine: Name = "unknown"
     unit: Name = "unknown"
     better: Literal["lower", "higher"] = Field(description="Which values are better; it is never assumed.")
+    siblings_worse: Annotated[FiniteFloat, Field(ge=0, le=1)] | None = Field(
+        default=None,
+        description="The share of the benchmark's other operations that got worse at the version where the"
+        " target begins. No other comparison of the request is looked at for it.",
+    )
     configurations: list[Configuration]
     labels: list[PostedLabel] = []
 

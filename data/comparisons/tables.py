@@ -36,6 +36,7 @@ COMPARISON_DTYPES = {
     "target_to": "int64",
     "later_to": "Int64",
     "source": "str",
+    "siblings_worse": "float64",
 }
 LABEL_DTYPES = {
     "comparison_id": "str",
@@ -62,7 +63,8 @@ class ComparisonTables(Tables):
     comparisons : DataFrame
         One row per comparison, with the columns of `COMPARISON_DTYPES`. ``later_to`` is the last order
         after the target's that may be looked at in hindsight, missing where none may; ``source`` is
-        ``file:line``, for messages.
+        ``file:line``, for messages. ``siblings_worse`` is the share of other operations that got worse at the
+        target's version (`features.comparisons.siblings`), missing where their results are in the table.
     labels : DataFrame
         With the columns of `LABEL_DTYPES`: a row per label as such, whose ``annotator`` is missing, and a row
         per person's verdict; see `data.comparisons.labels`.
@@ -81,7 +83,12 @@ class ComparisonTables(Tables):
             ),
         ),
         "comparisons": Spec(
-            COMPARISON_DTYPES, optional=("later_to", "source"), rules=[Rule("comparison_id")]
+            COMPARISON_DTYPES,
+            optional=("later_to", "source", "siblings_worse"),
+            rules=(
+                Rule("comparison_id"),
+                Rule("siblings_worse", "between 0 and 1", lambda found: found.between(0, 1), gaps=True),
+            ),
         ),
         "labels": Spec(
             LABEL_DTYPES,

@@ -217,7 +217,7 @@ class Runs:
             taken.add(identifier)
             later = orders[-1] if orders[-1] > after else None
             source = f'{operation.path} operation "{key[1]}"'
-            builder.comparisons.append((identifier, *key, before, before, after, after, later, source))
+            builder.comparisons.append((identifier, *key, before, before, after, after, later, source, None))
 
 
 def _wrong(name: ListName, one: KeptList) -> str:
