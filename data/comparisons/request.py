@@ -9,10 +9,9 @@ from pydantic.config import JsonDict
 
 from data.comparisons.labels.moment import EXAMPLE as EXAMPLE_MOMENT
 from data.comparisons.labels.moment import MOMENT
+from data.comparisons.tables import MAX_THREADS
 from data.tables.given import AS_WHOLE
 
-#: As in the XML formats.
-MAX_THREADS = 999_999
 #: What `str.isspace` knows: ``\s`` is another set of letters in every dialect of regular expressions.
 _SPACES = r"\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 #: Something is written there.

@@ -38,15 +38,36 @@ def replacing(path: Path) -> Iterator[Path]:
     ------
     Path
         The temporary path to write to. It is removed if the block raises.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written; names `path`, not the temporary path.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(PART, f".{path.name}.", path.parent))
+    with writing(path, path.parent):
+        temporary = Path(tempfile.mkdtemp(PART, f".{path.name}.", path.parent))
     try:
         target = temporary / path.name
-        yield target
-        target.replace(path)
+        with writing(path, temporary):
+            yield target
+            target.replace(path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextmanager
+def writing(name: Path | str, temporary: Path | None = None) -> Iterator[None]:
+    """Let an OSError of the block name `name` where it names no file, or one in the directory `temporary`."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as exc:
+        named = "" if exc.filename is None else str(exc.filename)
+        if named and not (temporary is not None and named.startswith(str(temporary))):
+            raise
+        raise OSError(exc.errno, exc.strerror or str(exc), str(name)) from exc
 
 
 def write_text(path: Path, text: str) -> None:
