@@ -6,13 +6,14 @@ import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from data.errors import InputError
 from data.tables.files import replacing, writing
 from serving.pages.verdict_lines import Lines, as_junit, as_markdown, as_plain, as_terminal
 from serving.supply import Importing, Judging, ServingSupply, supplies
 
+Form = TypeVar("Form", bound=str)
 #: The forms of answers that a file's suffix stands for; any other suffix stands for none.
 FORMS_BY_SUFFIX = {
     ".json": ("json",),
@@ -134,7 +135,7 @@ def give(told: Told, wanted: Wanted) -> int:
     return 1 if wanted.fail_on_regression and told.fails else 0
 
 
-def form_of(given: str | None, output: Path | None, forms: Sequence[str]) -> str:
+def form_of(given: Form | None, output: Path | None, forms: Sequence[Form]) -> Form:
     """Return the form in which an answer is written.
 
     Parameters

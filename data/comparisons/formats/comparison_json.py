@@ -13,7 +13,6 @@ from pydantic import ValidationError
 from data.comparisons.labels.moment import EXAMPLE, moment
 from data.comparisons.reading import Builder, LabelRow, Series
 from data.comparisons.request import (
-    MAX_THREADS,
     Comparison,
     Configuration,
     FiveNumbers,
@@ -23,7 +22,7 @@ from data.comparisons.request import (
     Samples,
     versions_of,
 )
-from data.comparisons.tables import ComparisonTables
+from data.comparisons.tables import MAX_THREADS, ComparisonTables
 from data.comparisons.units import UNKNOWN
 from data.errors import InputError
 from data.tables.nearest import unknown

@@ -107,5 +107,7 @@ def labels_export(
     from serving.answering import form_of
     from serving.comparisons.labels.transfer import export_labels
 
-    chosen = form if form == "tables" else form_of(form, output, ("csv", "xml"))
-    return export_labels(labels, comparisons, chosen, output)
+    if form != "tables":
+        known: tuple[Literal["csv", "xml"], ...] = ("csv", "xml")
+        form = form_of(form, output, known)
+    return export_labels(labels, comparisons, form, output)
