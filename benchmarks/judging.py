@@ -155,7 +155,9 @@ def _each(answer: Callable[[bytes, Judge], object], bodies: Sequence[bytes], ser
 
 
 def _judged(body: bytes, served: Judge) -> Judgement:
-    return judged(NamedSides.posted(read(body) or []), served)
+    request = read(body)
+    assert request is not None, "the request is right"
+    return judged(NamedSides.posted(request.comparisons), served)
 
 
 def _sentences(body: bytes, served: Judge) -> list[object]:

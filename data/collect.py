@@ -11,9 +11,9 @@ from data.errors import InputError
 from data.families import FAMILIES
 from data.measure.child import end_in_good_order
 from data.measure.screen import Screen
-from data.measure.suite import content
 from data.stage import guard
 from data.supply import supply
+from data.tables.files import yaml_content
 
 
 def collect(path: Path, directory: Path) -> bool:
@@ -36,7 +36,7 @@ def collect(path: Path, directory: Path) -> bool:
 
 def collector(path: Path) -> Callable[[Path, Path, Screen], bool]:
     """Return what collects the suite at `path`, as its ``kind`` says; InputError if it is unknown."""
-    suite = content(path)
+    suite = yaml_content(path)
     kind = suite.get("kind") if isinstance(suite, dict) else None
     supplied = map(supply, FAMILIES)
     collectors = {one.suite: one.collect for one in supplied if one.collect is not None}

@@ -14,6 +14,8 @@ from data.tables.files import write_text
 
 #: Exit codes: the input or its use is wrong, and what nobody foresaw (EX_SOFTWARE of sysexits.h).
 BAD_INPUT, UNEXPECTED = 2, 70
+#: How Python encodes bytes of names that are not UTF-8.
+_NOT_UTF8 = "surrogates not allowed"
 #: Characters of a message that are told.
 _MOST = 300
 
@@ -24,8 +26,8 @@ def end(error: Exception, prefix: str = "") -> int:
     Parameters
     ----------
     error : Exception
-        An `InputError` or an `OSError` tells what to do about the input. Any other is a mistake of ours: its
-        trace goes into a file that the line names.
+        An `InputError`, an `OSError` or a name that is not UTF-8 tells what to do about the input. Any other
+        is a mistake of ours: its trace goes into a file that the line names.
     prefix : str
         What the line begins with.
 
@@ -37,7 +39,11 @@ def end(error: Exception, prefix: str = "") -> int:
     if isinstance(error, InputError):
         told, code = str(error), BAD_INPUT
     elif isinstance(error, OSError):
-        told, code = f"{error.filename or 'a file'}: {error.strerror or error}", BAD_INPUT
+        named = "" if error.filename is None else f"{error.filename}: "
+        told, code = f"{named}{error.strerror or error}", BAD_INPUT
+    elif isinstance(error, UnicodeEncodeError) and error.reason == _NOT_UTF8:
+        # a name of a file: all other text is decoded strictly
+        told, code = f"{error.object}: is not UTF-8; a file of this name must be renamed", BAD_INPUT
     else:
         told, code = f"unexpected {summary(error)}; {_kept(error)}", UNEXPECTED
     sys.stderr.write(f"{one_line(f'{prefix}{told}')}\n")

@@ -53,7 +53,9 @@ class InputError(Exception):
 
     def within(self, file: Path | str) -> InputError:
         """Return the same error told of `file`, where it names none."""
-        return self if self.file is not None else type(self)(self.problem, file=file, place=self.place)
+        if self.file is not None:
+            return self
+        return type(self)(self.problem, file=file, line=self.line, place=self.place)
 
 
 class MalformedError(InputError):

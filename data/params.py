@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
-import yaml
 from pydantic import ConfigDict, Field, ValidationError, create_model
 
 from data.errors import InputError
 from data.families import FAMILIES
 from data.sidebyside import Compute
+from data.tables.files import yaml_content
 from data.tables.given import Section, said
 
 Count = Annotated[int, Field(ge=1)]
@@ -95,13 +95,7 @@ def load(section: type[FamilyType], path: Path = Path("params.yaml")) -> Params[
     InputError
         Naming the key, the value and what was expected.
     """
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
-    except OSError as exc:
-        raise InputError(exc.strerror or "cannot be read", file=path) from exc
-    except (UnicodeDecodeError, RecursionError, yaml.YAMLError) as exc:
-        raise InputError(f"is not YAML ({exc})", file=path) from exc
-    return of_content(section, content, path)
+    return of_content(section, yaml_content(path), path)
 
 
 def of_content(section: type[FamilyType], content: Any, path: Path) -> Params[FamilyType]:

@@ -6,13 +6,27 @@ import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from data.errors import InputError
 from data.plain_text import one_line, visible
-from data.tables.files import replacing
+from data.tables.files import replacing, writing
 from serving.pages.verdict_lines import Lines, as_junit, as_markdown, as_plain, as_terminal
 from serving.supply import Importing, Judging, ServingSupply, supplies
+
+Form = TypeVar("Form", bound=str)
+#: The forms of answers that a file's suffix stands for; any other suffix stands for none.
+FORMS_BY_SUFFIX = {
+    ".json": ("json",),
+    ".xml": ("xml", "junit"),
+    ".md": ("markdown",),
+    ".markdown": ("markdown",),
+    ".html": ("html",),
+    ".csv": ("csv",),
+    ".txt": ("table", "text"),
+    ".parquet": (),
+    ".yaml": (),
+}
 
 
 @dataclass(frozen=True)
@@ -123,6 +137,43 @@ def give(told: Told, wanted: Wanted) -> int:
     return 1 if wanted.fail_on_regression and told.fails else 0
 
 
+def form_of(given: Form | None, output: Path | None, forms: Sequence[Form]) -> Form:
+    """Return the form in which an answer is written.
+
+    Parameters
+    ----------
+    given : str or None
+        The form that an option names.
+    output : Path or None
+        The file to write; where no form is given, its suffix decides.
+    forms : sequence of str
+        Those that the command has, the default first.
+
+    Raises
+    ------
+    InputError
+        If the suffix of the file stands for another form, or its directory does not exist.
+    """
+    if output is None:
+        return given or forms[0]
+    _require_directory(output)
+    meant = FORMS_BY_SUFFIX.get(output.suffix.lower())
+    if meant is None:
+        return given or forms[0]
+    possible = [form for form in forms if form in meant and given in {None, form}]
+    if not possible:
+        wanted = {given} if given else set(forms)
+        known = [suffix for suffix, meant in FORMS_BY_SUFFIX.items() if wanted.intersection(meant)]
+        what = f"--format {given} does not write" if given else "no --format writes"
+        raise InputError(f"{what} a {output.suffix} file; expected {', '.join(known)}", file=output)
+    return possible[0]
+
+
+def _require_directory(output: Path) -> None:
+    if not output.parent.is_dir():
+        raise InputError("no such directory", file=output.parent)
+
+
 def write(content: bytes | str, output: Path | None, *, styled: bool = False) -> None:
     """Write to a file in one piece, or to standard output.
 
@@ -138,9 +189,11 @@ def write(content: bytes | str, output: Path | None, *, styled: bool = False) ->
     if isinstance(content, str):
         content = (content if styled else visible(content)).encode()
     if output is None:
-        sys.stdout.buffer.write(content)
-        sys.stdout.flush()
+        with writing("standard output"):
+            sys.stdout.buffer.write(content)
+            sys.stdout.flush()
     else:
+        _require_directory(output)
         with replacing(output) as path:
             path.write_bytes(content)
 

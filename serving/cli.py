@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
@@ -18,6 +18,7 @@ from serving.options import (
     BodySeconds,
     Directory,
     FailOnRegression,
+    Format,
     KeepGoing,
     LogFormat,
     LogLevel,
@@ -67,7 +68,7 @@ def judge(  # noqa: PLR0917 - typer hands options over by name
         typer.Argument(metavar="INPUT", help="Measurements in any supported format."),
     ],
     model: Model = None,
-    shown: Shown = "table",
+    shown: Shown = None,
     fail_on_regression: FailOnRegression = False,
     keep_going: KeepGoing = False,
     as_json: AsJson = False,
@@ -75,9 +76,10 @@ def judge(  # noqa: PLR0917 - typer hands options over by name
     **options: Any,
 ) -> int:
     """Give verdicts on what a file or directory holds."""
-    from serving.answering import Wanted, judge_source
+    from serving.answering import Wanted, form_of, judge_source
 
-    wanted = Wanted("json" if as_json else shown, output, fail_on_regression)
+    form = form_of("json" if as_json else shown, output, get_args(Format))
+    wanted = Wanted(form, output, fail_on_regression)
     return judge_source(source, model, wanted, keep_going=keep_going, options=options)
 
 

@@ -28,7 +28,10 @@ Output = Annotated[
     Path | None,
     typer.Option("--output", "-o", metavar="FILE", help="Write there instead of to the terminal."),
 ]
-Shown = Annotated[Format, typer.Option("--format", help="How verdicts are printed.")]
+Shown = Annotated[
+    Format | None,
+    typer.Option("--format", help="How verdicts are printed. Default: as the suffix of -o says, else table."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="The same as --format json.")]
 FailOnRegression = Annotated[
     bool, typer.Option("--fail-on-regression", help="Exit with 1 if a comparison gets the verdict fail.")

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
 
-from data.comparisons.request import MAX_THREADS, Comparison
-from data.comparisons.sides import HISTORY_VERSIONS, LATER_VERSIONS, Samples, Sides, five_numbers
-from data.comparisons.tables import FIVE_NUMBERS, ComparisonTables, units
+from data.comparisons.request import JudgeRequest
+from data.comparisons.sides import HISTORY_VERSIONS, LATER_VERSIONS, Samples, Sides, five_numbers, stated_of
+from data.comparisons.tables import FIVE_NUMBERS, MAX_THREADS, ComparisonTables, units
+from data.errors import InputError
+from data.tables.unique_keys import require_unique_keys
 
 
 class Posted(msgspec.Struct, gc=False, forbid_unknown_fields=True):
@@ -38,16 +40,24 @@ class PostedFive(Posted):
 
 
 PostedSamples = list[float] | PostedFive
+#: A list of samples, or one list per version.
+PostedSide = list[float | list[float]] | PostedFive
 
 
 class PostedConfiguration(Posted):
     """The samples of both sides at one number of threads."""
 
-    baseline: PostedSamples
-    target: PostedSamples
+    baseline: PostedSide
+    target: PostedSide
     threads: Annotated[int, msgspec.Meta(ge=1, le=MAX_THREADS)] = 1
     history: list[PostedSamples] = []
     later: list[PostedSamples] = []
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether each side holds either samples or lists of samples."""
+        sides = (self.baseline, self.target)
+        return all(len(set(map(type, one))) < 2 for one in sides if isinstance(one, list))  # noqa: PLR2004
 
 
 class PostedComparison(Posted):
@@ -60,12 +70,13 @@ class PostedComparison(Posted):
     benchmark: str = "unknown"
     machine: str = "unknown"
     unit: str = "unknown"
+    siblings_worse: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
 
     @property
     def is_sound(self) -> bool:
-        """Whether every name has something written in it."""
+        """Whether every name has something written in it, and every configuration is sound."""
         names = (self.comparison_id, self.operation, self.benchmark, self.machine, self.unit)
-        return all(map(str.strip, names))
+        return all(map(str.strip, names)) and all(one.is_sound for one in self.configurations)
 
 
 _Cost = Annotated[float, msgspec.Meta(gt=0)]
@@ -88,22 +99,30 @@ class PostedRequest(Posted):
     false_alarms: _Wished | None = None
     costs: PostedCosts | None = None
 
+    @property
+    def wishes(self) -> bool:
+        """Whether the request says what its verdicts are to keep."""
+        return (self.missed, self.false_alarms, self.costs) != (None, None, None)
+
 
 _REQUESTS = msgspec.json.Decoder(PostedRequest)
 
 
-def read(body: bytes) -> list[PostedComparison] | None:
-    """Return the comparisons of a request; None if anything may be wrong with it."""
+def read(body: bytes) -> PostedRequest | None:
+    """Return a request; None if anything may be wrong with it."""
     try:
-        found = _REQUESTS.decode(body).comparisons
-    except ValueError:
+        found = _REQUESTS.decode(body)
+        require_unique_keys(body)
+    except (ValueError, InputError):
         return None
-    return found if all(one.is_sound for one in found) else None
+    return found if all(one.is_sound for one in found.comparisons) else None
 
 
-def posted(comparison: Comparison) -> PostedComparison:
-    """Return the same of a comparison that was checked elsewhere, without what people say of it."""
-    return msgspec.convert(comparison.model_dump(exclude_unset=True, exclude={"labels"}), PostedComparison)
+def posted_request(request: JudgeRequest) -> PostedRequest:
+    """Return a request that was checked elsewhere, without the labels of its comparisons."""
+    content = request.model_dump(exclude_unset=True, exclude={"comparisons"})
+    comparisons = [one.model_dump(exclude_unset=True, exclude={"labels"}) for one in request.comparisons]
+    return msgspec.convert(content | {"comparisons": comparisons}, PostedRequest)
 
 
 @dataclass(frozen=True)
@@ -139,11 +158,12 @@ class NamedSides:
         lists = _Lists()
         for row, comparison in enumerate(comparisons):
             lists.add(row, comparison)
+        stated = stated_of([one.siblings_worse for one in comparisons])
         return cls(
             [one.comparison_id for one in comparisons],
             [one.benchmark for one in comparisons],
             [one.operation for one in comparisons],
-            lists.sides(len(comparisons)),
+            replace(lists.sides(len(comparisons)), siblings_worse=stated),
             lambda: [one.unit for one in comparisons],
         )
 
@@ -180,34 +200,28 @@ class _Lists:
         """Add a comparison: its configurations by their threads."""
         sign = -1.0 if comparison.better == "lower" else 1.0
         for one in sorted(comparison.configurations, key=_BY_THREADS):
-            if one.baseline or one.target:
-                self._add(row, one)
+            sides = [_versions_of(one.baseline), _versions_of(one.target)]
+            if any(sides) or isinstance(one.baseline, PostedFive) or isinstance(one.target, PostedFive):
+                self._add(row, one, sides)
                 self.signs.append(sign)
 
-    def _add(self, row: int, one: PostedConfiguration) -> None:
-        past = self._versions(one.history, slice(-HISTORY_VERSIONS, None)) if one.history else 0
-        lengths = []
-        for side, samples in enumerate((one.baseline, one.target)):
-            if isinstance(samples, list):
-                self.values.extend(samples)
-                self.versions.extend((side, len(samples)))
-                lengths.append(len(samples))
-            else:
+    def _add(self, row: int, one: PostedConfiguration, sides: list[list[list[float]]]) -> None:
+        history = _with_samples(one.history)[-HISTORY_VERSIONS:]
+        past, lengths, order = self._versions(history, -len(history)), [], 0
+        for side, (samples, versions) in enumerate(zip((one.baseline, one.target), sides, strict=True)):
+            if isinstance(samples, PostedFive):
                 self.given.append((side, len(self.signs), _FIVE(samples)))
-                lengths.append(0)
-        later = self._versions(one.later, slice(LATER_VERSIONS), 2) if one.later else 0
+            lengths.append(self._versions(versions, order))
+            order += max(len(versions), 1)
+        later = self._versions(_with_samples(one.later)[:LATER_VERSIONS], order)
         self.configurations.extend((row, one.threads, past, *lengths, later))
 
-    def _versions(self, given: list[PostedSamples], kept: slice, first: int | None = None) -> int:
-        """Add those of the versions with samples that are `kept`; return how many samples they have.
-
-        Their orders begin with `first`; without it they end with -1.
-        """
+    def _versions(self, versions: list[list[float]], order: int) -> int:
+        """Add versions, the first at `order`; return how many samples they have."""
         start = len(self.values)
-        versions = [samples for samples in given if samples and isinstance(samples, list)][kept]
-        for order, samples in enumerate(versions, -len(versions) if first is None else first):
+        for following, samples in enumerate(versions, order):
             self.values.extend(samples)
-            self.versions.extend((order, len(samples)))
+            self.versions.extend((following, len(samples)))
         return len(self.values) - start
 
     def sides(self, n_comparisons: int) -> Sides:
@@ -226,3 +240,15 @@ class _Lists:
         signs = np.array(self.signs)
         samples = baseline, target, history, later
         return Sides(owners, n_comparisons, threads, signs, *samples, five[0], five[1])
+
+
+def _versions_of(side: PostedSide) -> list[list[float]]:
+    """Return the versions of a side that have samples; five numbers have none."""
+    if not isinstance(side, list) or not side:
+        return []
+    versions: Any = side if isinstance(side[0], list) else [side]
+    return _with_samples(versions)
+
+
+def _with_samples(versions: Sequence[PostedSamples]) -> list[list[float]]:
+    return [samples for samples in versions if samples and isinstance(samples, list)]

@@ -69,7 +69,12 @@ class Results:
         return len(self._values)
 
     def samples(
-        self, series: Series, order: int, version: str, values: Sequence[float], *further: Sequence[float]
+        self,
+        series: Series,
+        order: int,
+        version: str | None,
+        values: Sequence[float],
+        *further: Sequence[float],
     ) -> None:
         """Add raw samples, and what else was measured with each."""
         length = len(values)
@@ -80,7 +85,7 @@ class Results:
                 column.extend(numbers)
         self._list(series, order, version, length)
 
-    def summary(self, series: Series, order: int, version: str, numbers: Mapping[str, float]) -> None:
+    def summary(self, series: Series, order: int, version: str | None, numbers: Mapping[str, float]) -> None:
         """Add summary statistics by their names in `STATS`."""
         self._values.extend(numbers.values())
         self._stats.extend(map(STATS.index, numbers))
@@ -108,10 +113,11 @@ class Results:
         frame["measured_at"] = frame["measured_at"].dt.tz_localize("UTC")
         return frame[[*RESULT_DTYPES, *self._further]]
 
-    def _list(self, series: Series, order: int, version: str, length: int) -> None:
+    def _list(self, series: Series, order: int, version: str | None, length: int) -> None:
         self._lists.append(self._series.setdefault(series, len(self._series)))
         self._lists.append(order)
-        self._lists.append(self._versions.setdefault(version, len(self._versions)))
+        named = -1 if version is None else self._versions.setdefault(version, len(self._versions))
+        self._lists.append(named)
         self._lists.append(length)
 
 
@@ -166,6 +172,8 @@ class Builder:
 def strings(levels: Iterable[str], codes: Any) -> Any:
     """Return the level that each code names; -1 names none."""
     array, codes = pd.array(list(levels), dtype="str"), np.asarray(codes)
+    if not len(array):
+        array = pd.array([None], dtype="str")
     if len(codes) and codes[0] >= 0 and (codes == codes[0]).all():
         # the same everywhere, as units mostly are: one text is repeated faster than it is looked up
         return pd.array(pa.repeat(pa.scalar(array[codes[0]], pa.large_string()), len(codes)), dtype="str")

@@ -9,10 +9,9 @@ from pydantic.config import JsonDict
 
 from data.comparisons.labels.moment import EXAMPLE as EXAMPLE_MOMENT
 from data.comparisons.labels.moment import MOMENT
+from data.comparisons.tables import MAX_THREADS
 from data.tables.given import AS_WHOLE
 
-#: As in the XML formats.
-MAX_THREADS = 999_999
 #: What `str.isspace` knows: ``\s`` is another set of letters in every dialect of regular expressions.
 _SPACES = r"\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 #: Something is written there.
@@ -38,18 +37,33 @@ class FiveNumbers(RequestPart):
 
 
 # lists end at their first mistake: millions of them, each with its place, would stop the process
-Samples = Annotated[
-    Annotated[list[FiniteFloat], Field(fail_fast=True)] | FiveNumbers, Field(union_mode="left_to_right")
-]
+SampleList = Annotated[list[FiniteFloat], Field(fail_fast=True)]
+Samples = Annotated[SampleList | FiveNumbers, Field(union_mode="left_to_right")]
 Versions = Annotated[list[Samples], Field(fail_fast=True)]
+
+
+Side = Annotated[
+    SampleList | Annotated[list[SampleList], Field(fail_fast=True)] | FiveNumbers,
+    Field(
+        union_mode="left_to_right",
+        description="Samples; or, where the side has several versions, a list per version, oldest first.",
+    ),
+]
+
+
+def versions_of(side: list[float] | list[list[float]] | FiveNumbers) -> list[list[float] | FiveNumbers]:
+    """Return the versions of a side, one at least, oldest first."""
+    if isinstance(side, list) and side and isinstance(side[0], list):
+        return [one for one in side if isinstance(one, list)]
+    return [[one for one in side if not isinstance(one, list)]] if isinstance(side, list) else [side]
 
 
 class Configuration(RequestPart):
     """The samples of both sides at one number of threads."""
 
     threads: Annotated[int, Field(ge=1, le=MAX_THREADS), AS_WHOLE] = 1
-    baseline: Samples
-    target: Samples
+    baseline: Side
+    target: Side
     history: Versions = Field(default=[], description="One list per earlier version, oldest first.")
     later: Versions = Field(
         default=[],
@@ -78,6 +92,11 @@ class Comparison(RequestPart):
     machine: Name = "unknown"
     unit: Name = "unknown"
     better: Literal["lower", "higher"] = Field(description="Which values are better; it is never assumed.")
+    siblings_worse: Annotated[FiniteFloat, Field(ge=0, le=1)] | None = Field(
+        default=None,
+        description="The share of the benchmark's other operations that got worse at the version where the"
+        " target begins. No other comparison of the request is looked at for it.",
+    )
     configurations: Annotated[list[Configuration], Field(fail_fast=True)]
     labels: Annotated[list[PostedLabel], Field(fail_fast=True)] = []
 

@@ -153,6 +153,9 @@ class Sides:
         min, q1, median, q3, max: of the samples, or as the source gave them; NaN where there is neither.
     siblings : Siblings or None
         What other operations did at the same versions, where the source names its versions.
+    siblings_worse : ndarray of shape (n_comparisons,) or None
+        Where the source has no other operations but says how many of them got worse, the share of them,
+        between 0 and 1; else NaN. See `features.comparisons.siblings.siblings_worse`.
     """
 
     comparison: Ints
@@ -166,6 +169,7 @@ class Sides:
     baseline_five: Floats
     target_five: Floats
     siblings: Siblings | None = None
+    siblings_worse: Floats | None = None
 
     @classmethod
     def of(cls, tables: ComparisonTables) -> Sides:
@@ -207,6 +211,7 @@ class Sides:
             baseline[present],
             target[present],
             None if named is None else named.siblings(targets, len(comparisons)),
+            stated_of(comparisons["siblings_worse"]) if "siblings_worse" in comparisons else None,
         )
 
     @cached_property
@@ -226,6 +231,12 @@ class Sides:
             ("baseline", self.baseline, self.baseline_five),
             ("target", self.target, self.target_five),
         )
+
+
+def stated_of(siblings_worse: Sequence[float | None]) -> Floats | None:
+    """Return what `Sides.siblings_worse` is of values that may be missing: None where all are."""
+    stated = np.array(siblings_worse, np.float64)
+    return None if np.isnan(stated).all() else stated
 
 
 def _medians(ordered: Floats) -> Floats:

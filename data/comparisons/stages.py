@@ -9,12 +9,13 @@ from typing import ClassVar
 import pandas as pd
 
 from data import stages
-from data.comparisons import formats, schema
+from data.comparisons import formats
 from data.comparisons.labels.consensus import Rule, consensus
 from data.comparisons.params import Comparisons
 from data.comparisons.tables import ComparisonTables
 from data.comparisons.validity import unusable
 from data.tables.formats import Reading
+from data.tables.problems import Problems
 from data.tables.specs import Spec, Tables
 
 
@@ -71,7 +72,7 @@ def validate(tables: ComparisonTables, rule: Rule = "majority") -> Valid:
     InputError
         If a table breaks its schema.
     """
-    schema.check(tables)
+    tables.without_flaws(Problems())
     why = unusable(tables)
     valid = pd.DataFrame(
         {

@@ -11,7 +11,8 @@ from pydantic import Field
 
 from data.errors import InputError
 from data.measure import suite as measured
-from data.measure.suite import Count, content, typed, unique
+from data.measure.suite import Count, typed, unique
+from data.tables.files import yaml_content
 from data.tables.given import Section
 
 Settings = dict[str, str | int | float]
@@ -120,7 +121,7 @@ def load(path: Path) -> Suite:
     InputError
         Naming file, key and value.
     """
-    suite = typed(Suite, content(path), path)
+    suite = typed(Suite, yaml_content(path), path)
     unique([operation.name for operation in suite.operations], "operation", path)
     for operation in suite.operations:
         for name in operation.also:

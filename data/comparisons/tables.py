@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import numpy as np
 import pandas as pd
 
+from data.errors import InputError
 from data.tables.checks import Rule, one_of
+from data.tables.problems import Problems
 from data.tables.specs import Spec, Tables
 
 RESULT_DTYPES = {
@@ -36,6 +39,7 @@ COMPARISON_DTYPES = {
     "target_to": "int64",
     "later_to": "Int64",
     "source": "str",
+    "siblings_worse": "float64",
 }
 LABEL_DTYPES = {
     "comparison_id": "str",
@@ -52,6 +56,16 @@ LABEL_STATUSES = ("pass", "fail", CANNOT_TELL)
 OPERATION = ["benchmark", "operation", "machine"]
 STATS = ("min", "q1", "median", "q3", "max", "mean", "stdev")
 FIVE_NUMBERS = STATS[:5]
+#: Orders of versions lie between minus this and this.
+MAX_ORDER = 2**31 - 2
+#: Most threads of a configuration, in every format.
+MAX_THREADS = 999_999
+
+
+def _order(column: str, *, gaps: bool = False) -> Rule:
+    """Return the rule of an order of versions."""
+    bound = lambda found: found.between(-MAX_ORDER, MAX_ORDER)  # noqa: E731
+    return Rule(column, f"between {-MAX_ORDER} and {MAX_ORDER}", bound, gaps)
 
 
 @dataclass(frozen=True)
@@ -66,7 +80,8 @@ class ComparisonTables(Tables):
     comparisons : DataFrame
         One row per comparison, with the columns of `COMPARISON_DTYPES`. ``later_to`` is the last order
         after the target's that may be looked at in hindsight, missing where none may; ``source`` is
-        ``file:line``, for messages.
+        ``file:line``, for messages. ``siblings_worse`` is the share of other operations that got worse at the
+        target's version (`features.comparisons.siblings`), missing where their results are in the table.
     labels : DataFrame
         With the columns of `LABEL_DTYPES`: a row per label as such, whose ``annotator`` is missing, and a row
         per person's verdict; see `data.comparisons.labels`.
@@ -79,13 +94,23 @@ class ComparisonTables(Tables):
             rules=(
                 one_of("better", "lower", "higher"),
                 Rule("threads", "1 or more", lambda found: found >= 1),
-                Rule("order"),
+                Rule("threads", f"at most {MAX_THREADS}", lambda found: found <= MAX_THREADS),
+                _order("order"),
                 Rule("value"),
                 one_of("stat", *STATS, gaps=True),
             ),
         ),
         "comparisons": Spec(
-            COMPARISON_DTYPES, optional=("later_to", "source"), rules=[Rule("comparison_id")]
+            COMPARISON_DTYPES,
+            optional=("later_to", "source", "siblings_worse"),
+            rules=(
+                Rule("comparison_id"),
+                Rule("benchmark"),
+                Rule("operation"),
+                *map(_order, ("baseline_from", "baseline_to", "target_from", "target_to")),
+                _order("later_to", gaps=True),
+                Rule("siblings_worse", "between 0 and 1", lambda found: found.between(0, 1), gaps=True),
+            ),
         ),
         "labels": Spec(
             LABEL_DTYPES,
@@ -97,6 +122,29 @@ class ComparisonTables(Tables):
     results: pd.DataFrame
     comparisons: pd.DataFrame
     labels: pd.DataFrame
+
+    def without_flaws(self, problems: Problems) -> ComparisonTables:
+        """Tell `problems` which rows cannot be used as they stand; return the tables without them.
+
+        Raises
+        ------
+        InputError
+            At the first of them, unless ``problems.keep_going``; and if a column is missing or of another
+            type.
+        """
+        found = super().without_flaws(problems)
+        comparisons = found.comparisons
+        later = comparisons["later_to"].fillna(comparisons["target_to"])
+        ordered = (
+            (comparisons["baseline_from"] <= comparisons["baseline_to"])
+            & (comparisons["baseline_to"] < comparisons["target_from"])
+            & (comparisons["target_from"] <= comparisons["target_to"])
+            & (comparisons["target_to"] <= later)
+        ).to_numpy(bool)
+        for row in np.flatnonzero(~ordered):
+            told = "must satisfy baseline_from <= baseline_to < target_from <= target_to <= later_to"
+            problems.add(InputError(told, place=f"comparisons row {row}"))
+        return replace(found, comparisons=comparisons[ordered].reset_index(drop=True))
 
     def counted(self) -> str:
         """Say how much is in the tables."""

@@ -13,7 +13,8 @@ from data.comparisons.tables import COMPARISON_DTYPES, ComparisonTables
 from data.errors import InputError
 
 #: What two comparisons must not have in common; what came after them is the same for both, known or not.
-CONTENT = [name for name in COMPARISON_DTYPES if name not in {"comparison_id", "later_to", "source"}]
+_BESIDE = {"comparison_id", "later_to", "source", "siblings_worse"}
+CONTENT = [name for name in COMPARISON_DTYPES if name not in _BESIDE]
 REPEATED = "repeats an earlier comparison"
 
 

@@ -10,7 +10,8 @@ from pydantic import Field
 from data.corun.tables import AND
 from data.errors import InputError
 from data.measure.programs import command_of
-from data.measure.suite import Count, CountedSuite, Operation, content, typed, unique
+from data.measure.suite import Count, CountedSuite, Operation, typed, unique
+from data.tables.files import yaml_content
 
 #: Seconds after which stress-ng would end with its work undone; the run has been given up long before.
 UNENDING = 86400
@@ -49,7 +50,7 @@ class CorunSuite(CountedSuite):
 
 def load(path: Path) -> CorunSuite:
     """Read and validate a suite; InputError naming file, key and value."""
-    suite = typed(CorunSuite, content(path), path)
+    suite = typed(CorunSuite, yaml_content(path), path)
     for task in suite.tasks:
         place = f'task "{task.name}"'
         given = [kind for kind in ("stressor", "workload", "command") if getattr(task, kind)]

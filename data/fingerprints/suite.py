@@ -11,7 +11,8 @@ from pydantic import Field
 from data.errors import InputError
 from data.fingerprints.constrained.suite import Constraint, TimedProgram
 from data.fingerprints.tables import ALL_THREADS
-from data.measure.suite import Count, Suite, content, typed, unique
+from data.measure.suite import Count, Suite, typed, unique
+from data.tables.files import yaml_content
 
 #: How ``threads`` of a suite stands in the tables.
 THREADS = {"one": 1, "all": ALL_THREADS}
@@ -41,7 +42,7 @@ class FingerprintSuite(Suite):
 
 def load(path: Path) -> FingerprintSuite:
     """Read and validate a suite; InputError naming file, key and value."""
-    suite = typed(FingerprintSuite, content(path), path)
+    suite = typed(FingerprintSuite, yaml_content(path), path)
     unique(suite.stressors, "stressor", path)
     unique(suite.threads, "threads", path)
     unique([one.name for one in suite.constraints], "constraint", path)

@@ -13,7 +13,8 @@ from pydantic import Field
 from data.errors import InputError
 from data.matrices.defects import DEFECTS, STANDING
 from data.matrices.workloads import WORKLOADS
-from data.measure.suite import Count, CountedSuite, content, typed, unique
+from data.measure.suite import Count, CountedSuite, typed, unique
+from data.tables.files import yaml_content
 from data.tables.given import Section
 from data.tables.nearest import unknown
 
@@ -137,7 +138,7 @@ class MatrixSuite(CountedSuite):
 
 def load(path: Path) -> MatrixSuite:
     """Read and validate a suite; InputError naming file, key and value."""
-    suite = typed(MatrixSuite, content(path), path)
+    suite = typed(MatrixSuite, yaml_content(path), path)
     for what, names, known in (
         ("workload", [name for case in suite.test_cases.values() for name in case.workloads], WORKLOADS),
         ("cause", suite.causes, CAUSES),

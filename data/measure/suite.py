@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
 
-import yaml
 from pydantic import Field, ValidationError
 
 from data.errors import InputError
@@ -68,16 +67,6 @@ class Operation(Section):
     stressor: str | None = None
     workload: str | None = None
     options: tuple[str, ...] = ()
-
-
-def content(path: Path) -> Any:
-    """Read the YAML of a suite of any kind; InputError if it is none."""
-    try:
-        return yaml.safe_load(path.read_text(encoding="utf-8-sig"))
-    except (OSError, UnicodeDecodeError) as exc:
-        raise InputError(f"cannot be read ({exc})", file=path) from exc
-    except (RecursionError, yaml.YAMLError) as exc:
-        raise InputError(f"is not YAML ({exc})", file=path) from exc
 
 
 def typed(kind: type[Kind], content: Any, path: Path) -> Kind:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
+import yaml
+
 from data.errors import InputError
+from data.tables.unique_keys import SafeLoader, require_unique_keys
 
 T = TypeVar("T")
 #: JSON that is larger, in bytes, belongs in tables or XML.
 MAX_BYTES = 256 * 2**20
+#: YAML is written by people: more MiB of it is another kind of file.
+MAX_YAML = 1
 #: How directories end in which something is written that is not whole yet.
 PART = ".part"
 
@@ -32,15 +38,36 @@ def replacing(path: Path) -> Iterator[Path]:
     ------
     Path
         The temporary path to write to. It is removed if the block raises.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written; names `path`, not the temporary path.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(PART, f".{path.name}.", path.parent))
+    with writing(path, path.parent):
+        temporary = Path(tempfile.mkdtemp(PART, f".{path.name}.", path.parent))
     try:
         target = temporary / path.name
-        yield target
-        target.replace(path)
+        with writing(path, temporary):
+            yield target
+            target.replace(path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextmanager
+def writing(name: Path | str, temporary: Path | None = None) -> Iterator[None]:
+    """Let an OSError of the block name `name` where it names no file, or one in the directory `temporary`."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as exc:
+        named = "" if exc.filename is None else str(exc.filename)
+        if named and not (temporary is not None and named.startswith(str(temporary))):
+            raise
+        raise OSError(exc.errno, exc.strerror or str(exc), str(name)) from exc
 
 
 def write_text(path: Path, text: str) -> None:
@@ -97,7 +124,7 @@ def content_of(path: Path) -> object:
     if not source.strip():
         raise InputError("is empty; expected JSON", file=path)
     try:
-        return json.loads(source, parse_constant=_not_json)
+        return json_content(source.decode(json.detect_encoding(source)))
     except json.JSONDecodeError as exc:
         raise InputError(f"is not JSON ({exc.msg}, column {exc.colno})", file=path, line=exc.lineno) from exc
     except UnicodeDecodeError as exc:
@@ -106,6 +133,59 @@ def content_of(path: Path) -> object:
         raise InputError(f"is not JSON ({exc})", file=path) from exc
     except RecursionError as exc:
         raise InputError("is nested too deeply", file=path) from exc
+    except InputError as exc:
+        raise exc.within(path) from exc
+
+
+def json_content(text: str) -> Any:
+    """Parse JSON as RFC 8259 has it, without NaN, infinity, or keys that appear twice.
+
+    Raises
+    ------
+    InputError
+        If a key appears twice; names it, its place and line.
+    ValueError, RecursionError
+        If `text` is anything else; says why.
+    """
+    try:
+        content = json.loads(text, parse_constant=_not_json)
+    except json.JSONDecodeError:
+        raise
+    except ValueError as exc:
+        # Python's own message advises to change Python's settings
+        if "set_int_max_str_digits" in str(exc):
+            raise ValueError(f"a number has more than {sys.get_int_max_str_digits()} digits") from exc
+        raise
+    require_unique_keys(text.encode("utf-8", "surrogatepass"))
+    return content
+
+
+def yaml_content(path: Path, loader: type[Any] = SafeLoader) -> Any:
+    """Return the content of a YAML file of at most `MAX_YAML` MiB.
+
+    Parameters
+    ----------
+    path : Path
+    loader : type
+        `SafeLoader` or `TextLoader` of `data.tables.unique_keys`.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, is too large, is no YAML, or has a key twice in a mapping.
+    """
+    try:
+        with path.open("rb") as file:
+            source = file.read((MAX_YAML << 20) + 1)
+        if len(source) > MAX_YAML << 20:
+            raise InputError(f"is larger than {MAX_YAML} MiB")  # noqa: TRY301 - gets its file below
+        return yaml.load(source.decode("utf-8-sig"), loader)  # noqa: S506 - neither loader makes objects
+    except OSError as exc:
+        raise InputError(exc.strerror or "cannot be read", file=path) from exc
+    except (ValueError, RecursionError, yaml.YAMLError) as exc:
+        raise InputError(f"is not YAML ({exc})", file=path) from exc
+    except InputError as exc:
+        raise exc.within(path) from exc
 
 
 def _not_json(name: str) -> NoReturn:

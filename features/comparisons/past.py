@@ -27,7 +27,7 @@ def without_past(sides: Sides) -> Sides:
     """Return comparisons as they are if nothing is known of what was before, and of other operations."""
     history = sides.history
     nothing = Samples(history.values, history.orders, history.starts, history.starts)
-    return replace(sides, history=nothing, siblings=None)
+    return replace(sides, history=nothing, siblings=None, siblings_worse=None)
 
 
 def with_past(sides: Sides, rows: Ints) -> Sides:

@@ -37,22 +37,36 @@ class _Found(NamedTuple):
 
 
 def sibling_features(sides: Sides) -> Floats:
-    """Return how many of the other operations got worse at the version at which the target begins.
+    """Return the root of `siblings_worse` for every configuration: from none to a few is more than to most.
+
+    Returns
+    -------
+    ndarray of shape (len(SIBLINGS), n_configurations)
+        Between 0 and 1, or NaN.
+    """
+    return np.asarray(np.sqrt(siblings_worse(sides))[None, sides.comparison])
+
+
+def siblings_worse(sides: Sides) -> Floats:
+    """Return which share of the other operations got worse at the version at which the target begins.
 
     A sibling is another operation of the same benchmark on the same machine that was measured at that
     version, too. Its step is Welch's t of its `_WINDOW` versions before against those from it on, at most
     `_WINDOW` of them, of which the last is one of the target's own: nothing is looked at that came later than
     the target. It counts the more the clearer it is: the square of where t lies between `_WORSE` and
-    `_SURELY`. The root of the share is what tells: from none to a few is more than from many to most.
+    `_SURELY`. Where the source gives the share itself, that is returned.
 
     Returns
     -------
-    ndarray of shape (len(SIBLINGS), n_configurations)
+    ndarray of shape (n_comparisons,)
         Between 0 and 1. NaN where fewer than `_ENOUGH` siblings are known.
     """
-    siblings = sides.siblings
-    if siblings is None:
-        return np.full((len(SIBLINGS), len(sides.sign)), np.nan)
+    siblings, stated = sides.siblings, sides.siblings_worse
+    counted = np.full(sides.n_comparisons, np.nan) if siblings is None else _counted(sides, siblings)
+    return counted if stated is None else np.where(np.isnan(stated), counted, stated)
+
+
+def _counted(sides: Sides, siblings: Siblings) -> Floats:
     steps, ahead = _worsened(siblings.versions), _ahead(siblings.versions)
     known, worse = np.zeros((2, sides.n_comparisons))
     for pairs in _pairs(siblings):
@@ -61,8 +75,7 @@ def sibling_features(sides: Sides) -> Floats:
         told = np.isfinite(seen)
         known += np.bincount(pairs.comparison[told], minlength=len(known))
         worse += np.bincount(pairs.comparison[told], seen[told], minlength=len(known))
-    share = np.sqrt(worse / np.where(known >= _ENOUGH, known, np.nan))
-    return np.asarray(share[None, sides.comparison])
+    return np.asarray(worse / np.where(known >= _ENOUGH, known, np.nan))
 
 
 def _worsened(versions: Versions) -> Floats:

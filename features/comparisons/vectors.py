@@ -314,7 +314,7 @@ def _per_configuration(sides: Sides, steps: Steps) -> Floats:
     own[_ROOTED] = signed_root(own[_ROOTED])
     rows = with_versions(sides)
     found = own
-    if len(rows):
+    if len(rows) or sides.siblings_worse is not None:
         found = np.concatenate((own, version_features(sides, rows), sibling_features(sides)))
     found[~np.isfinite(found)] = np.nan
     return np.concatenate((relative_differences(b, t), found))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from http import HTTPStatus
+from typing import TypeVar
+
+import msgspec
 
 from data.comparisons import posted
-from data.comparisons.posted import NamedSides, PostedComparison
+from data.comparisons.posted import NamedSides, PostedRequest
 from data.errors import InputError, MalformedError, RepeatedError
 from data.tables.problems import Problems
 from serving.comparisons import render
@@ -22,8 +26,7 @@ _UNUSUAL = (
     "values, and not all are as in most requests (a mistake, labels, numbers of threads with a decimal "
     "point, a byte order mark)"
 )
-#: As they stand in a request.
-_WISHED = (b'"missed"', b'"false_alarms"', b'"costs"')
+Found = TypeVar("Found")
 
 
 class _Repeated(Problems):
@@ -50,8 +53,7 @@ def answer_json(body: bytes, served: Judge) -> Answered:
 
 def judged_json(body: bytes, served: Judge) -> Judgement:
     """Judge the comparisons of a request, and say nothing yet; raises as `answer_json`."""
-    comparisons = _comparisons(body)
-    return judged(NamedSides.posted(comparisons), _deciding(body, served))
+    return _judged(_request(body), served)
 
 
 def answer_many(bodies: Sequence[bytes], served: Judge) -> list[Answered | Exception]:
@@ -62,55 +64,54 @@ def answer_many(bodies: Sequence[bytes], served: Judge) -> list[Answered | Excep
     list
         For each request what `answer_json` returns or raises.
     """
-    if any(map(_wishes, bodies)):
-        return [_alone(body, served) for body in bodies]
-    read = [_read(body) for body in bodies]
-    right = [comparisons for comparisons in read if not isinstance(comparisons, Exception)]
-    judgement = judged(NamedSides.posted([one for comparisons in right for one in comparisons]), served)
-    answers = map(_answered, judgement.parts([len(comparisons) for comparisons in right]))
-    return [found if isinstance(found, Exception) else next(answers) for found in read]
+    requests = [_or_refusal(partial(_request, body)) for body in bodies]
+    # a request that decides for itself is judged alone
+    together = [one for one in requests if isinstance(one, PostedRequest) and not one.wishes]
+    judgement = judged(NamedSides.posted([one for some in together for one in some.comparisons]), served)
+    answers = map(_answered, judgement.parts([len(one.comparisons) for one in together]))
+    return [
+        one
+        if isinstance(one, Exception)
+        else _or_refusal(partial(_answer, one, served))
+        if one.wishes
+        else next(answers)
+        for one in requests
+    ]
 
 
-def _wishes(body: bytes) -> bool:
-    """Tell whether a request may say what its verdicts are to keep."""
-    return any(key in body for key in _WISHED)
+def _answer(request: PostedRequest, served: Judge) -> Answered:
+    return _answered(_judged(request, served))
 
 
-def _deciding(body: bytes, served: Judge) -> Judge:
-    """Return the model, deciding as a request that was found right wants it."""
-    if not _wishes(body):
-        return served
-    content = parse_json(body)
+def _judged(request: PostedRequest, served: Judge) -> Judgement:
+    return judged(NamedSides.posted(request.comparisons), _deciding(request, served))
+
+
+def _deciding(request: PostedRequest, served: Judge) -> Judge:
+    """Return the model, deciding as the request wants it."""
+    costs = None if request.costs is None else msgspec.structs.asdict(request.costs)
     try:
-        return wishing(served, *(content.get(key.decode().strip('"')) for key in _WISHED))
+        return wishing(served, request.missed, request.false_alarms, costs)
     except InputError as exc:
         raise RefusedError(HTTPStatus.CONFLICT, str(exc)) from exc
 
 
-def _alone(body: bytes, served: Judge) -> Answered | Exception:
+def _or_refusal(found: Callable[[], Found]) -> Found | Exception:
     try:
-        return answer_json(body, served)
+        return found()
     except (RefusedError, InputError) as exc:
         return exc
 
 
-def _read(body: bytes) -> list[PostedComparison] | Exception:
-    try:
-        return _comparisons(body)
-    except (RefusedError, InputError) as exc:
-        return exc
-
-
-def _comparisons(body: bytes) -> list[PostedComparison]:
-    """Return what is asked; what is not right at first sight is read again, to say what is wrong with it."""
+def _request(body: bytes) -> PostedRequest:
+    """Return a request; one that may be wrong is read again, to say what is wrong with it."""
     require_few_parts(body)
     found = posted.read(body)
     if found is None:
-        from data.comparisons.formats.comparison_json import checked
+        from data.comparisons.formats.comparison_json import checked_request
 
         require_few(body, (b",",), MOST_VALUES, _UNUSUAL)
-        content = parse_json(body)
-        found = [posted.posted(one) for _, one in checked(content, NAME, Problems(), None)]
+        found = posted.posted_request(checked_request(parse_json(body), NAME))
     return found
 
 

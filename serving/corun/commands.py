@@ -117,10 +117,11 @@ def corun_watch(  # noqa: PLR0917 - typer hands options over by name
     from serving.corun.online.watch import Watching
     from serving.corun.text import online_text
 
+    in_file = _writes_json(output, as_json=as_json)
     watching = Watching(target, solo, interval, machine, known_online(model))
     found = shown(watching, as_json=as_json)
     if output is not None:
-        write(f"{found.model_dump_json(indent=1)}\n" if as_json else online_text(found), output)
+        write(f"{found.model_dump_json(indent=1)}\n" if in_file else online_text(found), output)
     elif not as_json:
         write(online_text(found), None)
     return 0
@@ -179,5 +180,12 @@ def _give(found: Answer, told: Callable[[Answer], str], output: Path | None, *, 
     """Write an answer as JSON or as text, to a file or to standard output, and return the exit code."""
     from serving.answering import write
 
+    as_json = _writes_json(output, as_json=as_json)
     write(f"{found.model_dump_json(indent=1)}\n" if as_json else told(found), output)
     return 0
+
+
+def _writes_json(output: Path | None, *, as_json: bool) -> bool:
+    from serving.answering import form_of
+
+    return form_of("json" if as_json else None, output, ("text", "json")) == "json"

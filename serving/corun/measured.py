@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from data.corun.placements import DTYPES, FILE
 from data.errors import InputError
+from data.tables.files import content_of
 from data.tables.given import said
 from data.tables.specs import read_table
 from serving.corun.schemas import CheckedAnswer, PlaceAnswer, SavingAnswer
@@ -103,9 +104,7 @@ def plan_of(path: Path) -> PlaceAnswer:
         If the file cannot be read or is something else.
     """
     try:
-        return PlaceAnswer.model_validate_json(path.read_bytes())
-    except OSError as exc:
-        raise InputError(exc.strerror or "cannot be read", file=path) from exc
+        return PlaceAnswer.model_validate(content_of(path))
     except ValidationError as exc:
         problem = f"is no placement that perfjudge corun place --json wrote ({said(exc)})"
         raise InputError(problem, file=path) from exc

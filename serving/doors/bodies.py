@@ -6,12 +6,14 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
 
+from data.errors import InputError
+from data.tables.files import json_content
 from data.tables.given import said
 from serving.doors.problems import RefusedError
 from serving.pages.verdict_lines import Answer, VerdictLine
@@ -82,6 +84,8 @@ def request_of(body: bytes, kind: type[Request]) -> Request:
 def parse_json(body: bytes) -> Any:
     """Parse JSON as RFC 8259 has it: UTF-8 (a mark before it is skipped), no NaN or infinity, not too deep.
 
+    No object may have a key twice.
+
     Raises
     ------
     RefusedError
@@ -89,12 +93,14 @@ def parse_json(body: bytes) -> Any:
     """
     require_few_parts(body)
     try:
-        content = json.loads(body.decode("utf-8-sig"), parse_constant=_not_json)
+        content = json_content(body.decode("utf-8-sig"))
         if b"\\ud" in body.lower():
             json.dumps(content, ensure_ascii=False).encode()
     except (RecursionError, ValueError) as exc:
         told = f"the body is not JSON: {_wrong(exc)}"
         raise RefusedError(HTTPStatus.BAD_REQUEST, told) from exc
+    except InputError as exc:
+        raise RefusedError(HTTPStatus.BAD_REQUEST, str(exc.within(NAME))) from exc
     return content
 
 
@@ -122,7 +128,3 @@ def _wrong(exc: RecursionError | ValueError) -> str:
         case UnicodeEncodeError():
             return "a string holds half a surrogate pair"
     return str(exc)
-
-
-def _not_json(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number of JSON")

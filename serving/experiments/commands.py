@@ -20,15 +20,18 @@ def diff(
     before: State,
     after: State = "workspace",
     shown: Annotated[
-        Literal["text", "html", "json"], typer.Option("--format", help="How it is printed.")
-    ] = "text",
+        Literal["text", "html", "json"] | None,
+        typer.Option("--format", help="How it is printed. Default: as the suffix of -o says, else text."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
     output: Output = None,
 ) -> int:
     """Say what differs: knobs, data, scores on the same unseen cases, and verdicts that flipped."""
+    from serving.answering import form_of
     from serving.experiments.command import give_difference
 
-    return give_difference(before, after, "json" if as_json else shown, output)
+    form = form_of("json" if as_json else shown, output, ("text", "html", "json"))
+    return give_difference(before, after, form, output)
 
 
 def add(app: typer.Typer) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import typer
 
@@ -14,7 +14,14 @@ group = typer.Typer(
 )
 #: How profiles are given.
 Form = Literal["text", "json", "html"]
-Given = Annotated[Form, typer.Option("--format", help="How the answer is given; html is a page of its own.")]
+Given = Annotated[
+    Form | None,
+    typer.Option(
+        "--format",
+        help="How the answer is given; html is a page of its own. Default: as the suffix of -o says, or"
+        " text.",
+    ),
+]
 Metric = Annotated[str, typer.Option("--metric", help="What the values of a CSV file are.")]
 Direction = Annotated[Better, typer.Option("--better", help="Which values of a CSV file are better.")]
 
@@ -48,15 +55,16 @@ def irup_profile(  # noqa: PLR0917 - typer hands options over by name
     ] = False,
     keep_going: KeepGoing = False,
     seed: Seed = None,
-    given: Given = "text",
+    given: Given = None,
     as_json: AsJson = False,
     output: Output = None,
 ) -> int:
     """Tell which resources an application leans on, and how far that can be trusted."""
+    from serving.answering import form_of
     from serving.fingerprints.command import Shown, learning, profile_machines
 
     how = learning(metric, better, seed, keep_going=keep_going)
-    shown = Shown("json" if as_json else given, output)
+    shown = Shown(form_of("json" if as_json else given, output, get_args(Form)), output)
     return profile_machines(machines, application, how, shown, predicting=predict)
 
 
@@ -79,13 +87,14 @@ def irup_diff(  # noqa: PLR0917 - typer hands options over by name
     ] = False,
     keep_going: KeepGoing = False,
     seed: Seed = None,
-    given: Given = "text",
+    given: Given = None,
     as_json: AsJson = False,
     output: Output = None,
 ) -> int:
     """Tell whether two profiles differ, and in which stressors."""
+    from serving.answering import form_of
     from serving.fingerprints.command import Shown, compare_profiles, learning
 
     how = learning(metric, better, seed, keep_going=keep_going)
-    shown = Shown("json" if as_json else given, output)
+    shown = Shown(form_of("json" if as_json else given, output, get_args(Form)), output)
     return compare_profiles(a, b, machines, how, shown, fail_on_regression=fail_on_regression)

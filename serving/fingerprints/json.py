@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from data.errors import InputError
+from data.tables.files import content_of
 from data.tables.given import said
 from features.fingerprints.matrix import Measured
 from serving.doors.schemas import finite
@@ -84,9 +85,7 @@ def read(path: Path) -> Measured:
         If the file cannot be read or is something else.
     """
     try:
-        told = ProfileFile.model_validate_json(path.read_bytes())
-    except OSError as exc:
-        raise InputError(exc.strerror or "cannot be read", file=path) from exc
+        told = ProfileFile.model_validate(content_of(path))
     except ValidationError as exc:
         problem = f"is no profile of `perfjudge irup profile --json` ({said(exc)})"
         raise InputError(f"{problem}; applications need --machines", file=path) from exc

@@ -39,9 +39,9 @@ Reader = Callable[[Request], Iterator[ComparisonTables]]
 def _tables(request: Request) -> Iterator[ComparisonTables]:
     for path in request.paths:
         try:
-            yield ComparisonTables.read(path)
+            yield ComparisonTables.read(path).without_flaws(request.problems)
         except InputError as error:
-            request.problems.add(error)
+            request.problems.add(error.within(path))
 
 
 def _comparison_xml(request: Request) -> Iterator[ComparisonTables]:

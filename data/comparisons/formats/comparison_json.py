@@ -13,7 +13,6 @@ from pydantic import ValidationError
 from data.comparisons.labels.moment import EXAMPLE, moment
 from data.comparisons.reading import Builder, LabelRow, Series
 from data.comparisons.request import (
-    MAX_THREADS,
     Comparison,
     Configuration,
     FiveNumbers,
@@ -21,8 +20,9 @@ from data.comparisons.request import (
     PostedLabel,
     RequestPart,
     Samples,
+    versions_of,
 )
-from data.comparisons.tables import ComparisonTables
+from data.comparisons.tables import MAX_THREADS, ComparisonTables
 from data.comparisons.units import UNKNOWN
 from data.errors import InputError
 from data.tables.nearest import unknown
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Given = TypeVar("Given", bound=RequestPart)
 _QUOTED = 60
 #: What pydantic calls the two forms of samples.
-_FORMS = ("list[float]", "FiveNumbers")
+_FORMS = ("list[float]", "list[list[float]]", "FiveNumbers")
 #: What a value ought to be, or else what is wrong with it, by pydantic's name for the error.
 _EXPECTED = {
     "model_type": "an object",
@@ -74,9 +74,9 @@ def tables_of(
     Returns
     -------
     ComparisonTables
-        The baseline's order is the length of the longest history, the target's is one more, and later
-        versions follow. Comparisons of the same operation share no samples: from the second on, their machine
-        is called ``<machine> #2``.
+        The baseline's order is the length of the longest history; the orders of its further versions, of the
+        target's and of later versions follow. The versions have no names. Comparisons of the same operation
+        share no samples: from the second on, their machine is called ``<machine> #2``.
 
     Raises
     ------
@@ -84,16 +84,29 @@ def tables_of(
         If there is no comparison, or, unless ``problems.keep_going``, at the first thing that is wrong.
     """
     taken, builder = taken or Taken(), Builder()
-    for place, comparison in checked(content, name, problems or Problems(), taken):
+    request = _given(JudgeRequest, content, name, "")
+    for place, comparison in _checked(request, name, problems or Problems(), taken):
         _add(comparison, f"{name} {place}", taken, builder)
     return builder.take()
 
 
-def checked(
-    content: object, name: str, problems: Problems, taken: Taken | None
+def checked_request(content: object, name: str) -> JudgeRequest:
+    """Return a request, already loaded from JSON, whose comparisons are checked one by one.
+
+    Raises
+    ------
+    InputError
+        At the first thing that is wrong.
+    """
+    request = _given(JudgeRequest, content, name, "")
+    request.comparisons = [one for _, one in _checked(request, name, Problems(), None)]
+    return request
+
+
+def _checked(
+    request: JudgeRequest, name: str, problems: Problems, taken: Taken | None
 ) -> Iterator[tuple[str, Comparison]]:
     """Yield the comparisons of a request, each with its place; parameters and errors as of `tables_of`."""
-    request = _given(JudgeRequest, content, name, "")
     for index, given in enumerate(request.comparisons):
         place = f"comparisons[{index}]"
         try:
@@ -142,16 +155,25 @@ def _add(comparison: Comparison, source: str, taken: Taken, builder: Builder) ->
     """Put one comparison into the tables."""
     identifier, benchmark, operation = comparison.comparison_id, comparison.benchmark, comparison.operation
     machine = taken.machine(benchmark, operation, comparison.machine)
-    baseline = max((len(one.history) for one in comparison.configurations), default=0)
+    configurations = comparison.configurations
+    baseline = max((len(one.history) for one in configurations), default=0)
+    target = baseline + max((len(versions_of(one.baseline)) for one in configurations), default=1)
+    later = target + max((len(versions_of(one.target)) for one in configurations), default=1)
+    last = max((len(one.later) for one in configurations), default=0)
     common = (benchmark, benchmark, operation, machine, comparison.unit, comparison.better)
-    for one in comparison.configurations:
+    for one in configurations:
         series = Series(f"{identifier}/{one.threads}", *common, one.threads)
-        versions = [*one.history, one.baseline, one.target, *one.later]
-        for order, samples in enumerate(versions, baseline - len(one.history)):
-            _add_samples(samples, series, order, builder)
-    later = max((len(one.later) for one in comparison.configurations), default=0)
-    orders = (baseline, baseline, baseline + 1, baseline + 1, baseline + 1 + later if later else None)
-    builder.comparisons.append((identifier, benchmark, operation, machine, *orders, source))
+        for versions, first in (
+            (one.history, baseline - len(one.history)),
+            (versions_of(one.baseline), baseline),
+            (versions_of(one.target), target),
+            (one.later, later),
+        ):
+            for order, samples in enumerate(versions, first):
+                _add_samples(samples, series, order, builder)
+    orders = (baseline, target - 1, target, later - 1, later + last - 1 if last else None)
+    worse = comparison.siblings_worse
+    builder.comparisons.append((identifier, benchmark, operation, machine, *orders, source, worse))
     for label in comparison.labels:
         who, at = label.labelled_by or label.annotator or UNKNOWN, moment(label.labelled_at or "")
         builder.labels.append(LabelRow(identifier, label.status, who, label.annotator, at))
@@ -159,9 +181,9 @@ def _add(comparison: Comparison, source: str, taken: Taken, builder: Builder) ->
 
 def _add_samples(samples: Samples, series: Series, order: int, builder: Builder) -> None:
     if isinstance(samples, list):
-        builder.results.samples(series, order, str(order), array("d", samples))
+        builder.results.samples(series, order, None, array("d", samples))
     else:
-        builder.results.summary(series, order, str(order), samples.model_dump(exclude_unset=True))
+        builder.results.summary(series, order, None, samples.model_dump(exclude_unset=True))
 
 
 def _given(kind: type[Given], content: object, name: str, place: str) -> Given:
@@ -177,8 +199,11 @@ def _given(kind: type[Given], content: object, name: str, place: str) -> Given:
 
 
 def _other_form(error: ErrorDetails) -> bool:
-    """Tell whether it is only said that a summary is no list."""
-    return error["loc"][-1:] == _FORMS[:1] and isinstance(error["input"], dict)
+    """Tell whether an error only says that a summary is no list, or that a list of samples is no sample."""
+    *_, form, last = ("", "", *error["loc"])
+    if isinstance(error["input"], dict):
+        return last in _FORMS[:2]
+    return form == _FORMS[0] and isinstance(error["input"], list)
 
 
 def _beside(error: ErrorDetails, first: ErrorDetails) -> bool:

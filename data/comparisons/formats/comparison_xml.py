@@ -1,6 +1,7 @@
 """The comparison XML of seed 000, figure 6.1, as a report generator writes it, and what perfjudge adds to it.
 
-Added are, all of them optional: ``comparison_id``, ``unit`` and ``better`` of a ``comparison_result``,
+Added are, all of them optional: of a ``comparison_result`` ``comparison_id``, ``unit``, ``better``
+and ``siblings_worse``, the share of the benchmark's other operations that got worse at the target's version;
 ``machine`` of ``comparison_results``, and the samples themselves: elements
 ``<samples order="3" values="1.5 1.6"/>`` within ``base_result``, ``target_result``, ``history`` and ``later``
 (versions before and after those two, beside them). ``order`` sorts versions. What people say of a
@@ -79,10 +80,10 @@ def read(
 ) -> Iterator[ComparisonTables]:
     """Read comparison XML, one comparison after the other.
 
-    Samples become results, or the five numbers (and mean and stdev) where there are none. Orders are counted
-    anew: earlier versions from 0 on, then the baseline's, the target's and later ones. Where no machine is
-    named, the report stands for it; reports never mix: the second comparison of an operation is on
-    ``<machine> #2``.
+    Samples become results, or the five numbers (and mean and stdev) where there are none. Versions have no
+    names, and their orders are counted anew: earlier versions from 0 on, then the baseline's, the target's
+    and later ones. Where no machine is named, the report stands for it; reports never mix: the second
+    comparison of an operation is on ``<machine> #2``.
 
     Parameters
     ----------
@@ -143,6 +144,7 @@ class _Comparison:
     unit: str
     better: str
     status: str
+    siblings_worse: float | None
     line: int
     sides: dict[tuple[int, str], _Side] = field(default_factory=dict)
     labels: list[LabelRow] = field(default_factory=list)
@@ -244,7 +246,17 @@ class _Reader:
         otherwise = "the attribute better, or --better, says otherwise"
         better = better or self.run.better or self.run.problems.assume_higher(self.document.name, otherwise)
         unit = element.get("unit") or UNKNOWN
-        return _Comparison(key, benchmark, operation, unit, better, status, self.walk.line)
+        worse = self._share(element, "siblings_worse", place)
+        return _Comparison(key, benchmark, operation, unit, better, status, worse, self.walk.line)
+
+    def _share(self, element: Element, name: str, place: str) -> float | None:
+        """Return an attribute that may be missing, and else is a number from 0 to 1."""
+        if name not in element.attrib:
+            return None
+        value = self.walk.number(element, name, place)
+        if not 0 <= value <= 1:
+            raise self.walk.error(f'{name}="{value:g}" is not between 0 and 1', place)
+        return value
 
     def _label(self, comparison: _Comparison, element: Element) -> LabelRow:
         status = self.walk.text(element, "status", comparison.place)
@@ -300,9 +312,10 @@ class _Reader:
         source = f"{self.document.name}:{done.line} {done.place}"
         bounds = (end(orders[tag].values()) for tag in (BASE, TARGET) for end in (min, max))
         later = max(orders[LATER].values(), default=None)
+        worse = done.siblings_worse
         uuids = (self.report_attributes.get(name) for name in UUIDS)
         self.run.builder.comparisons.append(
-            (done.key, done.benchmark, done.operation, machine, *bounds, later, source, *uuids)
+            (done.key, done.benchmark, done.operation, machine, *bounds, later, source, worse, *uuids)
         )
         if done.status in LABELLED and not done.labels:
             done.labels.append(LabelRow(done.key, done.status, UNKNOWN))
@@ -312,7 +325,7 @@ class _Reader:
         results = self.run.builder.results
         for version, values in side.samples:
             order = orders[version]
-            results.samples(series, order, str(order), values)
+            results.samples(series, order, None, values)
         if not side.samples and side.numbers:
             first = min(orders.values())
-            results.summary(series, first, str(first), side.numbers)
+            results.summary(series, first, None, side.numbers)

@@ -110,7 +110,7 @@ class _Versions:
         later = self.newest if self.newest > self.order else None
         orders = (self.order - 1, self.order - 1, self.order, self.order, later)
         source = f"{target.path}:{target.lines[operation.name]} {operation.place}"
-        self.builder.comparisons.append((key, benchmark, operation.name, machine, *orders, source))
+        self.builder.comparisons.append((key, benchmark, operation.name, machine, *orders, source, None))
 
 
 def _same_machine(baseline: ResultRun, target: ResultRun) -> None:

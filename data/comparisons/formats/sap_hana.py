@@ -257,7 +257,7 @@ def _add(series: _Series, boundary: Boundary, rules: LabelRules, builder: Builde
     key = f"{BENCHMARK}/{series.name}/{at}"
     source = f'{series.file}:{series.starts[at] + 2} operation "{series.name}"'
     orders = (first, at - 1, at, stop - 1, later if later >= stop else None)
-    builder.comparisons.append((key, BENCHMARK, series.name, MACHINE, *orders, source))
+    builder.comparisons.append((key, BENCHMARK, series.name, MACHINE, *orders, source, None))
     marked = "fail" if boundary.marked and series.worsened(first, at, stop) else "pass"
     if boundary.agreed:
         people = ", ".join(boundary.annotators)

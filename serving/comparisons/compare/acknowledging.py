@@ -14,19 +14,18 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
-import yaml
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, ValidationError
 
 from data.errors import InputError
+from data.tables.files import yaml_content
 from data.tables.given import Section, said
+from data.tables.unique_keys import TextLoader
 from serving.comparisons.compare.revisions import Revision
 from serving.comparisons.judge import Verdict
 
 #: Where it is looked for.
 DEFAULT = Path(".perfjudge.yaml")
-#: A larger file is none that people review.
-_MOST_BYTES = 1 << 20
 
 _Text = Annotated[str, Field(min_length=1)]
 
@@ -185,17 +184,10 @@ def read_acknowledged(path: Path | None) -> tuple[Path, AcknowledgedFile]:
     if path is None and not DEFAULT.exists():
         return found, AcknowledgedFile()
     try:
-        with found.open("rb") as file:
-            text = file.read(_MOST_BYTES + 1)
-        if len(text) > _MOST_BYTES:
-            raise InputError("is larger than 1 MiB", file=found)
-        return found, AcknowledgedFile.model_validate(yaml.load(text, yaml.BaseLoader) or {})  # noqa: S506 - makes nothing but text: a commit of digits is no number
-    except OSError as exc:
-        raise InputError(exc.strerror or "cannot be read", file=found) from exc
+        # as text: a commit of digits is no number
+        return found, AcknowledgedFile.model_validate(yaml_content(found, TextLoader) or {})
     except ValidationError as exc:
         raise InputError(said(exc), file=found) from exc
-    except (yaml.YAMLError, ValueError, RecursionError) as exc:
-        raise InputError(f"is not YAML ({exc})", file=found) from exc
 
 
 def _covers(one: Acknowledged | Unstable | Accepted, verdict: Verdict) -> bool:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
 from serving.comparisons.options import Assumed, Floor, From, share
 from serving.comparisons.promises.asked import CostsOption, FailOnUnsure, FalseAlarms, Missed
-from serving.options import AsJson, FailOnRegression, Model, Output, Shown
+from serving.options import AsJson, FailOnRegression, Format, Model, Output, Shown
 
 if TYPE_CHECKING:
     from serving.comparisons.compare.command import ComparedPaths
@@ -114,7 +114,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
     history: Earlier = None,
     match: Matched = None,
     model: Model = None,
-    shown: Shown = "table",
+    shown: Shown = None,
     fail_on_regression: FailOnRegression = False,
     fail_on_missing: FailOnMissing = False,
     fail_on_unsure: FailOnUnsure = None,
@@ -142,9 +142,11 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
 ) -> int:
     """Judge two results, several runs a side, or two operations of one file, at once."""
     from data.comparisons.params import Measure
+    from serving.answering import form_of
     from serving.comparisons.compare.command import Comparing, Failing, Outputs, compare_runs
     from serving.comparisons.model import load
 
+    form = form_of("json" if as_json else shown, output, get_args(Format))
     paths, command = _divided(sides or [], base, target, history)
     comparing = Comparing(
         load(model, floor=floor, missed=missed, false_alarms=false_alarms, costs=costs),
@@ -156,9 +158,7 @@ def compare(  # noqa: PLR0917 - typer hands options over by name
         (base_commit, commit),
         match or (),
     )
-    outputs = Outputs(
-        "json" if as_json else shown, output, markdown, junit, json_file, annotations, step_summary, name
-    )
+    outputs = Outputs(form, output, markdown, junit, json_file, annotations, step_summary, name)
     failing = Failing(fail_on_regression, fail_on_missing, bool(fail_on_unsure))
     return compare_runs(comparing, paths, outputs, failing)
 

@@ -32,11 +32,12 @@ About = Annotated[
 ]
 By = Annotated[str | None, typer.Option("--by", metavar="NAME", help="Who gave labels that don't say it.")]
 Exported = Annotated[
-    Literal["csv", "xml", "tables"],
+    Literal["csv", "xml", "tables"] | None,
     typer.Option(
         "--format",
         help="csv: labels.csv, to lie beside data; xml: the comparisons as in the scheduler thesis, figure"
-        " 6.1; tables: the comparisons as Parquet, in a directory.",
+        " 6.1; tables: the comparisons as Parquet, in a directory. Default: as the suffix of -o says, or"
+        " csv.",
     ),
 ]
 Written = Annotated[Path, typer.Option("--output", "-o", metavar="PATH", help="Where the result goes.")]
@@ -58,8 +59,10 @@ def labels_next(  # noqa: PLR0917 - typer hands options over by name
 
     With -o it writes a CSV file to fill in; as labels.csv beside the data it is read with them.
     """
+    from serving.answering import form_of
     from serving.comparisons.labels.command import give_next
 
+    form_of("csv", output, ("csv",))
     return give_next(source, number, model, keep_going=keep_going, as_json=as_json, output=output)
 
 
@@ -98,9 +101,13 @@ def labels_export(
     output: Written,
     labels: Labels = None,
     comparisons: About = None,
-    form: Exported = "csv",
+    form: Exported = None,
 ) -> int:
     """Write what people say now: of each the last label of a comparison, unless it is withdrawn."""
+    from serving.answering import form_of
     from serving.comparisons.labels.transfer import export_labels
 
+    if form != "tables":
+        known: tuple[Literal["csv", "xml"], ...] = ("csv", "xml")
+        form = form_of(form, output, known)
     return export_labels(labels, comparisons, form, output)

@@ -145,7 +145,7 @@ def scaled(sides: Sides, rows: Ints, factors: Floats) -> Sides:
     own: dict[str, Any] = {
         name: _taken(values, at)
         for name, values in given.items()
-        if name not in ("n_comparisons", "siblings")
+        if name not in ("n_comparisons", "siblings", "siblings_worse")
     }
     target, by = own["target"], factor[comparison]
     values = target.values * np.repeat(by, target.lengths)
@@ -155,7 +155,8 @@ def scaled(sides: Sides, rows: Ints, factors: Floats) -> Sides:
         "target_five": own["target_five"] * by[:, None],
     }
     siblings = None if sides.siblings is None else sides.siblings.of(owner)
-    return Sides(**own, n_comparisons=len(owner), siblings=siblings)
+    worse = None if sides.siblings_worse is None else sides.siblings_worse[owner]
+    return Sides(**own, n_comparisons=len(owner), siblings=siblings, siblings_worse=worse)
 
 
 def _taken(values: Any, at: Ints) -> Any:

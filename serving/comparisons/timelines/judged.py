@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from data.comparisons import validity
-from data.comparisons.sides import Floats
+from data.comparisons.sides import Floats, Samples
 from data.comparisons.timelines.measured import MeasuredVersions
 from features.comparisons.asked import Asked
 from features.comparisons.timelines.changes import Shift
@@ -121,8 +121,8 @@ def _posted(given: VersionSides, asks: Sequence[Ask]) -> Iterator[dict[str, Any]
         configurations = [
             {
                 "threads": int(sides.threads[at]),
-                "baseline": _samples(sides.baseline.at(at), sides.baseline_five[at]),
-                "target": _samples(sides.target.at(at), sides.target_five[at]),
+                "baseline": _side(sides.baseline, sides.baseline_five, at),
+                "target": _side(sides.target, sides.target_five, at),
                 "history": [found.tolist() for _, found in sides.history.versions(at)],
             }
             for at in range(stop - int(sides.per_comparison[row]), stop)
@@ -137,10 +137,11 @@ def _posted(given: VersionSides, asks: Sequence[Ask]) -> Iterator[dict[str, Any]
         }
 
 
-def _samples(values: Floats, five: Floats) -> list[float] | dict[str, float]:
-    if len(values):
-        return values.tolist()
-    return dict(zip(("min", "q1", "median", "q3", "max"), five.tolist(), strict=True))
+def _side(samples: Samples, five: Floats, at: int) -> list[Any] | dict[str, float]:
+    versions = [found.tolist() for _, found in samples.versions(at)]
+    if not versions:
+        return dict(zip(("min", "q1", "median", "q3", "max"), five[at].tolist(), strict=True))
+    return versions[0] if len(versions) == 1 else versions
 
 
 _PASSED = SaidOfVersion(_PASS, 0.0, np.nan, tuple)

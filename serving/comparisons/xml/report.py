@@ -15,6 +15,7 @@ from data.comparisons.sides import Samples, Sides
 from data.comparisons.tables import OPERATION, ComparisonTables
 from data.comparisons.units import UNKNOWN
 from data.plain_text import visible_xml
+from features.comparisons.siblings import siblings_worse
 from serving.comparisons.judge import Judgement
 from serving.comparisons.xml.verdict import printable, verdict_elements
 
@@ -103,6 +104,7 @@ class _Content:
     identifiers: list[str]
     labels: list[list[dict[str, str]]]
     names: list[list[str]]
+    siblings_worse: Floats
 
     @classmethod
     def of(cls, tables: ComparisonTables) -> _Content:
@@ -115,7 +117,14 @@ class _Content:
         names = tables.comparisons[["benchmark", "operation"]].to_numpy().tolist()
         moments = _moments(sides.baseline), _moments(sides.target)
         return cls(
-            sides, moments, first, units.fillna(UNKNOWN).tolist(), named.tolist(), _labels(tables), names
+            sides,
+            moments,
+            first,
+            units.fillna(UNKNOWN).tolist(),
+            named.tolist(),
+            _labels(tables),
+            names,
+            siblings_worse(sides),
         )
 
     def add(self, etree: Any, report: Any, row: int, status: str, told: Any) -> None:
@@ -130,6 +139,8 @@ class _Content:
             "better": "lower" if lower else "higher",
             **({"result_status": status} if status else {}),
         }
+        if np.isfinite(self.siblings_worse[row]):
+            attributes["siblings_worse"] = repr(float(self.siblings_worse[row]))
         node = etree.SubElement(report, "comparison_result", attributes)
         if told is not None:
             node.append(told)

@@ -68,6 +68,13 @@ def xml_schema(*, answered: bool = False) -> Schema:
             "comparison_id": _TEXT,
             "unit": _TEXT,
             "better": _TEXT | {"enum": ["higher", "lower", ""], "description": "Default: higher."},
+            "siblings_worse": _NUMBER
+            | {
+                "minimum": 0,
+                "maximum": 1,
+                "description": "The share of the benchmark's other operations that got worse at the version"
+                " where the target begins.",
+            },
             "result_status": _TEXT | {"enum": [*STATUSES, ""], "description": "Filled in by the answer."},
         },
         ("benchmark_name", "operation_name"),

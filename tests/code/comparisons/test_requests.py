@@ -7,18 +7,21 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from data.comparisons import posted
-from data.comparisons.formats.comparison_json import Taken, checked, tables_of
+from data.comparisons.formats.comparison_json import checked_request, tables_of
 from data.comparisons.request import EXAMPLE, Comparison, Configuration, FiveNumbers, JudgeRequest, Name
 from data.comparisons.sides import Samples, five_numbers
 from data.errors import InputError
-from data.tables.problems import Problems
 from features.comparisons.vectors import columns
 from serving.comparisons import render
 from serving.comparisons.body import answer_json, answer_many
 from serving.comparisons.judge import judge
-from serving.doors.bodies import parse_json
+from serving.corun.schemas import OnlineRequest, StaticRequest
+from serving.doors.bodies import parse_json, request_of
 from serving.doors.problems import RefusedError
+from serving.fingerprints.schemas import IrupRequest
+from serving.matrices.schemas import MatricesRequest
 from serving.models import ModelRef, Served
+from tests.repeated_keys import objects_of, with_repeated_key
 from training.comparisons.ready import ReadyModel
 from training.comparisons.stored import Card, TrainedModel
 from training.estimators.catalogue import CATALOGUE
@@ -70,8 +73,7 @@ def body(comparisons):
 
 def last_word(content):
     """Read a request part by part, as it is read to say what is wrong with it."""
-    parts = checked(parse_json(content), "body", Problems(), Taken())
-    return [posted.posted(comparison) for _, comparison in parts]
+    return posted.posted_request(checked_request(parse_json(content), "body"))
 
 
 @pytest.fixture(scope="module", params=["logistic", "random-forest", "xgboost"])
@@ -147,6 +149,47 @@ def test_what_is_wrong_is_not_read_at_first_sight(content):
     assert posted.read(content) is None
     with pytest.raises((InputError, RefusedError)):
         last_word(content)
+
+
+@given(st.lists(comparison, min_size=1, max_size=3).map(numbered), st.data())
+@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_right_request_with_a_repeated_key_is_refused(served, comparisons, data):
+    content = {"comparisons": comparisons, "missed": 0.05}
+    chosen = data.draw(st.sampled_from(objects_of(content)))
+    key = data.draw(st.sampled_from(sorted(chosen)))
+    twice = with_repeated_key(content, chosen, key, chosen[key], escaped=data.draw(st.booleans())).encode()
+    with pytest.raises(RefusedError, match=f'the key "{key}" appears twice') as refused:
+        answer_json(twice, served)
+    assert refused.value.status_code == 400
+    (together,) = answer_many([twice], served)
+    assert str(together) == str(refused.value)
+
+
+@pytest.mark.parametrize("key", ["missed", "false_alarms", "costs"])
+def test_what_verdicts_are_to_keep_counts_however_it_is_spelled(served, key):
+    """The card of this model promises nothing: who wants a promise is refused; costs decide otherwise."""
+    wish = {"miss": 1, "false_alarm": 1, "look": 1} if key == "costs" else 0.05
+    content = json.dumps({key: wish, **EXAMPLE}).encode()
+    spelled = content.replace(key[:1].encode(), f"\\u{ord(key[0]):04x}".encode(), 1)
+    assert json.loads(spelled) == json.loads(content)
+    answers = answer_many([content, spelled, json.dumps(EXAMPLE).encode()], served)
+    default = answer_json(json.dumps(EXAMPLE).encode(), served).content
+    assert told_or_refused(answers[0]) == told_or_refused(answers[1]) != default
+    assert answers[2].content == default
+
+
+def told_or_refused(answer):
+    return str(answer) if isinstance(answer, Exception) else answer.content
+
+
+@pytest.mark.parametrize("kind", [StaticRequest, OnlineRequest, MatricesRequest, IrupRequest])
+def test_requests_of_every_family_with_a_repeated_key_are_refused(kind):
+    content = kind.model_json_schema()["examples"][0]
+    assert request_of(json.dumps(content).encode(), kind)
+    for chosen in objects_of(content)[:20]:
+        key = next(iter(chosen))
+        with pytest.raises(RefusedError, match="appears twice"):
+            request_of(with_repeated_key(content, chosen, key, chosen[key]).encode(), kind)
 
 
 def test_both_ways_to_read_a_name_call_the_same_letters_spaces():

@@ -2,12 +2,14 @@
 
 import json
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from lxml import etree
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
@@ -18,11 +20,14 @@ from data.comparisons.formats.comparison_json import tables_of as of_json
 from data.comparisons.formats.comparison_status import with_status
 from data.comparisons.formats.comparison_xml import tables_of
 from data.comparisons.importing import import_tables
-from data.comparisons.tables import OPERATION, ComparisonTables
+from data.comparisons.sides import Sides
+from data.comparisons.tables import FIVE_NUMBERS, OPERATION, ComparisonTables
 from data.tables.problems import Problems
+from features.comparisons.siblings import siblings_worse
 from features.comparisons.vectors import columns
+from serving.comparisons.body import answer_json, answer_xml, judged_json
 from serving.comparisons.judge import judge
-from serving.comparisons.xml.report import as_xml
+from serving.comparisons.xml.report import as_xml, written
 from serving.models import ModelRef, Served
 from training.comparisons.ready import ReadyModel
 from training.comparisons.stored import Card, TrainedModel
@@ -50,7 +55,8 @@ SAMPLES = st.lists(VALUES, max_size=6)
 SUMMARIES = st.lists(VALUES, min_size=5, max_size=5).map(
     lambda five: dict(zip(("min", "q1", "median", "q3", "max"), sorted(five), strict=True))
 )
-SIDES = st.one_of(SAMPLES, SAMPLES, SUMMARIES)
+VERSIONS = st.one_of(SAMPLES, SAMPLES, SUMMARIES)
+SIDES = st.one_of(SAMPLES, SAMPLES, SUMMARIES, st.lists(SAMPLES, max_size=4))
 NAMES = st.one_of(st.sampled_from(["x", "y"]), st.text(min_size=1).filter(lambda text: bool(text.strip())))
 CONFIGURATIONS = st.lists(
     st.fixed_dictionaries(
@@ -58,8 +64,8 @@ CONFIGURATIONS = st.lists(
             "threads": st.integers(1, 9),
             "baseline": SIDES,
             "target": SIDES,
-            "history": st.lists(SIDES, max_size=9),
-            "later": st.lists(SIDES, max_size=4),
+            "history": st.lists(VERSIONS, max_size=9),
+            "later": st.lists(VERSIONS, max_size=4),
         }
     ),
     max_size=3,
@@ -130,3 +136,150 @@ def test_any_comparison_keeps_verdict_and_probability_through_every_format(
     assert again == written
     assert answers(tables_of(as_xml(judge(read, served), read)), served) == expected
     assert problems.notes == []
+
+
+@st.composite
+def run_tables(draw):
+    """Results of a benchmark with named versions; targets of several versions, so that siblings count."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    operations, n_versions = draw(st.integers(6, 8)), draw(st.integers(9, 14))
+    falls = rng.integers(5, n_versions, operations) if draw(st.booleans()) else np.full(operations, 6)
+    better = draw(st.sampled_from(["lower", "higher"]))
+    rows = [
+        {
+            "series_id": f"o{operation}/{threads}", "group": "g", "benchmark": "b",
+            "operation": f"o{operation}", "machine": "m", "unit": "s", "better": better,
+            "threads": threads, "version": f"v{order}", "order": order, "value": float(value),
+        }
+        for operation in range(operations)
+        for threads in (1, 4)
+        for order in range(n_versions)
+        for value in rng.normal(1.1 if order >= falls[operation] else 1.0, 0.01, 3)
+    ]  # fmt: skip
+    compared = []
+    for number in range(draw(st.integers(1, 12))):
+        cut = int(rng.integers(1, n_versions))
+        ends = sorted(rng.integers(cut, n_versions, 2).tolist())
+        compared.append(
+            {
+                "comparison_id": f"c{number}", "benchmark": "b", "machine": "m",
+                "operation": f"o{rng.integers(operations)}",
+                "baseline_from": max(cut - int(rng.integers(1, 4)), 0), "baseline_to": cut - 1,
+                "target_from": cut, "target_to": ends[0], "later_to": ends[1],
+            }
+        )  # fmt: skip
+    return ComparisonTables.of_rows(rows, compared, [])
+
+
+def request_of(tables):
+    """The request that holds what tables say of each comparison."""
+    sides, worse = Sides.of(tables), siblings_worse(Sides.of(tables)).tolist()
+    known = tables.results.drop_duplicates(OPERATION).set_index(OPERATION)[["unit", "better"]]
+
+    def side(samples, five, at):
+        versions = [values.tolist() for _, values in samples.versions(at)]
+        return versions or dict(zip(FIVE_NUMBERS, five[at].tolist(), strict=True))
+
+    comparisons = []
+    for row, one in enumerate(tables.comparisons[["comparison_id", *OPERATION]].to_dict("records")):
+        configurations = [
+            {
+                "threads": int(sides.threads[at]),
+                "baseline": side(sides.baseline, sides.baseline_five, at),
+                "target": side(sides.target, sides.target_five, at),
+                "history": [values.tolist() for _, values in sides.history.versions(at)],
+                "later": [values.tolist() for _, values in sides.later.versions(at)],
+            }
+            for at in np.flatnonzero(sides.comparison == row)
+        ]
+        about = known.loc[tuple(one[name] for name in OPERATION)].to_dict()
+        stated = {} if np.isnan(worse[row]) else {"siblings_worse": worse[row]}
+        comparisons.append({**one, **about, **stated, "configurations": configurations})
+    return {"comparisons": comparisons}
+
+
+def told(judgement):
+    return {one.comparison_id: (one.verdict, one.probability) for one in judgement.verdicts}
+
+
+def told_in(document):
+    """What comparison XML with verdicts says."""
+    found = etree.fromstring(document).iter("comparison_result")
+    return {
+        one.get("comparison_id"): (one.get("result_status"), one.find("verdict").get("probability"))
+        for one in found
+    }
+
+
+def of_every_format(tables, served, directory):
+    """Yield what is said of the comparisons of tables in each format that can hold them."""
+    judgement = judge(tables, served)
+    (directory / "x.xml").write_bytes(as_xml(judgement, tables))
+    (directory / "unlabelled.xml").write_bytes(written(tables, [""] * len(tables.comparisons)))
+    (directory / "j.json").write_text(json.dumps(request_of(tables)))
+    tables.write(directory / "tables")
+    for kind, name in (
+        ("comparison-xml", "x.xml"),
+        ("comparison-xml", "unlabelled.xml"),
+        ("comparison-json", "j.json"),
+        ("tables", "tables"),
+    ):
+        read = formats.read(kind, [directory / name], keep_going=True).tables
+        yield name, told(judge(read, served))
+        import_tables(kind, [directory / name], directory / f"of {name}", keep_going=True)
+        yield f"tables of {name}", told(judge(ComparisonTables.read(directory / f"of {name}"), served))
+        yield f"XML of {name}", told(judge(tables_of(as_xml(judge(read, served), read)), served))
+        yield f"JSON of {name}", told(judged_json(json.dumps(request_of(read)).encode(), served))
+    body = (directory / "unlabelled.xml").read_bytes()
+    answered = told_in(answer_xml(body, served).content)
+    yield (
+        "XML over HTTP",
+        {
+            key: (verdict, None if number is None else float(number))
+            for key, (verdict, number) in answered.items()
+        },
+    )
+    answered = json.loads(answer_json((directory / "j.json").read_bytes(), served).content)["verdicts"]
+    yield "JSON over HTTP", {one["comparison_id"]: (one["verdict"], one["probability"]) for one in answered}
+
+
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(run_tables())
+def test_results_of_a_run_are_judged_alike_in_every_format(served, tables):
+    expected = told(judge(tables, served))
+    with tempfile.TemporaryDirectory() as name:
+        for way, found in of_every_format(tables, served, Path(name)):
+            assert found == expected, way
+
+
+@pytest.mark.parametrize("source", ["docs/samples/labelled", "results"])
+def test_shipped_samples_are_judged_alike_in_every_format(served, source, tmp_path):
+    if source == "results":
+        files = [Path("docs/samples") / name for name in ("before.xml", "after.xml")]
+        tables = formats.read("result-xml", files, keep_going=True).tables
+    else:
+        tables = formats.read("tables", [Path(source)]).tables
+    expected = told(judge(tables, served))
+    for way, found in of_every_format(tables, served, tmp_path):
+        assert found == expected, way
+
+
+def test_other_operations_count_in_every_format_and_alone(tmp_path):
+    tables = formats.read("tables", [Path("data/raw/measured")]).tables
+    known = siblings_worse(Sides.of(tables))
+    assert np.isfinite(known).sum() > 100
+    read = of_json(request_of(tables))
+    np.testing.assert_array_equal(siblings_worse(Sides.of(read)), known)
+    alone = replace(tables, comparisons=tables.comparisons[:1])
+    np.testing.assert_array_equal(siblings_worse(Sides.of(of_json(request_of(alone)))), known[:1])
+
+
+def test_orders_of_documents_are_no_names_of_versions():
+    """Versions that are counted anew in each comparison have nothing to do with those of others."""
+    one = {
+        "operation": "o",
+        "better": "lower",
+        "configurations": [{"baseline": [[1.0, 2.0]] * 6, "target": [[2.0, 3.0]] * 3}],
+    }
+    many = [one | {"comparison_id": f"c{place}", "operation": f"o{place}"} for place in range(9)]
+    assert np.isnan(siblings_worse(Sides.of(of_json({"comparisons": many})))).all()

@@ -45,7 +45,7 @@ def comparison(baseline, target, history=(), unit="ms", better="lower", name="c"
 
 
 def posted(*comparisons):
-    return NamedSides.posted(read(json.dumps({"comparisons": comparisons}).encode()))
+    return NamedSides.posted(read(json.dumps({"comparisons": comparisons}).encode()).comparisons)
 
 
 def drawn(rows, seed=0):

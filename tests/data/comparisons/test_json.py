@@ -37,7 +37,7 @@ def test_samples_keep_their_threads_sides_and_values():
 def test_threads_that_are_left_out_are_one_in_either_reading():
     left_out = {"baseline": [1.0, 2.0], "target": [3.0, 4.0]}
     assert tables_of(request(left_out)).results["threads"].tolist() == [1] * 4
-    named = posted.NamedSides.posted(posted.read(json.dumps(request(left_out)).encode()))
+    named = posted.NamedSides.posted(posted.read(json.dumps(request(left_out)).encode()).comparisons)
     assert named.sides.threads.tolist() == [1]
     assert (
         problem(request(left_out, left_out))
@@ -136,7 +136,8 @@ def test_a_wrong_request_is_told_in_one_line(content, message):
         ({"threads": 2.5}, ".threads=2.5 is not a whole number from 1 to 999999"),
         ({"baseline": [1, 2, "x"]}, '.baseline[2]="x" is not a number'),
         ({"baseline": [1, True]}, ".baseline[1]=true is not a number"),
-        ({"baseline": [[1]]}, ".baseline[0]=[...] is not a number"),
+        ({"baseline": [[1.0], 2.0]}, ".baseline[1]=2.0 is not a list"),
+        ({"baseline": [[1.0], ["x"]]}, '.baseline[1][0]="x" is not a number'),
         ({"target": [None]}, ".target[0]=null is not a number"),
         ({"target": [1.0, math.inf]}, ".target[1]=Infinity is not a finite number"),
         ({"target": [math.nan]}, ".target[0]=NaN is not a finite number"),

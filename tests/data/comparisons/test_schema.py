@@ -2,10 +2,10 @@ from dataclasses import replace
 
 import pytest
 
-from data.comparisons import schema
 from data.comparisons.formats.comparison_json import tables_of
 from data.comparisons.tables import ComparisonTables
 from data.errors import InputError
+from data.tables.problems import Problems
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def tables():
 
 
 def test_what_a_reader_gives_satisfies_the_schema(tables):
-    schema.check(tables)
+    tables.without_flaws(Problems())
     assert len(tables.comparisons) == 1
 
 
@@ -35,7 +35,7 @@ def test_what_a_reader_gives_satisfies_the_schema(tables):
 def test_a_broken_table_is_told_with_column_row_and_value(tables, table, column, value, message):
     getattr(tables, table).loc[0, column] = value
     with pytest.raises(InputError) as caught:
-        schema.check(tables)
+        tables.without_flaws(Problems())
     assert str(caught.value) == message
 
 
@@ -45,13 +45,13 @@ def test_a_target_before_its_baseline_is_refused(tables):
         InputError,
         match="comparisons row 0: must satisfy baseline_from <= baseline_to < target_from <= target_to",
     ):
-        schema.check(tables)
+        tables.without_flaws(Problems())
 
 
 def test_later_versions_before_the_target_are_refused(tables):
-    schema.check(replace(tables, comparisons=tables.comparisons.assign(later_to=1)))
+    replace(tables, comparisons=tables.comparisons.assign(later_to=1)).without_flaws(Problems())
     with pytest.raises(InputError, match="<= target_to <= later_to"):
-        schema.check(replace(tables, comparisons=tables.comparisons.assign(later_to=0)))
+        replace(tables, comparisons=tables.comparisons.assign(later_to=0)).without_flaws(Problems())
 
 
 def test_an_unknown_status_is_refused(tables):
@@ -60,11 +60,11 @@ def test_an_unknown_status_is_refused(tables):
         tables.results, tables.comparisons, ComparisonTables.of_rows([], [], labels).labels
     )
     with pytest.raises(InputError, match='labels row 0: status="maybe" must be "pass" or "fail"'):
-        schema.check(broken)
+        broken.without_flaws(Problems())
 
 
 def test_a_missing_column_is_named(tables):
     broken = ComparisonTables(tables.results, tables.comparisons.drop(columns="comparison_id"), tables.labels)
     with pytest.raises(InputError) as caught:
-        schema.check(broken)
+        broken.without_flaws(Problems())
     assert str(caught.value) == "comparisons: the column comparison_id must be there"

@@ -13,7 +13,7 @@ from pydantic import FiniteFloat, StrictBool
 from data.errors import InputError
 from data.matrices.tables import METRIC_DTYPES
 from data.tables.specs import typed
-from training.registry.stored import MODEL, StoredCard, loaded, store
+from training.registry.stored import CARD, MODEL, StoredCard, loaded, store
 
 if TYPE_CHECKING:
     from training.evaluation.promise import Promised
@@ -135,4 +135,12 @@ class TrainedEngine:
         if not isinstance(parts, dict) or not isinstance(parts.get("engine"), FittedEngine):
             told = "holds no regression-matrix model that training wrote"
             raise InputError(told, file=directory / MODEL)
-        return cls(parts["engine"], parts.get("validity"), EngineCard.read(directory))
+        card = EngineCard.read(directory)
+        named = {metric.metric for metric in card.metrics}
+        tree = parts.get("validity")
+        taken = [*parts["engine"].metrics, *(() if tree is None else tree.known.metrics)]
+        unnamed = [name for name in taken if name not in named]
+        if unnamed:
+            told = f'metrics: lacks "{unnamed[0]}", which the model beside it takes'
+            raise InputError(told, file=directory / CARD)
+        return cls(parts["engine"], parts.get("validity"), card)

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from data.errors import InputError
 from data.families import FAMILIES
 from data.places import Places
+from data.tables.files import yaml_content
 from data.tables.written import written
 from training.registry.champions import registered
 from training.registry.commit import commit_of
@@ -238,7 +237,7 @@ def params_of(path: Path) -> dict[str, Any]:
     """Return the knobs by dotted names; none where there is no such file."""
     if not path.is_file():
         return {}
-    return dict(_flat(yaml.safe_load(path.read_text(encoding="utf-8-sig")) or {}))
+    return dict(_flat(yaml_content(path) or {}))
 
 
 def _flat(section: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:

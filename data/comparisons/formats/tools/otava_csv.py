@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import yaml
 
 from data.comparisons.formats.tools.reading.content import delimiter_of, table_of
 from data.comparisons.formats.tools.reading.measurement import Measurement, SourceFiles, moment
 from data.comparisons.units import UNKNOWN
 from data.errors import InputError
 from data.tables.cells import numbers
+from data.tables.files import yaml_content
 
 TIMES = ("time", "timestamp", "date")
 _VERSIONS = ("commit", "version", "revision", "sha")
@@ -96,10 +96,7 @@ def _configured(path: Path) -> OtavaTest:
     config = next((path.parent / name for name in _CONFIGS if (path.parent / name).is_file()), None)
     if config is None:
         return OtavaTest()
-    try:
-        content = yaml.safe_load(config.read_text(encoding="utf-8-sig"))
-    except (OSError, UnicodeDecodeError, RecursionError, yaml.YAMLError) as exc:
-        raise InputError(f"is not YAML ({exc})", file=config) from exc
+    content = yaml_content(config)
     content = content if isinstance(content, dict) else {}
     tests = content.get("tests")
     for name, test in tests.items() if isinstance(tests, dict) else ():

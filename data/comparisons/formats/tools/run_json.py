@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal, NoReturn
+from typing import Annotated, Literal
 
 import msgspec
 from pydantic import Field, FiniteFloat, ValidationError
 
 from data.comparisons.formats.tools.reading.content import bytes_of
 from data.comparisons.formats.tools.reading.measurement import Measurement, SourceFiles
-from data.comparisons.request import MAX_THREADS
+from data.comparisons.tables import MAX_THREADS
 from data.errors import InputError
+from data.tables.files import json_content
 from data.tables.given import AS_WHOLE, Given, said
+from data.tables.unique_keys import require_unique_keys
 
 _EXPECTED = '{"results": [{"benchmark", "operation", "machine", "unit", "better", "configurations": [...]}]}'
 
@@ -78,20 +79,20 @@ def read(source: SourceFiles) -> Iterator[Measurement]:
 def _quickly(content: bytes) -> list[RunResult] | None:
     """Return what stands there; None if anything may be wrong with it."""
     try:
-        return msgspec.json.decode(content, type=RunDocument).results
-    except (ValueError, RecursionError):
+        results = msgspec.json.decode(content, type=RunDocument).results
+        require_unique_keys(content)
+    except (ValueError, RecursionError, InputError):
         return None
+    return results
 
 
 def _carefully(path: Path, content: bytes) -> list[_Result]:
     """Return the same, slowly; or say what is wrong."""
     try:
-        return _RunDocument.model_validate(json.loads(content, parse_constant=_not_json)).results
+        return _RunDocument.model_validate(json_content(content.decode())).results
     except ValidationError as exc:
         raise InputError(f"{said(exc)} (expected {_EXPECTED})", file=path) from exc
     except (ValueError, RecursionError) as exc:
         raise InputError(f"is not JSON ({exc})", file=path) from exc
-
-
-def _not_json(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number of JSON")
+    except InputError as exc:
+        raise exc.within(path) from exc

@@ -17,8 +17,7 @@ from data.comparisons.formats.tools.reading.tool import ToolFormat
 from data.comparisons.missing import listed
 from data.comparisons.params import Measure
 from data.comparisons.reading import Builder, Series
-from data.comparisons.request import MAX_THREADS
-from data.comparisons.tables import ComparisonTables
+from data.comparisons.tables import MAX_THREADS, ComparisonTables
 from data.comparisons.units import UNKNOWN, factor, is_told
 from data.errors import InputError
 from data.tables.problems import Problems
@@ -217,7 +216,7 @@ class Runs:
             taken.add(identifier)
             later = orders[-1] if orders[-1] > after else None
             source = f'{operation.path} operation "{key[1]}"'
-            builder.comparisons.append((identifier, *key, before, before, after, after, later, source))
+            builder.comparisons.append((identifier, *key, before, before, after, after, later, source, None))
 
 
 def _wrong(name: ListName, one: KeptList) -> str:

@@ -13,6 +13,7 @@ import pandas as pd
 
 from data.errors import InputError, MalformedError
 from data.tables.cells import cells
+from data.tables.unique_keys import require_unique_keys
 
 T = TypeVar("T")
 #: A file that is larger, in bytes, is to be divided by who measures.
@@ -91,13 +92,18 @@ def json_of(path: Path, kind: type[T]) -> T:
 
 
 def decoded(content: bytes | msgspec.Raw, kind: type[T], path: Path, place: str = "") -> T:
-    """Decode a part of a file that stands at `place`; raises as `json_of`."""
+    """Decode a whole document, or a part of one that stands at `place`; raises as `json_of`."""
     try:
-        return msgspec.json.decode(content, type=kind, strict=True)
+        found = msgspec.json.decode(content, type=kind, strict=True)
+        if isinstance(content, bytes):
+            require_unique_keys(content)
     except msgspec.ValidationError as exc:
         raise InputError(_told(str(exc), place), file=path) from exc
     except (ValueError, RecursionError) as exc:
         raise MalformedError(f"is not JSON ({str(exc)[:_QUOTED]})", file=path) from exc
+    except InputError as exc:
+        raise exc.within(path) from exc
+    return found
 
 
 def each(parts: list[msgspec.Raw], kind: type[T], path: Path, place: str) -> Iterator[tuple[str, T]]:

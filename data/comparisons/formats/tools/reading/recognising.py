@@ -117,11 +117,15 @@ def recognised(file: UnreadFile, tools: Iterable[ToolFormat]) -> str | None:
 
 def unknown_content(file: UnreadFile, tools: Iterable[ToolFormat], what: str) -> InputError:
     """Return an error that names the formats which come nearest, and what the file lacks for each."""
+    is_table = len(file.header) > 1
     shares: list[tuple[float, str]] = []
     for tool in tools:
-        found = [(file.lacks(sign), sign) for sign in tool.signs if isinstance(sign, Keys | Columns)]
-        for (lacking, wanted), _ in found:
-            shares.append((1 - len(lacking) / wanted, f"{tool.name} (lacks {', '.join(lacking)})"))
-    near = [told for share, told in sorted(shares, key=lambda one: -one[0]) if share > 0][:_NEAREST]
+        for sign in (one for one in tool.signs if isinstance(one, Keys | Columns)):
+            lacking, wanted = file.lacks(sign)
+            share = 1 - len(lacking) / wanted
+            # any table is near to formats that are tables
+            if share > 0 or (is_table and isinstance(sign, Columns)):
+                shares.append((share, f"{tool.name} (lacks {', '.join(lacking)})"))
+    near = [told for _, told in sorted(shares, key=lambda one: -one[0])][:_NEAREST]
     nearest = f"; nearest: {'; '.join(near)}" if near else ""
     return InputError(f"is {what} in no known format{nearest}; --from FORMAT names one", file=file.path)

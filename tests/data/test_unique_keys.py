@@ -1,0 +1,127 @@
+"""A key that appears twice is refused in JSON and YAML of every kind."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from data.comparisons import formats
+from data.comparisons.params import Comparisons
+from data.errors import InputError
+from data.params import load
+from data.tables.files import content_of, json_content, yaml_content
+from data.tables.unique_keys import TextLoader, require_unique_keys
+from serving.comparisons.compare.acknowledging import read_acknowledged
+from tests.repeated_keys import objects_of, with_repeated_key
+
+SAMPLES = Path("docs/samples/formats")
+KEYS = st.text(max_size=3) | st.sampled_from(
+    ["q1", "q2", "a:", "a\\u003a", '"', "[1]", "[2]", "\U0001f600", "{"]
+)
+VALUES = st.recursive(
+    st.none() | st.floats(allow_nan=False, allow_infinity=False) | KEYS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(VALUES, st.booleans())
+@settings(deadline=None, max_examples=300)
+def test_any_json_without_repeated_keys_is_read(value, escaped):
+    text = json.dumps(value, ensure_ascii=escaped)
+    assert json_content(text) == value
+
+
+@given(VALUES, st.data(), st.booleans())
+@settings(deadline=None, max_examples=300)
+def test_any_json_with_one_repeated_key_is_refused(value, data, escaped):
+    known = objects_of(value)
+    assume(known)
+    chosen = data.draw(st.sampled_from(known))
+    key = data.draw(st.sampled_from(sorted(chosen)))
+    text = with_repeated_key(value, chosen, key, data.draw(VALUES), escaped=escaped)
+    with pytest.raises(InputError, match="appears twice") as refused:
+        json_content(text)
+    assert json.dumps(key[:60], ensure_ascii=False) in refused.value.problem
+
+
+def test_the_place_and_line_of_a_repeated_key_are_named(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text('{"comparisons": [{},\n {"x": {"b\\u0065tter": 1, "y": [1, {}, 2],\n "better": 2}}]}')
+    with pytest.raises(InputError) as refused:
+        content_of(path)
+    assert str(refused.value) == f'{path}:3 comparisons[1].x: the key "better" appears twice'
+
+
+def test_large_documents_are_searched_in_pieces_and_refused_alike():
+    rows = [{"name": f"a:{row}", "values": [row / 7] * 40} for row in range(5_000)]
+    text = json.dumps({"rows": rows, "note": "x" * (1 << 20)})
+    require_unique_keys(text.encode())
+    wrong = text.replace('"name": "a:4999"', '"name": "", "name": "a:4999"')
+    with pytest.raises(InputError, match=r"rows\[4999\]: the key \"name\" appears twice"):
+        require_unique_keys(wrong.encode())
+
+
+def test_a_number_of_5000_digits_gets_no_advice_about_python(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text('{"a": ' + "9" * 5000 + "}")
+    with pytest.raises(InputError) as refused:
+        content_of(path)
+    assert str(refused.value) == f"{path}: is not JSON (a number has more than 4300 digits)"
+
+
+#: All that is read: nothing in a machine.json is.
+TOOL_FILES = sorted(path for path in SAMPLES.rglob("*.json*") if path.name != "machine.json")
+
+
+@pytest.mark.parametrize("path", TOOL_FILES, ids=lambda path: "/".join(path.parts[3:]))
+def test_files_of_tools_with_a_repeated_key_are_refused(path, tmp_path):
+    """The first, a middle and the last object of each file."""
+    folder = tmp_path / "source"
+    tool = path.relative_to(SAMPLES).parts[0]
+    shutil.copytree(SAMPLES / tool, folder)
+    copy = folder / path.relative_to(SAMPLES / tool)
+    first, *rest = path.read_text().splitlines() if path.suffix == ".jsonl" or "lines" in path.name else [""]
+    content = json.loads(first or path.read_text())
+    source = folder / "results" if tool == "asv" else copy
+    known = objects_of(content)
+    for chosen in (known[0], known[len(known) // 2], known[-1]):
+        key = next(iter(chosen))
+        text = with_repeated_key(content, chosen, key, chosen[key])
+        copy.write_text("\n".join([text, *rest]))
+        with pytest.raises(InputError, match="appears twice"):
+            formats.read(tool, [source])
+
+
+@pytest.mark.parametrize("loader", [yaml_content, lambda path: yaml_content(path, TextLoader)])
+@pytest.mark.parametrize(
+    "text", ["a: 1\nb: {c: 1, d: 2, 'c': 3}", '? x\n: 1\n"\\u0078": 2', "a: [{b: 1, b: 1}]"]
+)
+def test_yaml_with_a_repeated_key_is_refused(loader, text, tmp_path):
+    path = tmp_path / "a.yaml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=r"a\.yaml:\d+: the key \"[cxb]\" appears twice"):
+        loader(path)
+
+
+def test_yaml_with_merged_keys_and_anchors_is_read_as_before(tmp_path):
+    path = tmp_path / "a.yaml"
+    text = "base: &base {a: 1, b: 2}\nmore: &more {<<: *base, b: 3}\n"
+    text += "last:\n  <<: [*more, *base]\n  a: 4\nlist: [*base, *base]\n"
+    path.write_text(text)
+    assert yaml_content(path) == yaml.safe_load(text)
+
+
+def test_params_suites_and_acknowledgements_with_a_repeated_key_are_refused(tmp_path):
+    params = tmp_path / "params.yaml"
+    params.write_text(Path("params.yaml").read_text() + "\nseed: 3\n")
+    with pytest.raises(InputError, match='the key "seed" appears twice'):
+        load(Comparisons, params)
+    known = tmp_path / "known.yaml"
+    known.write_text("accepted: []\naccepted: []\n")
+    with pytest.raises(InputError, match='the key "accepted" appears twice'):
+        read_acknowledged(known)

@@ -1,0 +1,228 @@
+"""Damaged input and output that cannot be written: exit 0 or 2, and one line that says why."""
+
+import contextlib
+import io
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from serving.cli import run
+from tests.system.matrices import inputs as matrix_inputs
+from training.matrices.engine.stored import TrainedEngine
+from training.registry.stored import CARD
+
+SAMPLES = Path("docs/samples")
+REQUEST = SAMPLES / "mine.json"
+WHOLE = [-1, 0, 2**31, 2**62, -(2**62)]
+VALUES = [*WHOLE, None, float("nan"), 1e300, float("inf"), "", "x", "\0", True, b"\xff"]
+TIMES = st.datetimes().map(pd.Timestamp)
+DAMAGE = (
+    st.sampled_from(VALUES) | st.integers(-(2**63), 2**63 - 1) | st.floats() | st.text(max_size=3) | TIMES
+)
+PROPERTY = settings(
+    max_examples=60, deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)  # fmt: skip
+
+
+def perfjudge(*arguments):
+    """Run a command in this process; return its exit code and what it wrote to standard error."""
+    told, shown = io.StringIO(), io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    with contextlib.redirect_stderr(told), contextlib.redirect_stdout(shown):
+        code = run([str(one) for one in arguments])
+    return code, told.getvalue()
+
+
+def require_an_answer_or_one_line(*arguments):
+    code, told = perfjudge(*arguments)
+    assert code in {0, 2}, told
+    if code == 2:
+        assert told.count("\n") == 1, told
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory):
+    return matrix_inputs.engine(tmp_path_factory.mktemp("engine"))
+
+
+@given(data=st.data())
+@PROPERTY
+def test_tables_with_any_damaged_column_are_judged_or_refused(data, model_directory):
+    name = data.draw(st.sampled_from(["comparisons", "results", "labels"]))
+    table = pd.read_parquet(SAMPLES / "labelled" / f"{name}.parquet")
+    column = data.draw(st.sampled_from(sorted(table)))
+    value = data.draw(DAMAGE)
+    if data.draw(st.booleans()):
+        values = [value] * len(table)
+    else:
+        values = table[column].astype(object).tolist()
+        values[data.draw(st.integers(0, len(values) - 1))] = value
+    with tempfile.TemporaryDirectory() as directory:
+        source = Path(directory, "tables")
+        shutil.copytree(SAMPLES / "labelled", source)
+        try:
+            table.assign(**{column: pd.Series(values, dtype=object)}).to_parquet(source / f"{name}.parquet")
+        except (ValueError, TypeError, OverflowError):
+            return  # Parquet holds no such column
+        command = data.draw(st.sampled_from(["judge", "import", "labels"]))
+        more = data.draw(st.sampled_from([[], ["--keep-going"]]))
+        arguments = {
+            "judge": ["judge", source, "--model", model_directory, "--json"],
+            "import": ["import", "tables", source, "-o", Path(directory, "imported")],
+            "labels": ["labels", "people", source],
+        }[command]
+        code, told = perfjudge(*arguments, *more)
+        assert code in {0, 2}, told
+        if code == 2 and not more:
+            assert told.count("\n") == 1, told
+
+
+TEXTS = ["mine.json", "before.json", "labelled.xml", "before.xml", "machines.csv", "application-before.csv",
+         "corun.csv", "matrices.json", "run.csv", "labels.csv", "rules.xml"]  # fmt: skip
+SLIPS = [
+    "",
+    "0",
+    "-1",
+    "1e999",
+    "9" * 5000,
+    "NaN",
+    '"',
+    "<",
+    "{",
+    "[",
+    ",",
+    "\n",
+    "\\ud800",
+    "\x00",
+    "null",
+    "\udcff",
+]
+
+
+@given(st.sampled_from(TEXTS), st.floats(0, 1), st.sampled_from(SLIPS), st.integers(0, 40))
+@PROPERTY
+def test_any_damaged_sample_is_answered_or_refused(model_directory, engine, name, share, slip, dropped):
+    content = (SAMPLES / name).read_bytes()
+    at = int(share * len(content))
+    changed = content[:at] + slip.encode("utf-8", "surrogateescape") + content[at + dropped :]
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, name)
+        path.write_bytes(changed)
+        model = engine if name == "matrices.json" else model_directory
+        require_an_answer_or_one_line("judge", path, "--model", model, "--json")
+        if name.startswith(("before", "mine")):
+            other = SAMPLES / name.replace("before", "after")
+            require_an_answer_or_one_line("compare", path, other, "--model", model_directory, "--json")
+        if name == "machines.csv":
+            application = SAMPLES / "application-before.csv"
+            require_an_answer_or_one_line("irup", "profile", path, application, "--json")
+        if name.startswith("application"):
+            require_an_answer_or_one_line("irup", "profile", SAMPLES / "machines.csv", path, "--json")
+        if name == "rules.xml":
+            results, pages = SAMPLES / "results", Path(directory, "pages")
+            require_an_answer_or_one_line("timelines", path, results, "-o", pages, "--model", model_directory)
+
+
+def test_a_card_that_lacks_a_metric_of_its_model_is_refused(engine, tmp_path):
+    shutil.copytree(engine, tmp_path / "engine")
+    card = tmp_path / "engine" / CARD
+    metric = TrainedEngine.read(engine).engine.metrics[0]
+    card.write_text(card.read_text().replace(f'"{metric}"', '"renamed"'))
+    code, told = perfjudge("judge", SAMPLES / "matrices.json", "--model", tmp_path / "engine")
+    assert (code, told) == (
+        2,
+        f'perfjudge: {card}: metrics: lacks "{metric}", which the model beside it takes\n',
+    )
+
+
+@pytest.mark.parametrize("name", [b"\xff.json", b"\xff.xml"])
+def test_a_file_whose_name_is_not_utf8_is_judged_or_refused(name, model_directory, tmp_path):
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/" + name)
+    shutil.copy(REQUEST if name.endswith(b"json") else SAMPLES / "labelled.xml", path)
+    code, told = perfjudge("judge", path, "--model", model_directory)
+    assert (code, told.count("\n")) == (2, 1)
+    assert "\\udcff" in told
+    assert "is not UTF-8" in told
+
+
+def judged_into(output, model, *more):
+    return perfjudge("judge", REQUEST, "--model", model, "-o", output, *more)
+
+
+def test_no_directory_is_made_for_an_output(model_directory, tmp_path):
+    told = f"perfjudge: {tmp_path / 'absent'}: no such directory\n"
+    assert judged_into(tmp_path / "absent/x.json", model_directory) == (2, told)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "begin"),
+    [
+        ("x.json", [], "{"), ("x.xml", [], "<?xml"), ("x.md", [], "| --- |"), ("x.txt", [], "┏"),
+        ("x.out", [], ""), ("x.xml", ["--format", "junit"], "<?xml"), ("x.out", ["--json"], "{"),
+    ],
+)  # fmt: skip
+def test_the_suffix_of_the_output_selects_the_form(name, more, begin, model_directory, tmp_path):
+    assert judged_into(tmp_path / name, model_directory, *more) == (0, "")
+    text = (tmp_path / name).read_text()
+    assert text
+    assert not begin or begin in text[:200]
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "told"),
+    [
+        ("x.md", ["--json"], "--format json does not write a .md file; expected .json"),
+        ("x.json", ["--format", "table"], "--format table does not write a .json file; expected .txt"),
+        ("x.csv", [], "no --format writes a .csv file; expected .json, .xml, .md, .markdown, .txt"),
+        ("x.parquet", ["--format", "xml"], "--format xml does not write a .parquet file; expected .xml"),
+    ],
+)
+def test_a_suffix_of_another_form_is_refused(name, more, told, model_directory, tmp_path):
+    assert judged_into(tmp_path / name, model_directory, *more) == (
+        2,
+        f"perfjudge: {tmp_path / name}: {told}\n",
+    )
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("directory", ["/proc", "/sys"])
+def test_an_output_that_cannot_be_written_is_named_by_its_own_name(directory, model_directory):
+    code, told = judged_into(f"{directory}/x.json", model_directory)
+    assert (code, told.count("\n")) == (2, 1)
+    assert told.startswith(f"perfjudge: {directory}/x.json: ")
+    assert ".part" not in told
+
+
+def test_a_full_disk_names_the_file(model_directory, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    output = tmp_path / "x.json"
+    assert judged_into(output, model_directory) == (2, f"perfjudge: {output}: No space left on device\n")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_full_standard_output_is_named(model_directory):
+    program = Path(sys.executable).with_name("perfjudge")
+    with Path("/dev/full").open("w") as full:
+        command = [program, "judge", REQUEST, "--model", model_directory]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "perfjudge: standard output: No space left on device\n")
+
+
+def test_an_unknown_table_is_told_the_nearest_formats(model_directory, tmp_path):
+    (tmp_path / "bad.csv").write_text("a,b\n1,2\n")
+    code, told = perfjudge("judge", tmp_path / "bad.csv", "--model", model_directory)
+    assert code == 2
+    assert "nearest: " in told
+    assert "long-csv (lacks value, operation)" in told
