@@ -159,6 +159,8 @@ def wait(browser):
 
 
 def all_kept(browser):
+    # on a busy machine, a click may still be on its way to the page
+    browser.execute_async_script("requestAnimationFrame(() => setTimeout(arguments[0]))")
     wait(browser).until(lambda driver: driver.execute_script("return labelling.settled()"))
 
 

@@ -7,11 +7,11 @@
   // ---- one row is the current one, and can be opened ----
   const visible = () => [...body.querySelectorAll("tr.one")].filter(row => !row.hidden);
   const current = () => rows[at] && !rows[at].hidden ? rows[at] : null;
-  function go(row) {
+  function go(row, scrolls = true) {
     rows[at]?.classList.remove("current");
     at = rows.indexOf(row);
     row.classList.add("current");
-    row.scrollIntoView({ block: "nearest", behavior: "instant" });
+    if (scrolls) row.scrollIntoView({ block: "nearest", behavior: "instant" });
     choose();
   }
   function step(by) {
@@ -56,7 +56,8 @@
   });
   body.addEventListener("focusin", event => {
     const row = event.target.closest("tr.one");
-    if (row && row !== rows[at]) go(row);
+    // a page that moves under a pressed mouse button loses the click
+    if (row && row !== rows[at]) go(row, false);
   });
 
   // ---- sorting and choosing ----
