@@ -245,16 +245,13 @@ class EvaluatedMatrices:
             "oof": VERDICTS, "tables": TABLES, "ablation": ABLATION, "curves": CURVES, "validity": VALIDITY,
             "groups": GROUPS, "served": SERVED,
         }  # fmt: skip
-        return cls(
-            read_json(places.metrics, Metrics),
-            tuple(MatrixDecisions.read(places.valid).explained()),
-            *(
-                read_table(places.evaluated / f"{name}.parquet", dtypes, ())
-                for name, dtypes in frames.items()
-            ),
-            # missing where DVC took what it knows from its cache instead of running the stage
-            read_table(times, TIMES) if times.is_file() else pd.DataFrame(columns=[*TIMES]),
-        )
+        read = [
+            read_table(places.evaluated / f"{name}.parquet", dtypes, ()) for name, dtypes in frames.items()
+        ]
+        # missing where DVC took what it knows from its cache instead of running the stage
+        read.append(read_table(times, TIMES) if times.is_file() else pd.DataFrame(columns=[*TIMES]))
+        notes = tuple(MatrixDecisions.read(places.valid).explained())
+        return cls(read_json(places.metrics, Metrics), notes, *read)
 
     @property
     def champion(self) -> pd.DataFrame:
