@@ -27,7 +27,7 @@ _FLAT = 0.002
 _FEW = 4
 
 
-class Reading(NamedTuple):
+class FactInWords(NamedTuple):
     """A measured fact in words.
 
     Attributes
@@ -95,13 +95,13 @@ def _speaking(
         least = least or _LEAST * size
         if size <= least or (len(speaks) == _FOR and len(against) == _AGAINST):
             break
-        reading = _READINGS[fact](facts, direction) if fact in _READINGS else None
-        if reading is None:
+        told = _FACTS_IN_WORDS[fact](facts, direction) if fact in _FACTS_IN_WORDS else None
+        if told is None:
             continue
-        if verdict and reading.towards == -verdict:
-            against = against or [f"{_AGAINST_WORDS[verdict]}: {reading.words}"]
-        elif len(speaks) < _FOR and (not verdict or reading.towards == verdict or weight * verdict > 0):
-            speaks.append(reading.words)
+        if verdict and told.towards == -verdict:
+            against = against or [f"{_AGAINST_WORDS[verdict]}: {told.words}"]
+        elif len(speaks) < _FOR and (not verdict or told.towards == verdict or weight * verdict > 0):
+            speaks.append(told.words)
     return speaks + against
 
 
@@ -154,17 +154,17 @@ def _yardstick(facts: Facts, prior: UsualSpread | None) -> str:
     )
 
 
-def _separation(facts: Facts, direction: Direction) -> Reading | None:
+def _separation(facts: Facts, direction: Direction) -> FactInWords | None:
     if facts.apart and facts.n_baseline and facts.n_target:
         word = direction.sample_worse if facts.apart < 0 else direction.sample_better
         target, verb = _all(facts.n_target, "target")
         words = f"{target} {verb} {word} than {_all(facts.n_baseline, 'baseline')[0]}"
-        return Reading(words, _WORSE if facts.apart < 0 else _BETTER)
+        return FactInWords(words, _WORSE if facts.apart < 0 else _BETTER)
     worse = 1 - facts.superior
     if not 0 <= worse <= 1:
         return None
     words = f"in {percent(worse)} of all pairs the target's sample is {direction.sample_worse}"
-    return Reading(words, _sign(facts.superior - worse))
+    return FactInWords(words, _sign(facts.superior - worse))
 
 
 def _all(number: int, side: str) -> tuple[str, str]:
@@ -183,69 +183,69 @@ def _beside(change: float, usual: float) -> int:
     return _sign(change) if abs(change) > _STANDS_OUT * usual else _NEITHER
 
 
-def _scatter(facts: Facts, direction: Direction) -> Reading:
+def _scatter(facts: Facts, direction: Direction) -> FactInWords:
     del direction
     words = (
         f"samples scatter by {percent(facts.noise_baseline)} in the baseline"
         f" and {percent(facts.noise_target)} in the target"
     )
-    return Reading(words, _beside(facts.change, max(facts.noise_baseline, facts.noise_target)))
+    return FactInWords(words, _beside(facts.change, max(facts.noise_baseline, facts.noise_target)))
 
 
-def _spread(facts: Facts, direction: Direction) -> Reading:
+def _spread(facts: Facts, direction: Direction) -> FactInWords:
     del direction
     before, after = facts.noise_baseline, facts.noise_target
     if before <= 0 or after <= 0 or 1 / _ALIKE < after / before < _ALIKE:
-        return Reading("target and baseline scatter alike", _NEITHER)
+        return FactInWords("target and baseline scatter alike", _NEITHER)
     if after > before:
-        return Reading(f"the target scatters {after / before:.1f} times as much as the baseline", _BETTER)
-    return Reading(f"the baseline scatters {before / after:.1f} times as much as the target", _NEITHER)
+        return FactInWords(f"the target scatters {after / before:.1f} times as much as the baseline", _BETTER)
+    return FactInWords(f"the baseline scatters {before / after:.1f} times as much as the target", _NEITHER)
 
 
-def _edges(facts: Facts, direction: Direction) -> Reading:
+def _edges(facts: Facts, direction: Direction) -> FactInWords:
     best, worst = (shifted(change, direction) for change in (facts.high, facts.low))
     both = _sign(facts.high), _sign(facts.low)
     towards = both[0] if both[0] == both[1] else _NEITHER
-    return Reading(f"best against best sample {best}, worst against worst {worst}", towards)
+    return FactInWords(f"best against best sample {best}, worst against worst {worst}", towards)
 
 
-def _repetitions(facts: Facts, direction: Direction) -> Reading:
+def _repetitions(facts: Facts, direction: Direction) -> FactInWords:
     del direction
     fewer = min(facts.n_baseline, facts.n_target)
     if not fewer:
-        return Reading("only five numbers a side are known, no samples", _BETTER)
+        return FactInWords("only five numbers a side are known, no samples", _BETTER)
     few = fewer < _FEW
     words = f"{'only ' if few else ''}{counted(fewer, 'sample')} a side"
-    return Reading(words, _BETTER if few else _NEITHER)
+    return FactInWords(words, _BETTER if few else _NEITHER)
 
 
-def _builds(facts: Facts, direction: Direction) -> Reading | None:
+def _builds(facts: Facts, direction: Direction) -> FactInWords | None:
     """Say how large the shift is in usual differences."""
     del direction
     if not facts.past.usual > 0:
         return None
     times = abs(facts.change) / facts.past.usual
     words = f"the change is {times:.1f} times the usual difference"
-    return Reading(words, _beside(facts.change, facts.past.usual))
+    return FactInWords(words, _beside(facts.change, facts.past.usual))
 
 
-def _steps(facts: Facts, direction: Direction) -> Reading | None:
+def _steps(facts: Facts, direction: Direction) -> FactInWords | None:
     del direction
     past = facts.past
     if not past.steps:
         return None
     many = f"{past.larger} were" if past.larger > 1 else f"{past.larger or 'none'} was"
     words = f"of {counted(past.steps, 'step')} between earlier builds {many} as large"
-    return Reading(words, _rarely(past.larger, past.steps, facts.change))
+    return FactInWords(words, _rarely(past.larger, past.steps, facts.change))
 
 
-def _levels(facts: Facts, direction: Direction) -> Reading | None:
+def _levels(facts: Facts, direction: Direction) -> FactInWords | None:
     past = facts.past
     if past.builds < _FEWEST_BUILDS:
         return None
     many = f"{past.as_bad} were" if past.as_bad > 1 else f"{past.as_bad or 'none'} was"
     words = f"of {past.builds} builds before the target {many} as {_POSITIVE[direction.sample_worse]}"
-    return Reading(words, _rarely(past.as_bad, past.builds, facts.change))
+    return FactInWords(words, _rarely(past.as_bad, past.builds, facts.change))
 
 
 def _rarely(often: int, of: int, change: float) -> int:
@@ -260,26 +260,26 @@ _FEWEST_BUILDS = 3
 _POSITIVE = {"slower": "slow", "lower": "low", "higher": "high", "worse": "bad"}
 
 
-def _trend(facts: Facts, direction: Direction) -> Reading | None:
+def _trend(facts: Facts, direction: Direction) -> FactInWords | None:
     trend = facts.past.trend
     if isnan(trend):
         return None
     if abs(trend) <= _FLAT:
-        return Reading("the builds before show no trend", _NEITHER)
+        return FactInWords("the builds before show no trend", _NEITHER)
     word = direction.worse if trend < 0 else direction.better
-    return Reading(f"the builds before had moved by {percent(abs(trend))} already ({word})", _NEITHER)
+    return FactInWords(f"the builds before had moved by {percent(abs(trend))} already ({word})", _NEITHER)
 
 
-def _later(facts: Facts, direction: Direction) -> Reading | None:
+def _later(facts: Facts, direction: Direction) -> FactInWords | None:
     if not facts.later.builds:
         return None
     known, change = counted(facts.later.builds, "build"), facts.later.change
     words = f"the median of what came after the target is {shifted(change, direction)} ({known})"
-    return Reading(words, _sign(change) or _BETTER)
+    return FactInWords(words, _sign(change) or _BETTER)
 
 
 #: Shift and yardstick are always told.
-_READINGS: dict[Fact, Callable[[Facts, Direction], Reading | None]] = {
+_FACTS_IN_WORDS: dict[Fact, Callable[[Facts, Direction], FactInWords | None]] = {
     "separation": _separation,
     "scatter": _scatter,
     "spread": _spread,
