@@ -8,7 +8,7 @@ import traceback
 from pathlib import Path
 from uuid import uuid4
 
-from data.errors import InputError
+from data.errors import InputError, ModelError
 from data.tables.files import write_text
 
 #: Exit codes: the input or its use is wrong, and what nobody foresaw (EX_SOFTWARE of sysexits.h).
@@ -23,8 +23,8 @@ def end(error: Exception, prefix: str = "") -> int:
     Parameters
     ----------
     error : Exception
-        An `InputError` or an `OSError` tells what to do about the input. Any other is a mistake of ours: its
-        trace goes into a file that the line names.
+        An `InputError`, a `ModelError` or an `OSError` tells what to do about the input or the model. Any
+        other is a mistake of ours: its trace goes into a file that the line names.
     prefix : str
         What the line begins with.
 
@@ -33,7 +33,7 @@ def end(error: Exception, prefix: str = "") -> int:
     int
         The exit code.
     """
-    if isinstance(error, InputError):
+    if isinstance(error, InputError | ModelError):
         told, code = str(error), BAD_INPUT
     elif isinstance(error, OSError):
         told, code = f"{error.filename or 'a file'}: {error.strerror or error}", BAD_INPUT

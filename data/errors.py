@@ -1,4 +1,4 @@
-"""The one error that a person who handed in bad input gets to read."""
+"""The errors that a person gets to read: bad input, and a model that cannot be used."""
 
 from __future__ import annotations
 
@@ -52,6 +52,10 @@ class InputError(Exception):
     def within(self, file: Path | str) -> InputError:
         """Return the same error told of `file`, where it names none."""
         return self if self.file is not None else type(self)(self.problem, file=file, place=self.place)
+
+
+class ModelError(ValueError):
+    """A model whose answer is no finite number: the model is at fault, whatever the input."""
 
 
 class MalformedError(InputError):

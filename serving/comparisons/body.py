@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 from data.comparisons import posted
 from data.comparisons.posted import NamedSides, PostedComparison
-from data.errors import InputError, MalformedError, RepeatedError
+from data.errors import InputError, MalformedError, ModelError, RepeatedError
 from data.tables.problems import Problems
 from serving.comparisons import render
 from serving.comparisons.judge import Judgement, judge, judged
@@ -60,7 +60,11 @@ def answer_many(bodies: Sequence[bytes], served: Judge) -> list[Answered | Excep
         return [_alone(body, served) for body in bodies]
     read = [_read(body) for body in bodies]
     right = [comparisons for comparisons in read if not isinstance(comparisons, Exception)]
-    judgement = judged(NamedSides.posted([one for comparisons in right for one in comparisons]), served)
+    try:
+        judgement = judged(NamedSides.posted([one for comparisons in right for one in comparisons]), served)
+    except ModelError:
+        # what the model cannot answer is not to fail the requests beside it
+        return [_alone(body, served) for body in bodies]
     answers = map(_answered, judgement.parts([len(comparisons) for comparisons in right]))
     return [found if isinstance(found, Exception) else next(answers) for found in read]
 
@@ -84,7 +88,7 @@ def _deciding(body: bytes, served: Judge) -> Judge:
 def _alone(body: bytes, served: Judge) -> Answered | Exception:
     try:
         return answer_json(body, served)
-    except (RefusedError, InputError) as exc:
+    except (RefusedError, InputError, ModelError) as exc:
         return exc
 
 
