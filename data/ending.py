@@ -8,7 +8,7 @@ import traceback
 from pathlib import Path
 from uuid import uuid4
 
-from data.errors import InputError
+from data.errors import InputError, ModelError
 from data.plain_text import one_line, visible
 from data.tables.files import write_text
 
@@ -26,8 +26,8 @@ def end(error: Exception, prefix: str = "") -> int:
     Parameters
     ----------
     error : Exception
-        An `InputError`, an `OSError` or a name that is not UTF-8 tells what to do about the input. Any other
-        is a mistake of ours: its trace goes into a file that the line names.
+        An `InputError`, a `ModelError`, an `OSError` or a name that is not UTF-8 tells what to do about the
+        input or the model. Any other is a mistake of ours: its trace goes into a file that the line names.
     prefix : str
         What the line begins with.
 
@@ -36,7 +36,7 @@ def end(error: Exception, prefix: str = "") -> int:
     int
         The exit code.
     """
-    if isinstance(error, InputError):
+    if isinstance(error, InputError | ModelError):
         told, code = str(error), BAD_INPUT
     elif isinstance(error, OSError):
         named = "" if error.filename is None else f"{error.filename}: "

@@ -1,4 +1,4 @@
-"""The one error that a person who handed in bad input gets to read."""
+"""The errors that a person gets to read: bad input, and a model that cannot be used."""
 
 from __future__ import annotations
 
@@ -56,6 +56,10 @@ class InputError(Exception):
         if self.file is not None:
             return self
         return type(self)(self.problem, file=file, line=self.line, place=self.place)
+
+
+class ModelError(ValueError):
+    """A model whose answer is no finite number: the model is at fault, whatever the input."""
 
 
 class MalformedError(InputError):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,24 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+#: Numbers of sizes between these can be squared, and the squares be added up and divided, without overflow.
+_LEAST_SQUARABLE, _MOST_SQUARABLE = 2.0**-256, 2.0**256
+
+
+def are_squarable(values: Floats) -> bool:
+    """Return whether all numbers that are not 0 or NaN can be squared without overflow or underflow."""
+    least, most = np.fmin.reduce(values, None, initial=1.0), np.fmax.reduce(values, None, initial=1.0)
+    if least <= 0:
+        sizes = np.abs(values[values != 0])
+        least, most = np.fmin.reduce(sizes, initial=1.0), np.fmax.reduce(sizes, initial=1.0)
+    return bool(least >= _LEAST_SQUARABLE and most <= _MOST_SQUARABLE)
+
+
+def exponents_of(values: Floats) -> Ints:
+    """Return the exponent of the power of two above every number; 0 for what is not finite and above 0."""
+    known = np.isfinite(values) & (values > 0)
+    return np.where(known, np.frexp(np.where(known, values, 1.0))[1], 0).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -111,3 +130,15 @@ class Siblings:
     def of(self, rows: Ints) -> Siblings:
         """Return those of some comparisons, in that order."""
         return Siblings(self.versions, self.first[rows], self.stop[rows])
+
+    @cached_property
+    def normalized(self) -> Siblings:
+        """The same with every series divided by a power of two, if any number cannot be squared."""
+        versions = self.versions
+        if are_squarable(versions.values):
+            return self
+        begins = np.flatnonzero(np.diff(versions.series, prepend=-1))
+        largest = np.maximum.reduceat(versions.values, versions.starts[begins])
+        per_version = np.repeat(exponents_of(largest), np.diff(np.append(begins, len(versions.series))))
+        per_sample = np.repeat(per_version, np.diff(versions.starts))
+        return replace(self, versions=replace(versions, values=np.ldexp(versions.values, -per_sample)))

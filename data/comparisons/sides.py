@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
 
@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data.comparisons.siblings import Ordered, Siblings, Targets, Versions
+from data.comparisons.siblings import Ordered, Siblings, Targets, Versions, are_squarable, exponents_of
 from data.comparisons.tables import FIVE_NUMBERS, OPERATION, ComparisonTables
 
 Floats = NDArray[np.float64]
@@ -64,6 +64,15 @@ class Samples:
     def lengths(self) -> Ints:
         """How many samples each list has, shape (n_configurations,)."""
         return self.stops - self.starts
+
+    def divided(self, exponents: Ints) -> Samples:
+        """Return the lists divided by 2**exponents, one exponent per list, in an array of their own."""
+        owner = np.repeat(np.arange(len(self.starts)), self.lengths)
+        stops = np.cumsum(self.lengths)
+        starts = stops - self.lengths
+        place = np.arange(len(owner)) + (self.starts - starts)[owner]
+        values = np.ldexp(self.values[place], -exponents[owner])
+        return Samples(values, self.orders[place], starts, stops)
 
     def at(self, row: int) -> Floats:
         """Return one list."""
@@ -224,6 +233,32 @@ class Sides:
         """The lists of the baselines, and then those of the targets."""
         return self.baseline.followed(self.target)
 
+    @cached_property
+    def normalized(self) -> Sides:
+        """The same comparisons in units in which every number can be squared: this object, if all can be.
+
+        Otherwise every configuration is divided by the power of two above its baseline's median. That is
+        exact: whatever is a ratio of its numbers stays the same to the last digit.
+        """
+        lists = (self.baseline, self.target, self.history, self.later)
+        arrays = {id(one.values): one.values for one in lists}.values()  # noqa: PD011 - a field
+        siblings = None if self.siblings is None else self.siblings.normalized
+        if siblings is self.siblings and all(
+            map(are_squarable, (*arrays, self.baseline_five, self.target_five))
+        ):
+            return self
+        exponents = exponents_of(self.baseline_five[:, 2])
+        return replace(
+            self,
+            baseline=self.baseline.divided(exponents),
+            target=self.target.divided(exponents),
+            history=self.history.divided(exponents),
+            later=self.later.divided(exponents),
+            baseline_five=np.ldexp(self.baseline_five, -exponents[:, None]),
+            target_five=np.ldexp(self.target_five, -exponents[:, None]),
+            siblings=siblings,
+        )
+
     @property
     def both(self) -> tuple[tuple[str, Samples, Floats], tuple[str, Samples, Floats]]:
         """The two sides: name, samples and five numbers."""
@@ -242,7 +277,8 @@ def stated_of(siblings_worse: Sequence[float | None]) -> Floats | None:
 def _medians(ordered: Floats) -> Floats:
     """Return what ``numpy.median`` does of ascending rows."""
     low, high = ordered[:, (ordered.shape[1] - 1) // 2], ordered[:, ordered.shape[1] // 2]
-    middle = (low + high) / 2 if ordered.shape[1] % 2 == 0 else low
+    # halves are exact, and their sum is no larger than the largest number
+    middle = low / 2 + high / 2 if ordered.shape[1] % 2 == 0 else low
     return np.where(np.isnan(ordered[:, -1]), np.nan, middle)
 
 

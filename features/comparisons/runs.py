@@ -115,7 +115,7 @@ def within_runs(sides: Sides, steps: Steps) -> NDArray[np.bool_]:
 def run_steps(sides: Sides, prior: float = ORDINARY) -> Steps:
     """Compare the target with the level of all earlier runs, or with the only one."""
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        return _run_steps(sides, prior)
+        return _run_steps(sides.normalized, prior)
 
 
 def _run_steps(sides: Sides, prior: float) -> Steps:
@@ -171,5 +171,7 @@ def _of_runs(sides: Sides, size: Floats, prior: float) -> tuple[Yardstick, Float
     squares = np.where(np.isfinite(steps), np.minimum(steps, bound) ** 2, 0.0)
     pairs = np.isfinite(steps).sum(axis=1)
     spread2 = (PRIOR_VERSIONS * prior**2 + total_of(squares) / 2) / (PRIOR_VERSIONS + pairs)
-    level = mean(packed)
+    # the mean of all runs, of which none counts as farther from the middle one than a step counts
+    middle = quantile(packed, 0.5)[:, None]
+    level = mean(np.clip(packed, middle - bound, middle + bound))
     return Yardstick(np.sqrt(spread2), n_past), np.minimum(n_past, _PAST), n_after, mean(t) - level

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from data.comparisons.siblings import Siblings, Versions
 from data.comparisons.sides import Samples, Sides
 from features.comparisons.five_numbers import NOISE_FLOOR
+from features.comparisons.wild import far_runs
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -101,7 +102,13 @@ def _worsened(versions: Versions) -> Floats:
 
 
 def _clear(left: Floats, right: Floats) -> Floats:
-    """Return where t of the windows lies between `_WORSE` and `_SURELY`, squared."""
+    """Return where t of the windows lies between `_WORSE` and `_SURELY`, squared.
+
+    On the left, a version far outside all others counts as the middle one.
+    """
+    far = far_runs(np.abs(left))
+    if far.any():
+        left = np.where(far, np.median(left, axis=1, keepdims=True), left)
     variance = sum(side.var(axis=1, ddof=1) / side.shape[1] for side in (left, right))
     middle = left.mean(axis=1)
     error = np.sqrt(np.maximum(variance, (NOISE_FLOOR * middle) ** 2))

@@ -187,6 +187,7 @@ def vectors(
         be known: everything about versions without history and with one version a side. Where there are five
         numbers instead of samples, what only samples tell is estimated from them.
     """
+    sides = sides.normalized
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         found = _vectors(sides, steps or run_steps(sides, run_spread))
         if features != "retrospective":

@@ -11,7 +11,7 @@ import msgspec
 
 from data.comparisons import posted
 from data.comparisons.posted import NamedSides, PostedRequest
-from data.errors import InputError, MalformedError, RepeatedError
+from data.errors import InputError, MalformedError, ModelError, RepeatedError
 from data.tables.problems import Problems
 from serving.comparisons import render
 from serving.comparisons.judge import Judgement, judge, judged
@@ -67,7 +67,14 @@ def answer_many(bodies: Sequence[bytes], served: Judge) -> list[Answered | Excep
     requests = [_or_refusal(partial(_request, body)) for body in bodies]
     # a request that decides for itself is judged alone
     together = [one for one in requests if isinstance(one, PostedRequest) and not one.wishes]
-    judgement = judged(NamedSides.posted([one for some in together for one in some.comparisons]), served)
+    try:
+        judgement = judged(NamedSides.posted([one for some in together for one in some.comparisons]), served)
+    except ModelError:
+        # comparisons that the model cannot judge must not fail the other requests
+        return [
+            one if isinstance(one, Exception) else _or_refusal(partial(_answer, one, served))
+            for one in requests
+        ]
     answers = map(_answered, judgement.parts([len(one.comparisons) for one in together]))
     return [
         one
@@ -99,7 +106,7 @@ def _deciding(request: PostedRequest, served: Judge) -> Judge:
 def _or_refusal(found: Callable[[], Found]) -> Found | Exception:
     try:
         return found()
-    except (RefusedError, InputError) as exc:
+    except (RefusedError, InputError, ModelError) as exc:
         return exc
 
 

@@ -61,12 +61,15 @@ def improved(asked: Asked, floor: float) -> Ints:
 
 
 def left_out(wild: Wild) -> dict[int, tuple[str, ...]]:
-    """Say of every comparison that had wild samples which ones were left out, by its row."""
+    """Say of every comparison that had wild samples or runs which ones were left out, by its row."""
     found: dict[int, tuple[str, ...]] = {}
     columns = (wild.comparison, wild.threads, wild.side, wild.samples, wild.value, wild.median)
     for row, threads, side, samples, value, median in zip(*(c.tolist() for c in columns), strict=True):
-        place = f"{side}, {counted(threads, 'thread')}"
-        told = f"one sample of {samples} is left out: {value:.4g} against a median of {median:.4g} ({place})"
+        configuration = counted(threads, "thread")
+        what, place = f"one sample of {samples}", f"{side}, {configuration}"
+        if side == "history":
+            what, place = f"one run of {samples} before the target", configuration
+        told = f"{what} is left out: {value:.4g} against a median of {median:.4g} ({place})"
         found[row] = (*found.get(row, ()), told)
     return found
 

@@ -13,6 +13,7 @@ from serving.corun.model import Static
 from serving.corun.schemas import ExplainedAnswer, ImpactShareAnswer
 from training.corun.estimators.fitting import Learned, named_of
 from training.corun.estimators.splitting import CorunEvidence, LogShares, Way, split
+from training.estimators.answering import model_answering, require_finite
 
 #: How many single drivers of a co-run are named; what is left of a side is one more.
 NAMED = 4
@@ -70,7 +71,10 @@ def explained(
     things = Things.of(columns, static.known.events)
     values = row[list(columns)].to_numpy(np.float64)[0]
     model = Learned(static.quick().model, columns)
-    found = split(model, Way(values, usual, things.owners, len(things.names), named_of(row)))
+    with model_answering(static.card.model):
+        found = split(model, Way(values, usual, things.owners, len(things.names), named_of(row)))
+        numbers = found.impact, found.usual, found.points, found.shares, found.own.share, found.others.share
+        require_finite(static.card.model, "contribution", *numbers)
     shares = things.named(found.shares.tolist())
     seen = dict(zip(columns, zip(values.tolist(), usual.tolist(), strict=True), strict=True))
     each = [_share(name, share * found.points, seen, beside) for name, share in shares.items()]

@@ -16,6 +16,7 @@ from serving.corun.model import Static
 from serving.corun.named import some
 from serving.corun.schemas import ImpactDriverAnswer, StaticAnswer, StaticPrediction
 from serving.doors.schemas import finite
+from training.estimators.answering import model_answering, require_finite
 
 Floats = NDArray[np.float64]
 #: How many single reasons an answer gives.
@@ -157,7 +158,9 @@ def _answered(asked: Question, sources: list[str], static: Static) -> StaticPred
     middle = int(np.argsort(found, kind="stable")[(len(found) - 1) // 2])
     impact = float(found[middle])
     width, notes = _width(asked, sources, static)
-    low, high = impact / np.exp(width), impact * np.exp(width)
+    with model_answering(static.card.model):
+        low, high = impact / np.exp(width), impact * np.exp(width)
+    require_finite(static.card.model, "impact", low, high)
     parts = [explained(one.task, one.beside, sources[middle], static) for one in _parts(asked, static)]
     seconds = static.known.seconds(machine, asked.task)
     return StaticPrediction(

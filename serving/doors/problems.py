@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from data.errors import InputError
+from data.errors import InputError, ModelError
 from serving.doors.schemas import example
 
 MEDIA_TYPE = "application/problem+json"
@@ -56,6 +56,7 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 def install(app: FastAPI) -> None:
     """Let `app` answer every refusal with problem details."""
     app.add_exception_handler(InputError, _input)
+    app.add_exception_handler(ModelError, _model)
     app.add_exception_handler(HTTPException, _http)
 
 
@@ -70,6 +71,10 @@ async def _input(_request: Request, exc: Exception) -> JSONResponse:
     # lone surrogates, which UTF-8 cannot hold, are replaced, and what quotes a huge value is cut
     told = str(exc).encode("utf-8", "replace").decode()[:2000]
     return answer(HTTPStatus.UNPROCESSABLE_ENTITY, told)
+
+
+async def _model(_request: Request, exc: Exception) -> JSONResponse:
+    return answer(HTTPStatus.SERVICE_UNAVAILABLE, str(exc))
 
 
 async def _http(_request: Request, exc: Exception) -> JSONResponse:

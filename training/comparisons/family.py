@@ -89,5 +89,5 @@ def _rules(places: Places) -> pd.DataFrame:
     from training.comparisons.rules import RULES
 
     tables = ComparisonTables.read(places.interim)
-    sides, index = Sides.of(tables), pd.Index(tables.comparisons["comparison_id"])
+    sides, index = Sides.of(tables).normalized, pd.Index(tables.comparisons["comparison_id"])
     return pd.DataFrame({name: decide(sides) for name, decide in RULES.items()}, index=index)

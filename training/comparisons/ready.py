@@ -20,7 +20,7 @@ from training.comparisons.decision import below_floor, decided, discounted, verd
 from training.comparisons.precedents import Precedents
 from training.comparisons.stored import Card, TrainedModel
 from training.estimators import frozen
-from training.estimators.answering import Answering, Fitted, Floats, Unit
+from training.estimators.answering import Answering, Fitted, Floats, Unit, model_answering, require_finite
 from training.estimators.boosted import boosted
 from training.registry.stored import MODEL, beside_model, require_width
 
@@ -120,13 +120,25 @@ class ReadyModel:
         -------
         probability : ndarray of shape (n_comparisons,)
         contributions : ndarray of shape (n_comparisons, n_features)
+
+        Raises
+        ------
+        ModelError
+            If a number of them is not finite.
         """
-        raw, contributions = self.answering.answers(asked, self.reference)
-        return self._told(raw, asked), contributions
+        with model_answering(self.card.model):
+            raw, contributions = self.answering.answers(asked, self.reference)
+            probability = self._told(raw, asked)
+        require_finite(self.card.model, "probability", probability)
+        require_finite(self.card.model, "contribution", contributions)
+        return probability, contributions
 
     def probability(self, asked: Floats) -> Floats:
-        """Give the first of `answers` alone."""
-        return self._told(self.answering.probability(asked), asked)
+        """Give the first of `answers` alone; ModelError if a number is not finite."""
+        with model_answering(self.card.model):
+            probability = self._told(self.answering.probability(asked), asked)
+        require_finite(self.card.model, "probability", probability)
+        return probability
 
     def _told(self, raw: Floats, asked: Floats) -> Floats:
         # what is scarce among the training rows is calibrated by what is not: evidence counts again

@@ -14,6 +14,7 @@ from data.corun.tables import SAMPLE_DTYPES
 from features.corun.rates import CORUN
 from training.corun.estimators.scores import accuracy
 from training.corun.splits import DESIGNS
+from training.estimators.answering import model_answering, require_finite
 
 Floats = NDArray[np.float64]
 RUN = ["machine", "task", "corunners", "phase", "repetition"]
@@ -152,6 +153,20 @@ class OnlineModel:
         """Predict the logarithm of each event's rate at completion, shape (n_runs, n_events)."""
         return _completed(self.coefficients, start)
 
+    def impacts(self, ratios: Floats) -> Floats:
+        """Return the impacts of event ratios, on the scale of logarithms, shape (n_rows, n_events).
+
+        Raises
+        ------
+        ModelError
+            If one is not a finite number above 0.
+        """
+        name = type(self.second).__name__
+        with model_answering(name):
+            found = np.asarray(np.exp(self.second.predict(ratios)), np.float64)
+            require_finite(name, "impact", found, 1 / found)
+        return found
+
     def predict(self, solo: Floats, corun: Floats) -> Floats:
         """Return impacts.
 
@@ -161,7 +176,7 @@ class OnlineModel:
             `SampledRuns.start` of each task alone and beside others.
         """
         ratios = self.completed(corun) - self.completed(solo)
-        return np.asarray(np.exp(self.second.predict(ratios)))
+        return self.impacts(ratios)
 
 
 def _completed(coefficients: Floats, start: Floats) -> Floats:

@@ -19,6 +19,7 @@ from training.corun.estimators import arrays as impact_arrays
 from training.corun.estimators.contention import ContentionRegressor
 from training.corun.estimators.fitting import Learned
 from training.corun.online import OnlineModel, RatioSpread
+from training.estimators.answering import model_answering, require_finite
 from training.registry.stored import (
     MODEL,
     StoredCard,
@@ -111,14 +112,15 @@ class TrainedImpact(StoredModel[ImpactCard]):
         return cls(quick, card)
 
     def predict(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """Return ``impact, low, high`` of co-runs.
+        """Return ``impact, low, high`` of co-runs; ModelError if one of them is not finite.
 
         Parameters
         ----------
         rows : DataFrame
             ``task, corunners`` (joined by ``+``)``, machine`` and the features of the card.
         """
-        impact = Learned(self.model, self.card.features).predict(rows)
+        with model_answering(self.card.model):
+            impact = Learned(self.model, self.card.features).predict(rows)
         beside = [names.split("+") for names in rows["corunners"]]
         widths = np.array(
             [
@@ -126,9 +128,10 @@ class TrainedImpact(StoredModel[ImpactCard]):
                 for machine, task, names in zip(rows["machine"], rows["task"], beside, strict=True)
             ]
         )
-        return pd.DataFrame(
-            {"impact": impact, "low": impact * np.exp(-widths), "high": impact * np.exp(widths)}
-        )
+        with np.errstate(over="ignore", invalid="ignore"):
+            low, high = impact * np.exp(-widths), impact * np.exp(widths)
+        require_finite(self.card.model, "impact", impact, low, high)
+        return pd.DataFrame({"impact": impact, "low": low, "high": high})
 
 
 @dataclass(frozen=True)

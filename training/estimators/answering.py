@@ -2,16 +2,68 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+from data.errors import ModelError
 
 Floats = NDArray[np.float64]
 Unit = Literal["log-odds", "probability"]
 #: By how much the log-odds of a sure fail rise with every unit of its step.
 STEEPNESS = 3.0
+
+
+#: What helps where a model answers with no number.
+_REMEDY = "the model's files are damaged, train or promote another one"
+
+
+@contextmanager
+def model_answering(model: str) -> Iterator[None]:
+    """Run what a model computes: its failure becomes a ModelError, its overflow shows in the answer.
+
+    Parameters
+    ----------
+    model : str
+        Its name in the catalogue.
+    """
+    try:
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            yield
+    except ModelError:
+        raise
+    except ValueError as exc:
+        # estimators refuse what overflowed on the way to them
+        raise ModelError(f"the model ({model}) cannot answer ({exc}); {_REMEDY}") from exc
+
+
+def require_finite(model: str, answer: str, *numbers: ArrayLike) -> None:
+    """Refuse to answer with numbers that are not finite.
+
+    Parameters
+    ----------
+    model : str
+        Its name in the catalogue.
+    answer : str
+        What the numbers are, such as "probability".
+    numbers : array_like
+        All that the model says.
+
+    Raises
+    ------
+    ModelError
+        If one of them is NaN or infinite.
+    """
+    for given in numbers:
+        known = np.asarray(given, np.float64)
+        if not np.isfinite(known).all():
+            value = known[~np.isfinite(known)].flat[0]
+            told = f"the model ({model}) answers with {answer}={value}; expected a finite number"
+            raise ModelError(f"{told}; {_REMEDY}")
 
 
 def raised(probability: Floats, evidence: Floats, sure: float) -> Floats:

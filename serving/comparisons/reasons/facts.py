@@ -159,7 +159,7 @@ _NOTHING = Past(0, nan, 0, 0, 0, nan, 0)
 
 def measured(asked: Asked, rows: Ints) -> list[Measured]:
     """Measure comparisons that can be judged, shape (n,): which ones."""
-    sides, at = asked.sides, asked.worst[rows]
+    sides, at = asked.sides.normalized, asked.worst[rows]
     sign, change = sides.sign[at], asked.change[at]
     both = sides.baseline.of(at), sides.target.of(at)
     # beyond what numbers can tell nothing is said
@@ -225,7 +225,7 @@ def _middle(values: list[float]) -> float:
     ordered, half = sorted(values), len(values) // 2
     if not ordered:
         return nan
-    return ordered[half] if len(values) % 2 else (ordered[half - 1] + ordered[half]) / 2
+    return ordered[half] if len(values) % 2 else ordered[half - 1] / 2 + ordered[half] / 2
 
 
 def _trend(past: list[float]) -> float:

@@ -68,7 +68,9 @@ def _found(asked: Asked, rows: Ints, decide: Decide, goal: str) -> Floats:
         wanted = TRIED[nearest[own, None] + way * steps]
         sign, change = asked.sides.sign[asked.worst[rows[own]]], now[own]
         factors = (1 + sign[:, None] * wanted) / (1 + sign * change)[:, None]
-        return np.asarray(decide(scaled(asked.sides, rows[own], factors)).reshape(steps.shape) == goal)
+        return np.asarray(
+            decide(scaled(asked.sides.normalized, rows[own], factors)).reshape(steps.shape) == goal
+        )
 
     first = _first(none, reached)
     there = TRIED[np.clip(nearest + way * first, 0, len(TRIED) - 1)]

@@ -17,6 +17,7 @@ from serving.corun.online.trained import TrainedOpinion
 from serving.corun.schemas import ImpactDriverAnswer, OnlineAnswer, OnlineOpinion
 from serving.doors.schemas import ModelAnswer
 from training.corun.progress.estimate import ImpactBelief
+from training.estimators.answering import require_finite
 
 #: What the two runs are called where they are no files.
 NAMES = ("solo", "corun")
@@ -73,6 +74,8 @@ def answer(
         )
     confidence = CONFIDENCE if online is None else online.model.card.confidence
     low, impact, high = _interval(told, learned, confidence)
+    if online is not None:
+        require_finite(online.model.card.model, "impact", low, impact, high)
     notes = [note for one in pair for note in one.notes]
     notes += [note for one in (told, learned) if one for note in one.notes]
     return OnlineAnswer(

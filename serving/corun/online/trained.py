@@ -99,7 +99,7 @@ def _impact(
     events = online.model.card.events
     without = np.tile(ratios, (len(events) + 1, 1))
     without[np.arange(1, len(events) + 1), np.arange(len(events))] = 0.0
-    impacts = np.exp(np.asarray(online.model.model.second.predict(without), np.float64))
+    impacts = online.model.model.impacts(without)
     rates = np.expm1(start[:, :, 0])
     drivers = [
         ImpactDriverAnswer.of(event, rates[1, place], rates[0, place], impacts[0] / one - 1)

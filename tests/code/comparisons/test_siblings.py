@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -65,3 +67,16 @@ def test_few_siblings_and_versions_without_a_name_say_nothing():
     assert np.isnan(told([None, *[AT] * 8], target=(AT, AT)))
     assert np.isnan(told([None, *[AT] * 8], names=[None] * len(VERSIONS)))
     assert np.isnan(told([None, *[AT] * 8], names=["same"] * AT + [None] * AT))
+
+
+@pytest.mark.parametrize("better", ["higher", "lower"])
+@pytest.mark.parametrize("factor", [3.0, 10.0, 100.0, 0.1])
+@pytest.mark.parametrize("before", [1, 3, 5])
+def test_an_odd_version_before_hides_no_step_of_siblings(before, factor, better):
+    whole = tables([None, *[AT] * 6, *[None] * 6], better=better)
+    odd = whole.results["value"].mask(
+        (whole.results["order"] == AT - before) & (whole.results["operation"] != "o0"),
+        whole.results["value"] * factor,
+    )
+    found = sibling_features(Sides.of(replace(whole, results=whole.results.assign(value=odd))))[0, 0]
+    assert found == pytest.approx(sibling_features(Sides.of(whole))[0, 0], abs=0.05)

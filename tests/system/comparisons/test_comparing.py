@@ -84,6 +84,22 @@ def test_earlier_runs_let_the_same_change_fail(compared, tmp_path):
     assert answer["verdicts"][0]["versions"] == "b -> t"
 
 
+@pytest.mark.parametrize("odd", [10.0, 0.1])
+@pytest.mark.parametrize("place", [1, 4, 8])
+def test_one_odd_earlier_run_hides_no_regression(compared, tmp_path, odd, place):
+    history = tmp_path / "earlier"
+    history.mkdir()
+    for number in range(1, 9):
+        level = odd if number == place else 1 + 0.002 * (number % 3)
+        run_file(history / f"{number}.json", whole=level, seed=100 + number)
+    before, after = run_file(tmp_path / "b.json"), run_file(tmp_path / "t.json", {"a": 1.08}, seed=1)
+    _, answer, _ = compared(before, after, "--history", history)
+    assert outcomes(answer) == {"a": "regression", **dict.fromkeys("bcdef", "unchanged")}
+    remarks = [told for one in answer["verdicts"] for told in one["remarks"] if "left out" in told]
+    assert len(remarks) == len(LEVELS)
+    assert remarks[0].startswith("one run of 9 before the target is left out: ")
+
+
 def test_a_whole_run_that_moved_is_told_and_its_operations_are_unsure(compared, tmp_path):
     before, after = run_file(tmp_path / "b.json"), run_file(tmp_path / "t.json", whole=1.06, seed=1)
     code, answer, _ = compared(before, after, "--fail-on-regression")

@@ -70,7 +70,10 @@ def drivers(removal: Removal, odds_of: Odds, n: int) -> Iterator[tuple[slice, Na
     for first in range(0, pairs, step):
         here = slice(first, min(first + step, pairs))
         search = _Taking(removal, odds_of, np.arange(here.start, here.stop))
-        yield here, search.taken(n, tried)
+        # whoever asks looks whether what comes out is finite
+        with np.errstate(over="ignore", invalid="ignore"):
+            named = search.taken(n, tried)
+        yield here, named
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from features.matrices.forms import FORMS, Known, Rows
 from features.matrices.projection import Projection
 from features.matrices.removal import Removal
 from features.matrices.sides import ABOUT, summarised
+from training.estimators.answering import model_answering, require_finite
 from training.matrices.engine import drivers
 from training.matrices.engine.alarms import Alarms
 from training.matrices.engine.grouping import ALL, Grouping
@@ -246,8 +247,10 @@ class FittedEngine:
 
     def _verdicts(self, cases: Cases, odds: Floats) -> list[tuple[str, str, float, float, bool]]:
         """Return the fields of `ToldPair` of every pair, in the order of their first target rows."""
-        of_pairs, _ = in_pairs(cases, np.ones(len(odds), bool), odds)
-        probability = self.found.pairs.probability(of_pairs)
+        with model_answering(self.model):
+            of_pairs, _ = in_pairs(cases, np.ones(len(odds), bool), odds)
+            probability = self.found.pairs.probability(of_pairs)
+        require_finite(self.model, "probability", probability)
         used: dict[str, str] = {}
         for pair, group in zip(cases.pair[cases.target], cases.group[cases.target], strict=True):
             used.setdefault(pair, self._used(group))
@@ -280,13 +283,15 @@ class FittedEngine:
     def told(self, tables: MatrixTables, n: int) -> Iterator[ToldPair]:
         """Say of every pair what `judged` says, and which `n` metrics drove it; some pairs after another."""
         whole = self.grouping.applied(with_both_sides(tables))
-        rows = FORMS[self.form](whole, self.known)
+        with model_answering(self.model):
+            rows = FORMS[self.form](whole, self.known)
         cases = self._cases(rows)
         about = {one[0]: one for one in self._verdicts(cases, self._odds(cases))}
         if not n or not about:
             yield from (ToldPair(*one) for one in about.values())
             return
-        removal = Removal.of(self.form, whole, self.known, rows)
+        with model_answering(self.model):
+            removal = Removal.of(self.form, whole, self.known, rows)
         for here, found in drivers.drivers(removal, self.answering(removal), n):
             named = self._named(removal, here, found, whole)
             yield from (
@@ -303,8 +308,11 @@ class FittedEngine:
         group, line = removal.rows.about["group"].to_numpy(object)[removal.starts], self.found.pairs
 
         def odds(x: Floats, pair: NDArray[np.intp]) -> Floats:
-            seen = self._seen.projected(replace(removal.rows, x=x))
-            return line.slope * self.judges.odds(seen, group[pair]) + line.shift
+            with model_answering(self.model):
+                seen = self._seen.projected(replace(removal.rows, x=x))
+                found = line.slope * self.judges.odds(seen, group[pair]) + line.shift
+            require_finite(self.model, "log-odds", found)
+            return found
 
         return odds
 
@@ -312,6 +320,7 @@ class FittedEngine:
         self, removal: Removal, here: slice, found: drivers.NamedDrivers, tables: MatrixTables
     ) -> Iterator[tuple[MatrixDriver, ...]]:
         """Yield the drivers of some pairs, with the medians of both sides."""
+        require_finite(self.model, "contribution", found.contribution)
         standing, values = tables.standing, tables.numbers(self.metrics)
         of_name = {name: number for number, name in enumerate(removal.pairs[here])}
         pair = np.array([of_name.get(name, -1) for name in standing.names], np.intp)[standing.pair]
@@ -356,7 +365,8 @@ class FittedEngine:
         return cases, self._odds(cases)
 
     def _cases(self, rows: Rows) -> Cases:
-        return Cases.of(rows, self.projection, plain=self.judges.components is None)
+        with model_answering(self.model):
+            return Cases.of(rows, self.projection, plain=self.judges.components is None)
 
     @property
     def _seen(self) -> Projection:
@@ -364,7 +374,8 @@ class FittedEngine:
         return self.projection.leading(self.judges.components)
 
     def _odds(self, cases: Cases) -> Floats:
-        return self.judges.log_odds(cases, np.ones(len(cases.y), bool))
+        with model_answering(self.model):
+            return self.judges.log_odds(cases, np.ones(len(cases.y), bool))
 
     def _used(self, group: str) -> str:
         if not self.judges.own:

@@ -1,0 +1,81 @@
+"""The unit of samples changes no verdict, from the smallest to the largest numbers there are."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from data.comparisons.formats import read
+from data.comparisons.params import LabelRules, Measure
+from data.comparisons.posted import NamedSides
+from data.comparisons.sides import Sides
+from serving.comparisons.judge import judged
+from serving.models import ModelRef, Served
+from tests.model.comparisons.test_obvious import MEASURED, trained
+from training.comparisons.ready import ReadyModel
+
+#: A power of two times each of these is finite and normal.
+LEAST, MOST = -1020, 1022
+
+
+@cache
+def shipped():
+    """Return some of the shipped comparisons, with history, siblings and several configurations."""
+    tables = read("tables", [MEASURED], label_rules=LabelRules(), measure=Measure(), keep_going=True).tables
+    return replace(tables, comparisons=tables.comparisons.iloc[::7].reset_index(drop=True))
+
+
+def multiplied(factor):
+    results = shipped().results
+    return replace(shipped(), results=results.assign(value=results["value"] * factor))
+
+
+@pytest.fixture(scope="module", params=["logistic", "extra-trees"])
+def served(request):
+    return Served(ReadyModel.of(trained(request.param)), ModelRef("some", "1", "some/1"))
+
+
+@pytest.fixture(scope="module")
+def usual(served):
+    return said(served, 1.0)
+
+
+def said(served, factor):
+    """Return verdicts, probabilities and changes, and what is said beside them that names no value."""
+    found = judged(NamedSides.of(multiplied(factor)), served)
+    changes = [one.moved.change if one.moved else np.nan for one in found.verdicts]
+    probabilities = np.array([one.probability for one in found.verdicts], np.float64)
+    return found.answers.tolist(), probabilities, np.array(changes), [one.flips_at for one in found.verdicts]
+
+
+@settings(max_examples=12, deadline=None)
+@given(data=st.data())
+def test_a_power_of_two_times_all_samples_changes_nothing(served, usual, data):
+    values = shipped().results["value"].to_numpy()
+    low, high = LEAST - np.log2(values.min()), MOST - np.log2(values.max())
+    power = data.draw(st.integers(int(np.ceil(low)), int(np.floor(high))))
+    verdicts, probabilities, changes, flips = said(served, 2.0**power)
+    assert verdicts == usual[0]
+    np.testing.assert_allclose(probabilities, usual[1], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(changes, usual[2], rtol=0, atol=1e-9)
+    assert flips == usual[3]
+
+
+@settings(max_examples=12, deadline=None)
+@given(exponent=st.integers(-290, 290) | st.sampled_from([-290, -150, 150, 290]))
+def test_decimal_units_change_no_verdict(served, usual, exponent):
+    verdicts, probabilities, *_ = said(served, 10.0**exponent)
+    assert verdicts == usual[0]
+    np.testing.assert_allclose(probabilities, usual[1], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("factor", [2.0**-900, 2.0**900])
+def test_numbers_that_can_be_squared_are_divided_exactly(factor):
+    sides, extreme = Sides.of(shipped()), Sides.of(multiplied(factor))
+    assert sides.normalized is sides
+    assert extreme.normalized.normalized is extreme.normalized
+    of_usual, of_extreme = (one.target_five / one.baseline_five for one in (sides, extreme.normalized))
+    np.testing.assert_array_equal(of_usual, of_extreme)

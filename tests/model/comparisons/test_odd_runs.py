@@ -1,0 +1,98 @@
+"""One odd run among those before the target neither hides a regression nor invents one."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from features.comparisons.asked import Asked
+from features.comparisons.vectors import vectors
+from tests.code.comparisons.sides_by_hand import sides_of
+from tests.model.comparisons.test_obvious import trained
+from training.comparisons.ready import ReadyModel
+
+SHARES = np.r_[0.005:0.1:0.005, 0.1:0.31:0.02, 0.5, 1.0, 3.0]
+#: By how much one odd run may move the smallest change that is found.
+ALLOWED = 0.02
+
+
+@st.composite
+def operations(draw):
+    """Return runs of one build, the last two of them the sides, and the same with an odd run before these."""
+    seed, earlier = draw(st.integers(0, 10_000)), draw(st.integers(5, 40))
+    noise, repetitions = draw(st.sampled_from([0.002, 0.004, 0.01, 0.02])), draw(st.integers(2, 7))
+    generator = np.random.default_rng(seed)
+    levels = 100 * (1 + noise * generator.standard_normal(earlier + 2))
+    runs = [one * (1 + 0.004 * generator.standard_normal(repetitions)) for one in levels]
+    factor = draw(st.sampled_from([3.0, 10.0, 100.0, 0.1]) | st.floats(3, 1000) | st.floats(0.01, 0.3))
+    odd = 100 * factor * (1 + 0.004 * generator.standard_normal(repetitions))
+    at = draw(st.integers(0, earlier))
+    return runs, [*runs[:at], odd, *runs[at:]], draw(st.sampled_from(["lower", "higher"]))
+
+
+def comparison(runs, better, worse=0.0):
+    factor = 1 + worse if better == "lower" else 1 / (1 + worse)
+    *past, before, after = runs
+    return [([before], [after * factor], past)]
+
+
+def smallest_failing(model, runs, better):
+    """Return the smallest change from which on every larger one fails."""
+    sides = sides_of([comparison(runs, better, share) for share in SHARES], better)
+    passed = np.flatnonzero(model.verdicts(Asked.of(sides).sides) == "pass")
+    assume(len(passed) == 0 or passed[-1] + 1 < len(SHARES))
+    return SHARES[0 if len(passed) == 0 else passed[-1] + 1]
+
+
+@pytest.fixture(scope="module", params=["logistic", "extra-trees", "xgboost", "knn-distance"])
+def model(request):
+    return ReadyModel.of(trained(request.param))
+
+
+@settings(max_examples=25, deadline=None)
+@given(case=operations())
+def test_an_odd_earlier_run_hardly_moves_the_smallest_change_that_fails(model, case):
+    runs, with_odd, better = case
+    usual, odd = (smallest_failing(model, one, better) for one in (runs, with_odd))
+    assert abs(odd - usual) <= ALLOWED + 1e-9
+
+
+@settings(max_examples=100, deadline=None)
+@given(case=operations(), worse=st.floats(-0.5, 3))
+def test_features_with_an_odd_earlier_run_are_those_without_it(case, worse):
+    runs, with_odd, better = case
+    usual, odd = (Asked.of(sides_of([comparison(one, better, worse)], better)) for one in (runs, with_odd))
+    np.testing.assert_array_equal(vectors(odd.sides), vectors(usual.sides))
+    assert odd.worst_change == usual.worst_change
+    assert odd.wild.side.tolist() == [*usual.wild.side, "history"]
+
+
+@pytest.mark.parametrize("factor", [3.0, 0.1])
+def test_an_odd_run_of_a_long_baseline_is_left_out_as_well(factor):
+    generator = np.random.default_rng(3)
+    runs = [100 * (1 + 0.004 * generator.standard_normal(4)) for _ in range(9)]
+    target, odd = [runs.pop() * 1.03], runs[2] * factor
+    usual, found = (
+        vectors(Asked.of(sides_of([[(baseline, target)]], "lower")).sides)
+        for baseline in (runs, [*runs[:3], odd, *runs[3:]])
+    )
+    np.testing.assert_array_equal(found, usual)
+
+
+def test_what_happens_more_often_stays_in_history():
+    generator = np.random.default_rng(4)
+    runs = [100 * (1 + 0.004 * generator.standard_normal(4)) for _ in range(21)]
+    slow = [one * 3 if place in {4, 11} else one for place, one in enumerate(runs)]
+    asked = Asked.of(sides_of([comparison(slow, "lower")], "lower"))
+    assert asked.sides.history.lengths.tolist() == [4 * 19]
+    assert asked.wild.value.tolist() == []
+
+
+@pytest.mark.parametrize("better", ["lower", "higher"])
+def test_a_new_level_of_the_baseline_is_no_odd_run(better):
+    generator = np.random.default_rng(5)
+    past = [100 * (1 + 0.004 * generator.standard_normal(4)) for _ in range(12)]
+    level = 150 if better == "higher" else 60
+    new = [level * (1 + 0.004 * generator.standard_normal(4)) for _ in range(3)]
+    for runs in ([*past, *new], [*past, *new[:2]]):
+        assert Asked.of(sides_of([comparison(runs, better)], better)).wild.value.tolist() == []

@@ -1,0 +1,214 @@
+"""A damaged model never answers with a number that is not finite, whatever was done to its arrays."""
+
+import json
+from contextlib import suppress
+from copy import deepcopy
+from dataclasses import fields, is_dataclass
+
+import anyio
+import httpx
+import numpy as np
+import pandas as pd
+import pytest
+from fastapi import FastAPI
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from data.comparisons.request import EXAMPLE
+from data.errors import ModelError
+from serving.cli import run
+from serving.comparisons.body import answer_json, answer_many
+from serving.doors import problems
+from serving.doors.api import create_app
+from serving.doors.lazy import all_models
+from serving.models import ModelRef, Served
+from tests.code.matrices.test_judging import trained_on
+from tests.matrix_pairs import pairs
+from tests.model.comparisons.test_obvious import trained
+from training.comparisons.ready import ReadyModel
+from training.corun.estimators.fitting import ImpactRecipe
+from training.corun.estimators.models import CATALOGUE as IMPACTS
+from training.corun.stored import ImpactCard, TrainedImpact
+from training.estimators.catalogue import CATALOGUE
+from training.matrices.judging import judge
+
+# what else an estimator has to say of a damaged model goes to stderr, beside the error
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+FACTORS = st.sampled_from([1e308, -1e308, 1e300, 1e200, -1e160])
+BODY = json.dumps(EXAMPLE).encode()
+
+
+def float_arrays(thing, seen=None):
+    """Yield every array of floats that a model holds."""
+    seen = set() if seen is None else seen
+    if id(thing) in seen:
+        return
+    seen.add(id(thing))
+    if isinstance(thing, np.ndarray):
+        if thing.dtype.kind == "f" and thing.size and thing.flags.writeable:
+            yield thing
+        if thing.dtype.kind != "O":
+            return
+        inner = thing.ravel().tolist()
+    elif isinstance(thing, dict):
+        inner = thing.values()
+    elif isinstance(thing, list | tuple):
+        inner = thing
+    elif is_dataclass(thing):
+        inner = [getattr(thing, field.name) for field in fields(thing)]
+    else:
+        inner = vars(thing).values() if hasattr(thing, "__dict__") and not isinstance(thing, type) else ()
+    for one in inner:
+        yield from float_arrays(one, seen)
+
+
+def damaged(model, data):
+    """Return a copy of which some arrays are multiplied: finite in themselves, they overflow later."""
+    copy = deepcopy(model)
+    arrays = [one for one in float_arrays(copy) if np.isfinite(one).any()]
+    chosen = data.draw(st.lists(st.integers(0, len(arrays) - 1), min_size=1, max_size=4, unique=True))
+    for place in chosen:
+        values, factor = arrays[place], data.draw(FACTORS)
+        factor = min(abs(factor), float(np.finfo(values.dtype).max) / 10) * np.sign(factor)
+        with np.errstate(over="ignore", invalid="ignore"):
+            values *= factor
+        most = np.finfo(values.dtype).max
+        np.nan_to_num(values, copy=False, nan=0.0, posinf=most, neginf=-most)
+    return copy
+
+
+def numbers(content):
+    """Yield every number of an answer; None stands for what JSON cannot hold."""
+    if isinstance(content, dict):
+        for one in content.values():
+            yield from numbers(one)
+    elif isinstance(content, list):
+        for one in content:
+            yield from numbers(one)
+    elif isinstance(content, float):
+        yield content
+
+
+@pytest.fixture(scope="module", params=list(CATALOGUE))
+def of_comparisons(request):
+    return ReadyModel.of(trained(request.param))
+
+
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_a_damaged_model_of_comparisons_gives_finite_numbers_or_none(of_comparisons, data):
+    served = Served(damaged(of_comparisons, data), ModelRef("some", "1", "some/1"))
+    with suppress(ModelError):
+        answer = json.loads(answer_json(BODY, served).content)
+        assert all(np.isfinite(one) for one in numbers(answer))
+        assert all(one["probability"] is not None for one in answer["verdicts"])
+
+
+@pytest.fixture(scope="module", params=["logistic", "svm", "random-forest", "knn", "tan"])
+def of_matrices(request):
+    return trained_on(pairs(cases=6), request.param), pairs(cases=1, versions=2, seed=5)
+
+
+@settings(max_examples=5, deadline=None)
+@given(data=st.data())
+def test_a_damaged_engine_of_matrices_gives_finite_numbers_or_none(of_matrices, data):
+    engine, asked = of_matrices
+    with suppress(ModelError):
+        for one in judge(damaged(engine, data), asked, drivers=3).verdicts:
+            told = [one.probability, one.threshold, *(driver.contribution for driver in one.drivers)]
+            assert one.verdict == "invalid" or np.isfinite(told).all()
+
+
+@pytest.fixture(scope="module", params=["linear", "svm", "random-forest", "contention", "bayes-ranges"])
+def of_coruns(request):
+    generator, columns = np.random.default_rng(1), ("own_rate", "others_rate")
+    tasks = np.array([f"t{number}" for number in range(8)])
+    rates = generator.uniform(0, 1, (2, 64))
+    rows = pd.DataFrame({"task": np.repeat(tasks, 8), "corunners": np.tile(tasks, 8), "machine": "m"})
+    rows = rows.assign(own_rate=rates[0], others_rate=rates[1], impact=1 + rates[0] * rates[1])
+    params = IMPACTS[request.param].start
+    if request.param == "contention":
+        params = {**params, "trees": 5, "forest": 3}
+    model = ImpactRecipe(request.param, params, columns, 0.03, 1).fit(rows).model
+    card = ImpactCard(request.param, columns, {}, {"pairs": 0.1}, ("m",), tuple(tasks), "d", 1, 0.9)
+    return TrainedImpact(model, card), rows
+
+
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_a_damaged_model_of_coruns_gives_finite_numbers_or_none(of_coruns, data):
+    trained_model, rows = of_coruns
+    with suppress(ModelError):
+        assert np.isfinite(damaged(trained_model, data).predict(rows).to_numpy()).all()
+
+
+@pytest.fixture
+def damaged_directory(tmp_path):
+    """A linear model whose coefficients are finite on disk, and overflow when they are used."""
+    trained("logistic").write(tmp_path)
+    path = tmp_path / "model.npz"
+    arrays = dict(np.load(path))
+    np.savez(path, **{**arrays, "coefficients": np.copysign(1e308, arrays["coefficients"])})
+    return tmp_path
+
+
+@pytest.mark.parametrize("shown", ["table", "json", "xml", "markdown", "junit"])
+def test_a_damaged_model_ends_every_command_with_one_line(damaged_directory, tmp_path, capfd, shown):
+    asked, answer = tmp_path / "asked.json", tmp_path / "answer"
+    asked.write_bytes(BODY)
+    options = ["--model", str(damaged_directory), "--format", shown]
+    assert run(["judge", str(asked), *options]) == 2
+    told = capfd.readouterr()
+    assert (told.out, told.err.count("\n")) == ("", 1)
+    assert "expected a finite number: the model's files are damaged" in told.err.replace(";", ":")
+    assert run(["judge", str(asked), *options, "-o", str(answer)]) == 2
+    assert not answer.exists()
+
+
+def asked(app, *requests):
+    """Return what an application answers to requests, each a method, a path and a body."""
+
+    async def ask():
+        transport = httpx.ASGITransport(app)
+        async with (
+            app.router.lifespan_context(app),
+            httpx.AsyncClient(transport=transport, base_url="http://here") as client,
+        ):
+            headers = {"content-type": "application/json"}
+            return [
+                await client.request(method, path, content=body, headers=headers)
+                for method, path, body in requests
+            ]
+
+    return anyio.run(ask)
+
+
+def test_a_server_does_not_answer_with_a_damaged_model(damaged_directory):
+    app = create_app(all_models({"model": str(damaged_directory)}))
+    answered, ready = asked(app, ("POST", "/v1/comparisons/judge", BODY), ("GET", "/readyz", b""))
+    assert (answered.status_code, answered.headers["content-type"]) == (503, problems.MEDIA_TYPE)
+    assert "expected a finite number" in answered.json()["detail"]
+    assert ready.status_code == 503
+
+
+def test_a_model_that_fails_one_question_is_unavailable_for_that_question():
+    app = FastAPI()
+    problems.install(app)
+
+    @app.get("/")
+    def broken():
+        raise ModelError("no finite number")
+
+    (found,) = asked(app, ("GET", "/", b""))
+    assert (found.status_code, found.json()["detail"]) == (503, "no finite number")
+
+
+def test_a_damaged_model_fails_the_requests_that_it_cannot_answer():
+    model = ReadyModel.of(trained("logistic"))
+    served = Served(model, ModelRef("some", "1", "some/1"))
+    whole = answer_many([BODY, BODY], served)
+    assert [json.loads(one.content)["verdicts"][0]["verdict"] for one in whole]
+    with np.errstate(over="ignore"):
+        model.answering.coefficients[:] = np.copysign(1e308, model.answering.coefficients)
+    assert [type(one) for one in answer_many([BODY, BODY], served)] == [ModelError, ModelError]
