@@ -18,7 +18,8 @@ import numpy as np
 
 from data.comparisons.request import JudgeRequest
 from data.comparisons.sides import HISTORY_VERSIONS, LATER_VERSIONS, Samples, Sides, five_numbers, stated_of
-from data.comparisons.tables import FIVE_NUMBERS, MAX_THREADS, ComparisonTables, units
+from data.comparisons.tables import FIVE_NUMBERS, ComparisonTables, units
+from data.comparisons.units import MAX_THREADS
 from data.errors import InputError
 from data.tables.unique_keys import require_unique_keys
 

@@ -9,7 +9,7 @@ from pydantic.config import JsonDict
 
 from data.comparisons.labels.moment import EXAMPLE as EXAMPLE_MOMENT
 from data.comparisons.labels.moment import MOMENT
-from data.comparisons.tables import MAX_THREADS
+from data.comparisons.units import MAX_THREADS
 from data.tables.given import AS_WHOLE
 
 #: What `str.isspace` knows: ``\s`` is another set of letters in every dialect of regular expressions.

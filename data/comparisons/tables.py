@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 
+from data.comparisons.units import MAX_THREADS
 from data.errors import InputError
 from data.tables.checks import Rule, one_of
 from data.tables.problems import Problems
@@ -58,8 +59,6 @@ STATS = ("min", "q1", "median", "q3", "max", "mean", "stdev")
 FIVE_NUMBERS = STATS[:5]
 #: Orders of versions lie between minus this and this.
 MAX_ORDER = 2**31 - 2
-#: Most threads of a configuration, in every format.
-MAX_THREADS = 999_999
 
 
 def _order(column: str, *, gaps: bool = False) -> Rule:

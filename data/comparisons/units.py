@@ -12,6 +12,8 @@ from math import prod
 
 #: Where nobody says it.
 UNKNOWN = "unknown"
+#: Most threads of a configuration, in every format.
+MAX_THREADS = 999_999
 _DECIMAL = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 _SECOND = 10**12

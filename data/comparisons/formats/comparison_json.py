@@ -22,8 +22,8 @@ from data.comparisons.request import (
     Samples,
     versions_of,
 )
-from data.comparisons.tables import MAX_THREADS, ComparisonTables
-from data.comparisons.units import UNKNOWN
+from data.comparisons.tables import ComparisonTables
+from data.comparisons.units import MAX_THREADS, UNKNOWN
 from data.errors import InputError
 from data.tables.nearest import unknown
 from data.tables.problems import Problems

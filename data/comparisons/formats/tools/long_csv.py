@@ -11,8 +11,7 @@ import pandas as pd
 
 from data.comparisons.formats.tools.reading.content import delimiter_of, table_of
 from data.comparisons.formats.tools.reading.measurement import Measurement, SourceFiles, moment
-from data.comparisons.tables import MAX_THREADS
-from data.comparisons.units import UNKNOWN
+from data.comparisons.units import MAX_THREADS, UNKNOWN
 from data.errors import InputError
 from data.tables.cells import numbers, refuse
 from data.tables.nearest import nearest

@@ -11,7 +11,7 @@ from pydantic import Field, FiniteFloat, ValidationError
 
 from data.comparisons.formats.tools.reading.content import bytes_of
 from data.comparisons.formats.tools.reading.measurement import Measurement, SourceFiles
-from data.comparisons.tables import MAX_THREADS
+from data.comparisons.units import MAX_THREADS
 from data.errors import InputError
 from data.tables.files import json_content
 from data.tables.given import AS_WHOLE, Given, said

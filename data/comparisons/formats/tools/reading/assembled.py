@@ -17,8 +17,8 @@ from data.comparisons.formats.tools.reading.tool import ToolFormat
 from data.comparisons.missing import listed
 from data.comparisons.params import Measure
 from data.comparisons.reading import Builder, Series
-from data.comparisons.tables import MAX_THREADS, ComparisonTables
-from data.comparisons.units import UNKNOWN, factor, is_told
+from data.comparisons.tables import ComparisonTables
+from data.comparisons.units import MAX_THREADS, UNKNOWN, factor, is_told
 from data.errors import InputError
 from data.tables.problems import Problems
 from data.tables.uncollected import uncollected
