@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -14,13 +15,16 @@ from serving.pages.charts import counted, figures, percent, plain, whole
 from serving.pages.papers import worded
 from serving.pages.stacking import stacked
 
+_SCRIPTS = re.compile(r"(<script\b.*?</script>)", re.DOTALL)
+
 
 def render(template: str, **content: Any) -> str:
     """Fill a template of ``serving/pages/templates``; what is not marked as safe is escaped.
 
-    Control and invisible characters are shown as escapes, wherever on the page they come from.
+    Control and invisible characters are shown as escapes, but in scripts, which stay as they are hashed.
     """
-    return visible(environment().get_template(template).render(**content))
+    parts = _SCRIPTS.split(environment().get_template(template).render(**content))
+    return "".join(part if place % 2 else visible(part) for place, part in enumerate(parts))
 
 
 def environment() -> Environment:

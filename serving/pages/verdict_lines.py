@@ -126,7 +126,7 @@ def as_markdown(lines: Lines) -> str:
     told = [
         prose(lines.summary),
         "",
-        f"| verdict | probability | {' | '.join(lines.columns)} |",
+        f"| verdict | probability | {' | '.join(map(cell, lines.columns))} |",
         f"| --- | ---: |{' --- |' * len(lines.columns)}",
     ]
     for row in sorted(lines.rows, key=lambda row: ANSWERS.index(row.verdict)):

@@ -65,4 +65,4 @@ def _line(kind: str, title: str, message: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    return one_line(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return "%0A".join(one_line(line).replace("%", "%25") for line in text.splitlines())

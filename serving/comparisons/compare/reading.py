@@ -128,7 +128,8 @@ class RunReader:
         if kind == "hyperfine" and len(operations) == len(SIDES):
             return {operations[1]: operations[0]}
         names = [name for _, name in operations]
-        problem = f"is one run, of {counted(len(names), 'operation')} ({listed(names)}); expected TARGET"
+        told = f"is one run, of {counted(len(names), 'operation')} ({listed(names)})"
+        problem = f"{told}; expected TARGET, or --target FILE"
         if len(names) > 1:
             problem += f", or two operations of this file: --match {shlex.quote('='.join(names[:2]))}"
         raise InputError(problem, file=run.path)

@@ -140,7 +140,7 @@ def test_json_says_null_where_there_is_no_probability(tables, served):
 def test_markdown_escapes_names_and_puts_fail_before_invalid_before_pass(tables, served):
     lines = as_markdown(rows_of(tables, served)).splitlines()
     assert [line.split("|")[1].strip() for line in lines[4:]] == ["**fail**", "**invalid**", "pass"]
-    assert "b & &lt;c>" in lines[4]
+    assert "| b `& <c>` |" in lines[4]
 
 
 def test_junit_counts_and_explains(tables, served):
@@ -197,7 +197,7 @@ def thrice():
 
 def test_three_versions_of_an_operation_are_told_apart_in_a_table_and_in_markdown(thrice, served):
     told = rows_of(thrice, served)
-    for text in (as_plain(told), as_markdown(told)):
+    for text in (as_plain(told), as_markdown(told).replace("-&gt;", "->").replace("`", "")):
         for which in ("x-1 (0 -> 1)", "x-2 (1 -> 2)", "x-3 (2 -> 3)", "id-y (2 -> 3)"):
             assert sum(which in line for line in text.splitlines()) == 1
     assert as_markdown(told).splitlines()[2].count("|") == as_markdown(told).splitlines()[3].count("|")
