@@ -1,12 +1,11 @@
 """The rules of the house, read off the code. See CONTRIBUTING.md."""
 
 import ast
-from collections import Counter, defaultdict
 
 import pytest
 
 from data.families import FAMILIES
-from tests.imports import ROOMS, ROOT, bound, imported, modules, names, ours, parsed, reached, told
+from tests.imports import ROOMS, bound, imported, modules, names, ours, parsed, reached, told
 
 #: What lies on a shelf imports nothing of those after it.
 ORDERED = {"data": ("errors", "tables", "measure"), "training": ("estimators", "evaluation", "registry")}
@@ -106,27 +105,3 @@ def private(module):
 def test_no_module_takes_private_names_of_another_or_of_a_library():
     taken = ((module, name) for module in modules() for name in private(module) if name not in PUBLIC)
     expect("private", [f"{module} -> {name}" for module, name in taken])
-
-
-def test_folders_hold_at_most_20_modules():
-    files = [*modules().values(), *(ROOT / "benchmarks").glob("*.py")]
-    files = (path for path in files if path.name != "__init__.py")
-    held = Counter(path.parent.relative_to(ROOT).as_posix() for path in files)
-    assert {folder: many for folder, many in held.items() if many > 20} == {}
-
-
-def test_modules_have_at_most_400_lines():
-    lines = {module: len(path.read_text().splitlines()) for module, path in modules().items()}
-    expect("long", [module for module, many in lines.items() if many > 400])
-
-
-def test_one_name_is_one_class():
-    """A class may have the name of another only if it extends that one."""
-    defined = defaultdict(list)
-    for module in modules():
-        for node in parsed(module):
-            if isinstance(node, ast.ClassDef):
-                extends = {ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in node.bases}
-                defined[node.name].append((module, node.name in extends))
-    first = {name: [module for module, extends in found if not extends] for name, found in defined.items()}
-    assert {name: found for name, found in first.items() if len(found) > 1} == {}
