@@ -80,7 +80,8 @@ def test_an_interrupted_and_a_killed_measurement_resume_and_end_as_matrices_to_l
     assert (tables.metrics["unit"] != "").all()
     # the rules find just those that were made invalid
     decided = decide(tables, 0.5).runs.set_index("run_id")
-    assert set(decided.index[~decided["kept"]]) == set(causes.index[causes["invalid_kind"] != ""])
+    left_out = decided.loc[~decided["kept"], "reason"].to_dict()
+    assert set(left_out) == set(causes.index[causes["invalid_kind"] != ""]), left_out
     # the defect is in the counts of the kernel
     spoiled = runs[runs["abnormal"].fillna(value=False).to_numpy(bool)]
     sound = runs[
