@@ -171,7 +171,7 @@ def _of_runs(sides: Sides, size: Floats, prior: float) -> tuple[Yardstick, Float
     squares = np.where(np.isfinite(steps), np.minimum(steps, bound) ** 2, 0.0)
     pairs = np.isfinite(steps).sum(axis=1)
     spread2 = (PRIOR_VERSIONS * prior**2 + total_of(squares) / 2) / (PRIOR_VERSIONS + pairs)
-    # the mean of all runs, of which none counts as farther from the middle one than a step counts
-    middle = quantile(packed, 0.5)[:, None]
-    level = mean(np.clip(packed, middle - bound, middle + bound))
+    # `features.comparisons.wild` has left out a run far outside all others; a mean bounded further, or a
+    # median, ranks the failures of other data worse
+    level = mean(packed)
     return Yardstick(np.sqrt(spread2), n_past), np.minimum(n_past, _PAST), n_after, mean(t) - level
