@@ -54,7 +54,11 @@ def made_once(tmp_path_factory):
 #: What makes a champion of comparisons, one process for all: to import what stages need takes long.
 _STAGES = """
 import runpy, sys
+import data.stage
 
+# NumPy is imported once for all stages
+data.stage.pin_arithmetic()
+data.stage.pin_arithmetic = lambda: None
 sys.argv[1:] = ["comparisons"]
 for stage in ("data.ingest", "data.validate", "features.featurize", "training.tune", "training.train",
               "training.evaluate", "training.promote"):

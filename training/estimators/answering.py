@@ -36,8 +36,8 @@ def model_answering(model: str) -> Iterator[None]:
             yield
     except ModelError:
         raise
-    except ValueError as exc:
-        # estimators refuse what overflowed on the way to them
+    except (ValueError, ArithmeticError, LookupError) as exc:
+        # estimators refuse what overflowed on the way to them, or look it up where nothing is
         raise ModelError(f"the model ({model}) cannot answer ({exc}); {_REMEDY}") from exc
 
 

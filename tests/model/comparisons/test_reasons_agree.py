@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from data.comparisons.pair import MatchedOperations
 from data.comparisons.posted import NamedSides
 from data.comparisons.tables import ComparisonTables
 from features.comparisons.asked import Asked
@@ -107,7 +108,7 @@ def test_no_reason_of_a_judged_comparison_contradicts_its_verdict(served, tables
 def test_no_row_of_compare_contradicts_its_outcome(served, tables):
     weighed = weigh(tables, served, 0.03)
     many = len(tables.comparisons)
-    for row in rows_of(weighed, tables, [""] * many, [None] * many):
+    for row in rows_of(weighed, tables, [""] * many, [None] * many, MatchedOperations()):
         verdict = row.verdict
         if row.outcome == "invalid":
             continue
@@ -135,7 +136,7 @@ def test_a_noisy_pair_that_got_worse_is_never_called_unchanged(served, seed):
     one = {"comparison_id": "c", "benchmark": "b", "operation": "o", "machine": "m"}
     sides = {"baseline_from": 0, "baseline_to": 0, "target_from": 1, "target_to": 1}
     tables = ComparisonTables.of_rows(rows, [one | sides])
-    (row,) = rows_of(weigh(tables, served, 0.03), tables, [""], [None])
+    (row,) = rows_of(weigh(tables, served, 0.03), tables, [""], [None], MatchedOperations())
     assert row.outcome in {"within_noise", "unsure", "improvement"}
     if row.outcome == "within_noise":
         assert row.chance == "" or row.verdict.probability > 0

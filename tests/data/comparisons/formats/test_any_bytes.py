@@ -128,7 +128,7 @@ def test_every_sample_is_recognised_by_its_content_alone(tmp_path, source):
         ({"a": 1}, "file: is JSON in no known format; --from FORMAT names one"),
         (
             "time_s;run\n1;2\n",
-            "file: is neither XML nor JSON, and text in no known format; --from FORMAT names one",
+            "file: is neither XML nor JSON, and text in no known format; nearest: criterion (lacks sample_",
         ),
         (
             "value;run\n1;2\n",
