@@ -11,10 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-import yaml
-
 from data.errors import InputError
-from data.tables.unique_keys import SafeLoader, require_unique_keys
 
 T = TypeVar("T")
 #: JSON that is larger, in bytes, belongs in tables or XML.
@@ -156,30 +153,37 @@ def json_content(text: str) -> Any:
         if "set_int_max_str_digits" in str(exc):
             raise ValueError(f"a number has more than {sys.get_int_max_str_digits()} digits") from exc
         raise
+    # programs that are measured import this module without any package
+    from data.tables.unique_keys import require_unique_keys
+
     require_unique_keys(text.encode("utf-8", "surrogatepass"))
     return content
 
 
-def yaml_content(path: Path, loader: type[Any] = SafeLoader) -> Any:
+def yaml_content(path: Path, loader: type[Any] | None = None) -> Any:
     """Return the content of a YAML file of at most `MAX_YAML` MiB.
 
     Parameters
     ----------
     path : Path
-    loader : type
-        `SafeLoader` or `TextLoader` of `data.tables.unique_keys`.
+    loader : type, optional
+        `SafeLoader` (the default) or `TextLoader` of `data.tables.unique_keys`.
 
     Raises
     ------
     InputError
         If the file cannot be read, is too large, is no YAML, or has a key twice in a mapping.
     """
+    import yaml
+
+    from data.tables.unique_keys import SafeLoader
+
     try:
         with path.open("rb") as file:
             source = file.read((MAX_YAML << 20) + 1)
         if len(source) > MAX_YAML << 20:
             raise InputError(f"is larger than {MAX_YAML} MiB")  # noqa: TRY301 - gets its file below
-        return yaml.load(source.decode("utf-8-sig"), loader)  # noqa: S506 - neither loader makes objects
+        return yaml.load(source.decode("utf-8-sig"), loader or SafeLoader)  # noqa: S506 - neither loader makes objects
     except OSError as exc:
         raise InputError(exc.strerror or "cannot be read", file=path) from exc
     except (ValueError, RecursionError, yaml.YAMLError) as exc:

@@ -240,6 +240,7 @@ class EvaluatedMatrices:
             If one is missing or broken.
         """
         places = Places("matrices", root)
+        metrics = read_json(places.metrics, Metrics)
         times = places.reports / "times.parquet"
         frames = {
             "oof": VERDICTS, "tables": TABLES, "ablation": ABLATION, "curves": CURVES, "validity": VALIDITY,
@@ -251,7 +252,7 @@ class EvaluatedMatrices:
         # missing where DVC took what it knows from its cache instead of running the stage
         read.append(read_table(times, TIMES) if times.is_file() else pd.DataFrame(columns=[*TIMES]))
         notes = tuple(MatrixDecisions.read(places.valid).explained())
-        return cls(read_json(places.metrics, Metrics), notes, *read)
+        return cls(metrics, notes, *read)
 
     @property
     def champion(self) -> pd.DataFrame:

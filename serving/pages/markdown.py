@@ -48,6 +48,7 @@ def _is_plain(word: str, *, first: bool) -> bool:
 
 def _code(text: str) -> str:
     """Return code that shows `text`: its fence is longer than any run of backticks in it."""
+    text, end = re.fullmatch(r"(.+?)([).,;:]*)", text).groups()  # type: ignore[union-attr]
     fence = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
     space = " " if text.startswith("`") or text.endswith("`") else ""
-    return f"{fence}{space}{text}{space}{fence}"
+    return f"{fence}{space}{text}{space}{fence}{end}"

@@ -56,4 +56,4 @@ def test_a_missing_suite_is_one_line():
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert process.returncode != 0
-    assert "nowhere.yaml: cannot be read" in process.stderr
+    assert "nowhere.yaml: No such file or directory" in process.stderr

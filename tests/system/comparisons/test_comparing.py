@@ -94,7 +94,9 @@ def test_one_odd_earlier_run_hides_no_regression(compared, tmp_path, odd, place)
         run_file(history / f"{number}.json", whole=level, seed=100 + number)
     before, after = run_file(tmp_path / "b.json"), run_file(tmp_path / "t.json", {"a": 1.08}, seed=1)
     _, answer, _ = compared(before, after, "--history", history)
-    assert outcomes(answer) == {"a": "regression", **dict.fromkeys("bcdef", "unchanged")}
+    found = outcomes(answer)
+    assert found.pop("a") == "regression"
+    assert set(found.values()) <= {"unchanged", "within_noise"}
     remarks = [told for one in answer["verdicts"] for told in one["remarks"] if "left out" in told]
     assert len(remarks) == len(LEVELS)
     assert remarks[0].startswith("one run of 9 before the target is left out: ")

@@ -23,6 +23,7 @@ def test_one_run_alone_is_refused_and_the_way_on_is_told(tmp_path, capsys):
     path = SAMPLES / "jmh/base.json"
     assert run(["import", "jmh", str(path), "-o", str(tmp_path / "tables")]) == 2
     told = "is one version (jmh); two are needed, the older one first, or `perfjudge compare`, which also"
+    told += " compares two operations of one file"
     assert capsys.readouterr().err == f"perfjudge: {path}: {told}\n"
     assert not (tmp_path / "tables/results.parquet").exists()
 

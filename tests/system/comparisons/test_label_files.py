@@ -56,6 +56,7 @@ def test_what_is_imported_twice_is_kept_once_and_comes_back_with_who_and_when(he
     assert imported(capsys, "mine/labels.csv") == (0, 2, 0)
     give((MG, "pass", "anna"), (BT, "pass", "ben"))
     expected = [(BT, "ben", "pass"), (MG, "anna", "pass"), (MG, "ben", "pass")]
+    (here / "out").mkdir()
     for form, output in (("csv", "mine"), ("xml", "out/report.xml"), ("tables", "tables")):
         assert run(["labels", "export", "--format", form, "-o", output, "--comparisons", "mine"]) == 0
         assert capsys.readouterr().out == f"3 labels -> {output}\n"
@@ -78,6 +79,7 @@ def test_cannot_tell_goes_in_and_out_in_every_form_and_decides_nothing(here, cap
     assert imported(capsys, "mine") == (2, 0, 0)
     give((BT, "pass", "ben"), (BT, "cannot_tell", "ben"))
     expected = [(BT, "ben", "cannot_tell"), (MG, "anna", "fail"), (MG, "ben", "cannot_tell")]
+    (here / "out").mkdir()
     for form, output in (("csv", "mine"), ("xml", "out/report.xml"), ("tables", "tables")):
         assert run(["labels", "export", "--format", form, "-o", output, "--comparisons", "mine"]) == 0
         assert capsys.readouterr().out == f"3 labels -> {output}\n"

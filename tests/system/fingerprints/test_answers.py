@@ -159,14 +159,15 @@ def test_a_bad_rate_is_told_with_its_file(tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "told"),
-    [("{}", "is no profile"), ("no json", "is no profile"), ('{"measured": 1}', "is no profile")],
+    [("{}", "is no profile"), ("no json", "1: is not JSON"), ('{"measured": 1}', "is no profile")],
 )
 def test_a_file_that_is_no_profile_is_refused(profiles, tmp_path, content, told):
     path = tmp_path / "bad.json"
     path.write_text(content)
     done = perfjudge("diff", profiles["cached"], path)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert f"{path}: {told}" in done.stderr
+    assert f"{path}:" in done.stderr
+    assert told in done.stderr
 
 
 def test_a_stressor_that_is_left_out_and_machines_without_fingerprint_are_named(machines, tmp_path):

@@ -122,7 +122,8 @@ def test_every_format_tells_the_verdicts(model, source):
     assert summary in table
     assert "m0" in next(line for line in table.splitlines() if ABNORMAL in line)
     markdown = told("markdown").splitlines()
-    assert markdown[0] == summary
+    # a digest may be the name of a commit
+    assert markdown[0] == summary.replace("ab" * 6, f"`{'ab' * 6}`")
     assert [line.split("|")[1].strip() for line in markdown[4:]] == ["**fail**", "**fail**", "pass", "pass"]
     pairs = [f"g{group} c0 v{version}" for group in (0, 1) for version in (0, 1)]
     assert sorted(line.split("|")[4].strip() for line in markdown[4:8]) == pairs
