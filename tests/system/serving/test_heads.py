@@ -60,6 +60,16 @@ def received(connection):
     return b"".join(parts)
 
 
+def first_answer(connection):
+    """Return the status of the next answer, of which head and body may come apart."""
+    content = b""
+    while b"\r\n\r\n" not in content or not content.endswith(b"}"):
+        part = connection.recv(2**16)
+        assert part, content
+        content += part
+    return answers(content)[0][0]
+
+
 def answers(content):
     """Return the status and the body of each answer."""
     found = []
@@ -196,7 +206,7 @@ def test_slow_heads_end_after_their_time_and_slow_bodies_and_idle_connections_go
     ):
         kept = stack.enter_context(connected(listening))
         send(kept, get())
-        assert answers(kept.recv(2**16))[0][0] == 200
+        assert first_answer(kept) == 200
         each = [stack.enter_context(connected(listening)) for _ in range(len(slow) + 1)]
         ends = list(pool.map(outlasted, each, [1] * len(each), [*slow.values(), patient]))
         assert send(kept, get(fields=CLOSE))

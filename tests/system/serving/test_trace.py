@@ -149,8 +149,8 @@ def test_no_checkout_is_recommended_that_cannot_make_the_version(registry, check
         ('{"model": {"uri": "models/comparisons/logistic"}}', "is no registered version"),
         ("nothing of the kind", "names no model"),
         (
-            "(model regression-comparison 9, fail",
-            'there is no version "9" of a model "regression-comparison"',
+            "(model regression-comparison 999, fail",
+            'there is no version "999" of a model "regression-comparison"',
         ),
     ],
 )
