@@ -26,6 +26,12 @@ def are_squarable(values: Floats) -> bool:
     return bool(least >= _LEAST_SQUARABLE and most <= _MOST_SQUARABLE)
 
 
+def scaled(values: Floats, exponents: Ints) -> Floats:
+    """Return `values` divided by 2**exponents, bounded by the largest number that can be squared."""
+    with np.errstate(over="ignore", under="ignore"):
+        return np.clip(np.ldexp(values, -exponents), -_MOST_SQUARABLE, _MOST_SQUARABLE)
+
+
 def exponents_of(values: Floats) -> Ints:
     """Return the exponent of the power of two above every number; 0 for what is not finite and above 0."""
     known = np.isfinite(values) & (values > 0)
@@ -141,4 +147,4 @@ class Siblings:
         largest = np.maximum.reduceat(versions.values, versions.starts[begins])
         per_version = np.repeat(exponents_of(largest), np.diff(np.append(begins, len(versions.series))))
         per_sample = np.repeat(per_version, np.diff(versions.starts))
-        return replace(self, versions=replace(versions, values=np.ldexp(versions.values, -per_sample)))
+        return replace(self, versions=replace(versions, values=scaled(versions.values, per_sample)))

@@ -11,7 +11,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data.comparisons.siblings import Ordered, Siblings, Targets, Versions, are_squarable, exponents_of
+from data.comparisons.siblings import (
+    Ordered,
+    Siblings,
+    Targets,
+    Versions,
+    are_squarable,
+    exponents_of,
+    scaled,
+)
 from data.comparisons.tables import FIVE_NUMBERS, OPERATION, ComparisonTables
 
 Floats = NDArray[np.float64]
@@ -71,7 +79,7 @@ class Samples:
         stops = np.cumsum(self.lengths)
         starts = stops - self.lengths
         place = np.arange(len(owner)) + (self.starts - starts)[owner]
-        values = np.ldexp(self.values[place], -exponents[owner])
+        values = scaled(self.values[place], exponents[owner])
         return Samples(values, self.orders[place], starts, stops)
 
     def at(self, row: int) -> Floats:
@@ -254,8 +262,8 @@ class Sides:
             target=self.target.divided(exponents),
             history=self.history.divided(exponents),
             later=self.later.divided(exponents),
-            baseline_five=np.ldexp(self.baseline_five, -exponents[:, None]),
-            target_five=np.ldexp(self.target_five, -exponents[:, None]),
+            baseline_five=scaled(self.baseline_five, exponents[:, None]),
+            target_five=scaled(self.target_five, exponents[:, None]),
             siblings=siblings,
         )
 
