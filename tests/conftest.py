@@ -1,13 +1,13 @@
 import fcntl
 import os
 import shutil
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
-import yaml
+
+from tests import short_pipeline
 
 CHECKOUT = Path(__file__).parents[1]
 # many small products, on a machine that others use, too: more threads would wait for each other
@@ -51,31 +51,6 @@ def made_once(tmp_path_factory):
     return made
 
 
-#: What makes a champion of comparisons, one process for all: to import what stages need takes long.
-_STAGES = """
-import runpy, sys
-import data.stage
-
-# NumPy is imported once for all stages
-data.stage.pin_arithmetic()
-data.stage.pin_arithmetic = lambda: None
-sys.argv[1:] = ["comparisons"]
-for stage in ("data.ingest", "data.validate", "features.featurize", "training.tune", "training.train",
-              "training.evaluate", "training.promote"):
-    try:
-        runpy.run_module(stage, run_name="__main__")
-    except SystemExit as end:
-        if end.code:
-            raise
-"""
-#: Searches and folds that are short.
-_SHORT = {
-    "tune": {"trials": 2, "folds": 2, "rows": 1000, "models": ["logistic"]},
-    "evaluate": {"folds": 2, "repeats": 1, "grouped_folds": 2},
-    "promote": {"resamples": 200},
-}
-
-
 @pytest.fixture(scope="session")
 def champion_registry(made_once):
     """Return the address of a registry whose champion was trained on the shipped comparisons.
@@ -84,20 +59,12 @@ def champion_registry(made_once):
     """
 
     def fill(root):
-        params = yaml.safe_load((CHECKOUT / "params.yaml").read_text()) | {"jobs": 1}
-        for section, short in _SHORT.items():
-            params["comparisons"][section] |= short
-        (root / "params.yaml").write_text(yaml.safe_dump(params))
-        (root / "data/raw").mkdir(parents=True)
-        (root / "data/raw/measured").symlink_to(CHECKOUT / "data/raw/measured")
-        own = {"PYTHONPATH": str(CHECKOUT), "MLFLOW_TRACKING_URI": f"sqlite:///{root / 'mlflow.db'}"}
-        command = [sys.executable, "-c", _STAGES]
-        done = subprocess.run(
-            command, check=False, cwd=root, env=os.environ | own, capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr
+        short_pipeline.prepare(root)
+        short_pipeline.link_raw_data(root, "measured")
+        # the report is not read from here
+        short_pipeline.run_stages(root, {"comparisons": short_pipeline.STAGES["comparisons"][:-1]})
 
-    return f"sqlite:///{made_once('champion', fill) / 'mlflow.db'}"
+    return short_pipeline.registry(made_once("champion", fill))
 
 
 @pytest.fixture(scope="session")

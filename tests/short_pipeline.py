@@ -1,0 +1,209 @@
+"""Run the stages of the pipeline on little data and with short searches, in a directory of their own."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import yaml
+
+from tests.imports import ROOMS
+
+CHECKOUT = Path(__file__).parents[1]
+#: The stages of each family, in the order in which they depend on each other.
+STAGES = {
+    "comparisons": (
+        "data.ingest", "data.validate", "features.featurize", "training.tune", "training.train",
+        "training.evaluate", "training.promote", "serving.report",
+    ),
+    "corun": (
+        "data.ingest", "data.validate", "features.featurize", "training.tune", "training.evaluate",
+        "training.train", "training.promote", "serving.report",
+    ),
+    "matrices": (
+        "data.ingest", "data.validate", "training.evaluate", "training.train", "training.promote",
+        "serving.report",
+    ),
+    "fingerprints": (
+        "data.ingest", "data.validate", "features.featurize", "training.profile", "training.evaluate",
+        "training.promote", "serving.report",
+    ),
+}  # fmt: skip
+#: Parameters with short searches and few folds, by family and section.
+SHORT = {
+    "comparisons": {
+        "tune": {"trials": 2, "folds": 2, "rows": 1000, "models": ["logistic"]},
+        "evaluate": {"folds": 2, "repeats": 1, "grouped_folds": 2},
+        "promote": {"resamples": 200},
+    },
+    "corun": {
+        "tune": {
+            "trials": 1, "folds": 2, "rows": 300,
+            "models": ["linear", "contention", "random-forest", "bayes-ranges"],
+        },
+        "evaluate": {"folds": 2, "designs": ["random", "tasks"]},
+        "online": {"seconds": [0.4, 2.0]},
+        "promote": {"resamples": 200},
+    },
+    "matrices": {
+        "evaluate": {
+            "trials": 1, "components": 20, "models": ["logistic"], "folds": 2, "cause_folds": 2,
+            "curve_folds": 2,
+        },
+        "promote": {"resamples": 200},
+    },
+    "fingerprints": {
+        "profile": {"applications": 2, "resamples": 20, "seed_resamples": 2},
+    },
+}  # fmt: skip
+#: Of these, a run of all families trains several models of comparisons.
+SEVERAL = {
+    "trials": 1,
+    "folds": 2,
+    "rows": 500,
+    "models": ["logistic", "random-forest", "xgboost", "knn-distance"],
+}
+#: The tasks and the groups of workloads to which the raw data are cut.
+TASKS = (
+    "bsearch",
+    "cache",
+    "cpu-fft",
+    "file-io",
+    "json",
+    "memcpy",
+    "mergesort",
+    "sqlite",
+    "stream",
+    "vm-walk",
+)
+GROUPS = ("cache", "cache at a rate")
+#: Who runs the stages, as the registry keeps it.
+_USER = {"USER": "somebody", "LOGNAME": "somebody"}
+#: Runs stages in one process, as importing their libraries takes long; prints the seconds of each.
+_RUNNER = """
+import json, runpy, sys, time
+import data.stage
+
+# NumPy is imported once for all stages
+data.stage.pin_arithmetic()
+data.stage.pin_arithmetic = lambda: None
+seconds = {}
+for family, stages in json.loads(sys.argv.pop()).items():
+    for stage in stages:
+        begun = time.process_time()
+        sys.argv[1:] = [family]
+        try:
+            runpy.run_module(stage, run_name="__main__")
+        except SystemExit as end:
+            if end.code:
+                raise
+        seconds[f"{family} {stage}"] = round(time.process_time() - begun, 1)
+print()
+print(json.dumps(seconds))
+"""
+
+
+def prepare(root, **tuned):
+    """Write params.yaml with the short parameters into a directory; `tuned` replaces those of comparisons."""
+    params = yaml.safe_load((CHECKOUT / "params.yaml").read_text()) | {"jobs": 1}
+    for family, sections in SHORT.items():
+        for section, short in sections.items():
+            params[family][section] |= short
+    params["comparisons"]["tune"] |= tuned
+    (root / "params.yaml").write_text(yaml.safe_dump(params))
+    (root / "data/raw").mkdir(parents=True, exist_ok=True)
+
+
+def run_stages(root, stages, code=CHECKOUT):
+    """Run stages of families in a directory that `prepare` prepared; return the processor seconds of each."""
+    own = {"PYTHONPATH": str(code), "MLFLOW_TRACKING_URI": registry(root), **_USER}
+    command = [sys.executable, "-c", _RUNNER, json.dumps(stages)]
+    done = subprocess.run(
+        command, check=False, cwd=root, env=os.environ | own, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def registry(root):
+    """Return the address of the registry of a directory."""
+    return f"sqlite:///{root / 'mlflow.db'}"
+
+
+def link_raw_data(root, *families):
+    """Let the shipped measurements of these names be the raw data."""
+    for family in families:
+        (root / "data/raw" / family).symlink_to(CHECKOUT / "data/raw" / family)
+
+
+def cut_raw_data(root):
+    """Write part of the shipped matrices and co-runs as raw data; the others are the shipped ones."""
+    link_raw_data(root, "measured", "fingerprints", "placements")
+    corun = _raw(root, "corun")
+    corun["tasks"] = corun["tasks"][corun["tasks"]["task"].isin(TASKS)]
+    corun["pairs"] = corun["pairs"][
+        corun["pairs"]["task"].isin(TASKS) & corun["pairs"]["corunner_1"].isin(TASKS)
+    ]
+    corun["samples"] = corun["samples"][
+        corun["samples"]["task"].isin(TASKS) & corun["samples"]["corunners"].isin(["", *TASKS])
+    ]
+    _write(root, "corun", corun)
+    matrices = _raw(root, "matrices")
+    runs = matrices["matrices"]
+    workloads = runs[runs["group"].isin(GROUPS)].groupby("group")["workload"].unique()
+    runs = runs[runs["workload"].isin([name for names in workloads for name in sorted(names)[:6]])]
+    matrices["matrices"] = runs
+    matrices["causes"] = matrices["causes"][matrices["causes"]["run_id"].isin(runs["run_id"])]
+    _write(root, "matrices", matrices)
+
+
+def _raw(root, family):
+    """Return the shipped tables of a family."""
+    return {path.stem: pd.read_parquet(path) for path in (CHECKOUT / "data/raw" / family).glob("*.parquet")}
+
+
+def _write(root, family, tables):
+    directory = root / "data/raw" / family
+    directory.mkdir()
+    for name, table in tables.items():
+        table.reset_index(drop=True).to_parquet(directory / f"{name}.parquet", index=False)
+    (directory / "settings.json").write_bytes((CHECKOUT / "data/raw" / family / "settings.json").read_bytes())
+
+
+def copy_code(root):
+    """Copy the present code into a directory, in place of an older copy; data stay."""
+    data = ("raw", "interim", "valid", "processed")
+    for room in ROOMS:
+        for old in (root / room).glob("*"):
+            if old.is_dir() and old.name not in data:
+                shutil.rmtree(old)
+            elif old.is_file():
+                old.unlink()
+        left_out = shutil.ignore_patterns("__pycache__", *data)
+        shutil.copytree(CHECKOUT / room, root / room, ignore=left_out, dirs_exist_ok=True)
+
+
+def run_all(root):
+    """Run all stages of all families in a copy of the project, reports included.
+
+    Return the processor seconds of each stage. The copy has no other reports, labels or models than its own.
+    """
+    copy_code(root)
+    prepare(root, **SEVERAL)
+    cut_raw_data(root)
+    for name, target in (("dvc.yaml", "dvc.yaml"), ("docs", "docs"), ("shipped", "data/raw")):
+        (root / name).symlink_to(CHECKOUT / target)
+    # an empty repository of DVC
+    (root / ".dvc").mkdir()
+    (root / ".dvc/config").touch()
+    author = ["-c", "user.name=somebody", "-c", "user.email=somebody@example.com"]
+    for command in (
+        ["init", "-q", "-b", "main"],
+        ["add", "params.yaml", ".dvc"],
+        ["commit", "-q", "-m", "Begin"],
+    ):
+        subprocess.run(["git", *author, *command], check=True, cwd=root)
+    return run_stages(root, STAGES, code=root)
