@@ -1,0 +1,123 @@
+"""Compare answers: words by equality, numbers within a relative tolerance."""
+
+import difflib
+import json
+import math
+import re
+from itertools import zip_longest
+
+import yaml
+
+#: Relative difference up to which two numbers are equal.
+TOLERANCE = 1e-6
+#: Absolute difference up to which two numbers are equal: sums that are zero but for rounding.
+ROUNDING = 1e-9
+#: Lines of a difference that are shown.
+MOST_LINES = 40
+_NUMBER = re.compile(r"[-+]?(?:\d+\.\d+|\d+)(?:[eE][-+]?\d+)?")
+_RULE = re.compile(r"[-=─━═┄_]{3,}")
+
+
+class Renames:
+    """New names for old ones in recorded answers, arguments of commands and addresses.
+
+    Parameters
+    ----------
+    table : mapping
+        ``keys``: JSON keys and columns of tables; ``words``: whole words or phrases in texts, in
+        arguments and, where there is no entry in ``keys``, in keys.
+    """
+
+    def __init__(self, table):
+        table = table or {}
+        self.keys = table.get("keys") or {}
+        self.words = table.get("words") or {}
+        longest_first = sorted(self.words, key=len, reverse=True)
+        alternatives = "|".join(rf"(?<![\w-]){re.escape(word)}(?![\w-])" for word in longest_first)
+        self.pattern = re.compile(alternatives) if alternatives else None
+
+    @classmethod
+    def read(cls, path):
+        return cls(yaml.safe_load(path.read_text()) if path.exists() else {})
+
+    def text(self, text):
+        """Return a text with the new words."""
+        if self.pattern is None:
+            return text
+        return self.pattern.sub(lambda match: self.words[match[0]], text)
+
+    def value(self, value):
+        """Return a recorded answer with the new names."""
+        if not self.keys and self.pattern is None:
+            return value
+        if isinstance(value, dict):
+            return {self.keys.get(key) or self.text(key): self.value(one) for key, one in value.items()}
+        if isinstance(value, list):
+            return [self.value(one) for one in value]
+        return self.text(value) if isinstance(value, str) else value
+
+
+def equal(recorded, answered):
+    """Return whether two answers are equal, whatever the order of keys and the width of columns."""
+    if isinstance(recorded, dict) and isinstance(answered, dict):
+        return recorded.keys() == answered.keys() and all(
+            equal(value, answered[key]) for key, value in recorded.items()
+        )
+    if isinstance(recorded, list) and isinstance(answered, list):
+        return len(recorded) == len(answered) and all(map(equal, recorded, answered))
+    if isinstance(recorded, str) and isinstance(answered, str):
+        return recorded == answered or _equal_texts(recorded, answered)
+    if _is_number(recorded) and _is_number(answered):
+        return _close(recorded, answered)
+    return type(recorded) is type(answered) and recorded == answered
+
+
+def values(answer):
+    """Return the numbers of an answer in their order: they stay where only words change."""
+    if isinstance(answer, dict):
+        return [number for value in answer.values() for number in values(value)]
+    if isinstance(answer, list):
+        return [number for value in answer for number in values(value)]
+    if isinstance(answer, str):
+        return [float(number) for number in _NUMBER.findall(answer)]
+    return [float(answer)] if _is_number(answer) else []
+
+
+def difference(name, recorded, answered):
+    """Return a unified diff of at most `MOST_LINES` lines, numbers that are close not included."""
+    old, new = _lines(recorded), _lines(answered)
+    if len(old) == len(new):
+        pairs = zip(old, new, strict=True)
+        old = [now if equal(before, now) else before for before, now in pairs]
+    lines = list(difflib.unified_diff(old, new, "recorded", "answered", lineterm="", n=1))
+    rest = len(lines) - MOST_LINES
+    more = [f"... and {rest} lines"] if rest > 0 else []
+    shown = [line if len(line) <= 300 else f"{line[:300]}..." for line in lines[:MOST_LINES]]
+    return "\n".join([f"{name}:", *shown, *more])
+
+
+def _lines(answer):
+    lines = json.dumps(answer, indent=1, ensure_ascii=False, sort_keys=True).splitlines()
+    return [part for line in lines for part in line.replace("\\n", "\n").splitlines()]
+
+
+def _equal_texts(recorded, answered):
+    words = zip_longest(_RULE.sub("---", recorded).split(), _RULE.sub("---", answered).split())
+    return all(old == new or (old and new and _equal_words(old, new)) for old, new in words)
+
+
+def _equal_words(old, new):
+    if _NUMBER.sub("#", old) != _NUMBER.sub("#", new):
+        return False
+    pairs = zip(_NUMBER.findall(old), _NUMBER.findall(new), strict=True)
+    return all(_close(float(before), float(now)) for before, now in pairs)
+
+
+def _is_number(value):
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _close(old, new):
+    if math.isnan(old) or math.isnan(new):
+        return math.isnan(old) and math.isnan(new)
+    return old == new or abs(old - new) <= max(ROUNDING, TOLERANCE * max(abs(old), abs(new)))
